@@ -26,7 +26,7 @@ from catalog.models import Datasource, Table
 class Extensions:
     """annotations  name -> SQL expression on Table, so that facts cost no statement:
                  `onboarding` (id of the request that carries it),
-                 `carried_as` ("database.table" of the lake table it feeds) and
+                 `lake_table` ("database.table" of the lake table it feeds) and
                  `sync` (JSON of the sync that a source's table feeds)
     blockers     what still needs a datasource, as texts; empty = it may be deleted
     releases     deletes finished rows that only keep a datasource from being deleted
@@ -52,7 +52,7 @@ def _nothing() -> Extensions:
     return Extensions(
         annotations={
             "onboarding": lambda: Value(None, output_field=UUIDField(null=True)),
-            "carried_as": lambda: Value(None, output_field=CharField(null=True)),
+            "lake_table": lambda: Value(None, output_field=CharField(null=True)),
             "sync": lambda: Value(None, output_field=JSONField(null=True)),
         }
     )

@@ -31,7 +31,7 @@ class IngestConfig(AppConfig):
         register(CompactJob(), VerifyJob(), RepairJob(), RemoveJob())
         use_object_store(settings.SLUICE_OBJECT_STORE)
         registered.annotations["onboarding"] = catalog_hooks.onboarding_id
-        registered.annotations["carried_as"] = catalog_hooks.carried_as
+        registered.annotations["lake_table"] = catalog_hooks.lake_table
         registered.annotations["sync"] = catalog_hooks.sync
         registered.blockers.append(catalog_hooks.what_needs)
         registered.releases.append(catalog_hooks.forget_retired)

@@ -212,7 +212,7 @@ class Names(Reply):
     def jdbc_of(table: TableFacts) -> str | None:
         if table.kind == TableRow.LAKE:
             return join_name(table.database, table.name)
-        return table.carried_as or None
+        return table.lake_table or None
 
 
 class Sync(Stored):
@@ -304,8 +304,8 @@ def _synced_how(table: TableFacts) -> str:
     if not table.sync:
         return ""
     state, reason = table.sync["state"], table.sync["reason"]
-    if table.carried_as:
-        message = f"synced as lake.{table.carried_as}, which is {state}"
+    if table.lake_table:
+        message = f"synced as lake.{table.lake_table}, which is {state}"
     else:
         message = f"its plan is {state}: see /api/v1/onboardings/{table.onboarding}"
     return f"{message}: {reason}" if reason else message

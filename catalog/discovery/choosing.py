@@ -19,7 +19,7 @@ from catalog.models import Table
 from catalog.selectors.tables import TableFilter, tables_for
 
 MOST_COUNTED = 100_000
-UNSYNCED = Q(("carried_as", None))  # an annotation of the selector
+UNSYNCED = Q(("lake_table", None))  # an annotation of the selector
 CANNOT = Q(status__in=NOT_SYNCED)
 FREE = UNSYNCED & ~CANNOT
 MOST_PASSED_OVER = 50

@@ -219,7 +219,9 @@ def meant(
         return pipelines, of
     if of == "blocked":
         return only_blocked(pipelines), of
-    ticked = [int(pk) for pk in given.getlist("feed") if pk.isdigit() and len(pk) < 19]
+    ticked = [
+        int(pk) for pk in given.getlist("pipeline") if pk.isdigit() and len(pk) < 19
+    ]
     return pipelines.filter(pk__in=ticked), ""
 
 

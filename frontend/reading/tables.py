@@ -28,7 +28,7 @@ from ingest.pipelines.transitions import pipeline_of
 @dataclass(frozen=True, slots=True)
 class TablePipeline:
     """The onboarding row that carries a table (or None), the actions offered (repairs
-    apart, for they are offered where they help), and when its rounds run and how
+    apart, for they are offered where they help), and when its syncs run and how
     consistent its load is, in words. missing: why an action is not offered, by name.
     change: what of its source's columns waits for a decision, or should be known."""
 

@@ -189,7 +189,7 @@ def _item(table: Table) -> dict[str, Any]:
         "comment": table.comment[:200],
         "rows": rows_of(table),
         "size": size(table.estimated_bytes),
-        "carried": getattr(table, "carried_as", "") or "",
+        "carried": getattr(table, "lake_table", "") or "",
         "cannot": table.status_reason if table.status in NOT_SYNCED else "",
         "way_out": why_not(table).way_out if table.status in NOT_SYNCED else "",
     }

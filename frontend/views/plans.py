@@ -157,7 +157,7 @@ def choose_many(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
         "form": form,
         "error": error,
         "of": of,
-        "ticked": given.getlist("feed"),
+        "ticked": given.getlist("pipeline"),
         "count": pipelines.count(),
         "names": [pipeline.plan.get("source", "") for pipeline in pipelines[:NAMED]],
     }

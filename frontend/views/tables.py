@@ -164,7 +164,7 @@ def _moving(request: PageRequest, table: Table) -> dict[str, object]:
     jobs = newest_on_table(request.principal, table.pk, limit=JOBS_SHOWN)
     is_moving = table.status in MOVING or any(job.state in ACTIVE for job in jobs)
     return {
-        "feed": pipeline_for(request.principal, table),
+        "pipeline": pipeline_for(request.principal, table),
         "jobs": jobs,
         "stalled": open_on(table.pk, {STALLED}).first(),
         "alerts": open_alerts(request.principal, table),

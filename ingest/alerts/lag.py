@@ -1,6 +1,6 @@
 """Tables that do not keep up with their schedule: the one alert that only time brings.
 
-Each row says when it would be late; a round that ends moves that on. So a pass reads
+Each row says when it would be late; a sync that ends moves that on. So a pass reads
 what is due by an index, and nothing of the tables that keep up.
 """
 
@@ -39,7 +39,7 @@ def ask_again(table_id: int) -> None:
     if pipeline is None:
         return
     allowed = timedelta(seconds=policy_of(pipeline).late_after)
-    # a round that ends meanwhile knows better
+    # a sync that ends meanwhile knows better
     rows.filter(pk=pipeline.pk).update(late_at=SystemClock().now() + allowed)
 
 

@@ -116,9 +116,9 @@ def job_in_words(kind: str) -> str:
 def left_after(sources: Iterable[str], done: str, loads: frozenset[str]) -> list[str]:
     """Kinds of jobs whose failure still counts after one of kind `done` succeeded.
 
-    A load begins anew, so it also takes back what loads and rounds before it did.
+    A load begins anew, so it also takes back what loads and syncs before it did.
     """
-    over = {done} | (loads | {"round"} if done in loads else set())
+    over = {done} | (loads | {"sync"} if done in loads else set())
     return [name for name in sources if name not in over]
 
 

@@ -78,7 +78,7 @@ def job_succeeded(event: Event) -> None:
     if event.data["caught_up"]:
         recovered.add(LATE)
     if kind in LOADS:
-        _compare(Q(source_table__onboardings__lake_table=table_id))
+        _compare(Q(source_table__outgoing_pipelines__lake_table=table_id))
     store.note_success(table_id, kind, recovered=recovered, at=event.at)
 
 

@@ -34,7 +34,7 @@ from ingest.contract.table import ColumnSpec, FenceSpec, SourceSpec, TableSpec
 # The kinds of jobs by name: as rows store them, and as drivers get them.
 SNAPSHOT: Final = "snapshot"
 RESYNC: Final = "resync"
-SYNC: Final = "round"
+SYNC: Final = "sync"
 COMPACT: Final = "compact"
 VERIFY: Final = "verify"
 REPAIR: Final = "repair"
@@ -57,12 +57,14 @@ DRIVER_DIED, OUT_OF_MEMORY = "driver_died", "out_of_memory"
 
 T = TypeVar("T")
 
-Kind = Literal["snapshot", "resync", "round", "compact", "verify", "repair", "recover"]
+Kind = Literal["snapshot", "resync", "sync", "compact", "verify", "repair", "recover"]
 RepairAction = Literal[
     "rollback", "unschedule", "deduplicate", "clean", "savepoint", "restore",
     "resize", "drop-metadata-table",
 ]  # fmt: skip
-Outcome = Literal["succeeded", "cancelled", "paused", "transient", "terminal", "caller"]
+Outcome = Literal[
+    "succeeded", "cancelled", "paused", "transient", "terminal", "invalid_request"
+]
 Lane = Literal["apply", "snapshot", "maintenance", "verify", "interactive"]
 
 
@@ -85,7 +87,7 @@ class CompactionBudget:
 @dataclass(frozen=True, slots=True)
 class SnapshotWork:
     """kinds snapshot and resync: chunks → staged Parquet → one commit. The lag is that
-    of the rounds behind it. accept_empty: it was said that the source may be empty."""
+    of the syncs behind it. accept_empty: it was said that the source may be empty."""
 
     chunk_rows: int = CHUNK_ROWS
     lag_seconds: float = 0.0
@@ -95,9 +97,9 @@ class SnapshotWork:
 
 @dataclass(frozen=True, slots=True)
 class SyncWork:
-    """kind round: one timestamp round (capture → seal → apply → ledger).
+    """kind sync: one timestamp sync (capture → seal → apply → ledger).
 
-    low           cursor bound of the last round as text; None = everything
+    low           cursor bound of the last sync as text; None = everything
     lag_seconds   safety lag behind the source's clock
     epoch         reserved by the caller, unused so far for this source
     lag_is_chosen, signs  see ingest.driver.capture.cursor and ingest.sources.signs
@@ -129,7 +131,7 @@ class CompactWork:
 class VerifyWork:
     """kind verify: the source against the lake, both read once.
 
-    position  as the services know it; the lake's own may be older (empty rounds)
+    position  as the services know it; the lake's own may be older (empty syncs)
     rows_per_second  at most so many rows of the source on average; 0 = no limit
     signs  what syncs had noticed of the source when it began
     """
@@ -190,7 +192,7 @@ class JobSpec:
     lock_service: str = ""
     keep_seconds: float = 1800.0
     snapshot: SnapshotWork | None = None
-    round: SyncWork | None = None
+    sync: SyncWork | None = None
     compact: CompactWork | None = None
     verify: VerifyWork | None = None
     repair: RepairWork | None = None
@@ -246,7 +248,7 @@ class JobReport:
 
     snapshot/resync  rows, bytes, chunks, instant, consistency ("snapshot" |
                      "per_chunk"), bound (capture starts here), lossy {column: count}
-    round            rows, epoch, instant | None, position {from, to},
+    sync            rows, epoch, instant | None, position {from, to},
                      held_back {pid, age_seconds} | None, null_cursors,
                      more (True: cut at max_rows, run again), added, unknown_columns,
                      signs, ahead
@@ -290,7 +292,7 @@ def spec_from(data: Mapping[str, Any]) -> JobSpec:
                 "fence": value_of(FenceSpec, data["fence"]),
                 "source": _maybe(SourceSpec, data.get("source")),
                 "snapshot": _maybe(SnapshotWork, data.get("snapshot")),
-                "round": _maybe(SyncWork, data.get("round"), "added", "known"),
+                "sync": _maybe(SyncWork, data.get("sync"), "added", "known"),
                 "compact": _maybe(CompactWork, data.get("compact"), "instants"),
                 "verify": _maybe(VerifyWork, data.get("verify")),
                 "repair": _maybe(RepairWork, data.get("repair")),
@@ -330,7 +332,7 @@ def outcome_of(error: SluiceError) -> Outcome:
     if isinstance(error, (TransientError, StaleState)):
         return "transient"
     if isinstance(error, (InvalidRequest, NotFound, AccessDenied)):
-        return "caller"
+        return "invalid_request"
     return "terminal"
 
 
@@ -338,7 +340,7 @@ def error_from(outcome: Outcome, fact: ErrorFact) -> SluiceError:
     """The reverse of `outcome_of`, on the other side."""
     kinds: dict[str, type[SluiceError]] = {
         "transient": TransientError,
-        "caller": InvalidRequest,
+        "invalid_request": InvalidRequest,
     }
     kind = kinds.get(outcome, TerminalError)
     return kind(fact.message, code=fact.code, hint=fact.hint)

@@ -79,7 +79,7 @@ class Bound:
     below clock - lag.
 
     reach  up to where rows are read; those above `high` are read again by the next
-           round. More than `high` about once a minute: a row that changes more often
+           sync. More than `high` about once a minute: a row that changes more often
            than the lag is long would otherwise be read only when it comes to rest
     set_back  how far the clock is behind `low`: it went back since that was read
     """

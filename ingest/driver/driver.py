@@ -116,7 +116,7 @@ class Driver:
             report = JobReport(
                 str(data.get("job_id", "")),
                 int(data.get("attempt", 0)),
-                "caller",
+                "invalid_request",
                 error=fact,
             )
             self._send_report(report)

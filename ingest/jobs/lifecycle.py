@@ -82,7 +82,7 @@ def new_job(
         raise InvalidRequest(
             f"{pipeline.source_table} is not approved yet", code="not_now"
         )
-    said = {"feed": pipeline.pk, "table": table.pk, **(payload or {})}
+    said = {"pipeline": pipeline.pk, "table": table.pk, **(payload or {})}
     job = job_on(table, kind, said, actor=actor)
     job.share_key = f"source:{pipeline.source_table.database.datasource_id}"
     job.weight = driver_job(kind).weight(pipeline)

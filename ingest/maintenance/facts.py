@@ -280,7 +280,7 @@ def _pending(
 
 def _is_held(action: str, held: frozenset[str]) -> bool:
     if action == "rollback":
-        # rounds and compactions both undo what they find
+        # syncs and compactions both undo what they find
         return bool(held)
     return ("write" if action in WRITES else "service") in held
 

@@ -38,7 +38,7 @@ MISSED = (FOLLOWS_NOTHING, AGAIN_AFTER, AGAIN_ALL, DELETED, UNMARKED)
 class Reach:
     """What a source said when it was asked about the way from a position to now.
 
-    later     rows that the next round finds by their cursor, counted to MOST_COUNTED
+    later     rows that the next sync finds by their cursor, counted to MOST_COUNTED
     unmarked  rows without a cursor value, likewise
     broken    why it does not reach back to the position; "" = it does
     silent    why it could not be asked

@@ -45,7 +45,7 @@ class Comparison:
     extra      rows of the lake that the source lacks
     different  keys on both sides whose rows are not the same
     pending    keys that differ only because their rows at the source are newer
-               than the table's position: the next round brings them
+               than the table's position: the next sync brings them
     ahead      rows of the source with a cursor ahead of its clock: what the lake lacks
                of them counts as different, for no sync brings it before that time
     kept       of a table with partial updates: keys that differ only where the

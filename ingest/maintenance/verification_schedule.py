@@ -59,7 +59,7 @@ def _busy_sources() -> set[int]:
     open_jobs = Job.objects.filter(kind=VERIFY, requested_by=SCHEDULE).exclude(
         state__in=sorted(TERMINAL)
     )
-    pipelines = [job.payload["feed"] for job in open_jobs.only("payload")]
+    pipelines = [job.payload["pipeline"] for job in open_jobs.only("payload")]
     found = Pipeline.objects.filter(pk__in=pipelines)
     return set(found.values_list("source_table__database__datasource_id", flat=True))
 

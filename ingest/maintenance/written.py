@@ -32,7 +32,7 @@ class Wrote:
 class Day:
     """One day in UTC.
 
-    changed_rows, changed_bytes  by rounds: what the source changed, as it was written
+    changed_rows, changed_bytes  by syncs: what the source changed, as it was written
     upkeep_bytes                 by compactions and replacements: the same rows again
     loaded_bytes                 by loads
     table_bytes                  what readers read at the last look of the day

@@ -55,11 +55,11 @@ class Pipeline(models.Model):
     resume_event  the event that goes back to where a pause or failure stopped it
     load_epoch    epoch of the load; events of later epochs win over its rows
     bound         lower bound of capture, noted before the first load attempt
-    position      upper bound of the last committed round
+    position      upper bound of the last committed sync
     alone_reason  why its jobs run in processes of their own; "" = in the shared driver
     signs         of its source as the last sync saw them, see ingest.sources.signs
-    owed_from     moments of its schedule after this want a round still
-    late_at       when it counts as late unless a round ends before; None = never
+    owed_from     moments of its schedule after this want a sync still
+    late_at       when it counts as late unless a sync ends before; None = never
     verify_at     when to look whether it has to be verified; None = never
     verified_at, verdict, verified_job   of the newest verification of these rows
     """
@@ -70,7 +70,7 @@ class Pipeline(models.Model):
         Onboarding, on_delete=models.CASCADE, related_name="tables"
     )
     source_table = models.ForeignKey(
-        Table, on_delete=models.PROTECT, related_name="onboardings"
+        Table, on_delete=models.PROTECT, related_name="outgoing_pipelines"
     )
     lake_table = models.ForeignKey(
         Table,
@@ -105,25 +105,24 @@ class Pipeline(models.Model):
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
-        db_table = "ingest_tableonboarding"
         constraints: ClassVar = [
             models.UniqueConstraint(
                 fields=["source_table"],
                 condition=~Q(state="RETIRED"),
-                name="one_live_onboarding_per_table",
+                name="one_live_pipeline_per_table",
             )
         ]
         indexes: ClassVar = [
             models.Index(
                 fields=["due_at"],
                 condition=Q(due_at__isnull=False),
-                name="due_onboardings",
+                name="due_pipelines",
             ),
             models.Index(fields=["state", "id"]),
             models.Index(
                 fields=["late_at"],
                 condition=Q(late_at__isnull=False),
-                name="late_onboardings",
+                name="late_pipelines",
             ),
             models.Index(
                 fields=["verify_at"],
@@ -146,10 +145,11 @@ class Pipeline(models.Model):
 
 
 class PipelineEvent(EventBase):
-    table = models.ForeignKey(Pipeline, on_delete=models.CASCADE, related_name="events")
+    pipeline = models.ForeignKey(
+        Pipeline, on_delete=models.CASCADE, related_name="events"
+    )
 
     class Meta:
-        db_table = "ingest_onboardingevent"
         ordering: ClassVar = ["id"]
 
     def __str__(self) -> str:
@@ -312,9 +312,6 @@ class DriverIncarnation(models.Model):
     heartbeat_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     facts = models.JSONField(default=dict, blank=True)
-
-    class Meta:
-        db_table = "ingest_driverboot"
 
     def __str__(self) -> str:
         return f"driver {self.pid}"

@@ -30,7 +30,7 @@ def onboarding_id() -> Expression:
     return ExpressionWrapper(Subquery(newest), output_field=field)
 
 
-def carried_as() -> Expression:
+def lake_table() -> Expression:
     """On Table rows of a source: "database.table" in the lake."""
     pipelines = Pipeline.objects.exclude(state=RETIRED).filter(
         source_table=OuterRef("pk"), lake_table__isnull=False

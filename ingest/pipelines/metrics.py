@@ -24,7 +24,7 @@ RECENT_SECONDS = 300
 _RECENT = """
 SELECT kind, state, count(*),
   count(*) FILTER (WHERE state = 'SUCCEEDED' AND report->'facts'->>'instant' <> ''),
-  coalesce(sum(CASE WHEN kind IN ('round', 'snapshot', 'resync')
+  coalesce(sum(CASE WHEN kind IN ('sync', 'snapshot', 'resync')
     AND jsonb_typeof(report->'facts'->'rows') = 'number'
     THEN (report->'facts'->>'rows')::numeric END), 0)
 FROM core_job WHERE created_at > now() - make_interval(secs => %s) GROUP BY 1, 2

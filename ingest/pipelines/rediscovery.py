@@ -1,5 +1,5 @@
 """Sources whose tables are carried are discovered again now and then, so that columns
-that changed there are told before a load or a round meets them."""
+that changed there are told before a load or a sync meets them."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ from ingest.pipelines.policies.store import setting_as_text
 
 
 def pipelines_on_schedule() -> QuerySet[Pipeline]:
-    """Tables whose rounds run by themselves: only they can lag. One on request shows
+    """Tables whose syncs run by themselves: only they can lag. One on request shows
     what was asked for, and one that was loaded once follows nothing."""
     rows = Pipeline.objects.filter(
         state__in=sorted(LOADED), capture="timestamp", lake_table__isnull=False

@@ -113,7 +113,7 @@ class SyncJob(TableJob):
         return JobSpec(
             **shared,
             source=source_spec(pipeline.source_table.database.datasource),
-            round=work,
+            sync=work,
             compact_after=policy.compact_after,
             budget=budget_of(table.pk, policy),
         )
@@ -239,9 +239,9 @@ def _columns_synced(job: Job, pipeline: Pipeline, facts: Facts) -> None:
 
 
 def _behind(job: Job, facts: Facts) -> tuple[float, float]:
-    """Seconds that the round's upper bound lies before its start: as the safety lag
+    """Seconds that the sync's upper bound lies before its start: as the safety lag
     wants it, and behind that, as an open transaction held it back."""
-    lag = float(((job.spec or {}).get("round") or {}).get("lag_seconds") or 0)
+    lag = float(((job.spec or {}).get("sync") or {}).get("lag_seconds") or 0)
     held = facts.get("held_back") or {}
     return lag, float(held.get("age_seconds") or 0)
 

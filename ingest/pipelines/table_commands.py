@@ -39,7 +39,7 @@ from ingest.pipelines.transitions import locked_pipeline, move, stop
 
 
 def start_sync(table: Table, *, actor: str) -> Job:
-    """One round now. For a table that is loaded once, this is a re-sync's work."""
+    """One sync now. For a table that is loaded once, this is a re-sync's work."""
     with transaction.atomic():
         pipeline = locked_pipeline(table)
         if pipeline.capture == "snapshot":

@@ -90,7 +90,7 @@ class LoadSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ApplyChanges:
-    """Keep it fresh by rounds over the cursor.
+    """Keep it fresh by syncs over the cursor.
 
     when    the schedule in words, as it was when the plan was made
     missed  what this way of capture cannot see, in sentences for people

@@ -279,7 +279,7 @@ _SIGNS: tuple[tuple[tuple[str, ...], Outcome, str, str, str], ...] = (
     ),
     (
         ("belong to the same bucket id", "belongs to the same bucket id"),
-        # not terminal: once it is repaired, the next round goes on
+        # not terminal: once it is repaired, the next sync goes on
         "transient",
         "bucket_conflict",
         "a bucket of the lake table has several file groups, so Hudi refuses to write;"
@@ -288,7 +288,7 @@ _SIGNS: tuple[tuple[tuple[str, ...], Outcome, str, str, str], ...] = (
     ),
     (
         (".compaction.requested does not exist",),
-        # not terminal: once it is repaired, the next round goes on
+        # not terminal: once it is repaired, the next sync goes on
         "transient",
         "plan_unreadable",
         "the request of a planned compaction is gone: the lake table can neither be"
@@ -312,12 +312,17 @@ _SIGNS: tuple[tuple[tuple[str, ...], Outcome, str, str, str], ...] = (
 )
 
 _SOURCE: tuple[tuple[str, Outcome, str, str], ...] = (
-    ("28", "caller", "source_login_failed", "correct user and password"),
-    ("3D", "caller", "source_database_missing", "correct the database's name"),
-    ("42P01", "caller", "source_table_missing", "discover the source again"),
-    ("42703", "caller", "source_changed", "discover the source again"),
-    ("42501", "caller", "source_privilege_missing", "grant SELECT on the table"),
-    ("3F", "caller", "source_table_missing", "discover the source again"),
+    ("28", "invalid_request", "source_login_failed", "correct user and password"),
+    ("3D", "invalid_request", "source_database_missing", "correct the database's name"),
+    ("42P01", "invalid_request", "source_table_missing", "discover the source again"),
+    ("42703", "invalid_request", "source_changed", "discover the source again"),
+    (
+        "42501",
+        "invalid_request",
+        "source_privilege_missing",
+        "grant SELECT on the table",
+    ),
+    ("3F", "invalid_request", "source_table_missing", "discover the source again"),
     ("42704", "transient", "source_snapshot_lost", "retry: it continues"),
     ("42", "terminal", "source_refused", "the driver's log has the statement"),
     ("22023", "transient", "source_snapshot_lost", "retry: it continues"),

@@ -91,7 +91,7 @@ class AmplificationBench:
         )
         budget = CompactionBudget(AMPLIFICATION, self.credit, self.upto)
         start = time.monotonic()
-        report = self.bench.round(
+        report = self.bench.sync(
             self.table,
             self.low,
             budget=budget if AMPLIFICATION else None,

@@ -17,7 +17,7 @@ COLUMNS = 8
 JOBS = 100_000
 GRANTS = 1_000
 RESTRICTED, ADMIN = "ann", "root"
-LOADED = ("catalog_table", "catalog_column", "ingest_tableonboarding", "core_job")
+LOADED = ("catalog_table", "catalog_column", "ingest_pipeline", "core_job")
 
 _WORDS = """
 CREATE TEMP TABLE word AS SELECT row_number() OVER () - 1 AS n, w FROM unnest(ARRAY[
@@ -97,7 +97,7 @@ INSERT INTO ingest_onboarding (id, datasource_id, request, requested_by, created
   approved_at, approved_by)
 SELECT gen_random_uuid(), id, '{{}}', 'root', now(), now(), 'root'
 FROM catalog_datasource WHERE name <> 'lake';
-INSERT INTO ingest_tableonboarding (onboarding_id, source_table_id, lake_table_id,
+INSERT INTO ingest_pipeline (onboarding_id, source_table_id, lake_table_id,
   capture, plan, state, status_reason, resume_event, consistency, bound, position,
   failures, drop_data, created_at, updated_at, {extra_names})
 SELECT o.id, l.id - 1, l.id, 'timestamp',
@@ -112,7 +112,7 @@ INSERT INTO core_job (id, kind, subject, subject_id, exclusive_key, lane, state,
   payload, handle, cursor, phase, done, unit, error_code, error_message, error_hint,
   attempts, max_attempts, cancel_requested, requested_by, request_id, created_at,
   finished_at, share_key, weight)
-SELECT gen_random_uuid(), 'round', 't' || g, ((g * 2) % {tables} + 2)::text, '', 'rounds',
+SELECT gen_random_uuid(), 'sync', 't' || g, ((g * 2) % {tables} + 2)::text, '', 'syncs',
   CASE WHEN g % 5000 = 0 THEN 'QUEUED' ELSE 'SUCCEEDED' END, '', '{{}}', '{{}}', '{{}}',
   '', 0, '', '', '', '', 1, 3, '', '', '', now() - g * interval '1 s', now(),
   '', 1
@@ -168,7 +168,7 @@ def fill(dsn: str, tables: int) -> None:
             link.execute(_JOBS.format(jobs=min(JOBS, tables), **facts))
         link.execute("ANALYZE")
         link.execute(_GRANTS.format(**facts))
-        for name in ("catalog_table", "ingest_tableonboarding"):
+        for name in ("catalog_table", "ingest_pipeline"):
             link.execute(
                 f"SELECT setval(pg_get_serial_sequence('{name}', 'id'), max(id)) FROM {name}"
             )
@@ -179,7 +179,7 @@ def _pipelines(link: psycopg.Connection[tuple[str, ...]]) -> str:
     """The pipelines' statement with a zero or "" for every further required column."""
     rows = link.execute(
         "SELECT column_name, data_type FROM information_schema.columns WHERE "
-        "table_name = 'ingest_tableonboarding' AND is_nullable = 'NO' AND column_default"
+        "table_name = 'ingest_pipeline' AND is_nullable = 'NO' AND column_default"
         " IS NULL AND is_identity = 'NO'"
     ).fetchall()
     extra = {

@@ -68,7 +68,7 @@ class IngestBench:
         return seconds_of(lambda: reader.load().write.mode("overwrite").parquet(target))
 
 
-class RoundBench:
+class SyncBench:
     """Changes of one loaded table, applied by us and by a plain Hudi write.
 
     Of ours only the commit counts, as of the plain one: reading is timed by `load`.
@@ -80,7 +80,7 @@ class RoundBench:
         self.bench = bench.bench
         self.root = bench.root
         table = self.bench.table("big", buckets=4, estimated_rows=ROWS, cursor="at")
-        self.table = replace(table, path=table.path + "_rounds")
+        self.table = replace(table, path=table.path + "_syncs")
         self.low = assert_done(self.bench.load(self.table)).facts["bound"]
         self.spent: list[float] = []
         real = apply.commit_rows
@@ -97,7 +97,7 @@ class RoundBench:
         self.bench.sql(
             f"UPDATE big SET name = 'changed', at = now() WHERE id <= {rows}"
         )
-        report = self.bench.round(self.table, self.low, compact_after=1000)
+        report = self.bench.sync(self.table, self.low, compact_after=1000)
         self.low = assert_done(report).facts["position"]["to"]
         return self.spent[-1]
 
@@ -118,7 +118,7 @@ class RoundBench:
         from ingest.lake.hudi.options import WriterFence, write_options
         from ingest.lake.hudi.position import CommitPosition, encode_position
 
-        spec = self.bench.round_spec(self.table, None)
+        spec = self.bench.sync_spec(self.table, None)
         identity = identity_for(self.table)
         epoch = self.bench.state(self.table).position.epoch_to  # type: ignore[union-attr]
         position = CommitPosition(
@@ -135,15 +135,15 @@ class RoundBench:
 
 
 def measure(bench: IngestBench) -> dict[str, float]:
-    # the JVM compiles the hot loops of both in the first rounds
+    # the JVM compiles the hot loops of both in the first syncs
     for _ in range(WARM_UPS):
         bench.load(), bench.raw()
     load, raw = abba(bench.load, bench.raw)
-    rounds = RoundBench(bench)
+    syncs = SyncBench(bench)
     for _ in range(WARM_UPS):
-        rounds.ours(), rounds.plain(), rounds.one_row()
-    upsert, baseline = abba(rounds.ours, rounds.plain)
-    singles = [rounds.one_row() for _ in range(COMMITS)]
+        syncs.ours(), syncs.plain(), syncs.one_row()
+    upsert, baseline = abba(syncs.ours, syncs.plain)
+    singles = [syncs.one_row() for _ in range(COMMITS)]
     return {
         "rows": ROWS,
         "snapshot_seconds": statistics.median(load),

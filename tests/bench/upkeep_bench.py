@@ -1,5 +1,5 @@
 """500 commits of one table whose policy keeps it: do queries, commits, files and the
-timeline stay as they were? Rounds and compactions run as the product runs them.
+timeline stay as they were? Syncs and compactions run as the product runs them.
 
 Queries are held against a copy that was just compacted (A B B A). Run alone:
 `python -m tests.bench.upkeep_bench FILE`; every commit is a line of FILE.jsonl.
@@ -42,7 +42,7 @@ POLICIES = {"default": MaintenancePolicy(), "rare": MaintenancePolicy(compact_af
 
 @dataclass(frozen=True, slots=True)
 class CommitCost:
-    """One round. beside: a compaction ran at the same time."""
+    """One sync. beside: a compaction ran at the same time."""
 
     number: int
     seconds: float
@@ -77,7 +77,7 @@ class Extent:
 
 
 class UpkeepBench:
-    """One table; `commit` is a round, followed by what its policy asks for."""
+    """One table; `commit` is a sync, followed by what its policy asks for."""
 
     def __init__(self, bench: LakeBench, name: str, policy: MaintenancePolicy) -> None:
         self.bench = bench
@@ -105,7 +105,7 @@ class UpkeepBench:
         )
         beside = self._service is not None
         before, cpu = time.monotonic(), cpu_seconds()
-        report = self.bench.round(
+        report = self.bench.sync(
             self.table, self.low, compact_after=self.policy.compact_after
         )
         cost = CommitCost(
@@ -128,7 +128,7 @@ class UpkeepBench:
         assert not self._failed, self._failed
 
     def _keep(self, pending: Sequence[str]) -> None:
-        """As the host does: what is planned is executed beside the next round, what
+        """As the host does: what is planned is executed beside the next sync, what
         the policy asks for now and then is planned."""
         if not pending and self.number % LOOK_EVERY == 0:
             now = datetime.now(UTC)

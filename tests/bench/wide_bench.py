@@ -73,7 +73,7 @@ def measure(bench: LakeBench, write: Callable[[dict[str, Any]], None]) -> bool:
 
     def sync() -> Any:
         bench.sql(_CHANGE)
-        return bench.round(table, found["load"]["bound"])
+        return bench.sync(table, found["load"]["bound"])
 
     def verify_changed() -> Any:
         bench.sql(_CHANGE_UNSEEN)

@@ -45,7 +45,7 @@ class Fault(StrEnum):
     NONE = "none"
     TRANSIENT = "transient"
     TERMINAL = "terminal"
-    CALLER = "caller"
+    INVALID_REQUEST = "invalid_request"
     DIE_UNACCEPTED = "die_unaccepted"
     DIE_RUNNING = "die_running"
     DIE_COMMITTED = "die_committed"
@@ -197,7 +197,7 @@ class FakeLauncher:
             case Fault.DIE_COMMITTED:
                 self._succeed(work.spec)
                 self._die(work.origin)
-            case Fault.TRANSIENT | Fault.TERMINAL | Fault.CALLER:
+            case Fault.TRANSIENT | Fault.TERMINAL | Fault.INVALID_REQUEST:
                 error = ErrorFact(f"fake_{work.fault}", "as configured", "look here")
                 self._report(work, work.fault.value, error=error)
             case _ if planned := self.errors.get(work.spec.kind, []):
@@ -230,11 +230,11 @@ class FakeLauncher:
             facts = {"verdict": "equal", "position": spec.verify.position}
         else:
             end = iso(datetime.now(UTC))
-            low = spec.round.low if spec.round else None
-            epoch = spec.round.epoch if spec.round else spec.epoch
+            low = spec.sync.low if spec.sync else None
+            epoch = spec.sync.epoch if spec.sync else spec.epoch
             instant = write_commit(spec, start=low or "", end=end, epoch=epoch)
             facts = {"instant": instant, "rows": 1, "epoch": epoch, "bytes": 1}
-            if spec.round is None:
+            if spec.sync is None:
                 facts |= {"bound": end, "consistency": "snapshot", "chunks": 1}
             else:
                 facts |= {"position": {"from": low, "to": end}, "more": False}

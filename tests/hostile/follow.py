@@ -89,9 +89,9 @@ def sync_of(
     bench: LakeBench, table: TableSpec, low: str, signs: Mapping[str, Any]
 ) -> JobSpec:
     """signs: what the job before remembers of the source."""
-    spec = bench.round_spec(table, low, lag=LAG_SECONDS)
-    assert spec.round is not None
-    return replace(spec, round=replace(spec.round, signs=dict(signs)))
+    spec = bench.sync_spec(table, low, lag=LAG_SECONDS)
+    assert spec.sync is not None
+    return replace(spec, sync=replace(spec.sync, signs=dict(signs)))
 
 
 def _position(report: JobReport) -> str:

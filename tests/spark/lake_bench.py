@@ -169,7 +169,7 @@ class LakeBench:
 
     def spec(self, kind: str, table: TableSpec, *, token: int = 1, **k: Any) -> JobSpec:
         scope = "service" if kind in {"compact", "verify"} else "write"
-        lanes = {"compact": "maintenance", "verify": "verify", "round": "apply"}
+        lanes = {"compact": "maintenance", "verify": "verify", "sync": "apply"}
         lane = lanes.get(kind, "snapshot")
         fence = FenceSpec(fence_path(self.lake, table.table_id, scope).uri, token)
         values = {
@@ -215,7 +215,7 @@ class LakeBench:
         epoch = self.next_epoch()
         return self.run(self.spec(kind, table, epoch=epoch, snapshot=work, **k))
 
-    def round_spec(
+    def sync_spec(
         self,
         table: TableSpec,
         low: str | None,
@@ -225,10 +225,10 @@ class LakeBench:
         **k: Any,
     ) -> JobSpec:
         work = SyncWork(low, lag, self.next_epoch(), max_rows)
-        return self.spec("round", table, round=work, **k)
+        return self.spec("sync", table, sync=work, **k)
 
-    def round(self, table: TableSpec, low: str | None, **k: Any) -> JobReport:
-        return self.run(self.round_spec(table, low, **k))
+    def sync(self, table: TableSpec, low: str | None, **k: Any) -> JobReport:
+        return self.run(self.sync_spec(table, low, **k))
 
     def compact(self, table: TableSpec, *instants: str, **k: Any) -> JobReport:
         return self.run(self.spec("compact", table, compact=CompactWork(instants), **k))

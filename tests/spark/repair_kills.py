@@ -88,11 +88,11 @@ def broken(bench: LakeBench, kind: str, name: str) -> Broken:
 def change(
     bench: LakeBench, name: str, table: TableSpec, value: str, **k: Any
 ) -> list[str]:
-    """Some rows change and a round brings them; the plans that wait then."""
+    """Some rows change and a sync brings them; the plans that wait then."""
     bench.sql(f"UPDATE {name} SET v = '{value}', at = now() WHERE id % 7 = 1")
     position = bench.state(table).position
     assert position is not None
-    report = assert_done(bench.round(table, position.end, **k))
+    report = assert_done(bench.sync(table, position.end, **k))
     return list(report.facts["pending_compactions"])
 
 
@@ -109,7 +109,7 @@ def _break_attempt(
         position = bench.state(table).position
         assert position is not None
         before = source_rows(bench, name, but="cut", is_now="load", also="one")
-        cut_off(bench, bench.round_spec(table, position.end), "*.deltacommit.inflight")
+        cut_off(bench, bench.sync_spec(table, position.end), "*.deltacommit.inflight")
         return _mend(bench, table, RepairWork("rollback"), token=2), before
     spec = bench.spec("compact", table, compact=CompactWork((asked,)))
     cut_off(bench, spec, f"{asked}.compaction.inflight")
@@ -227,7 +227,7 @@ def repeat(bench: LakeBench, one: Broken) -> JobReport:
 
 
 def require_whole(bench: LakeBench, one: Broken, report: JobReport) -> None:
-    """Rows, timeline, and that the table goes on: rounds and compaction."""
+    """Rows, timeline, and that the table goes on: syncs and compaction."""
     wanted = one.rows if one.rows is not None else source_rows(bench, one.source)
     assert read_rows(one.table) == wanted, one.kind
     timeline = bench.state(one.table).timeline
@@ -240,12 +240,12 @@ def require_whole(bench: LakeBench, one: Broken, report: JobReport) -> None:
 
 
 def require_alive(bench: LakeBench, one: Broken) -> None:
-    """What comes after: a round, and a compaction over everything."""
+    """What comes after: a sync, and a compaction over everything."""
     token = token_after(one.spec)
     position = bench.state(one.table).position
     assert position is not None
     bench.sql(f"UPDATE {one.source} SET v = 'after', at = now() WHERE id % 3 = 1")
-    assert_done(bench.round(one.table, position.end, token=token, compact_after=99))
+    assert_done(bench.sync(one.table, position.end, token=token, compact_after=99))
     assert read_rows(one.table) == source_rows(bench, one.source), one.kind
     assert_done(bench.compact(one.table, token=token))
     assert read_rows(one.table) == source_rows(bench, one.source), one.kind

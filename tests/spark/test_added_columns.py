@@ -34,10 +34,10 @@ def as_now(bench: LakeBench, table: TableSpec) -> TableSpec:
 
 
 def sync(bench: LakeBench, table: TableSpec, low: str, *added: str, **work: Any) -> Any:
-    spec = bench.round_spec(table, low)
-    assert spec.round is not None
+    spec = bench.sync_spec(table, low)
+    assert spec.sync is not None
     work = {"added": added, **work}
-    return bench.run(replace(spec, round=replace(spec.round, **work)))
+    return bench.run(replace(spec, sync=replace(spec.sync, **work)))
 
 
 def assert_equal(bench: LakeBench, table: TableSpec, *columns: str) -> None:
@@ -64,7 +64,7 @@ def test_a_followed_column_has_every_value_before_and_after_a_compaction(
 ) -> None:
     bench, table, low = loaded
     bench.sql("UPDATE o SET n = 20, at = now() WHERE id = 2")
-    low = assert_done(bench.round(table, low)).facts["position"]["to"]
+    low = assert_done(bench.sync(table, low)).facts["position"]["to"]
     # a default fills old rows, a backfill leaves the cursor alone, one moves it,
     # and a row that never had a cursor value has one of the column
     bench.sql(
@@ -113,7 +113,7 @@ def test_an_approved_change_comes_with_a_resync(loaded: Any) -> None:
     """Another type, and a column less: one commit replaces the table."""
     bench, table, low = loaded
     bench.sql("UPDATE o SET n = 20, at = now() WHERE id = 2")
-    assert_done(bench.round(table, low))
+    assert_done(bench.sync(table, low))
     bench.sql("ALTER TABLE o ALTER n TYPE text USING 'n' || n, DROP COLUMN p")
     other = as_now(bench, table)
     low = assert_done(bench.load(other, kind="resync")).facts["bound"]
@@ -132,7 +132,7 @@ def test_a_column_that_the_lake_lacks_has_its_older_values_whoever_planned_it(
     """A re-sync that was to bring it was cancelled, or the table went back to a moment
     before that re-sync: nobody says that it is new, and older rows had NULL there."""
     bench, table, low = loaded
-    low = assert_done(bench.round(table, low)).facts["position"]["to"]
+    low = assert_done(bench.sync(table, low)).facts["position"]["to"]
     bench.sql("ALTER TABLE o ADD COLUMN x int NOT NULL DEFAULT 7")
     bench.sql("UPDATE o SET n = 20, at = now() WHERE id = 2")
     wide = as_now(bench, table)
@@ -150,7 +150,7 @@ def test_rows_are_not_written_beside_those_of_another_type(
 ) -> None:
     """The re-sync that was to bring it was cancelled, and the plan has it already."""
     bench, table, low = loaded
-    low = assert_done(bench.round(table, low)).facts["position"]["to"]
+    low = assert_done(bench.sync(table, low)).facts["position"]["to"]
     bench.sql(f"ALTER TABLE o ALTER {change}")
     bench.sql("UPDATE o SET at = now() WHERE id = 2")
     refused = sync(bench, as_now(bench, table), low)
@@ -181,7 +181,7 @@ def test_a_column_without_values_is_there_after_a_sync_without_rows(
     loaded: Any,
 ) -> None:
     bench, table, low = loaded
-    low = assert_done(bench.round(table, low)).facts["position"]["to"]
+    low = assert_done(bench.sync(table, low)).facts["position"]["to"]
     bench.sql("ALTER TABLE o ADD COLUMN x int")
     wide = as_now(bench, table)
     done = assert_done(sync(bench, wide, low, "x"))
@@ -197,7 +197,7 @@ def test_more_older_values_than_a_sync_reads_are_told_and_verified(
 ) -> None:
     monkeypatch.setattr(added_columns, "REREAD_ROWS", 5)
     bench, table, low = loaded
-    low = assert_done(bench.round(table, low)).facts["position"]["to"]
+    low = assert_done(bench.sync(table, low)).facts["position"]["to"]
     bench.sql("ALTER TABLE o ADD COLUMN x int NOT NULL DEFAULT 7")
     wide = as_now(bench, table)
     done = assert_done(sync(bench, wide, low, "x"))
@@ -216,10 +216,10 @@ def test_an_epoch_sealed_before_the_column_leaves_it_to_the_next_sync(
     from ingest.driver.apply import apply
 
     bench, table, low = loaded
-    low = assert_done(bench.round(table, low)).facts["position"]["to"]
+    low = assert_done(bench.sync(table, low)).facts["position"]["to"]
     bench.sql("ALTER TABLE o ADD COLUMN x int")
     bench.sql("UPDATE o SET x = 1, at = now() WHERE id = 1")
-    spec = bench.round_spec(table, low)
+    spec = bench.sync_spec(table, low)
 
     def killed(*_: object, **__: object) -> None:
         raise RuntimeError("killed")
@@ -228,9 +228,9 @@ def test_an_epoch_sealed_before_the_column_leaves_it_to_the_next_sync(
         patch.setattr(apply, "commit_rows", killed)
         assert bench.run(spec).outcome != "succeeded"
     wide = as_now(bench, table)
-    assert spec.round is not None
+    assert spec.sync is not None
     retried = replace(
-        spec, attempt=2, table=wide, round=replace(spec.round, added=("x",))
+        spec, attempt=2, table=wide, sync=replace(spec.sync, added=("x",))
     )
     done = assert_done(bench.run(retried))
     assert "added" not in done.facts, "nothing was read, so nothing was looked for"

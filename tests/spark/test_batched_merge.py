@@ -34,12 +34,12 @@ def merge(bench: LakeBench) -> tuple[TableSpec, None]:
     table = bench.table("w", cursor="at")
     low = assert_done(bench.load(table)).facts["bound"]
     bench.sql(EMPTY)
-    low = assert_done(bench.round(table, low)).facts["position"]["to"]
+    low = assert_done(bench.sync(table, low)).facts["position"]["to"]
     bench.sql(
         "UPDATE w SET t = 'changed', at = now() WHERE id % 7 = 0;"
         "INSERT INTO w (id, t, at) VALUES (900, 'new', now())"
     )
-    assert_done(bench.round(table, low))
+    assert_done(bench.sync(table, low))
     return table, None
 
 
@@ -104,7 +104,7 @@ def test_a_column_that_came_later_is_null_in_older_files(merged: Any) -> None:
         "UPDATE w SET more = 'here', at = now() WHERE id = 3"
     )
     wider = replace(table, columns=bench.table("w", cursor="at").columns)
-    assert_done(bench.round(wider, low))
+    assert_done(bench.sync(wider, low))
     batched, single = read(bench, wider, "true"), read(bench, wider, "false")
     assert batched == single
     assert read(bench, wider, "true", "count(more), count(*)") == [(1, 301)]

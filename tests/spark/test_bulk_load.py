@@ -37,7 +37,7 @@ def hudis_own(
     """The same rows by Hudi's own datasource and partitioner; it replaces row by row."""
     identity = identity_for(table)
     position = CommitPosition(1, "", "", 1, 1, "job", 1, identity)
-    spec = lake_bench.round_spec(table, None)
+    spec = lake_bench.sync_spec(table, None)
     options = write_options(
         identity,
         name=table.name,
@@ -204,7 +204,7 @@ def test_a_replacement_is_counted_and_may_leave_columns_out(
         c for c in lake_bench.state(table).columns if not c.startswith("_hoodie")
     }
     lake_bench.sql("UPDATE p SET kept = 'new', at = now() WHERE id <= 5")
-    assert_done(lake_bench.round(narrow, low))
+    assert_done(lake_bench.sync(narrow, low))
     assert_done(lake_bench.compact(narrow))
     assert lake_bench.frame(table).where("kept = 'new'").count() == 5
     assert lake_bench.frame(table).count() == 20

@@ -200,9 +200,9 @@ def test_a_warm_driver_works_on_the_cluster(
     assert_done(talk.report(spec))
     bench.sql("INSERT INTO warm SELECT g FROM generate_series(501, 510) g")
     bound = assert_done(talk.report(spec)).facts["bound"]
-    round_spec = bench.round_spec(spec.table, bound)
-    launcher.submit(round_spec, isolated=False)
-    assert assert_done(talk.report(round_spec)).facts["rows"] >= 10
+    sync_spec = bench.sync_spec(spec.table, bound)
+    launcher.submit(sync_spec, isolated=False)
+    assert assert_done(talk.report(sync_spec)).facts["rows"] >= 10
     tag = tag_of(instance_of(place_of(home)), "", "boot")
     assert [app.tag for app in master.apps()] == [tag]
     launcher.stop()

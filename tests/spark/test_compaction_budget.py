@@ -67,7 +67,7 @@ def loaded(bench: LakeBench) -> tuple[Any, str]:
 def change(bench: LakeBench, table: Any, low: str, *regions: str, **k: Any) -> str:
     for region in regions:
         bench.sql(f"UPDATE b SET v = v + 1, at = now() WHERE region = '{region}'")
-    done = assert_done(bench.round(table, low, **k))
+    done = assert_done(bench.sync(table, low, **k))
     assert done.warnings == ()
     return str(done.facts["position"]["to"])
 

@@ -84,9 +84,9 @@ def test_jobs_run_side_by_side_and_the_secret_stays_in_memory(
     driver.run(short_spec)
     report = driver.report(short_spec)
     assert report.outcome == "succeeded", report
-    round_spec = bench.round_spec(short, None)
-    driver.run(round_spec)
-    assert driver.report(round_spec).facts["rows"] == 100
+    sync_spec = bench.sync_spec(short, None)
+    driver.run(sync_spec)
+    assert driver.report(sync_spec).facts["rows"] == 100
     compact_spec = bench.spec("compact", short, compact=CompactWork())
     driver.run(compact_spec)
     assert len(driver.report(compact_spec).facts["instants"]) == 1

@@ -87,12 +87,12 @@ def test_a_resync_is_never_older_than_what_a_sync_has_sealed(
     hour_ago = to_text(datetime.now(UTC) - timedelta(hours=1), has_zone=True)
     with monkeypatch.context() as patch:
         patch.setattr(apply, "commit_rows", killed)
-        assert bench.round(table, hour_ago).outcome != "succeeded"
+        assert bench.sync(table, hour_ago).outcome != "succeeded"
     bench.sql(f"UPDATE o SET v = 'newest', {ago % 90}")
     work = SnapshotWork(CHUNK_ROWS, 0)
     report = bench.run(bench.spec("resync", table, epoch=early, snapshot=work))
     assert report.error is not None
     assert report.error.code == "lake_went_ahead", "another epoch is asked for"
     done = assert_done(bench.load(table, kind="resync"))
-    assert_done(bench.round(table, done.facts["bound"]))
+    assert_done(bench.sync(table, done.facts["bound"]))
     assert (1, "newest") in bench.rows(table, "id", "v")

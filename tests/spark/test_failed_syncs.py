@@ -11,7 +11,7 @@ from ingest.driver.capture import timestamp as capture_timestamp
 from ingest.lake.epochs import epoch_folder
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.test_repair import mend
-from tests.spark.test_rounds import loaded, values
+from tests.spark.test_syncs import loaded, values
 
 __all__ = ["loaded"]
 
@@ -33,18 +33,18 @@ def test_events_of_failed_syncs_are_removed(loaded: Any, monkeypatch: Any) -> No
 
     with monkeypatch.context() as patch:
         patch.setattr(capture_timestamp, "_refuse", fails(OSError("lost")))
-        assert bench.round(table, low).outcome == "transient"
+        assert bench.sync(table, low).outcome == "transient"
         assert events_of(bench, bench._epoch) == []
         # killed: nothing of the driver runs any more
         patch.setattr(capture_timestamp, "_refuse", fails(KeyboardInterrupt()))
         patch.setattr(capture_timestamp, "_drop_unsealed", lambda *_: None)
         with pytest.raises(KeyboardInterrupt):
-            bench.round(table, low)
+            bench.sync(table, low)
     killed = bench._epoch
     # before a commit is past it nobody can tell that it stays without a seal
     assert_done(mend(bench, table, "clean"))
     assert events_of(bench, killed)
-    assert_done(bench.round(table, low))
+    assert_done(bench.sync(table, low))
     assert_done(mend(bench, table, "clean"))
     assert not epoch_folder(bench.lake, 1, killed).exists()
     assert values(bench, table)[9] == "nine"
@@ -61,7 +61,7 @@ def test_a_snapshot_with_too_many_partitions_writes_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(rows, "MOST_PARTITIONS", 4)
         refused = lake_bench.load(table)
-        assert refused.outcome == "caller"
+        assert refused.outcome == "invalid_request"
         assert refused.error is not None
         assert refused.error.code == "too_many_partitions"
         assert not lake_bench.state(table).exists

@@ -83,7 +83,7 @@ def test_a_full_lake_is_named_and_nothing_is_lost(
     low = again(bench, load).facts["bound"]
     assert bench.rows(table, "id", "v") == (before := in_source(bench, "o"))
     bench.sql("UPDATE o SET v = reverse(v), at = now()")
-    sync = bench.round_spec(table, low)
+    sync = bench.sync_spec(table, low)
     with disk.full(but=128 << 10):
         assert_named(bench.run(sync), disk)
         assert bench.rows(table, "id", "v") == before
@@ -92,7 +92,7 @@ def test_a_full_lake_is_named_and_nothing_is_lost(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["round", "resync", "compact"])
+@pytest.mark.parametrize("kind", ["sync", "resync", "compact"])
 def test_a_lake_that_is_full_at_any_write_costs_nothing(
     bench: LakeBench, disk: SmallDisk, kind: str
 ) -> None:
@@ -100,7 +100,7 @@ def test_a_lake_that_is_full_at_any_write_costs_nothing(
     table = made(bench, "o")
     low = again(bench, load_spec(bench, table)).facts["bound"]
     bench.sql("UPDATE o SET v = reverse(v), at = now()")
-    spec = bench.round_spec(table, low)
+    spec = bench.sync_spec(table, low)
     if kind == "resync":
         spec = replace(load_spec(bench, table), kind="resync")
     if kind == "compact":
@@ -119,7 +119,7 @@ def test_a_lake_that_is_full_at_any_write_costs_nothing(
     assert bench.rows(table, "id", "v") == in_source(bench, "o")
     low = bench.state(table).position.end  # type: ignore[union-attr]
     bench.sql("UPDATE o SET v = 'after', at = now() WHERE id < 10")
-    assert_done(bench.round(table, low))
+    assert_done(bench.sync(table, low))
     assert_done(bench.compact(table))
     assert bench.rows(table, "id", "v") == in_source(bench, "o")
 

@@ -15,7 +15,7 @@ from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.fast_clock import fast_clock
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
 from tests.spark.test_repair import deaths_around, mend
-from tests.spark.test_rounds import CREATE, ROWS, loaded, values
+from tests.spark.test_syncs import CREATE, ROWS, loaded, values
 
 __all__ = ["loaded"]
 
@@ -37,11 +37,11 @@ def write_ahead(bench: LakeBench) -> tuple[TableSpec, str]:
         patch.setattr(clocks, "MOST_AHEAD_OF_SOURCE", AHEAD * 2)
         bench.sql("INSERT INTO o VALUES (9, 'nine')")
         bench.sql("UPDATE o SET v = 'two', at = now() WHERE id = 2")
-        low = assert_done(bench.round(table, low)).facts["position"]["to"]
+        low = assert_done(bench.sync(table, low)).facts["position"]["to"]
         assert_done(bench.compact(table))
         assert_done(mend(bench, table, "savepoint"))
         bench.sql("UPDATE o SET v = 'three', at = now() WHERE id = 3")
-        spec = bench.round_spec(table, low, compact_after=1)
+        spec = bench.sync_spec(table, low, compact_after=1)
         low = assert_done(bench.run(spec)).facts["position"]["to"]
     state = bench.state(table)
     assert state.timeline.completed_writes[-1].asked[:4] >= "2030"
@@ -67,7 +67,7 @@ def require_goes_on(bench: LakeBench, table: Any, low: str) -> None:
     """Everything that a table does works again, and the lake is the source."""
     assert of_the_future(table) == []
     bench.sql("UPDATE o SET v = 'four', at = now() WHERE id = 4")
-    done = assert_done(bench.round(table, low))
+    done = assert_done(bench.sync(table, low))
     assert values(bench, table)[4] == "four"
     assert_done(bench.compact(table))
     assert_done(mend(bench, table, "clean"))
@@ -80,7 +80,7 @@ def test_a_rollback_keeps_the_rows_of_commits_of_the_future(
 ) -> None:
     bench, table, low = ahead
     then = values(bench, table)
-    refused = bench.round(table, low)
+    refused = bench.sync(table, low)
     assert refused.error is not None
     assert refused.error.code == "clock_behind"
     assert "roll the table back" in refused.error.hint
@@ -93,7 +93,7 @@ def test_a_rollback_keeps_the_rows_of_commits_of_the_future(
                 mend(bench, table, "rollback")
         assert values(bench, table) == then
         if of_the_future(table):
-            assert bench.round(table, low).outcome == "transient"
+            assert bench.sync(table, low).outcome == "transient"
     again = assert_done(mend(bench, table, "rollback"))
     assert again.facts.get("from_the_future", []) == []
     assert values(bench, table) == then
@@ -129,7 +129,7 @@ def test_a_clock_that_was_set_back_takes_no_commit_of_now_away(
         assert (refused.outcome, refused.error.code) == ("transient", "clock_behind")
     assert values(bench, table) == wanted
     assert_done(bench.run(with_attempt(spec, 4)))
-    assert_done(bench.round(table, low))
+    assert_done(bench.sync(table, low))
     assert values(bench, table) == wanted
 
 
@@ -158,7 +158,7 @@ def test_a_clock_that_is_ahead_writes_nothing(loaded: Any, monkeypatch: Any) -> 
     monkeypatch.setattr(clocks, "wall", lambda: clocks.datetime.now(clocks.UTC) + hour)
 
     def require_refused(of: str) -> None:
-        refused = bench.round(table, low)
+        refused = bench.sync(table, low)
         assert refused.outcome == "transient"
         assert refused.error is not None
         assert refused.error.code == "clock_ahead"
@@ -172,5 +172,5 @@ def test_a_clock_that_is_ahead_writes_nothing(loaded: Any, monkeypatch: Any) -> 
     require_refused("source")
     assert_done(bench.verify(table, position=low))
     monkeypatch.undo()
-    assert_done(bench.round(table, low))
+    assert_done(bench.sync(table, low))
     assert values(bench, table)[9] == "nine"

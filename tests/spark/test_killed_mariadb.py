@@ -1,4 +1,4 @@
-"""A driver that reads MariaDB, killed in a load and in a round; the server cuts the
+"""A driver that reads MariaDB, killed in a load and in a sync; the server cuts the
 connections and starts anew in between. What is in the lake then equals the source.
 """
 
@@ -95,7 +95,7 @@ def is_writing(table: Any, known: set[str]) -> bool:
 
 
 @pytest.mark.long
-def test_kills_in_a_load_and_in_a_round_cost_nothing(
+def test_kills_in_a_load_and_in_a_sync_cost_nothing(
     bench: MariadbBench, start: Callable[[], DriverProcess]
 ) -> None:
     table = bench.table("victim", cursor="at", estimated_rows=ROWS)
@@ -121,7 +121,7 @@ def test_kills_in_a_load_and_in_a_round_cost_nothing(
     assert (facts["rows"], facts["committed_rows"]) == (ROWS, ROWS)
     bench.sql("UPDATE victim SET v = 'new' WHERE id % 3 = 0")
     bench.sql("INSERT INTO victim (id, v) VALUES (99999, 'born')")
-    turn = bench.round_spec(table, facts["bound"], token=2)
+    turn = bench.sync_spec(table, facts["bound"], token=2)
     severed(bench, second, turn)
     known = {p.name for p in (Path(table.path) / ".hoodie" / "timeline").iterdir()}
     fence = HeldFence(turn.fence.path, turn.fence.token)

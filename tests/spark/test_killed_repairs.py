@@ -22,7 +22,7 @@ from tests.waiting import wait_for
 SEED = 20260101
 # as many side by side as the lanes of a driver have places for
 LANES: tuple[Lane, ...] = ("snapshot",) * 4 + ("apply",) * 4 + ("maintenance",)
-# a round and a compaction follow
+# a sync and a compaction follow
 GO_ON = {"rollback"}
 
 

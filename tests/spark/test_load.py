@@ -99,7 +99,7 @@ def test_a_load_is_one_commit_with_position_and_ledger(lake_bench: LakeBench) ->
     lake_bench.sql("INSERT INTO t SELECT g FROM generate_series(1, 1000) g; ANALYZE t")
     table = lake_bench.table("t", cursor="at", estimated_rows=1000)
     report = assert_done(lake_bench.load(table, chunk_rows=100, lag=900))
-    # what comes late, to a replica perhaps, is read by the first round
+    # what comes late, to a replica perhaps, is read by the first sync
     now = lake_bench.sql("SELECT clock_timestamp()")[0][0]
     assert now - from_text(report.facts["bound"]) > timedelta(seconds=900)
     state = lake_bench.state(table)
@@ -199,7 +199,7 @@ def test_keys_of_any_type_stay_distinct_through_upserts(
     count = lake_bench.sql("SELECT count(*) FROM k")[0][0]
     assert lake_bench.frame(table).count() == count
     lake_bench.sql("UPDATE k SET v = 7, at = now()")
-    assert assert_done(lake_bench.round(table, low)).facts["rows"] == count
+    assert assert_done(lake_bench.sync(table, low)).facts["rows"] == count
     assert [r[0] for r in lake_bench.rows(table, "v")] == [7] * count
 
 
@@ -262,7 +262,7 @@ def test_a_chosen_key_that_is_none_is_refused(
     lake_bench.sql(f"INSERT INTO b VALUES {values}")
     table = lake_bench.table("b", ("k",))
     report = lake_bench.load(table)
-    assert report.outcome == "caller"
+    assert report.outcome == "invalid_request"
     assert report.error is not None
     assert report.error.code == code
     assert not Path(table.path).exists()
@@ -370,7 +370,7 @@ def test_a_table_altered_or_dropped_since_the_plan_is_named(
     table = lake_bench.table("a")
     lake_bench.sql("ALTER TABLE a DROP gone, ALTER grew TYPE bigint")
     report = lake_bench.load(table)
-    assert report.outcome == "caller"
+    assert report.outcome == "invalid_request"
     assert report.error is not None
     assert report.error.code == "source_changed"
     assert "gone" in report.error.message
@@ -390,10 +390,16 @@ def test_wrong_password_and_missing_privilege_are_the_callers(
     good, lake_bench.password = lake_bench.password, "wrong"
     report = lake_bench.load(table)
     assert report.error is not None
-    assert (report.outcome, report.error.code) == ("caller", "source_login_failed")
+    assert (report.outcome, report.error.code) == (
+        "invalid_request",
+        "source_login_failed",
+    )
     lake_bench.password = "w"
     lake_bench.source = replace(lake_bench.source, username="weak")
     report = lake_bench.load(table)
     assert report.error is not None
-    assert (report.outcome, report.error.code) == ("caller", "source_privilege_missing")
+    assert (report.outcome, report.error.code) == (
+        "invalid_request",
+        "source_privilege_missing",
+    )
     lake_bench.password = good

@@ -30,7 +30,7 @@ def test_small_log_files_cost_small_buffers(
     low = facts["bound"]
     for n in range(ROUNDS):
         bench.sql(f"UPDATE o SET v = '{n}', at = now() WHERE id = 1")
-        low = assert_done(bench.round(table, low)).facts["position"]["to"]
+        low = assert_done(bench.sync(table, low)).facts["position"]["to"]
     wanted = [(1, str(ROUNDS - 1)), *((n, "load") for n in range(2, 6))]
     assert bench.rows(table, "id", "v") == wanted
     before = allocated(bench.spark)

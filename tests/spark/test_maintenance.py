@@ -38,7 +38,7 @@ def loaded(
 
 def change(bench: LakeBench, table: Any, low: str, value: str, **k: Any) -> Any:
     bench.sql(f"UPDATE o SET v = '{value}', at = now() WHERE id <= 5")
-    return assert_done(bench.round(table, low, **k))
+    return assert_done(bench.sync(table, low, **k))
 
 
 def seen(bench: LakeBench, table: Any) -> list[tuple[Any, ...]]:
@@ -107,7 +107,7 @@ def test_an_unknown_instant_is_refused(loaded: Any) -> None:
     bench, table, _ = loaded
     report = bench.compact(table, "20200101000000000")
     assert report.error is not None
-    assert (report.outcome, report.error.code) == ("caller", "unknown_instant")
+    assert (report.outcome, report.error.code) == ("invalid_request", "unknown_instant")
 
 
 WRITES = ["upsert", "bulk_insert", "insert_overwrite_table"]
@@ -155,7 +155,7 @@ def test_a_writer_that_is_superseded_midway_leaves_its_instant_inflight(
     assert {r[1] for r in seen(bench, table)} == {"load"}
     # the new owner removes the rubble and goes on
     bench.sql("UPDATE o SET v = 'owner', at = now() WHERE id = 1")
-    report = assert_done(bench.round(table, low, token=2))
+    report = assert_done(bench.sync(table, low, token=2))
     assert report.facts["rows"] == 1
     assert bench.state(table).timeline.pending_writes == ()
     assert seen(bench, table) == wanted(bench)
@@ -164,7 +164,7 @@ def test_a_writer_that_is_superseded_midway_leaves_its_instant_inflight(
 def test_an_old_token_is_refused_before_anything_happens(loaded: Any) -> None:
     bench, table, low = loaded
     bench.take_over(table, 5)
-    report = bench.round(table, low, token=1)
+    report = bench.sync(table, low, token=1)
     assert report.error is not None
     assert (report.outcome, report.error.code) == ("transient", "fenced")
 

@@ -1,4 +1,4 @@
-"""MariaDB through the same jobs as PostgreSQL: types, names, keys, rounds, stops."""
+"""MariaDB through the same jobs as PostgreSQL: types, names, keys, syncs, stops."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_chunks_walk_a_composite_key_of_text_and_numbers(bench: MariadbBench) ->
     # no lock, no shared snapshot: each chunk is of its own moment, and it is said
     assert report.facts["consistency"] == "per_chunk"
     bench.sql("UPDATE k SET v = 7, at = now(6)")
-    assert_done(bench.round(table, report.facts["bound"]))
+    assert_done(bench.sync(table, report.facts["bound"]))
     assert bench.frame(table).count() == 100
     facts = assert_done(bench.verify(table)).facts
     assert (facts["verdict"], facts["pending"]) == ("equal", 0)
@@ -228,7 +228,7 @@ def test_an_open_transaction_holds_the_bound_and_its_rows_arrive(loaded: Any) ->
             cursor.execute("INSERT INTO o (id, v) VALUES (7, 'late')")
         bench.sql("INSERT INTO o (id, v) VALUES (8, 'after')")
         time.sleep(2.1)  # the cursor has whole seconds, and so has InnoDB's clock
-        held = assert_done(bench.round(table, low))
+        held = assert_done(bench.sync(table, low))
         assert held.facts["held_back"]["pid"] == other.thread_id()
         assert held.facts["held_back"]["age_seconds"] > 1
         assert not {7, 8} & values(bench, table).keys()
@@ -236,11 +236,11 @@ def test_an_open_transaction_holds_the_bound_and_its_rows_arrive(loaded: Any) ->
     time.sleep(2.1)
     bench.sql("UPDATE o SET v = 'new' WHERE id = 2")
     time.sleep(2.1)
-    done = assert_done(bench.round(table, held.facts["position"]["to"]))
+    done = assert_done(bench.sync(table, held.facts["position"]["to"]))
     assert done.facts["held_back"] is None
     found = values(bench, table)
     assert (found[2], found[7], found[8]) == ("new", "late", "after")
-    # before a restore it tells what a round would find behind an older position
+    # before a restore it tells what a sync would find behind an older position
     run = bench.start(bench.spec("repair", table))
     access = SourceAccess(bench.source, bench.password, run.application)
     reach = ask_reach(run, lambda: access, low)
@@ -282,7 +282,10 @@ def test_failures_of_the_source_have_names(bench: MariadbBench) -> None:
     assert bench.load(table).error.code == "source_privilege_missing"  # type: ignore[union-attr]
     bench.password = "wrong"
     failed = bench.load(table)
-    assert (failed.outcome, failed.error.code) == ("caller", "source_login_failed")  # type: ignore[union-attr]
+    assert (failed.outcome, failed.error.code) == (
+        "invalid_request",
+        "source_login_failed",
+    )  # type: ignore[union-attr]
 
 
 def test_settings_of_the_server_hide_no_row_and_show_no_uncommitted_one(
@@ -304,7 +307,7 @@ def test_settings_of_the_server_hide_no_row_and_show_no_uncommitted_one(
         assert bench.texts(table, "v") == ["0"] * 9
         writer.rollback()
         bench.sql("UPDATE s SET v = 2, at = now(6) - INTERVAL 30 SECOND")
-        assert_done(bench.round(table, report.facts["bound"]))
+        assert_done(bench.sync(table, report.facts["bound"]))
         assert bench.texts(table, "v") == ["2"] * 9
         found = assert_done(bench.verify(table)).facts
         assert (found["verdict"], found["source_rows"]) == ("equal", 9)
@@ -329,7 +332,7 @@ def test_a_text_that_grows_beyond_a_packet_in_unicode_is_read(
     wanted = [(1, 9_000_000), (2, 2), (3, None), (4, 0)]
     assert lengths(bench, table) == wanted
     bench.sql("UPDATE wide SET at = now(6)")
-    assert_done(bench.round(table, report.facts["bound"]))
+    assert_done(bench.sync(table, report.facts["bound"]))
     assert lengths(bench, table) == wanted
 
 

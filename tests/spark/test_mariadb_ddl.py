@@ -78,7 +78,7 @@ def test_a_type_that_changes_between_check_and_read_is_never_committed(
     )
     narrow = ("UPDATE o SET v = 7 WHERE id = 7", "ALTER TABLE o MODIFY v int")
     for job in (
-        lambda: bench.round(table, low),
+        lambda: bench.sync(table, low),
         lambda: bench.load(table, kind="resync"),
         lambda: bench.verify(table),
     ):
@@ -86,7 +86,10 @@ def test_a_type_that_changes_between_check_and_read_is_never_committed(
             altered_after_the_check(bench, patch, *wider)
             report = job()
         assert report.error is not None
-        assert (report.outcome, report.error.code) == ("caller", "source_changed")
+        assert (report.outcome, report.error.code) == (
+            "invalid_request",
+            "source_changed",
+        )
         assert bench.rows(table, "id", "v") == before
         for statement in narrow:
             bench.sql(statement)
@@ -172,7 +175,10 @@ def test_rows_tell_a_table_made_anew_from_a_rebuilt_one(
         assert any("rebuilt" in w for w in assert_done(report).warnings)
         return
     assert report.error is not None
-    assert (report.outcome, report.error.code) == ("caller", "source_recreated")
+    assert (report.outcome, report.error.code) == (
+        "invalid_request",
+        "source_recreated",
+    )
     again = assert_done(bench.load(table, kind="resync")).facts
     assert_done(sync(bench, table, again["bound"], again["signs"]))
     assert bench.rows(table, "id", "v") == sorted(bench.sql("SELECT id, v FROM o"))
@@ -189,7 +195,10 @@ def test_a_key_that_is_guaranteed_no_more_stops_the_sync(bench: MariadbBench) ->
     bench.sql("INSERT INTO o (id, v, region) VALUES (1, 0, 'us')")
     report = sync(bench, table, load["bound"], load["signs"])
     assert report.error is not None
-    assert (report.outcome, report.error.code) == ("caller", "key_not_guaranteed")
+    assert (report.outcome, report.error.code) == (
+        "invalid_request",
+        "key_not_guaranteed",
+    )
     assert bench.rows(table, "id", "v") == before
 
 
@@ -214,7 +223,7 @@ def test_the_server_never_sees_more_than_is_promised(
             kept = assert_done(mend(bench, table, "savepoint")).facts["savepoint"]
         with watched(mariadb_server) as seen:
             if job == "sync":
-                assert_done(bench.round(table, low))
+                assert_done(bench.sync(table, low))
             elif job == "verify":
                 assert_done(bench.verify(table, chunk_rows=20))
             elif job == "restore":

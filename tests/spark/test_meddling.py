@@ -30,7 +30,7 @@ def test_changed_properties_are_put_back_and_a_half_savepoint_is_made_whole(
         + "hoodie.table.partial.update.mode=IGNORE_DEFAULTS\n"
     )
     (properties.parent / ".hoodie.properties.crc").unlink(missing_ok=True)
-    refused = bench.round(table, low)
+    refused = bench.sync(table, low)
     assert refused.error is not None
     assert refused.error.code == "identity_drift"
     assert_done(mend(bench, table, "rollback"))
@@ -116,7 +116,7 @@ def test_a_table_whose_files_are_gone_is_not_begun_anew_by_changes(loaded: Any) 
     known = bench.state(table).timeline.completed_writes[-1].asked
     shutil.rmtree(table.path)
     work = SyncWork(low, 0, 900, behind=known)
-    gone = bench.run(bench.spec("round", table, round=work)).error
+    gone = bench.run(bench.spec("sync", table, sync=work)).error
     assert gone is not None
     assert gone.code == "files_gone"
     assert known in gone.message

@@ -1,4 +1,4 @@
-"""A whole table's life on an object store: load, rounds, compaction and a fenced writer
+"""A whole table's life on an object store: load, syncs, compaction and a fenced writer
 in one story, then, as a long test, a killed driver and what the gateway's engine shows.
 
 Stories, because every step of them costs: the parts are tested on file lakes.
@@ -76,15 +76,15 @@ def test_a_table_lives_on_an_object_store(
     bench: LakeBench, object_store: ObjectStore, settings: Any
 ) -> None:
     table, low = loaded(bench)
-    change(bench, "round")
-    first = assert_done(bench.round(table, low))
+    change(bench, "sync")
+    first = assert_done(bench.sync(table, low))
     entry = read_ledger_entry(bench.lake, 1, first.facts["epoch"])
     assert entry is not None
     assert entry.tables["1"].instant == first.facts["instant"]
     is_fenced(bench, object_store, table, first.facts["position"]["to"])
 
     bench.take_over(table, 3)
-    assert_done(bench.round(table, first.facts["position"]["to"], token=3))
+    assert_done(bench.sync(table, first.facts["position"]["to"], token=3))
     compacted = assert_done(bench.compact(table))
     assert len(compacted.facts["instants"]) == 1
     assert bench.rows(table, "id", "v") == wanted(bench)
@@ -98,7 +98,7 @@ def test_its_driver_is_killed_and_the_engine_shows_it(
     bench: LakeBench, object_store: ObjectStore, jars: str, tmp_path: Path
 ) -> None:
     table, low = loaded(bench)
-    change(bench, "round")
+    change(bench, "sync")
     survives_a_kill(bench, object_store, table, low=low, jars=jars, scratch=tmp_path)
     assert_done(bench.compact(table))
     shows_in_the_engine(bench, object_store, table, jars=jars, home=tmp_path / "engine")
@@ -116,11 +116,11 @@ def is_fenced(
 
     change(bench, "fenced")
     with object_store.watched(WRITING, supersede):
-        report = bench.round(table, low)
+        report = bench.sync(table, low)
     assert report.error is not None
     assert (report.outcome, report.error.code) == ("transient", "fenced")
     assert len(bench.state(table).timeline.pending_writes) == 1
-    assert {r[1] for r in bench.rows(table, "id", "v")} == {"load", "round"}
+    assert {r[1] for r in bench.rows(table, "id", "v")} == {"load", "sync"}
 
 
 def survives_a_kill(
@@ -146,7 +146,7 @@ def survives_a_kill(
     driver = DriverProcess(jars, scratch / "driver", bench.password, store=store)
     try:
         with object_store.watched(COMPLETING, hold):
-            spec = bench.round_spec(table, low, token=2)
+            spec = bench.sync_spec(table, low, token=2)
             driver.run(spec)
             wait_for(lambda: reached.is_set() or driver.has_ended(spec), "its commit")
             assert reached.is_set(), driver.log.read_text()[-3000:]
@@ -160,7 +160,7 @@ def survives_a_kill(
         assert object_store.access.secret_key not in text
     assert len(bench.state(table).timeline.pending_writes) == 1
     bench.take_over(table, 3)
-    report = assert_done(bench.round(table, low, token=3))
+    report = assert_done(bench.sync(table, low, token=3))
     assert report.facts["rows"] == 2, "what was sealed and what is new, in one commit"
     assert bench.state(table).timeline.pending_writes == ()
     assert bench.rows(table, "id", "v") == wanted(bench)

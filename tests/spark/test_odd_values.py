@@ -76,7 +76,7 @@ def test_elements_of_arrays_are_those_of_the_source_or_counted(
     assert report.facts["lossy"] == {"d": 1, "plain": 1, "zoned": 1, "n": 1}
     assert elements(lake_bench, table) == ELEMENTS
     lake_bench.sql("UPDATE arrays SET at = clock_timestamp()")
-    report = assert_done(lake_bench.round(table, report.facts["bound"]))
+    report = assert_done(lake_bench.sync(table, report.facts["bound"]))
     assert report.facts["lossy"] == {"d": 1, "plain": 1, "zoned": 1, "n": 1}
     assert elements(lake_bench, table) == ELEMENTS
     assert lake_bench.verify(table).facts["verdict"] == "equal"
@@ -150,7 +150,7 @@ def test_partitions_whose_folder_is_that_of_null_are_told(
     assert report.facts["lossy"] == {"area": 2}
     assert any("2 values of area have no form" in w for w in report.warnings)
     lake_bench.sql("UPDATE p SET at = clock_timestamp()")
-    report = assert_done(lake_bench.round(table, report.facts["bound"]))
+    report = assert_done(lake_bench.sync(table, report.facts["bound"]))
     assert report.facts["lossy"] == {"area": 2}
     assert dict(lake_bench.rows(table, "id", "area")) == {
         0: None, 1: None, 2: None, 3: "a/b", 4: " ",

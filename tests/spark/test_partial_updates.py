@@ -33,7 +33,7 @@ class Writes:
     def upsert(self, *rows: tuple[Any, ...]) -> None:
         """(id, a, b, c, sequence[, is deleted]), some of one key."""
         self.epoch += 1
-        spec = self.bench.round_spec(self.table, None)
+        spec = self.bench.sync_spec(self.table, None)
         whole = [(*r[:4], None, (900 << 24) + r[4], len(r) > 5) for r in rows]
         frame = self.bench.spark.createDataFrame(whole, ROW)
         solid = frame.select(
@@ -135,19 +135,19 @@ def test_verify_resync_and_another_mode(lake_bench: LakeBench) -> None:
         "UPDATE p SET a = NULL, c = NULL, b = 5, at = now() WHERE id = 1;"
         "UPDATE p SET b = NULL, at = now() WHERE id = 2"
     )
-    done = assert_done(bench.round(table, low))
+    done = assert_done(bench.sync(table, low))
     assert bench.rows(table, "id", "a", "b")[:2] == [(1, "a", 5), (2, "a", 1)]
     facts = assert_done(bench.verify(table)).facts
     assert (facts["verdict"], facts["kept"]) == ("equal", 2), facts
     assert "kept values that are NULL at the source for 2 keys" in facts["summary"]
 
-    # unseen by the round: one column differs besides a kept one, a value was lost
+    # unseen by the sync: one column differs besides a kept one, a value was lost
     bench.sql("UPDATE p SET b = 6 WHERE id = 1; UPDATE p SET a = 'new' WHERE id = 3")
     facts = assert_done(bench.verify(table)).facts
     assert (facts["different"], facts["kept"]) == (2, 1), facts
     assert facts["keys"]["different"] == ["1", "3"]
 
-    whole = bench.round_spec(
+    whole = bench.sync_spec(
         replace(table, updates="full"), done.facts["position"]["to"]
     )
     error = bench.run(whole).error

@@ -1,4 +1,4 @@
-"""A load and a round go to the addresses they were given, whatever the name says."""
+"""A load and a sync go to the addresses they were given, whatever the name says."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_the_name_is_never_looked_up(
     # the first place refuses: the next one is tried
     report = assert_done(run(bench, with_attempt(spec, 2), "127.0.0.99", address))
     assert report.facts["rows"] == 50
-    later = bench.round_spec(table, report.facts["bound"])
+    later = bench.sync_spec(table, report.facts["bound"])
     assert_done(run(bench, later, "127.0.0.99", address))
     assert set(read_at) == {(address,)}
 

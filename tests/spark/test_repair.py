@@ -126,7 +126,7 @@ def test_a_plan_whose_request_is_gone_is_taken_away_even_after_a_kill(
     with pytest.raises(Exception, match="Could not read commit details"):
         bench.frame(table).count()
     files = set(timeline_of(table).iterdir())
-    stopped = bench.round(table, first.facts["position"]["to"])
+    stopped = bench.sync(table, first.facts["position"]["to"])
     assert stopped.error is not None
     assert (stopped.outcome, stopped.error.code) == ("transient", "plan_unreadable")
     assert set(timeline_of(table).iterdir()) == files, "nothing to roll back"
@@ -183,7 +183,7 @@ def test_a_second_load_is_replaced_away_where_hudi_refuses_to_write(
     low = change(bench, table, low, "one", compact_after=1).facts["position"]["to"]
     drift(bench, table, buckets=2, operation="bulk_insert")
     bench.sql("UPDATE o SET v = 'refused', at = now() WHERE id <= 5")
-    refused = bench.round(table, low).error
+    refused = bench.sync(table, low).error
     assert refused is not None
     assert refused.code == "bucket_conflict"
     assert len(seen(bench, table)) == 40
@@ -228,11 +228,11 @@ def test_drift_is_explained_and_its_repair_survives_deaths_around_its_commit(
                 bench.run(spec)
         # what the dead process staged lies where the next attempt looks
         shutil.copytree(table.path, Path(table.staging) / "repair" / "left")
-    # a round got in between, with a column that the repair did not know
+    # a sync got in between, with a column that the repair did not know
     bench.sql("ALTER TABLE o ADD extra int DEFAULT 7")
     bench.sql("UPDATE o SET v = 'later', at = now() WHERE id <= 5")
     columns = bench.table("o", cursor="at").columns
-    assert_done(bench.round(replace(table, columns=columns), low))
+    assert_done(bench.sync(replace(table, columns=columns), low))
     done = assert_done(bench.run(spec))
     assert done.facts["committed_rows"] == 20
     compared = []

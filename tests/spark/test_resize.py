@@ -100,7 +100,7 @@ def test_a_table_is_resized_and_only_the_new_count_can_write(loaded: Any) -> Non
     assert position.identity == identity_for(new)
 
     kept = done["savepoint"]
-    refused = bench.round(table, position.end).error
+    refused = bench.sync(table, position.end).error
     assert refused is not None
     assert refused.code == "identity_drift"
     assert "buckets is 5 in the lake, 2 in the plan" in refused.message
@@ -114,9 +114,9 @@ def test_a_table_is_resized_and_only_the_new_count_can_write(loaded: Any) -> Non
     back = assert_done(bench.run(bench.spec("repair", new, repair=work))).facts
     assert (back["buckets"], back["position"]["to"]) == (2, position.end)
     assert seen(bench, table) == rows
-    # a round that was told of the commits which are gone reads nothing
+    # a sync that was told of the commits which are gone reads nothing
     work = SyncWork(two["position"]["to"], 0, 900, behind=two["instant"])
-    stale = bench.run(bench.spec("round", table, round=work)).error
+    stale = bench.run(bench.spec("sync", table, sync=work)).error
     assert stale is not None
     assert stale.code == "lake_went_back"
     change(bench, table, position.end, "four", compact_after=9)
@@ -168,7 +168,7 @@ def test_it_survives_its_death_at_every_step(
             assert set(buckets_of(bench, table)) == set(range(counts[-1]))
             # whoever was told the other count cannot write
             other = replace(table, buckets=5 - counts[-1])
-            error = bench.round(other, position.end).error
+            error = bench.sync(other, position.end).error
             assert error is not None
             assert error.code == "identity_drift"
         assert counts == ([2, 3] if name == "commit_rows" else counts[:1] * 2)
@@ -204,5 +204,5 @@ def test_partitions_and_an_empty_table_are_resized(lake_bench: LakeBench) -> Non
     assert_done(lake_bench.run(spec_of(lake_bench, empty, 3)))
     lake_bench.sql(ROWS)
     new = replace(empty, buckets=3)
-    assert_done(lake_bench.round(new, None))
+    assert_done(lake_bench.sync(new, None))
     assert seen(lake_bench, empty) == wanted(lake_bench)

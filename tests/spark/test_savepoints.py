@@ -29,7 +29,7 @@ def keep(bench: LakeBench, table: Any) -> str:
 
 
 def follow(bench: LakeBench, table: Any, value: str, **k: Any) -> Any:
-    """Rows change, and a round brings them from where the table is."""
+    """Rows change, and a sync brings them from where the table is."""
     position = bench.state(table).position
     assert position is not None
     return change(bench, table, position.end, value, **k)
@@ -141,7 +141,7 @@ def test_a_restore_takes_rows_and_position_back_together(
         with monkeypatch.context() as patch:
             patch.setattr(apply, "commit_rows", death)
             with pytest.raises(KeyboardInterrupt):
-                bench.round(table, position)
+                bench.sync(table, position)
     change(bench, table, position, "four", compact_after=9)
     assert seen(bench, table) == wanted(bench)
     assert len(seen(bench, table)) == 30
@@ -166,7 +166,7 @@ def test_a_restore_voids_later_epochs_and_tells_what_its_source_answered(
     assert void is not None
     assert void.tables["1"].state == "deferred"
     work = SyncWork(low, 0, epoch)
-    used = bench.run(bench.spec("round", table, round=work)).error
+    used = bench.run(bench.spec("sync", table, sync=work)).error
     assert used is not None
     assert used.code == "lake_went_ahead"
 

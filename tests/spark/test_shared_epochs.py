@@ -98,7 +98,7 @@ def change(table: TableSpec, op: str, *key: Any, **row: Any) -> ChangeEvent:
 
 
 def bring_up(bench: LakeBench, table: TableSpec, newest: Seal, **k: Any) -> Any:
-    run = bench.start(bench.spec("round", table, **k))
+    run = bench.start(bench.spec("sync", table, **k))
     return apply.apply_sealed(run, bench.spark, newest=newest)
 
 

@@ -116,7 +116,7 @@ def test_writers_of_several_drivers_wait_for_each_other(
     reports: list[JobReport] = []
 
     def write() -> None:
-        reports.append(bench.round(table, low, lock_service=service))
+        reports.append(bench.sync(table, low, lock_service=service))
 
     try:
         assert other.tryLock(20, seconds)
@@ -131,8 +131,8 @@ def test_writers_of_several_drivers_wait_for_each_other(
         assert_done(bench.compact(table, lock_service=service))
         assert bench.rows(table, "id", "v")[0] == (1, "new")
 
-        plain = bench.round_spec(table, low)
-        plain = bench.spec("round", replace(table, lock=""), round=plain.round)
+        plain = bench.sync_spec(table, low)
+        plain = bench.spec("sync", replace(table, lock=""), sync=plain.sync)
         assert error_of(bench.run(plain)) == "identity_drift"
 
         raise_fence(fence_path(bench.lake, table.table_id), 2)
@@ -143,18 +143,18 @@ def test_writers_of_several_drivers_wait_for_each_other(
 
 
 class Writers:
-    """Rounds and compactions of one table, each as a job of its own."""
+    """Syncs and compactions of one table, each as a job of its own."""
 
     def __init__(self, bench: LakeBench, table: Any, service: str) -> None:
         self.bench, self.table, self.service = bench, table, service
         self.low = assert_done(bench.load(table, lock_service=service)).facts["bound"]
-        self.rounds = 0
+        self.syncs = 0
 
-    def round(self) -> None:
-        self.rounds += 1
-        n = self.rounds
+    def sync(self) -> None:
+        self.syncs += 1
+        n = self.syncs
         self.bench.sql(f"UPDATE o SET v = {n}, at = now() WHERE id <= {n}")
-        report = self.bench.round(self.table, self.low, lock_service=self.service)
+        report = self.bench.sync(self.table, self.low, lock_service=self.service)
         self.low = assert_done(report).facts["position"]["to"]
 
     def compaction(self, token: int = 1) -> JobSpec:
@@ -172,7 +172,7 @@ class Writers:
 def test_a_compactor_in_another_driver_is_killed_and_ingest_goes_on(
     lake_bench: LakeBench, zookeeper: str, tmp_path: Path
 ) -> None:
-    """It compacts once beside rounds of this driver, then dies within a plan, with the
+    """It compacts once beside syncs of this driver, then dies within a plan, with the
     lock in its hand: ZooKeeper gives that to the next one."""
     bench = lake_bench
     bench.sql(
@@ -182,7 +182,7 @@ def test_a_compactor_in_another_driver_is_killed_and_ingest_goes_on(
     )
     table = bench.table("o", cursor="at", lock="zookeeper")
     writers = Writers(bench, table, f"{zookeeper}/sluice")
-    writers.round()
+    writers.sync()
     jars = ":".join(str(path) for path in spark_jars())
     other = DriverProcess(jars, tmp_path / "other", bench.password)
     try:
@@ -191,10 +191,10 @@ def test_a_compactor_in_another_driver_is_killed_and_ingest_goes_on(
         other.run(first)
         # one lock for both: neither writes over the other, none is refused
         while not any(m["type"] == "report" for m in other.heard):
-            writers.round()
+            writers.sync()
         assert_done(other.report(first))
-        assert writers.rounds > 1
-        writers.round()
+        assert writers.syncs > 1
+        writers.sync()
         second = writers.compaction()
         fence = HeldFence(second.fence.path, second.fence.token)
         other.run(second)
@@ -202,7 +202,7 @@ def test_a_compactor_in_another_driver_is_killed_and_ingest_goes_on(
     finally:
         other.end()
     fence.put_back()
-    writers.round()
+    writers.sync()
     assert bench.state(table).timeline.pending_compactions
 
     bench.take_over(table, 2, "service")
@@ -213,7 +213,7 @@ def test_a_compactor_in_another_driver_is_killed_and_ingest_goes_on(
         return report if report.outcome != "transient" else None
 
     assert_done(wait_for(end, "the compaction to be free", pause=2))
-    writers.round()
+    writers.sync()
     assert not bench.state(table).timeline.pending_compactions
     assert bench.rows(table, "id", "v") == bench.sql("SELECT id, v FROM o ORDER BY id")
 

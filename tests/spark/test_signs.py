@@ -11,7 +11,7 @@ import pytest
 from ingest.contract.positions import from_text, to_text
 from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.lake_bench import LakeBench, assert_done
-from tests.spark.test_rounds import CREATE, ROWS, values
+from tests.spark.test_syncs import CREATE, ROWS, values
 
 
 @pytest.fixture
@@ -24,9 +24,9 @@ def loaded(
 
 
 def sync(bench: LakeBench, table: Any, low: str, signs: dict[str, Any]) -> Any:
-    spec = bench.round_spec(table, low)
-    assert spec.round is not None
-    return bench.run(replace(spec, round=replace(spec.round, signs=signs)))
+    spec = bench.sync_spec(table, low)
+    assert spec.sync is not None
+    return bench.run(replace(spec, sync=replace(spec.sync, signs=signs)))
 
 
 def test_a_table_created_again_stops_the_sync_before_it_reads(loaded: Any) -> None:
@@ -35,7 +35,7 @@ def test_a_table_created_again_stops_the_sync_before_it_reads(loaded: Any) -> No
     bench.sql(CREATE)
     bench.sql("INSERT INTO o VALUES (9, 'new', now() - interval '2 days')")
     refused = sync(bench, table, low, signs)
-    assert refused.outcome == "caller"
+    assert refused.outcome == "invalid_request"
     assert refused.error.code == "source_recreated"
     assert values(bench, table) == dict.fromkeys(range(1, 6), "load")
     report = assert_done(bench.load(table, kind="resync"))
@@ -101,7 +101,10 @@ def test_a_renamed_label_in_the_key_stops_the_sync(lake_bench: LakeBench) -> Non
     bench = lake_bench
     table, low, signs = moody(bench, "id", "e")
     refused = sync(bench, table, low, signs)
-    assert (refused.outcome, refused.error.code) == ("caller", "key_values_changed")
+    assert (refused.outcome, refused.error.code) == (
+        "invalid_request",
+        "key_values_changed",
+    )
     assert bench.rows(table, "id", "e") == [(n, "sad") for n in (1, 2, 3)]
     report = assert_done(bench.load(table, kind="resync"))
     assert_done(sync(bench, table, low, report.facts["signs"]))
@@ -121,7 +124,10 @@ def test_a_key_that_is_guaranteed_no_more_stops_the_sync(
     )
     bench.sql("INSERT INTO o (id, v, region) VALUES (1, 'us', 'us')")
     refused = sync(bench, table, low, signs)
-    assert (refused.outcome, refused.error.code) == ("caller", "key_not_guaranteed")
+    assert (refused.outcome, refused.error.code) == (
+        "invalid_request",
+        "key_not_guaranteed",
+    )
     assert values(bench, table) == dict.fromkeys(range(1, 6), "load")
     assert bench.load(table, kind="resync").error.code == "repeated_keys"
     bench.sql("DELETE FROM o WHERE id = 1 AND region = 'eu'")
@@ -148,9 +154,9 @@ def test_a_sync_of_a_table_that_a_subscription_fills_warns(loaded: Any) -> None:
     bench.sql("INSERT INTO pg_subscription_rel VALUES (1, 'o'::regclass, 'r', NULL)")
     report = assert_done(sync(bench, table, low, signs))
     assert any("a subscription applies what another" in w for w in report.warnings)
-    spec = bench.round_spec(table, low)
-    chosen = replace(spec.round, lag_is_chosen=True)
-    assert not assert_done(bench.run(replace(spec, round=chosen))).warnings
+    spec = bench.sync_spec(table, low)
+    chosen = replace(spec.sync, lag_is_chosen=True)
+    assert not assert_done(bench.run(replace(spec, sync=chosen))).warnings
 
 
 def test_rows_tell_a_truncated_table_from_a_rewritten_one(loaded: Any) -> None:
@@ -162,7 +168,10 @@ def test_rows_tell_a_truncated_table_from_a_rewritten_one(loaded: Any) -> None:
     bench.sql("TRUNCATE o")
     bench.sql("INSERT INTO o VALUES (9, 'new', now())")
     refused = sync(bench, table, low, report.facts["signs"])
-    assert (refused.outcome, refused.error.code) == ("caller", "source_recreated")
+    assert (refused.outcome, refused.error.code) == (
+        "invalid_request",
+        "source_recreated",
+    )
     assert values(bench, table) == dict.fromkeys(range(1, 6), "load")
 
 

@@ -97,7 +97,7 @@ def test_no_job_reads_a_rewritten_table_as_empty(
 
     bench.sql(undo)
     bench.sql("UPDATE o SET v = 'changed', at = now() WHERE id <= 100")
-    run_behind(bench, statements, bench.round_spec(table, low))
+    run_behind(bench, statements, bench.sync_spec(table, low))
     assert bench.rows(table, "id", "v") == in_source(bench), "incremental sync"
 
     bench.sql(undo)
@@ -167,12 +167,12 @@ def test_a_type_that_changes_after_the_check_is_never_committed(
     monkeypatch.setattr(snapshot, "require_columns", check)
     report = bench.load(table)
     assert (report.outcome, report.error and report.error.code) == (
-        "caller",
+        "invalid_request",
         "source_changed",
     )
 
 
-@pytest.mark.parametrize("job", ["load", "round", "verify"])
+@pytest.mark.parametrize("job", ["load", "sync", "verify"])
 def test_a_job_and_an_alter_cannot_jam_each_other(
     bench: LakeBench, job: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,8 +208,8 @@ def test_a_job_and_an_alter_cannot_jam_each_other(
     assert capture_timestamp.read_to_parquet is reading.read_to_parquet
     if job == "load":
         assert_done(bench.load(table, chunk_rows=100))
-    elif job == "round":
-        assert_done(bench.round(table, low))
+    elif job == "sync":
+        assert_done(bench.sync(table, low))
     else:
         facts = assert_done(bench.verify(table)).facts
         assert (facts["missing"], facts["extra"]) == (0, 0)

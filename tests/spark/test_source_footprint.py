@@ -94,7 +94,7 @@ def test_a_source_never_sees_more_than_is_promised(
 
     jobs: dict[str, Callable[[], Any]] = {
         "snapshot": load,
-        "sync": lambda: assert_done(bench.round(table, low[0])),
+        "sync": lambda: assert_done(bench.sync(table, low[0])),
         "resync": lambda: assert_done(bench.load(table, kind="resync")),
         "verify": lambda: assert_done(bench.verify(table, chunk_rows=2_000)),
         "restore": lambda: assert_done(mend(bench, table, "restore", kept_at[0])),

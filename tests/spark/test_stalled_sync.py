@@ -13,7 +13,7 @@ import pytest
 from tests.spark.driver_process import DriverProcess
 from tests.spark.held_fence import HeldFence
 from tests.spark.lake_bench import LakeBench, assert_done
-from tests.spark.test_rounds import loaded, values
+from tests.spark.test_syncs import loaded, values
 from tests.waiting import wait_for
 
 __all__ = ["loaded"]
@@ -97,14 +97,14 @@ def test_a_stopped_sync_that_comes_back_changes_nothing(
     try:
         driver.wait_for(lambda m: m["type"] == "ready")
         change(bench, "undisturbed")
-        spec = bench.round_spec(table, low)
+        spec = bench.sync_spec(table, low)
         looks = looks_of(driver, table, spec)
         assert looks
         low = driver.report(spec).facts["position"]["to"]
         token = 1
         for look in range(max(1, looks - 2), looks + 1):
             change(bench, f"stopped at {look}")
-            spec = bench.round_spec(table, low, token=token)
+            spec = bench.sync_spec(table, low, token=token)
             family = [process.pid for process in driver.family()]
             fence = stop_at(driver, table, spec, look)
             (asked,) = unfinished(table)
@@ -112,7 +112,7 @@ def test_a_stopped_sync_that_comes_back_changes_nothing(
             bench.take_over(table, token)
             for value in (f"successor of {look}", f"and once more {look}"):
                 change(bench, value)
-                done = assert_done(bench.round(table, low, token=token))
+                done = assert_done(bench.sync(table, low, token=token))
                 low = done.facts["position"]["to"]
             signal_all(family, signal.SIGCONT)
             fence.answer(token)

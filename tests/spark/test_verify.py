@@ -121,7 +121,7 @@ def test_newer_changes_are_pending_until_their_round(loaded: Any) -> None:
     facts = checked(bench, table)
     assert (facts["verdict"], counts(facts)) == ("equal", {"pending": 6})
     assert facts["position"] == low
-    done = assert_done(bench.round(table, low))
+    done = assert_done(bench.sync(table, low))
     facts = checked(bench, table)
     assert (facts["verdict"], counts(facts)) == ("equal", {})
     # a position that the table has passed without a commit counts as well
@@ -132,7 +132,7 @@ def test_newer_changes_are_pending_until_their_round(loaded: Any) -> None:
     assert counts(checked(bench, table, position=later)) == {"different": 1}
 
 
-def test_a_round_beside_it_makes_no_difference(
+def test_a_sync_beside_it_makes_no_difference(
     loaded: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It commits after the lake's snapshot was taken and before the source's."""
@@ -141,7 +141,7 @@ def test_a_round_beside_it_makes_no_difference(
 
     def later(check: Any) -> Any:
         bench.sql("UPDATE o SET t = 'new', at = now() WHERE id <= 5")
-        assert assert_done(bench.round(table, low)).facts["rows"] == 5
+        assert assert_done(bench.sync(table, low)).facts["rows"] == 5
         return real(check)
 
     monkeypatch.setattr(verify, "_stage_source", later)
@@ -153,7 +153,7 @@ def test_a_round_beside_it_makes_no_difference(
 def test_after_a_compaction_it_is_still_equal(loaded: Any) -> None:
     bench, table, low = loaded
     bench.sql("UPDATE o SET t = 'new', at = now() WHERE id <= 5")
-    assert_done(bench.round(table, low))
+    assert_done(bench.sync(table, low))
     assert_done(bench.compact(table))
     assert checked(bench, table)["verdict"] == "equal"
 
@@ -269,7 +269,7 @@ def test_what_cannot_be_decided_says_why(loaded: Any) -> None:
     bench.sql("ALTER TABLE o DROP COLUMN n")
     report = bench.verify(table)
     assert report.error is not None
-    assert (report.outcome, report.error.code) == ("caller", "source_changed")
+    assert (report.outcome, report.error.code) == ("invalid_request", "source_changed")
     report = bench.verify(replace(table, path=f"{table.path}_none"))
     assert report.error is not None
     assert report.error.code == "not_loaded"

@@ -79,7 +79,7 @@ def test_a_block_of_a_log_file_holds_few_wide_rows(
     table = lake_bench.table("o", cursor="at", buckets=1)
     low = assert_done(lake_bench.load(table)).facts["bound"]
     lake_bench.sql("UPDATE o SET v = repeat(md5(id::text), 8192), at = now()")
-    assert_done(lake_bench.round(table, low))
+    assert_done(lake_bench.sync(table, low))
     (log,) = Path(table.path).glob(".*.log.*[!c]")
     assert log.read_bytes().count(b"#HUDI#") >= 3
 

@@ -23,7 +23,7 @@ def require_loaded(spec: JobSpec, state: LakeState) -> None:
     rows before them are missing."""
     if state.timeline.completed_writes:
         return
-    if behind := spec.round.behind if spec.round else "":
+    if behind := spec.sync.behind if spec.sync else "":
         raise TerminalError(
             f"the files of {qualified_name(spec)} are gone from the lake, where it was"
             f" at {behind}, and Sluice did not remove them. Nothing was read",
@@ -38,8 +38,8 @@ def require_loaded(spec: JobSpec, state: LakeState) -> None:
 
 
 def refuse_gone_back(spec: JobSpec, state: LakeState) -> None:
-    """A round that began behind commits which are gone would leave out their rows."""
-    behind = spec.round.behind if spec.round else ""
+    """A sync that began behind commits which are gone would leave out their rows."""
+    behind = spec.sync.behind if spec.sync else ""
     newest = max(instant.asked for instant in state.timeline.completed_writes)
     if behind > newest:
         raise TerminalError(
@@ -103,7 +103,7 @@ def refuse_unreadable_plan(spec: JobSpec, state: LakeState) -> None:
     """Hudi would find it only half way through a write, and leave one to roll back."""
     for plan in state.timeline.pending_compactions:
         if not read_compaction_plan(spec.table.path, plan.asked).is_readable:
-            # not terminal: once it is repaired, the next round goes on
+            # not terminal: once it is repaired, the next sync goes on
             raise TransientError(
                 f"the request of planned compaction {plan.asked} of"
                 f" {qualified_name(spec)} is gone or damaged: the table can neither be"

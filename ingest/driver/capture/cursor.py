@@ -1,6 +1,6 @@
 """The cursor of a table: what it is at the source, and how far it can be trusted now.
 
-Shared by loads, which note where capture will begin, and rounds. Reads no rows.
+Shared by loads, which note where capture will begin, and syncs. Reads no rows.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def read_bound(
     clock = checked_clock(source.clock)
     _require_readable(run, clock)
     column = cursor_column(run.spec.table)
-    before = from_data(run.spec.round.signs if run.spec.round else {}).clock
+    before = from_data(run.spec.sync.signs if run.spec.sync else {}).clock
     is_zoned = column.type == "timestamp"
     bound = plan_bound(
         clock if is_zoned else wall_clock(clock),
@@ -94,7 +94,7 @@ def _require_readable(run: JobRun, clock: SourceClock) -> None:
     """Whether a high watermark can be told at this server. InvalidRequest for one that
     applies what others commit without a chosen lag, TransientError while it does not
     know how far it is."""
-    work = run.spec.round or run.spec.snapshot
+    work = run.spec.sync or run.spec.snapshot
     if clock.replica is None:
         return
     if work is None or not work.lag_is_chosen:

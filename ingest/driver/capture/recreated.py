@@ -36,7 +36,7 @@ def refuse_made_anew(
     """InvalidRequest `source_recreated` when the signs leave it open and most rows
     below the position are not those of the lake. Reads a few rows, and only then.
     Rows without a key cannot be found again: there the warning has to do."""
-    work, table = run.spec.round, run.spec.table
+    work, table = run.spec.sync, run.spec.table
     if work is None or not work.low or table.row_hash:
         return
     now = from_data(run.signs.get("signs", {})).server

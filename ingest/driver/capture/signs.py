@@ -50,7 +50,7 @@ def look_for_signs(
     position; `key_values_changed` when rows have other keys than the lake knows them
     by."""
     spec = run.spec
-    before = from_data(spec.round.signs if spec.round else {})
+    before = from_data(spec.sync.signs if spec.sync else {})
     now = source.signs(spec.table)
     if is_recreated(before.server, now):
         name = f"{spec.table.source_schema}.{spec.table.source_table}"
@@ -73,7 +73,7 @@ def look_for_signs(
         kept = count_late(source, spec.table, kept, clock, from_text(low), is_zoned)
     for sentence in sentences_of(kept):
         run.warn(sentence)
-    work = spec.round or spec.snapshot
+    work = spec.sync or spec.snapshot
     if now.is_subscriber and not (work and work.lag_is_chosen):
         run.warn(
             "a subscription applies what another server committed to this table: rows"

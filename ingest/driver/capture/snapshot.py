@@ -73,7 +73,7 @@ from ingest.sources.registry import KeyFacts, Source, SourceAccess
 from ingest.sources.select import Selection, relation_of, select_columns
 from ingest.sources.signs import Signs, to_data
 
-# Events around the start of a load are read again by the first round; more is
+# Events around the start of a load are read again by the first sync; more is
 # harmless, less could miss rows of transactions that were open.
 _BOUND_LAG_SECONDS = 60.0
 _BYTES_PER_VALUE = 8

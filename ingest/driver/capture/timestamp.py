@@ -1,7 +1,7 @@
-"""One round of timestamp capture: rows with a cursor in (low, high] → an epoch.
+"""One sync of timestamp capture: rows with a cursor in (low, high] → an epoch.
 
 `high` is noted before reading, so nothing inside the window can still commit. Now and
-then younger rows are read, too (`Bound.reach`); the next round begins at `high` anyway.
+then younger rows are read, too (`Bound.reach`); the next sync begins at `high` anyway.
 Deletes are not seen by this capture. It must not know how an epoch is applied.
 """
 
@@ -58,10 +58,10 @@ NOTHING_READ: Mapping[str, Any] = {"held_back": None, "more": False, "null_curso
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What one round reads. low "" = from the beginning.
+    """What one sync reads. low "" = from the beginning.
 
     reach  up to where it reads, at least `high`
-    more   cut at max_rows: run another round
+    more   cut at max_rows: run another sync
     earlier  rows below it that are read, too
     unknown  columns of the source that are left out, and of which no one knows
     """
@@ -187,9 +187,9 @@ def _drop_unsealed(run: JobRun, access: SourceAccess) -> None:
 
 
 def sync_work(run: JobRun) -> SyncWork:
-    if run.spec.round is None or run.spec.table.cursor is None:
+    if run.spec.sync is None or run.spec.table.cursor is None:
         raise InvalidRequest("a sync needs a cursor and its bounds")
-    return run.spec.round
+    return run.spec.sync
 
 
 def _window(run: JobRun, source: Source, clock: SourceClock, bound: Bound) -> Window:
@@ -207,7 +207,7 @@ def _window(run: JobRun, source: Source, clock: SourceClock, bound: Bound) -> Wi
     )
     more = False
     if cut:
-        # rows equal to the cut stay together, or the next round would miss some
+        # rows equal to the cut stay together, or the next sync would miss some
         moment: datetime = cut[0][0]
         edge = min(high, to_text(_labelled(moment), has_zone=is_zoned))
         more, high, reach = edge != high, edge, edge

@@ -141,7 +141,7 @@ def _lake_snapshot(
     spark: SparkSession, spec: JobSpec, state: LakeState
 ) -> tuple[DataFrame, LakeState]:
     """The newest snapshot and a state that is not newer than it; the same one
-    unless rounds commit faster than it can be opened."""
+    unless syncs commit faster than it can be opened."""
     path = place_at(spec.table.path).uri
     before = state
     for _ in range(_LOOKS):

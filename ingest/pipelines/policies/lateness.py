@@ -20,7 +20,7 @@ def late_moment(policy: Effective, since: datetime) -> datetime | None:
 def owed_from(
     began: datetime, behind_seconds: float, allowed_seconds: float
 ) -> datetime:
-    """From when on rounds are owed by a table whose last complete one began then.
+    """From when on syncs are owed by a table whose last complete one began then.
 
     That its rows are older, by the safety lag, is meant; what an open transaction kept
     behind that for longer than is allowed is owed still.
@@ -32,7 +32,7 @@ def owed_from(
 def late_at(
     schedule: Schedule, since: datetime, allowed_seconds: float
 ) -> datetime | None:
-    """When a table that owes rounds since `since` counts as late; None = never.
+    """When a table that owes syncs since `since` counts as late; None = never.
 
     By its own schedule: one that runs once a day is not late after an hour.
     """

@@ -57,7 +57,7 @@ class Level:
 class Effective:
     """The values that count, and by key the level each one is from.
 
-    schedule     when rounds run
+    schedule     when syncs run
     lag_seconds  safety lag of timestamp capture behind the source's clock
     keeping      when the table is compacted, and when work on it counts as stuck
     quiet        the hours in which that may start; None = always

@@ -1,4 +1,4 @@
-"""When a table's rounds run: every so many seconds, by cron in a time zone, or by hand.
+"""When a table's syncs run: every so many seconds, by cron in a time zone, or by hand.
 
 Pure values: parsed with errors that name the field, the next moments counted exactly
 over changes of the clock, and told in words. Must not know rows or the present time.
@@ -108,7 +108,7 @@ def next_runs(schedule: Schedule | None, after: datetime, n: int) -> list[dateti
 
 
 def describe_skipped(schedule: Schedule | None, began: datetime, now: datetime) -> str:
-    """What cron asked for while a round that began at `began` was going, or ""."""
+    """What cron asked for while a sync that began at `began` was going, or ""."""
     if not isinstance(schedule, Cron):
         return ""
     missed = [run for run in next_runs(schedule, began, _COUNTED) if run <= now]

@@ -1,7 +1,7 @@
 """Policies as rows: read along the chain, changed, and followed at once.
 
-A change takes effect at the next decision: the next claim, the next end of a round,
-and the time of the next round of tables that wait for one. Must not know REST.
+A change takes effect at the next decision: the next claim, the next end of a sync,
+and the time of the next sync of tables that wait for one. Must not know REST.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def change_table_policy(pipeline: Pipeline, change: Any) -> Mapping[str, Any]:
 
 
 def require_syncs(capture: str, pointer: str) -> None:
-    """A schedule needs a way of capture that has rounds."""
+    """A schedule needs a way of capture that has syncs."""
     if capture == "snapshot":
         detail = "a table that is loaded once has no syncs, so it takes no schedule"
         raise InvalidRequest(
@@ -114,7 +114,7 @@ Before = Callable[[Pipeline], Effective]
 def _reschedule(pipelines: QuerySet[Pipeline], before: Before) -> None:
     """New times for LIVE tables whose schedule is now another one.
 
-    One whose round is queued or running gets its time when that ends; one that
+    One whose sync is queued or running gets its time when that ends; one that
     catches up, or that failed and tries again, keeps its own.
     """
     waiting = pipelines.filter(state=LIVE, capture="timestamp", failures=0)
@@ -178,11 +178,11 @@ def _report_unscheduled(rows: list[Pipeline]) -> None:
     )
 
 
-# ---------------------------------------------------------------------- next round
+# ---------------------------------------------------------------------- next sync
 
 
 def due_after(schedule: Schedule, began: datetime) -> datetime | None:
-    """When the round after one that was asked for at `began` and ends now is due.
+    """When the sync after one that was asked for at `began` and ends now is due.
 
     An interval counts from the asking, never into the past; of cron's moments those
     that passed meanwhile are skipped.

@@ -183,7 +183,7 @@ def test_verbs_on_a_lake_table_want_their_privilege(
 @pytest.mark.parametrize("verb", ["cancel", "retry"])
 def test_jobs_are_as_visible_as_what_they_work_on(ann, lake_orders, verb):
     job = Job.objects.create(
-        kind="round", subject="lake.shop.orders", subject_id=str(lake_orders.pk)
+        kind="sync", subject="lake.shop.orders", subject_id=str(lake_orders.pk)
     )
     looks = [("GET", f"jobs/{job.pk}"), ("GET", f"jobs/{job.pk}/logs")]
     grants_now(None)

@@ -54,7 +54,7 @@ def full(admin, ann, shop, lake_orders):
         grants.grant(principal=f"user:{name}", privilege="select", on="lake", by="x")
         admin("POST", "tokens", {"name": name})
         admin("POST", "saved-queries", {"name": name, "sql": "SELECT 1"})
-        Job.objects.create(kind="round", subject="x", subject_id=str(number))
+        Job.objects.create(kind="sync", subject="x", subject_id=str(number))
         Onboarding.objects.create(datasource=shop, request={}, requested_by="x")
 
 

@@ -14,7 +14,7 @@ from ingest.models.alerts import AlertDelivery, AlertTarget
 
 SHOWN = {
     "orders": ("stuck", "compaction 20260101010000000 is inflight", "rollback"),
-    "legacy": ("failed", "its round failed: the cursor is gone", ""),
+    "legacy": ("failed", "its sync failed: the cursor is gone", ""),
     "events": ("late", "it shows the source as it was 2 h ago", "sync"),
     "customers": ("schema_change", "the columns of public.customers changed", ""),
 }

@@ -43,24 +43,14 @@ def test_jobs_of_a_table_are_no_jobs_of_a_source(world, browse):
         assert "Only jobs of one table." in text, subject
 
 
-def test_a_round_is_called_a_sync(world, browse):
-    """People's word (docs/glossary.md); the filter still takes the kind's own."""
-    client = browse("root")
-    job = client.get(f"/jobs/{world.jobs['queued'].pk}").content.decode()
-    assert "Sync of lake.shop.orders" in job
-    rounds = client.get("/jobs?kind=round").content.decode()
-    assert '<option value="round" selected>sync</option>' in rounds
-    assert f'href="/jobs/{world.jobs["queued"].pk}">sync</a>' in rounds
-
-
-@pytest.mark.parametrize("kind", ["repair", "compact", "round"])
+@pytest.mark.parametrize("kind", ["repair", "compact", "sync"])
 def test_a_repair_leads_to_the_tables_health(world, browse, kind):
     table = world.lake_tables["orders"]
     job = make_job(kind, str(table), table.pk)
     head = browse("root").get(f"/jobs/{job.pk}").content.decode()
     head = head.partition('class="page-head"')[2].partition('class="stack"')[0]
     assert f'href="/tables/{table.pk}"' in head
-    assert (f'href="/tables/{table.pk}/health"' in head) == (kind != "round")
+    assert (f'href="/tables/{table.pk}/health"' in head) == (kind != "sync")
 
 
 @pytest.mark.parametrize(

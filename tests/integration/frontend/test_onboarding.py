@@ -198,7 +198,7 @@ def test_many_tables_are_given_choices_at_once(fresh, browse):
         assert pipeline.plan["excluded"] == ["name"]
         assert pipeline.plan["proposals"]["buckets"]["value"] == 5
     one = pipelines.get(source_table__name="free")
-    client.post(many, {"feed": [one.pk], "capture": "snapshot", "when": ""})
+    client.post(many, {"pipeline": [one.pk], "capture": "snapshot", "when": ""})
     assert pipelines.get(pk=one.pk).capture == "snapshot"
     other = pipelines.get(source_table__name=HOSTILE)
     assert (other.capture, other.plan["excluded"]) == ("timestamp", ["name"])

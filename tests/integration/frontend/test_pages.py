@@ -265,7 +265,7 @@ def test_the_pipeline_of_a_source_counts_draws_and_names_failures(world, browse)
     for rows, minutes in ((700, 3), (300, 3), (5_000, 90)):
         at = now - timedelta(minutes=minutes)
         Job.objects.create(
-            kind="round", subject="lake.shop.orders", subject_id=orders, unit="rows",
+            kind="sync", subject="lake.shop.orders", subject_id=orders, unit="rows",
             state="SUCCEEDED", done=rows, started_at=at, finished_at=at,
         )  # fmt: skip
     text = browse("root").get("/sources/shop/pipeline").content.decode()

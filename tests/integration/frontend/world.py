@@ -259,7 +259,7 @@ def _carried(
 def _jobs(tables: dict[str, Table], source: Datasource) -> dict[str, Job]:
     now = timezone.now()
     queued = Job.objects.create(
-        kind="round",
+        kind="sync",
         subject="lake.shop.orders",
         subject_id=str(tables["orders"].pk),
         exclusive_key="t2:write",
@@ -269,7 +269,7 @@ def _jobs(tables: dict[str, Table], source: Datasource) -> dict[str, Job]:
         requested_by="scheduler",
     )
     failed = Job.objects.create(
-        kind="round",
+        kind="sync",
         subject="lake.shop.legacy",
         subject_id=str(tables["legacy"].pk),
         state="FAILED",

@@ -19,7 +19,7 @@ def run_with(
     work: SyncWork, table: TableSpec, source: SourceSpec | None = None
 ) -> JobRun:
     fence = FenceSpec("/f", 1)
-    made = JobSpec("1", 1, "round", "apply", "/l", table, fence, source, round=work)
+    made = JobSpec("1", 1, "sync", "apply", "/l", table, fence, source, sync=work)
     return JobRun(made, lambda ref: pytest.fail(f"{ref} is not asked for"))
 
 

@@ -51,8 +51,8 @@ def lose_database(world: Any, backup: str) -> None:
 
 def sync(world: Any, admin: Any, name: str) -> Any:
     admin("POST", f"tables/{world.lake(name).pk}:sync")
-    world.until(lambda: world.jobs("round")[-1].state == "SUCCEEDED")
-    return world.jobs("round")[-1]
+    world.until(lambda: world.jobs("sync")[-1].state == "SUCCEEDED")
+    return world.jobs("sync")[-1]
 
 
 def fences(settings: Any, table: int) -> list[int]:
@@ -113,12 +113,12 @@ def test_everything_goes_on_after_the_restore(world, admin, settings) -> None:
     assert fences(settings, table) == leases(table)
     job = sync(world, admin, "orders")
     assert job.report["facts"]["epoch"] >= epochs
-    assert world.launcher.submitted[-1].round.low == newest[0]
+    assert world.launcher.submitted[-1].sync.low == newest[0]
     compact_job.start_compaction(world.lake("orders"), actor="x")
     world.until(lambda: world.jobs("compact")[-1].state == "SUCCEEDED")
 
 
-@pytest.mark.parametrize("kind", ["round", "repair", "compact", "resync", "remove"])
+@pytest.mark.parametrize("kind", ["sync", "repair", "compact", "resync", "remove"])
 def test_jobs_of_the_backup_never_run_again(world, admin, settings, kind: str) -> None:
     world.onboard("orders")
     world.until_live("orders")
@@ -128,7 +128,7 @@ def test_jobs_of_the_backup_never_run_again(world, admin, settings, kind: str) -
     if kind == "compact":
         compact_job.start_compaction(world.lake("orders"), actor="x")
     else:
-        verb = {"round": "sync", "repair": "clean", "resync": "resync"}.get(
+        verb = {"sync": "sync", "repair": "clean", "resync": "resync"}.get(
             kind, "remove"
         )
         assert admin("POST", f"tables/{table}:{verb}").status_code < 300
@@ -151,7 +151,7 @@ def test_jobs_of_the_backup_never_run_again(world, admin, settings, kind: str) -
     world.until_live("orders")
     sync(world, admin, "orders")
     kinds = {s.kind for s in world.launcher.submitted[submitted:]}
-    assert kinds <= {"round", "compact"} if kind == "compact" else kinds <= {"round"}
+    assert kinds <= {"sync", "compact"} if kind == "compact" else kinds <= {"sync"}
 
 
 @pytest.mark.parametrize("state", ["queued", "running", "paused"])
@@ -250,13 +250,13 @@ def given_out(now: int | None = None) -> int:
 def test_a_job_of_now_is_left_alone(world, admin, settings) -> None:
     world.onboard("orders")
     world.until_live("orders")
-    world.fail_with("round", Fault.HANG)
+    world.fail_with("sync", Fault.HANG)
     admin("POST", f"tables/{world.lake('orders').pk}:sync")
-    world.until(lambda: world.jobs("round")[-1].state == "RUNNING")
+    world.until(lambda: world.jobs("sync")[-1].state == "RUNNING")
     before = fences(settings, world.lake("orders").pk)
     code, told = adopt()
     assert (code, "busy" in told) == (2, True)
-    assert world.jobs("round")[-1].state == "RUNNING"
+    assert world.jobs("sync")[-1].state == "RUNNING"
     assert fences(settings, world.lake("orders").pk) == before
 
 

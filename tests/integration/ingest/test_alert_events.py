@@ -42,7 +42,7 @@ def fail_unread(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sync fails while nobody reads the outbox."""
     with monkeypatch.context() as patch:
         patch.setattr(triggers, "read_events", lambda: 0)
-        world.fail_with("round", Fault.TERMINAL)
+        world.fail_with("sync", Fault.TERMINAL)
         sync_job.start_sync(world.pipeline("orders"), actor="x")
         world.until(lambda: world.pipeline("orders").state == "FAILED")
     assert not Alert.objects.exists()
@@ -54,11 +54,11 @@ def test_a_sync_that_commits_appends_its_end_and_its_commit_by_one_statement(
     DomainEvent.objects.all().delete()
     sync_job.start_sync(world.pipeline("orders"), actor="x")
     with CaptureQueriesContext(connection) as asked:
-        world.until(lambda: world.jobs("round")[-1].is_finished)
+        world.until(lambda: world.jobs("sync")[-1].is_finished)
     assert topics() == ["job.succeeded", "commit.made"]
-    job = world.jobs("round")[-1]
+    job = world.jobs("sync")[-1]
     ended, commit = DomainEvent.objects.exclude(topic__endswith=".moved").order_by("id")
-    assert ended.data == {"v": 1, "kind": "round", "table": table, "caught_up": True}
+    assert ended.data == {"v": 1, "kind": "sync", "table": table, "caught_up": True}
     assert (commit.subject, commit.subject_id) == ("table", str(table))
     assert commit.data["instant"] == world.lake("orders").last_commit_instant
     assert commit.data["job"] == str(job.pk)
@@ -83,7 +83,7 @@ def test_cut_off_between_the_event_and_its_alert_neither_is_there(
     world, table, monkeypatch
 ) -> None:
     """The event is in the transaction of the end: the job is judged again, alert and all."""
-    world.fail_with("round", Fault.TERMINAL)
+    world.fail_with("sync", Fault.TERMINAL)
     job = sync_job.start_sync(world.pipeline("orders"), actor="x")
     monkeypatch.setattr(table_job, "report_failure", die)
     with pytest.raises(Killed), transaction.atomic():
@@ -92,7 +92,7 @@ def test_cut_off_between_the_event_and_its_alert_neither_is_there(
     monkeypatch.undo()
     assert not type(job).objects.get(pk=job.pk).is_finished
     world.new_host()
-    world.fail_with("round", *[Fault.TERMINAL] * 2)
+    world.fail_with("sync", *[Fault.TERMINAL] * 2)
     world.until(lambda: opened() == ["failed"])
 
 
@@ -113,7 +113,7 @@ def test_what_is_read_late_ends_no_alert_that_time_brought_since(
     with monkeypatch.context() as patch:
         patch.setattr(triggers, "read_events", lambda: 0)
         sync_job.start_sync(world.pipeline("orders"), actor="x")
-        world.until(lambda: world.jobs("round")[-1].is_finished)
+        world.until(lambda: world.jobs("sync")[-1].is_finished)
     late = Finding("late", cause="x", message="x")
     store.open_alert(table, late, at=timezone.now() + timedelta(seconds=1))
     assert opened() == ["late"]
@@ -139,7 +139,7 @@ def test_events_of_a_table_that_is_gone_open_nothing_and_end_all(
     assert Alert.objects.filter(closed_at=None, table=None).exists()
     assert opened() == []
     assert Alert.objects.get().closed_because == "removed"
-    late = {"kind": "round", "table": table, "attempts": 1, "failures": 0}
+    late = {"kind": "sync", "table": table, "attempts": 1, "failures": 0}
     words = {"code": "x", "message": "x", "hint": ""}
     outbox.append(NewEvent("job.failed", "job", "no-job", late | words))
     assert opened() == []

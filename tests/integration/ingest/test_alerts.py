@@ -50,16 +50,16 @@ def opened(**more: Any) -> list[str]:
 
 @pytest.mark.django_db
 def test_a_failure_opens_one_alert_and_success_closes_it(world, admin, table) -> None:
-    world.fail_with("round", Fault.TERMINAL)
+    world.fail_with("sync", Fault.TERMINAL)
     admin("POST", f"tables/{table}:sync")
     world.until(lambda: world.pipeline("orders").state == "FAILED")
     (one,) = admin("GET", "alerts").json()["items"]
     assert (one["kind"], one["state"], one["count"]) == ("failed", "open", 1)
     assert (one["name"], one["table"]) == ("lake.shop.orders", table)
-    job = world.jobs("round")[-1]
+    job = world.jobs("sync")[-1]
     assert (one["job"], one["code"]) == (str(job.pk), job.error_code)
     # the same again counts, it opens nothing
-    world.fail_with("round", Fault.TERMINAL)
+    world.fail_with("sync", Fault.TERMINAL)
     admin("POST", f"tables/{table}:resume")
     world.until(lambda: Alert.objects.get().count == 2)
     world.until(lambda: world.pipeline("orders").state == "FAILED")
@@ -84,9 +84,9 @@ def test_a_failed_compaction_is_an_alert_until_one_goes_well(
     alert = Alert.objects.get()
     assert (alert.sources, alert.count) == (["compact"], 1)
     assert str(alert.job) == str(world.jobs("compact")[0].pk)
-    assert world.pipeline("orders").state == "LIVE", "its rounds go on"
+    assert world.pipeline("orders").state == "LIVE", "its syncs go on"
     sync_job.start_sync(world.pipeline("orders"), actor="x")
-    world.until(lambda: world.jobs("round")[-1].is_finished)
+    world.until(lambda: world.jobs("sync")[-1].is_finished)
     assert opened() == ["failed"], "a sync takes no compaction back"
     admin("POST", f"tables/{table}:compact")
     world.until(lambda: opened() == [])
@@ -100,9 +100,9 @@ def test_a_failure_that_is_left_is_told_instead_of_one_that_is_over(
     world.fail_with("compact", Fault.TERMINAL)
     admin("POST", f"tables/{table}:compact")
     world.until(lambda: opened() == ["failed"])
-    world.fail_with("round", Fault.TERMINAL)
+    world.fail_with("sync", Fault.TERMINAL)
     sync_job.start_sync(world.pipeline("orders"), actor="x")
-    world.until(lambda: Alert.objects.get().sources == ["compact", "round"])
+    world.until(lambda: Alert.objects.get().sources == ["compact", "sync"])
     assert Alert.objects.get().message.startswith("its sync failed: ")
     admin("POST", f"tables/{table}:resume")
     world.until(lambda: Alert.objects.get().sources == ["compact"])
@@ -113,32 +113,30 @@ def test_a_failure_that_is_left_is_told_instead_of_one_that_is_over(
 
 
 @pytest.mark.django_db
-def test_a_round_that_fails_in_passing_is_an_alert_the_second_time(
-    world, table
-) -> None:
+def test_a_sync_that_fails_in_passing_is_an_alert_the_second_time(world, table) -> None:
     pipeline = world.pipeline("orders")
     for count, expected in [(0, []), (1, ["failed"])]:
         Pipeline.objects.filter(pk=pipeline.pk).update(failures=count)
         job = sync_job.start_sync(world.pipeline("orders"), actor="x")
         job.attempts = job.max_attempts
         job.save()
-        world.fail_with("round", Fault.TRANSIENT)
+        world.fail_with("sync", Fault.TRANSIENT)
         world.until(lambda job=job: type(job).objects.get(pk=job.pk).is_finished)
         assert opened() == expected
     assert world.pipeline("orders").state == "CATCHING_UP"
 
 
 @pytest.mark.django_db
-def test_a_table_behind_its_schedule_is_late_until_a_round_ends(
+def test_a_table_behind_its_schedule_is_late_until_a_sync_ends(
     world, admin, table
 ) -> None:
     pipeline = world.pipeline("orders")
-    assert pipeline.late_at is None, "rounds on request are never late"
+    assert pipeline.late_at is None, "syncs on request are never late"
     set_policy(pipeline, schedule={"every_seconds": 60}, late_after_seconds=600)
     world.steps(3)
     sync_job.start_sync(world.pipeline("orders"), actor="x")
     world.until(lambda: world.pipeline("orders").late_at is not None)
-    wait = world.pipeline("orders").late_at - world.jobs("round")[-1].started_at
+    wait = world.pipeline("orders").late_at - world.jobs("sync")[-1].started_at
     assert wait == timedelta(seconds=660)
     assert lag.open_late() == 0
     hour = timezone.now() - timedelta(hours=1)
@@ -215,7 +213,7 @@ def test_it_says_what_is_shown_and_ends_with_the_schedule(world, table, shown) -
 
 
 @pytest.mark.django_db
-def test_a_nightly_table_is_late_only_with_what_its_round_did_not_carry(
+def test_a_nightly_table_is_late_only_with_what_its_sync_did_not_carry(
     world, table
 ) -> None:
     """Its rows end before the moment it runs at: by the safety lag, that is meant."""
@@ -228,29 +226,29 @@ def test_a_nightly_table_is_late_only_with_what_its_round_did_not_carry(
         late_after_seconds=1500,
     )
 
-    def round_held_back(seconds: float) -> timedelta:
+    def sync_held_back(seconds: float) -> timedelta:
         held = {"pid": 7, "age_seconds": seconds}
-        world.launcher.facts["round"] = {"held_back": held}
+        world.launcher.facts["sync"] = {"held_back": held}
         job = sync_job.start_sync(world.pipeline("orders"), actor="x")
         world.until(lambda: type(job).objects.get(pk=job.pk).is_finished)
         return world.pipeline("orders").late_at - now
 
-    assert round_held_back(1200) > timedelta(hours=23)
+    assert sync_held_back(1200) > timedelta(hours=23)
     rows = Pipeline.objects.filter(lake_table=table)
     rows.update(late_at=now)
     assert lag.open_late() == 1
     assert rows.get().late_at - now > timedelta(hours=23), "judged again, the same"
     assert opened() == []
     # an hour is more than is allowed: it stays late until that is carried
-    assert round_held_back(4500) < timedelta(hours=1)
+    assert sync_held_back(4500) < timedelta(hours=1)
     rows.update(late_at=now - timedelta(days=1))
     Table.objects.filter(pk=table).update(caught_up_at=now - timedelta(days=1))
     rows.update(owed_from=now - timedelta(days=1, minutes=1))
     lag.open_late()
     assert opened() == ["late"]
-    round_held_back(4500)
+    sync_held_back(4500)
     assert opened() == ["late"]
-    round_held_back(0)
+    sync_held_back(0)
     assert opened() == []
 
 

@@ -125,7 +125,7 @@ def test_a_sync_that_found_nothing_asks_for_no_look(world, table) -> None:
     soon, long_ago = Now() + timedelta(minutes=5), Now() - timedelta(hours=1)
     TableHealth.objects.update(due_at=soon, collected_at=long_ago)
     for instant, is_looked_at in [(None, False), ("20260101000000001", True)]:
-        world.launcher.facts["round"] = {"instant": instant}
+        world.launcher.facts["sync"] = {"instant": instant}
         job = sync_job.start_sync(world.pipeline("orders"), actor="x")
         world.until(lambda job=job: Job.objects.get(pk=job.pk).is_finished)
         world.steps(2)
@@ -137,11 +137,11 @@ def test_a_sync_that_found_nothing_asks_for_no_look(world, table) -> None:
 def test_syncs_that_keep_failing_cost_points_until_one_succeeds(world, table) -> None:
     for failures, code in [(1, ""), (2, "syncs_failing"), (0, "")]:
         faults = [Fault.TRANSIENT] * 3 if failures else []
-        world.fail_with("round", *faults)
+        world.fail_with("sync", *faults)
         job = sync_job.start_sync(world.pipeline("orders"), actor="x")
         Job.objects.filter(pk=job.pk).update(max_attempts=1)
         world.until(lambda job=job: Job.objects.get(pk=job.pk).is_finished)
-        world.launcher.faults["round"].clear()
+        world.launcher.faults["sync"].clear()
         assert world.pipeline("orders").failures == failures
         row = see(world)
         assert [loss["code"] for loss in row.losses] == ([code] if code else [])
@@ -325,7 +325,7 @@ def test_a_savepoint_is_gone_back_to_with_the_position(
     assert (back.state, back.position) == ("CATCHING_UP", "2026-01-01T00:00:00Z")
     assert done in back.status_reason
     world.until_live("orders")
-    low = [s.round.low for s in world.launcher.submitted if s.round][-1]
+    low = [s.sync.low for s in world.launcher.submitted if s.sync][-1]
     assert low == "2026-01-01T00:00:00Z"
     assert admin("POST", f"tables/{table}:clean", {"dry_run": True}).status_code == 200
 

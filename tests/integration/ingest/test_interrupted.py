@@ -144,25 +144,25 @@ def test_many_claimers_and_reconcilers_at_once(transactional_db, request) -> Non
 
 
 @pytest.mark.django_db(transaction=True)
-def test_rounds_that_are_due_are_queued_once(transactional_db, request) -> None:
+def test_syncs_that_are_due_are_queued_once(transactional_db, request) -> None:
     world = request.getfixturevalue("world")
     world.onboard("a", "b", schedule={"every_seconds": 60})
     world.until_live("a", "b")
     Pipeline.objects.update(due_at="2026-01-01T00:00:00Z")
-    before = len(world.jobs("round"))
+    before = len(world.jobs("sync"))
     at_once(lambda _: sync_job.start_due_syncs(), times=4)
-    assert len(world.jobs("round")) == before + 2
+    assert len(world.jobs("sync")) == before + 2
 
 
 @pytest.mark.django_db
 def test_a_lost_job_comes_back_beside_one_that_waits(world) -> None:
-    """Somebody asked for another round while the lost one was running."""
+    """Somebody asked for another sync while the lost one was running."""
     world.onboard("orders")
     world.until_live("orders")
-    world.fail_with("round", Fault.HANG)
+    world.fail_with("sync", Fault.HANG)
     lost = table_commands.start_sync(world.lake("orders"), actor="ann")
     world.until(lambda: Job.objects.get(pk=lost.pk).state == "RUNNING")
     waiting = table_commands.start_sync(world.lake("orders"), actor="bob")
     assert waiting.pk != lost.pk
     world.launcher.kill()
-    world.until(lambda: {j.state for j in world.jobs("round")} == {"SUCCEEDED"})
+    world.until(lambda: {j.state for j in world.jobs("sync")} == {"SUCCEEDED"})

@@ -34,7 +34,7 @@ def _quick(monkeypatch):
 
 @pytest.fixture
 def job(db) -> Job:
-    job = Job.objects.create(kind="round", subject="lake.shop.orders", total=2**60)
+    job = Job.objects.create(kind="sync", subject="lake.shop.orders", total=2**60)
     advance(job, "enqueue")
     return job
 

@@ -54,14 +54,14 @@ def test_syncs_of_one_source_leave_a_place_to_others(world) -> None:
     names = [f"t{number}" for number in range(5)]
     onboard(world.source, *names, schedule={"every_seconds": 60})
     world.until_live(*names)
-    world.fail_with("round", *[Fault.HANG] * 3)
+    world.fail_with("sync", *[Fault.HANG] * 3)
     from ingest.models import Pipeline
 
     Pipeline.objects.update(due_at="2026-01-01T00:00:00Z")
-    world.until(lambda: len(running("round")) == 3)
+    world.until(lambda: len(running("sync")) == 3)
     onboard(make_source("crm"), "people", schedule={"every_seconds": 60})
     world.until_live("people")
-    assert len(running("round")) == 3
+    assert len(running("sync")) == 3
 
 
 def test_syncs_of_a_schedule_need_no_message(world, monkeypatch) -> None:
@@ -76,7 +76,7 @@ def test_syncs_of_a_schedule_need_no_message(world, monkeypatch) -> None:
     monkeypatch.setattr(lifecycle, "ring", lambda: rung.append(True))
     Pipeline.objects.update(due_at="2026-01-01T00:00:00Z")
     sync_job.start_due_syncs()
-    (job,) = Job.objects.filter(kind="round").exclude(state="SUCCEEDED")
+    (job,) = Job.objects.filter(kind="sync").exclude(state="SUCCEEDED")
     for _ in range(20):
         world.host.step(0)
     job.refresh_from_db()

@@ -41,10 +41,10 @@ def test_a_stolen_lock_is_told_and_taken_back(
     assert losses_of(admin, table) == []
     fence.replace(f"{token}\n")
     assert losses_of(admin, table) == [("lock_taken", "rollback")]
-    # its rounds wait, and say for what
+    # its syncs wait, and say for what
     admin("POST", f"tables/{table}:sync")
     world.steps(3)
-    job = world.jobs("round")[-1]
+    job = world.jobs("sync")[-1]
     assert (job.state, "is taken" in job.reason) == ("QUEUED", True)
     assert token in job.reason
     verb = f"tables/{table}:rollback"
@@ -59,8 +59,8 @@ def test_a_stolen_lock_is_told_and_taken_back(
     spec = next(s for s in world.launcher.submitted[::-1] if s.kind == "repair")
     assert spec.fence.token == fence_at(fence)
     assert losses_of(admin, table) == []
-    Job.objects.filter(kind="round").update(not_before=None)
-    world.until(lambda: world.jobs("round")[-1].state == "SUCCEEDED")
+    Job.objects.filter(kind="sync").update(not_before=None)
+    world.until(lambda: world.jobs("sync")[-1].state == "SUCCEEDED")
     problem(admin("POST", verb, {"dry_run": True}), 400, "nothing_to_do")
 
 
@@ -68,11 +68,11 @@ def test_a_stolen_lock_is_told_and_taken_back(
 def test_a_lock_that_is_stolen_under_a_job_stops_no_judgement(
     world: Any, admin: Any, table: int
 ) -> None:
-    world.fail_with("round", Fault.HANG)
+    world.fail_with("sync", Fault.HANG)
     admin("POST", f"tables/{table}:sync")
-    world.until(lambda: world.jobs("round")[-1].state == "RUNNING")
+    world.until(lambda: world.jobs("sync")[-1].state == "RUNNING")
     fence_path(settings.SLUICE_LAKE_URI, table).replace("900000\n")
-    job = world.jobs("round")[-1]
+    job = world.jobs("sync")[-1]
     assert reconcile.judge_lost(job.pk, "its driver ended")
     job.refresh_from_db()
     assert job.state == "QUEUED"
@@ -154,11 +154,11 @@ def test_a_damaged_timeline_ends_its_job_and_holds_up_no_other_table(
     job = world.jobs("verify")[-1]
     assert job.error_code == "timeline_damaged"
     assert "whether verify of" in job.reason
-    before = len(world.jobs("round"))
+    before = len(world.jobs("sync"))
     sync_job.start_sync(world.pipeline("customers"), actor="x")
     tick.Ticking().tick()
-    world.until(lambda: world.jobs("round")[-1].state == "SUCCEEDED")
-    assert len(world.jobs("round")) > before
+    world.until(lambda: world.jobs("sync")[-1].state == "SUCCEEDED")
+    assert len(world.jobs("sync")) > before
 
 
 @pytest.mark.django_db

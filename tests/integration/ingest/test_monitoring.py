@@ -48,7 +48,7 @@ def values() -> dict[tuple[str, ...], float]:
 def test_metrics_tell_what_is(world) -> None:
     world.onboard("orders")
     world.until_live("orders")
-    world.fail_with("round", Fault.TERMINAL)
+    world.fail_with("sync", Fault.TERMINAL)
     sync_job.start_sync(world.pipeline("orders"), actor="x")
     world.until(lambda: world.pipeline("orders").state == "FAILED")
     AlertTarget.objects.create(name="t", kind="webhook", address="x", failures=1)
@@ -63,7 +63,7 @@ def test_metrics_tell_what_is(world) -> None:
     assert now["sluice_alert_targets", "failing"] == 1
     assert now["sluice_alert_deliveries_waiting",] == 1
     assert now["sluice_tables_by_score", "100"] == 1
-    assert now["sluice_jobs_recent", "round", "FAILED"] == 1
+    assert now["sluice_jobs_recent", "sync", "FAILED"] == 1
     assert now["sluice_commits_recent",] >= 2
     assert now["sluice_rows_recent",] >= 2
     counted = {"facts": {"rows": 10**9}}

@@ -69,7 +69,7 @@ def test_a_network_denied_after_the_approval_ends_the_load(world, settings) -> N
     world.until(lambda: world.pipeline("orders").state == "FAILED")
     job = world.jobs("snapshot")[0]
     assert (job.state, job.attempts) == ("FAILED", 1)
-    assert job.report["outcome"] == "caller"
+    assert job.report["outcome"] == "invalid_request"
     assert job.error_code == "network_denied"
     assert "may not point to 127.0.0.1" in job.error_message
     assert "SLUICE_SOURCE_NETWORKS_DENIED" in job.error_hint
@@ -145,7 +145,7 @@ def test_what_is_not_there_is_refused(ref) -> None:
     desk = SecretBroker()
     desk.ask(ref, "")
     [(answer, _)] = desk.answered()
-    assert (answer.value, answer.outcome) == ("", "caller")
+    assert (answer.value, answer.outcome) == ("", "invalid_request")
     assert answer.error.code == "datasource_removed"
 
 

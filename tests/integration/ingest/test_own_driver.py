@@ -49,9 +49,9 @@ def test_ingest_and_other_work_go_on_beside_it(shared, admin) -> None:
     assert spec.lane == "maintenance"
 
     sync_job.start_sync(shared.pipeline("orders"), actor="ann")
-    before = len([j for j in shared.jobs("round") if j.state == "SUCCEEDED"])
+    before = len([j for j in shared.jobs("sync") if j.state == "SUCCEEDED"])
     shared.until(
-        lambda: sum(j.state == "SUCCEEDED" for j in shared.jobs("round")) > before
+        lambda: sum(j.state == "SUCCEEDED" for j in shared.jobs("sync")) > before
     )
     assert compact(admin, shared, "items").status_code == 202
     shared.until(lambda: state(shared.jobs("compact")[1]) == "SUCCEEDED")
@@ -73,9 +73,9 @@ def test_its_death_shuts_out_nobody_but_itself(shared, admin) -> None:
     specs = [s for s in shared.launcher.submitted if s.kind == "compact"]
     assert [s.driver for s in specs] == [DriverSpec("2g", 2)] * 2
     assert fence_at(places["service"]) > tokens["service"] + 1
-    rounds = [j for j in shared.jobs("round") if j.subject_id == str(table)]
-    assert {j.state for j in rounds} == {"SUCCEEDED"}
-    assert all(j.attempts == 1 for j in rounds)
+    syncs = [j for j in shared.jobs("sync") if j.subject_id == str(table)]
+    assert {j.state for j in syncs} == {"SUCCEEDED"}
+    assert all(j.attempts == 1 for j in syncs)
 
 
 def test_only_where_drivers_share_the_lock(world, admin) -> None:
@@ -140,7 +140,7 @@ def test_submitted_jobs_take_what_they_need_under_a_shared_lock(
     settings.SLUICE_LAKE_LOCK = "zk:2181/sluice"
     world.onboard("shared")
     world.until_live("plain", "shared")
-    scopes = {j.subject: j.handle["scopes"] for j in world.jobs("round")}
+    scopes = {j.subject: j.handle["scopes"] for j in world.jobs("sync")}
     assert scopes == {
         "lake.shop.plain": ["write", "service"],
         "lake.shop.shared": ["write"],

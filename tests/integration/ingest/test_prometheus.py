@@ -81,7 +81,7 @@ def said(world: Any, monkeypatch: pytest.MonkeyPatch) -> bytes:
     monkeypatch.setattr(client, "gateway_state", lambda: {"audit_lost": 3})
     world.onboard("orders")
     world.until_live("orders")
-    world.fail_with("round", Fault.TERMINAL)
+    world.fail_with("sync", Fault.TERMINAL)
     sync_job.start_sync(world.pipeline("orders"), actor="x")
     world.until(lambda: world.pipeline("orders").state == "FAILED")
     compact_job.start_compaction(world.lake("orders"), actor="x")

@@ -106,7 +106,7 @@ def test_a_resize_is_previewed_asked_for_and_shown(
     assert body["index"]["buckets"] == 4
     assert "4 buckets now" in client.get(f"/jobs/{job.pk}").content.decode()
     assert admin("POST", f"tables/{table}:sync").status_code == 202
-    world.until(lambda: world.jobs("round")[-1].state == "SUCCEEDED")
+    world.until(lambda: world.jobs("sync")[-1].state == "SUCCEEDED")
     assert buckets_of(world) == (4, 4, 4)
 
 
@@ -124,7 +124,7 @@ def test_a_resize_that_died_behind_its_commit_runs_again_to_compare(
     told = job.events.get(event="try_again").reason
     assert "left a commit that was not compared" in told
     admin("POST", f"tables/{table}:sync")
-    world.until(lambda: world.jobs("round")[-1].state == "SUCCEEDED")
+    world.until(lambda: world.jobs("sync")[-1].state == "SUCCEEDED")
     assert buckets_of(world) == (4, 4, 4)
 
 
@@ -159,9 +159,9 @@ def test_rows_follow_a_lake_that_has_another_number(world, admin, table, how) ->
     else:
         # a database from a backup, say: the driver refuses, and is told the truth
         commit(world, buckets=4)
-        world.launcher.errors["round"] = ["identity_drift"]
+        world.launcher.errors["sync"] = ["identity_drift"]
     admin("POST", f"tables/{table}:sync")
-    world.until(lambda: world.jobs("round")[-1].state == "SUCCEEDED")
+    world.until(lambda: world.jobs("sync")[-1].state == "SUCCEEDED")
     assert buckets_of(world) == (4, 4, 4)
     assert world.pipeline("orders").state == "LIVE"
 
@@ -173,18 +173,18 @@ def test_a_lake_that_went_back_takes_the_position_back(world, admin, table) -> N
     done = sorted(timeline.glob("*_*.deltacommit"))
     world.steps(3)
     admin("POST", f"tables/{table}:sync")
-    world.until(lambda: world.jobs("round")[-1].state == "SUCCEEDED")
+    world.until(lambda: world.jobs("sync")[-1].state == "SUCCEEDED")
     later = [p for p in timeline.glob("*_*.deltacommit") if p not in done]
     assert later
     newer = world.pipeline("orders").position
     for path in later:
         path.unlink()
-    world.launcher.errors["round"] = ["lake_went_back"]
+    world.launcher.errors["sync"] = ["lake_went_back"]
     admin("POST", f"tables/{table}:sync")
-    world.until(lambda: world.jobs("round")[-1].state == "SUCCEEDED")
-    rounds = [s.round for s in world.launcher.submitted if s.round]
-    at = [work.low for work in rounds].index(newer)
-    refused, again = rounds[at : at + 2]
+    world.until(lambda: world.jobs("sync")[-1].state == "SUCCEEDED")
+    syncs = [s.sync for s in world.launcher.submitted if s.sync]
+    at = [work.low for work in syncs].index(newer)
+    refused, again = syncs[at : at + 2]
     assert refused.behind == max(p.name for p in later).partition("_")[0]
     assert again.low < newer
     assert again.behind == done[-1].name.partition("_")[0]
@@ -193,7 +193,7 @@ def test_a_lake_that_went_back_takes_the_position_back(world, admin, table) -> N
 
 def synced(world: Any, admin: Any, table: int) -> None:
     admin("POST", f"tables/{table}:sync")
-    world.until(lambda: world.jobs("round")[-1].state == "SUCCEEDED")
+    world.until(lambda: world.jobs("sync")[-1].state == "SUCCEEDED")
 
 
 @pytest.mark.django_db
@@ -209,7 +209,7 @@ def test_a_database_from_an_old_backup_catches_up_with_its_lake(
     )
     synced(world, admin, table)
     synced(world, admin, table)
-    newest = world.launcher.submitted[-1].round
+    newest = world.launcher.submitted[-1].sync
     pipeline, lake = world.pipeline("orders"), world.lake("orders")
     position, instant = pipeline.position, lake.last_commit_instant
     for objects, values in zip(
@@ -217,9 +217,9 @@ def test_a_database_from_an_old_backup_catches_up_with_its_lake(
     ):
         objects.update(**values)
 
-    world.launcher.errors["round"] = ["lake_went_ahead"]
+    world.launcher.errors["sync"] = ["lake_went_ahead"]
     synced(world, admin, table)
-    refused, again = [s.round for s in world.launcher.submitted][-2:]
+    refused, again = [s.sync for s in world.launcher.submitted][-2:]
     assert refused.epoch == backup[2]["next_epoch"] < newest.epoch
     assert refused.low == backup[0]["position"] < position
     assert again.epoch > newest.epoch

@@ -24,8 +24,8 @@ NIGHTLY = {"cron": "30 2 * * *", "timezone": "Europe/Berlin"}
 BODY = {"datasource": "shop", "include": ["public.*"], "capture": "timestamp"}
 
 
-def rounds() -> int:
-    return Job.objects.filter(kind="round").count()
+def syncs() -> int:
+    return Job.objects.filter(kind="sync").count()
 
 
 def due(world, name: str, at: datetime) -> None:
@@ -51,14 +51,14 @@ def within_an_hour() -> None:
 
 
 @pytest.mark.usefixtures("within_an_hour")
-def test_missed_hours_are_one_round_and_the_next_is_at_the_hour(world) -> None:
+def test_missed_hours_are_one_sync_and_the_next_is_at_the_hour(world) -> None:
     world.onboard("orders", schedule=HOURLY)
     world.until_live("orders")
     assert world.pipeline("orders").due_at == next_hour()
-    before = rounds()
+    before = syncs()
     due(world, "orders", timezone.now() - timedelta(days=3))
     world.steps(8)
-    assert rounds() == before + 1
+    assert syncs() == before + 1
     assert world.pipeline("orders").due_at == next_hour()
     assert world.pipeline("orders").status_reason == ""
 
@@ -66,17 +66,17 @@ def test_missed_hours_are_one_round_and_the_next_is_at_the_hour(world) -> None:
 def test_a_run_that_falls_due_while_one_is_going_is_skipped_and_said(world) -> None:
     world.onboard("orders", schedule={"cron": "* * * * *"})
     world.until_live("orders")
-    world.fail_with("round", Fault.HANG)
+    world.fail_with("sync", Fault.HANG)
     due(world, "orders", timezone.now())
-    world.until(lambda: world.jobs("round")[-1].state == "RUNNING")
-    job = world.jobs("round")[-1]
+    world.until(lambda: world.jobs("sync")[-1].state == "RUNNING")
+    job = world.jobs("sync")[-1]
     asked = timezone.now() - timedelta(minutes=2, seconds=5)
     Job.objects.filter(pk=job.pk).update(queued_at=asked)
-    before = rounds()
+    before = syncs()
     world.steps(5)
-    assert rounds() == before, "nothing is stacked behind it"
+    assert syncs() == before, "nothing is stacked behind it"
     world.launcher._work[str(job.pk)].fault = Fault.NONE
-    world.until(lambda: world.jobs("round")[-1].is_finished)
+    world.until(lambda: world.jobs("sync")[-1].is_finished)
     pipeline = world.pipeline("orders")
     assert "2 runs" in pipeline.status_reason or "3 runs" in pipeline.status_reason
     assert "skipped: the sync before was still going" in pipeline.status_reason
@@ -106,7 +106,7 @@ def test_two_schedulers_fire_once(world) -> None:
         Job.objects.all().delete()
         Pipeline.objects.update(state="LIVE", due_at=timezone.now())
         started = at_once(lambda _: sync_job.start_due_syncs(), times=4)
-        assert sum(started) == len(names) == rounds()
+        assert sum(started) == len(names) == syncs()
         assert not Pipeline.objects.exclude(due_at=None).exists()
 
 
@@ -182,11 +182,11 @@ def test_a_change_counts_at_the_next_decision(world, admin) -> None:
     admin("PATCH", shop, change)
     assert {world.pipeline(n).due_at for n in ("orders", "lines")} == {next_hour()}
     table_commands.start_sync(world.lake("orders"), actor="ann")
-    world.until(lambda: world.jobs("round")[-1].spec is not None)
-    spec = world.jobs("round")[-1].spec
-    assert (spec["round"]["lag_seconds"], spec["compact_after"]) == (60, 4)
+    world.until(lambda: world.jobs("sync")[-1].spec is not None)
+    spec = world.jobs("sync")[-1].spec
+    assert (spec["sync"]["lag_seconds"], spec["compact_after"]) == (60, 4)
     assert (spec["budget"]["amplification"], spec["budget"]["log_age"]) == (25, 7200)
-    # the running round keeps its place: its table gets a new time when it ends
+    # the running sync keeps its place: its table gets a new time when it ends
     admin("PATCH", shop, {"schedule": {"every_seconds": 7200}})
     assert world.pipeline("orders").due_at is None
     assert world.pipeline("lines").due_at > timezone.now() + timedelta(seconds=7100)

@@ -62,15 +62,15 @@ def columns_of(table: Table) -> list[str]:
 
 def sync(world: Any, **facts: Any) -> Any:
     """A sync's spec; the fake reports `facts` beside its own."""
-    world.launcher.facts["round"] = facts
+    world.launcher.facts["sync"] = facts
     table_commands.start_sync(world.lake("orders"), actor="ann")
-    world.until(lambda: all(j.is_finished for j in world.jobs("round")))
-    return [s for s in world.launcher.submitted if s.kind == "round"][-1]
+    world.until(lambda: all(j.is_finished for j in world.jobs("sync")))
+    return [s for s in world.launcher.submitted if s.kind == "sync"][-1]
 
 
 def meet(world: Any, *errors: str) -> None:
     """The next attempts of a sync end with these errors; the first asks for a look."""
-    world.launcher.errors["round"] = list(errors)
+    world.launcher.errors["sync"] = list(errors)
     table_commands.start_sync(world.lake("orders"), actor="ann")
     world.until(lambda: Job.objects.filter(kind=LOOK).exists())
 
@@ -78,8 +78,8 @@ def meet(world: Any, *errors: str) -> None:
 def until_retried(world: Any, state: str) -> None:
     """The look fails; the sync waits no longer and ends like this."""
     Job.objects.filter(kind=LOOK).update(state="FAILED")
-    Job.objects.filter(kind="round").update(not_before=None)
-    world.until(lambda: world.jobs("round")[-1].state == state)
+    Job.objects.filter(kind="sync").update(not_before=None)
+    world.until(lambda: world.jobs("sync")[-1].state == state)
 
 
 TEXT, INT, BIGINT = ("text", "string"), ("integer", "int"), ("bigint", "bigint")
@@ -100,13 +100,13 @@ def test_an_added_column_comes_with_the_next_sync(live: Any) -> None:
     assert open_alerts() == []
     spec = sync(live, added=PROMISE)
     assert [c.name for c in spec.table.columns] == ["id", "name", "updated_at", "note"]
-    assert spec.round.added == ("note",)
+    assert spec.sync.added == ("note",)
     assert columns_of(lake) == ["id", "name", "updated_at", "note"]
     assert live.lake("orders").schema_version == version + 1
     newest = SchemaVersion.objects.filter(table=lake).latest("version")
     assert newest.columns[-1]["name"] == "note"
     # its older values were looked for once
-    assert sync(live).round.added == ()
+    assert sync(live).sync.added == ()
     assert live.lake("orders").schema_version == version + 1
 
 
@@ -116,9 +116,9 @@ def test_a_sync_that_did_not_look_for_older_values_leaves_that_to_the_next(
 ) -> None:
     """The replay of a sealed epoch, or a commit that the timeline alone tells of."""
     alter(live, note=TEXT)
-    assert sync(live).round.added == ("note",)
-    assert sync(live, added=PROMISE).round.added == ("note",)
-    assert sync(live).round.added == ()
+    assert sync(live).sync.added == ("note",)
+    assert sync(live, added=PROMISE).sync.added == ("note",)
+    assert sync(live).sync.added == ()
 
 
 @pytest.mark.django_db
@@ -128,7 +128,7 @@ def test_columns_of_a_commit_whose_report_is_lost_are_left_to_the_next_sync(
     """Nobody had planned that this sync brings it: the lake lacked it, that is all."""
     alter(live, note=TEXT)
     sync(live, added=PROMISE)
-    job = live.jobs("round")[-1]
+    job = live.jobs("sync")[-1]
     narrow, wide = ("id", "name", "updated_at"), ("id", "name", "updated_at", "note")
     stranger = replace(commit_with(narrow), position=None)
     for before, brought in ((narrow, ["note"]), (wide, [])):
@@ -139,9 +139,9 @@ def test_columns_of_a_commit_whose_report_is_lost_are_left_to_the_next_sync(
     assert unread_columns(job, alone.commits[0], alone) == {}
     Pipeline.objects.update(drift={})
     unread = {**PROMISE, "earlier": "unread"}
-    assert sync(live, added=unread).round.added == ()
-    assert sync(live, added=PROMISE).round.added == ("note",)
-    assert sync(live).round.added == ()
+    assert sync(live, added=unread).sync.added == ()
+    assert sync(live, added=PROMISE).sync.added == ("note",)
+    assert sync(live).sync.added == ()
 
 
 def commit_with(names: tuple[str, ...]) -> Commit:
@@ -159,9 +159,9 @@ def test_a_commit_by_an_earlier_plan_shows_no_column(live: Any) -> None:
     table_commands.start_sync(live.lake("orders"), actor="ann")
     live.until(lambda: len(live.launcher.submitted) > before)
     lake = alter(live, note=TEXT)
-    live.until(lambda: all(j.is_finished for j in live.jobs("round")))
+    live.until(lambda: all(j.is_finished for j in live.jobs("sync")))
     assert columns_of(lake) == ["id", "name", "updated_at"]
-    assert sync(live, added=PROMISE).round.added == ("note",)
+    assert sync(live, added=PROMISE).sync.added == ("note",)
     assert columns_of(lake)[-1] == "note"
 
 
@@ -175,7 +175,7 @@ def test_older_values_that_were_not_read_are_told_until_a_resync(
     told = proposal_of(lake)
     assert "column note counts from 2026-01-01T00:00:00Z" in told.partial_columns
     assert open_alerts() == [("schema_change", "earlier_values_missing")]
-    live.launcher.facts["round"] = {}
+    live.launcher.facts["sync"] = {}
     table_commands.start_resync(lake, actor="ann")
     live.until(lambda: live.jobs("resync")[-1].state == "SUCCEEDED")
     live.until_live("orders")
@@ -191,8 +191,8 @@ def test_a_load_by_an_earlier_plan_does_not_settle_the_column(live: Any) -> None
     live.until(lambda: live.jobs("resync")[-1].state == "SUCCEEDED")
     assert columns_of(lake) == ["id", "name", "updated_at"]
     live.until_live("orders")
-    last = [s for s in live.launcher.submitted if s.kind == "round"][-1]
-    assert last.round.added == ("note",)
+    last = [s for s in live.launcher.submitted if s.kind == "sync"][-1]
+    assert last.sync.added == ("note",)
 
 
 @pytest.mark.django_db
@@ -206,16 +206,16 @@ def test_a_restored_table_has_its_older_values_read_again(live: Any) -> None:
     assert pipeline is not None
     facts = {"restored": "1", "instant": "1", "position": {"to": pipeline.position}}
     note_restored(pipeline, facts)
-    assert sync(live).round.added == ("note",)
+    assert sync(live).sync.added == ("note",)
 
 
 @pytest.mark.django_db
 def test_what_a_driver_meets_first_is_looked_at_once(live: Any) -> None:
     """It ends before it reads; the look finds the column; the retry has it."""
     meet(live, "columns_added")
-    (job,) = [j for j in live.jobs("round") if not j.is_finished]
-    first = [s for s in live.launcher.submitted if s.kind == "round"][-1]
-    assert first.round.stops_at_new
+    (job,) = [j for j in live.jobs("sync") if not j.is_finished]
+    first = [s for s in live.launcher.submitted if s.kind == "sync"][-1]
+    assert first.sync.stops_at_new
     live.steps(5)
     job.refresh_from_db()
     assert job.state == "QUEUED"
@@ -223,11 +223,11 @@ def test_what_a_driver_meets_first_is_looked_at_once(live: Any) -> None:
     alter(live, note=TEXT)
     Job.objects.filter(kind=LOOK).update(state="SUCCEEDED")
     Job.objects.filter(pk=job.pk).update(not_before=None)
-    live.launcher.facts["round"] = {"added": PROMISE}
+    live.launcher.facts["sync"] = {"added": PROMISE}
     live.until(lambda: Job.objects.get(pk=job.pk).state == "SUCCEEDED")
-    second = [s for s in live.launcher.submitted if s.kind == "round"][-1]
-    assert second.round.added == ("note",)
-    assert not second.round.stops_at_new, "one look for each job: no way to turn round"
+    second = [s for s in live.launcher.submitted if s.kind == "sync"][-1]
+    assert second.sync.added == ("note",)
+    assert not second.sync.stops_at_new, "one look for each job: no way to turn round"
 
 
 @pytest.mark.django_db
@@ -244,10 +244,10 @@ def test_columns_that_no_discovery_sees_are_looked_for_once(live: Any) -> None:
     assert Job.objects.filter(kind=LOOK).count() == 1
     change_table_policy(live.pipeline("orders"), {"schema_changes": "follow"})
     spec = sync(live)
-    assert (spec.round.known, spec.round.added) == (("hidden",), ())
+    assert (spec.sync.known, spec.sync.added) == (("hidden",), ())
     assert Job.objects.filter(kind=LOOK).count() == 1
     alter(live, hidden=TEXT)
-    assert sync(live, added={**PROMISE, "columns": ["hidden"]}).round.added == (
+    assert sync(live, added={**PROMISE, "columns": ["hidden"]}).sync.added == (
         "hidden",
     )
 
@@ -259,15 +259,15 @@ def test_ask_goes_on_with_the_known_columns_until_somebody_approves(live: Any) -
     assert open_alerts() == [("schema_change", "source_altered")]
     spec = sync(live)
     assert "note" not in [c.name for c in spec.table.columns]
-    assert (spec.round.known, spec.round.stops_at_new) == (("note",), False)
+    assert (spec.sync.known, spec.sync.stops_at_new) == (("note",), False)
     assert live.pipeline("orders").state == "LIVE"
     told = proposal_of(lake)
     assert told.changes == ("column 'note' (string) was added",)
     assert not told.needs_resync
-    live.launcher.facts["round"] = {"added": PROMISE}
+    live.launcher.facts["sync"] = {"added": PROMISE}
     job = approve_schema_change(lake, actor="ann")
-    assert job.kind == "round"
-    live.until(lambda: live.jobs("round")[-1].state == "SUCCEEDED")
+    assert job.kind == "sync"
+    live.until(lambda: live.jobs("sync")[-1].state == "SUCCEEDED")
     assert columns_of(lake)[-1] == "note"
     assert open_alerts() == []
     with pytest.raises(InvalidRequest) as refused:
@@ -285,7 +285,7 @@ def test_ignore_leaves_new_columns_out_and_says_so(live: Any) -> None:
     assert (open_alerts(), live.pipeline("orders").state) == ([], "LIVE")
     # whoever thinks better of it gets the column with the next sync
     change_policy(live.source, None, {"schema_changes": None})
-    assert sync(live).round.added == ("note",)
+    assert sync(live).sync.added == ("note",)
 
 
 @pytest.mark.django_db
@@ -370,7 +370,7 @@ def test_a_wider_type_is_followed_in_place(live: Any) -> None:
     sync(live, added={**PROMISE, "columns": ["amount"]})
     lake = alter(live, amount=BIGINT)
     spec = sync(live)
-    assert (spec.table.columns[-1].type, spec.round.added) == ("bigint", ())
+    assert (spec.table.columns[-1].type, spec.sync.added) == ("bigint", ())
     assert lake.columns.get(name="amount").type == "bigint"
     assert live.pipeline("orders").state == "LIVE"
 

@@ -33,7 +33,7 @@ def live(world: Any) -> Any:
 
 
 def sync(world: Any, **facts: Any) -> None:
-    world.launcher.facts["round"] = facts
+    world.launcher.facts["sync"] = facts
     job = start_sync(world.pipeline("orders"), actor="ann")
 
     def is_over() -> bool:
@@ -48,8 +48,8 @@ def test_the_next_sync_gets_what_the_last_one_saw(live: Any) -> None:
     sync(live, signs=NOTICED)
     assert live.pipeline("orders").signs == NOTICED
     sync(live)
-    rounds = [s for s in live.launcher.submitted if s.kind == "round"]
-    assert rounds[-1].round.signs == NOTICED
+    syncs = [s for s in live.launcher.submitted if s.kind == "sync"]
+    assert syncs[-1].sync.signs == NOTICED
     assert live.pipeline("orders").signs == NOTICED, "a replay of a seal saw nothing"
 
 
@@ -61,7 +61,7 @@ def test_the_table_says_it_until_a_verification_finds_both_sides_equal(
     for part in ("another server answers", "at least 2 rows", "3 rows have a cursor"):
         assert part in reason
     assert live.lake("orders").status_reason == reason
-    job = live.jobs("round")[-1]
+    job = live.jobs("sync")[-1]
     job.kind, job.spec = "verify", {"verify": {"signs": NOTICED}}
     pipeline = pipeline_of(job.payload["table"])
     handler_of(job.kind).succeeded(job, pipeline, {"verdict": "different"})
@@ -92,7 +92,7 @@ def test_a_table_with_other_rows_or_keys_waits_for_a_re_sync(
     live: Any, code: str
 ) -> None:
     job = start_sync(live.pipeline("orders"), actor="ann")
-    live.until(lambda: live.jobs("round")[-1].is_finished)
+    live.until(lambda: live.jobs("sync")[-1].is_finished)
     pipeline = pipeline_of(job.payload["table"])
     refused = InvalidRequest("dropped and created again", code=code)
     job = start_sync(live.pipeline("orders"), actor="ann")
@@ -113,12 +113,12 @@ def test_a_chosen_lag_reaches_the_driver(live: Any, own: Any, is_chosen: bool) -
     pipeline.policy = own
     pipeline.save()
     pipeline = pipeline_of(pipeline.lake_table_id)
-    for kind in ("snapshot", "round"):
+    for kind in ("snapshot", "sync"):
         job = live.jobs("snapshot")[0]
         job.kind = kind
         spec = build_spec(
             job, pipeline, fence=live.launcher.submitted[0].fence, epoch=9
         )
-        work = spec.round or spec.snapshot
+        work = spec.sync or spec.snapshot
         assert work is not None
         assert work.lag_is_chosen is is_chosen

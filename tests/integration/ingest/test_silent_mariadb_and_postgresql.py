@@ -52,7 +52,7 @@ def proxy(there: SourceAccess, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire
 @pytest.fixture
 def run() -> JobRun:
     table = TableSpec(1, "s", "t", "s", "t", "/p", "/s", (), ("id",))
-    spec = JobSpec("j", 1, "round", "apply", "/lake", table, FenceSpec("/f", 1))
+    spec = JobSpec("j", 1, "sync", "apply", "/lake", table, FenceSpec("/f", 1))
     return JobRun(spec, lambda ref: pytest.fail(f"asked for {ref}"))
 
 

@@ -135,7 +135,7 @@ def put_off(request: Any, world: Any, monkeypatch: Any, now: datetime) -> Any:
     world.until_live("orders")
     job = sync_job.start_sync(world.pipeline("orders"), actor="x")
     kept(job, queued_at=now - 12 * LONG)
-    Job.objects.create(kind="round", state="RUNNING", lane="apply", moved_at=now)
+    Job.objects.create(kind="sync", state="RUNNING", lane="apply", moved_at=now)
     if request.param == "no-look":
         look = start_look(world.pipeline("orders").source_table, by="x")
         kept(job, payload=job.payload | {"look": str(look.pk)})

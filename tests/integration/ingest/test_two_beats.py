@@ -132,7 +132,7 @@ def test_two_beats_stopped_at_every_write(transactional_db, request) -> None:
     dead = DriverIncarnation.objects.create(ended_at=DUE)
     live = DriverIncarnation.objects.create(ready_at=Now(), heartbeat_at=Now())
     lost = lifecycle.start_jobs(
-        [lifecycle.new_job(world.pipeline("lost"), "round", actor="ann")]
+        [lifecycle.new_job(world.pipeline("lost"), "sync", actor="ann")]
     )[0]
     tick.Ticking().tick()
     stops_at, goes_on = 0, True
@@ -167,7 +167,7 @@ def _is_judged_once(pk: Any, times: int) -> None:
 
 def _is_started_once(world: Any, times: int) -> None:
     """One sync for each time that it was due; it ends, so that the next one is due."""
-    syncs = Job.objects.filter(subject_id=str(world.lake("due").pk), kind="round")
+    syncs = Job.objects.filter(subject_id=str(world.lake("due").pk), kind="sync")
     assert syncs.filter(requested_by="schedule").count() == times
     job = syncs.get(state="LAUNCHING")
     assert (job.attempts, job.events.filter(event="claim").count()) == (1, 1)

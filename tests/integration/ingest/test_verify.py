@@ -86,7 +86,7 @@ def test_its_page_says_it_in_words(world, admin, table, django_user_model) -> No
 
 
 def test_what_becomes_of_it_does_not_touch_the_table(world, admin, table) -> None:
-    world.fail_with("verify", Fault.TERMINAL, Fault.CALLER, Fault.HANG)
+    world.fail_with("verify", Fault.TERMINAL, Fault.INVALID_REQUEST, Fault.HANG)
     for end in ("FAILED", "FAILED"):
         job = admin("POST", f"tables/{table}:verify").json()["id"]
         world.until(lambda: world.jobs("verify")[-1].is_finished)
@@ -167,7 +167,7 @@ def test_exit_code_2_could_not_decide(
     assert words in errors
 
 
-@pytest.mark.parametrize("fault", [Fault.TERMINAL, Fault.CALLER])
+@pytest.mark.parametrize("fault", [Fault.TERMINAL, Fault.INVALID_REQUEST])
 def test_a_failed_job_is_no_verdict(world, table, monkeypatch, fault) -> None:
     world.fail_with("verify", fault)
     code, out, errors = run_command(world, monkeypatch, "shop.orders")

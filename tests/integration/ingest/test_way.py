@@ -44,11 +44,11 @@ def test_a_table_comes_alive(world) -> None:
     assert JobLog.objects.filter(message="begun").exists()
 
 
-def test_loaded_once_is_live_without_rounds(world) -> None:
+def test_loaded_once_is_live_without_syncs(world) -> None:
     world.onboard("orders", capture="snapshot")
     world.until_live("orders")
     world.steps(5)
-    assert world.jobs("round") == []
+    assert world.jobs("sync") == []
     assert world.pipeline("orders").due_at is None
 
 
@@ -81,7 +81,7 @@ def test_no_driver_means_waiting_with_a_reason(world) -> None:
         (Fault.REPORT_TWICE, 0),
     ],
 )
-@pytest.mark.parametrize("kind", ["snapshot", "round"])
+@pytest.mark.parametrize("kind", ["snapshot", "sync"])
 def test_one_fault_is_survived(world, kind, fault, deaths) -> None:
     world.fail_with(kind, fault)
     world.onboard("orders")
@@ -102,18 +102,18 @@ def test_a_commit_that_was_not_reported_is_found_and_not_repeated(world) -> None
     assert world.pipeline("orders").position
 
 
-def test_a_round_whose_end_nobody_told_is_followed_by_another(world) -> None:
+def test_a_sync_whose_end_nobody_told_is_followed_by_another(world) -> None:
     """It may have been cut, and on request nothing would bring the rest."""
     world.onboard("orders")
     world.until_live("orders")
-    before = len(world.jobs("round"))
-    world.fail_with("round", Fault.DIE_COMMITTED)
+    before = len(world.jobs("sync"))
+    world.fail_with("sync", Fault.DIE_COMMITTED)
     table_commands.start_sync(world.lake("orders"), actor="ann")
     world.until(
-        lambda: [j.state for j in world.jobs("round")] == ["SUCCEEDED"] * (before + 2)
+        lambda: [j.state for j in world.jobs("sync")] == ["SUCCEEDED"] * (before + 2)
     )
     world.steps(3)
-    assert len(world.jobs("round")) == before + 2
+    assert len(world.jobs("sync")) == before + 2
 
 
 def test_a_job_of_a_driver_that_was_forgotten_is_judged(world) -> None:
@@ -179,12 +179,12 @@ def test_a_terminal_error_stops_the_table_and_retry_goes_on(world) -> None:
     world.until_live("orders")
 
 
-def test_a_rounds_transient_trouble_never_stops_its_table(world) -> None:
+def test_a_syncs_transient_trouble_never_stops_its_table(world) -> None:
     world.onboard("orders", schedule={"every_seconds": 1})
     world.until_live("orders")
-    world.fail_with("round", *[Fault.TRANSIENT] * 3)
+    world.fail_with("sync", *[Fault.TRANSIENT] * 3)
     table_commands.start_sync(world.lake("orders"), actor="ann")
-    world.until(lambda: any(j.state == "FAILED" for j in world.jobs("round")))
+    world.until(lambda: any(j.state == "FAILED" for j in world.jobs("sync")))
     pipeline = world.pipeline("orders")
     assert pipeline.state == "CATCHING_UP"
     assert "next try in" in pipeline.status_reason
@@ -204,14 +204,14 @@ def test_late_and_foreign_reports_change_nothing(world) -> None:
     assert job.state in {"LAUNCHING", "RUNNING"}
 
 
-def test_due_rounds_come_by_themselves(world) -> None:
+def test_due_syncs_come_by_themselves(world) -> None:
     world.onboard("orders", schedule={"every_seconds": 1})
     world.until_live("orders")
-    count = len(world.jobs("round"))
+    count = len(world.jobs("sync"))
     import time
 
     time.sleep(1.1)
-    world.until(lambda: len(world.jobs("round")) > count)
+    world.until(lambda: len(world.jobs("sync")) > count)
 
 
 def test_a_sync_that_is_over_at_once_is_never_written_as_running(world) -> None:
@@ -230,13 +230,13 @@ def test_a_sync_that_is_over_at_once_is_never_written_as_running(world) -> None:
 def test_epochs_are_never_given_twice(world) -> None:
     world.onboard("a", "b", schedule={"every_seconds": 60})
     world.until_live("a", "b")
-    epochs = [s.epoch or s.round.epoch for s in world.launcher.submitted]
+    epochs = [s.epoch or s.sync.epoch for s in world.launcher.submitted]
     assert len(set(epochs)) == len(epochs)
     assert SourceEpoch.objects.get().next_epoch > max(epochs)
 
 
 def test_pending_compactions_are_executed_by_name(world) -> None:
-    world.launcher.facts["round"] = {"pending_compactions": ["20260101000000001"]}
+    world.launcher.facts["sync"] = {"pending_compactions": ["20260101000000001"]}
     world.onboard("orders")
     world.until_live("orders")
     world.launcher.facts.clear()
@@ -255,7 +255,7 @@ def test_a_compaction_survives_faults(world, fault, monkeypatch) -> None:
     )
     world.fail_with("compact", fault)
     planned = "20260101000000001"
-    world.launcher.facts["round"] = {"pending_compactions": [planned]}
+    world.launcher.facts["sync"] = {"pending_compactions": [planned]}
     world.onboard("orders")
     world.until_live("orders")
     timeline = Path(world.lake("orders").path) / ".hoodie" / "timeline"

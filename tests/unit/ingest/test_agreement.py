@@ -24,7 +24,7 @@ def spec(lake: str) -> JobSpec:
     table = TableSpec(1, "public", "o", "shop", "o", f"{lake}/o", f"{lake}/s", (), ())
     source = SourceSpec(7, "postgresql", "h", 1, "d", "u", "datasource:7")
     return JobSpec(
-        "me", 1, "round", "apply", lake, table, FenceSpec("f", 1), source=source
+        "me", 1, "sync", "apply", lake, table, FenceSpec("f", 1), source=source
     )
 
 

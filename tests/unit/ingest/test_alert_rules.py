@@ -72,7 +72,7 @@ def test_when_a_table_counts_as_late(schedule, expected):
 @pytest.mark.parametrize(
     ("cron", "began", "behind", "expected"),
     [
-        # its round began in time and ended well: the next one is owed
+        # its sync began in time and ended well: the next one is owed
         ("30 2 * * *", "2026-03-02T01:30:01", 0, "2026-03-03T01:45"),
         ("30 * * * *", "2026-03-02T01:30:01", 0, "2026-03-02T02:45"),
         ("30 2 * * *", "2026-03-02T01:30:01", 600, "2026-03-03T01:45"),
@@ -84,7 +84,7 @@ def test_when_a_table_counts_as_late(schedule, expected):
         ("30 * * * *", "2026-10-25T00:30:01", 0, "2026-10-25T01:45"),
     ],
 )
-def test_a_round_that_was_asked_for_in_time_is_not_late(cron, began, behind, expected):
+def test_a_sync_that_was_asked_for_in_time_is_not_late(cron, began, behind, expected):
     since = owed_from(utc(began), behind, 900)
     assert late_at(Cron(cron, "Europe/Berlin"), since, 900) == utc(expected)
 
@@ -149,12 +149,12 @@ def test_nobody_has_to_look_at_a_page_to_hear_of_a_heavy_loss():
 @pytest.mark.parametrize(
     ("sources", "done", "left"),
     [
-        (["round"], "round", []),
-        (["round"], "compact", ["round"]),
-        (["compact", "round"], "round", ["compact"]),
-        (["compact", "round", "snapshot"], "resync", ["compact"]),
+        (["sync"], "sync", []),
+        (["sync"], "compact", ["sync"]),
+        (["compact", "sync"], "sync", ["compact"]),
+        (["compact", "sync", "snapshot"], "resync", ["compact"]),
         (["verify"], "snapshot", ["verify"]),
-        ([], "round", []),
+        ([], "sync", []),
     ],
 )
 def test_what_a_success_takes_back(sources, done, left):

@@ -56,7 +56,7 @@ def test_undoing_is_never_refused_for_a_clock(action: RepairAction) -> None:
     assert writes is (action not in {"rollback", "unschedule"})
 
 
-@pytest.mark.parametrize("kind", ["round", *sorted(LOADS), VERIFY])
+@pytest.mark.parametrize("kind", ["sync", *sorted(LOADS), VERIFY])
 def test_a_source_is_asked_for_before_anything_is_read(kind: str) -> None:
     with pytest.raises(InvalidRequest, match=f"of kind {kind} needs a source"):
         KINDS[kind].run(job(kind), MagicMock(), MagicMock())
@@ -73,7 +73,7 @@ def test_an_unknown_kind_touches_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
         work_of("unheard-of")
     report = jobs.run_job(job("unheard-of"), MagicMock(), MagicMock())
     assert (report.outcome, report.error and report.error.code) == (
-        "caller",
+        "invalid_request",
         "unknown_job_kind",
     )
     assert not touched.called

@@ -26,8 +26,8 @@ from ingest.sources.registry import Widths
     [
         (TransientError("x"), "transient"),
         (StaleState("x"), "transient"),
-        (InvalidRequest("x"), "caller"),
-        (AccessDenied("x"), "caller"),
+        (InvalidRequest("x"), "invalid_request"),
+        (AccessDenied("x"), "invalid_request"),
         (TerminalError("x"), "terminal"),
         (ValueError("x"), "terminal"),
         (OSError(5, "x"), "transient"),
@@ -40,11 +40,11 @@ def test_the_class_says_whose_turn_it_is(error: Exception, outcome: str) -> None
 @pytest.mark.parametrize(
     ("state", "outcome", "code"),
     [
-        ("28P01", "caller", "source_login_failed"),
-        ("3D000", "caller", "source_database_missing"),
-        ("42P01", "caller", "source_table_missing"),
-        ("42703", "caller", "source_changed"),
-        ("42501", "caller", "source_privilege_missing"),
+        ("28P01", "invalid_request", "source_login_failed"),
+        ("3D000", "invalid_request", "source_database_missing"),
+        ("42P01", "invalid_request", "source_table_missing"),
+        ("42703", "invalid_request", "source_changed"),
+        ("42501", "invalid_request", "source_privilege_missing"),
         ("42704", "transient", "source_snapshot_lost"),
         ("22023", "transient", "source_snapshot_lost"),
         ("22003", "terminal", "source_value_refused"),

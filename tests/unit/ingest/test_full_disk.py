@@ -18,7 +18,7 @@ def spec(lake: Path, staging: Path) -> JobSpec:
     table = TableSpec(
         1, "public", "o", "shop", "o", f"{lake}/shop/o", f"{staging}/1", (), ("id",)
     )
-    return JobSpec("job", 1, "round", "apply", str(lake), table, FenceSpec("f", 1))
+    return JobSpec("job", 1, "sync", "apply", str(lake), table, FenceSpec("f", 1))
 
 
 @pytest.mark.parametrize(

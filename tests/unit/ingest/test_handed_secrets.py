@@ -116,7 +116,7 @@ def test_the_answer_arrives_whole() -> None:
 @pytest.mark.parametrize(
     ("outcome", "kind"),
     [
-        ("caller", InvalidRequest),
+        ("invalid_request", InvalidRequest),
         ("terminal", TerminalError),
         ("transient", TransientError),
     ],
@@ -178,7 +178,7 @@ def test_who_asked_later_gets_what_comes_after_the_first_gave_up() -> None:
 
 def test_a_password_for_another_host_is_not_sent_to_this_one() -> None:
     table = TableSpec(1, "public", "t", "shop", "t", "/l", "/s", (), ("id",))
-    spec = JobSpec("j", 1, "round", "apply", "/l", table, FenceSpec("/f", 1), SOURCE)
+    spec = JobSpec("j", 1, "sync", "apply", "/l", table, FenceSpec("/f", 1), SOURCE)
 
     def access_with(host: str) -> SourceAccess:
         answer = SecretAnswer("datasource:1", "pw", host, BOTH)

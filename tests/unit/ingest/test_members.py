@@ -44,9 +44,9 @@ TABLE = TableSpec(
     (ColumnSpec("id", "id", "integer", "int"),), ("id",),
 )  # fmt: skip
 SPEC = JobSpec(
-    "job", 1, "round", "apply", "/lake", TABLE, FenceSpec("/lake/_sluice/fence/1", 4),
+    "job", 1, "sync", "apply", "/lake", TABLE, FenceSpec("/lake/_sluice/fence/1", 4),
     source=SourceSpec(1, "postgresql", "h", 1, "d", "u", "datasource:1"),
-    snapshot=SnapshotWork(), round=SyncWork("a", 1.0, 7), compact=CompactWork(("i",)),
+    snapshot=SnapshotWork(), sync=SyncWork("a", 1.0, 7), compact=CompactWork(("i",)),
     verify=VerifyWork(), repair=RepairWork("rollback"), driver=DriverSpec("1g", 1),
 )  # fmt: skip
 SEAL = Seal(7, 3, 3, "a", "b", (SealedFile(1, "1", 2, 3),), {"1": 1}, "job")

@@ -81,7 +81,7 @@ def test_the_lag_covers_a_writer_whose_clock_is_behind_its_transaction(
         (at(-3600), -600, at(-600) - TICK),
     ],
 )
-def test_once_a_minute_a_round_reads_up_to_now(
+def test_once_a_minute_a_sync_reads_up_to_now(
     low: datetime | None, held_since: float | None, reach: datetime
 ) -> None:
     others = () if held_since is None else (OpenTransaction(5, at(held_since)),)
@@ -152,7 +152,7 @@ TURNS_OF_CLOCKS = [
 def test_rows_without_zone_outlive_both_ends_of_summer_time(
     name: str, start: datetime
 ) -> None:
-    """Rounds each ten minutes; a local and a UTC row is committed before each."""
+    """Syncs each ten minutes; a local and a UTC row is committed before each."""
     zone, low = ZoneInfo(name), None
     rows: list[datetime] = []
     read: set[datetime] = set()

@@ -30,13 +30,13 @@ def sync_of(lake: str, *, token: int) -> JobSpec:
     return JobSpec(
         "me",
         1,
-        "round",
+        "sync",
         "apply",
         lake,
         table,
         FenceSpec(fence_path(lake, 1).uri, token),
         source=SOURCE,
-        round=SyncWork(low=None, lag_seconds=5, epoch=3),
+        sync=SyncWork(low=None, lag_seconds=5, epoch=3),
     )
 
 

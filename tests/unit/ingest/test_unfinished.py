@@ -37,7 +37,7 @@ CLEANED = partial(cleaned, keep_seconds=120.0)
         ("compaction", {"service"}, True),
         ("compaction", {"write"}, False),
         ("clean", {"write"}, False),
-        # a round undoes what it finds under the write lease, a compaction under its own
+        # a sync undoes what it finds under the write lease, a compaction under its own
         ("rollback", {"write"}, True),
         ("rollback", {"service"}, True),
         ("rollback", set(), False),

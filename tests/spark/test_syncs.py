@@ -1,4 +1,4 @@
-"""Timestamp rounds: nothing inside the window is missed, nothing is applied twice."""
+"""Timestamp syncs: nothing inside the window is missed, nothing is applied twice."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def work_of(bench: LakeBench, spec: Any) -> int:
     return SparkWork(bench.spark, f"sluice-{spec.job_id}").total()
 
 
-def test_rounds_carry_changes_and_leave_a_ledger(loaded: Any) -> None:
+def test_syncs_carry_changes_and_leave_a_ledger(loaded: Any) -> None:
     bench, table, low = loaded
     bench.sql(
         "UPDATE o SET v = 'new', at = now() WHERE id = 2; INSERT INTO o VALUES (9, 'nine')"
     )
-    spec = bench.round_spec(table, low)
+    spec = bench.sync_spec(table, low)
     first = assert_done(bench.run(spec))
     assert first.facts["rows"] == 2
     assert work_of(bench, spec) > 0
@@ -66,7 +66,7 @@ def test_rounds_carry_changes_and_leave_a_ledger(loaded: Any) -> None:
     assert state.position is not None
     assert (state.position.end, state.position.epoch_to) == (seal.end, epoch)
     # nothing changed: no commit, but the epoch is accounted for
-    spec = bench.round_spec(table, seal.end)
+    spec = bench.sync_spec(table, seal.end)
     quiet = assert_done(bench.run(spec))
     assert work_of(bench, spec) == 0, "Spark is dear, and most tables are quiet"
     assert (quiet.facts["rows"], quiet.facts["instant"]) == (0, None)
@@ -82,12 +82,12 @@ def test_a_clock_behind_the_newest_commit_writes_nothing(loaded: Any) -> None:
     ahead = f"{datetime.now(UTC) + timedelta(hours=1):%Y%m%d%H%M%S}000"
     later = done.rename(done.with_name(f"{done.name.partition('_')[0]}_{ahead}.commit"))
     bench.sql("INSERT INTO o VALUES (9, 'nine')")
-    behind = bench.round(table, low)
+    behind = bench.sync(table, low)
     assert behind.outcome == "transient"
     assert behind.error is not None
     assert behind.error.code == "clock_behind"
     later.rename(done)
-    assert_done(bench.round(table, low))
+    assert_done(bench.sync(table, low))
     assert values(bench, table)[9] == "nine"
 
 
@@ -96,11 +96,11 @@ def test_an_open_transaction_holds_the_bound_and_its_rows_arrive(loaded: Any) ->
     with psycopg.connect(bench.dsn) as other:
         other.execute("INSERT INTO o VALUES (7, 'late')")
         bench.sql("INSERT INTO o VALUES (8, 'after')")
-        held = assert_done(bench.round(table, low))
+        held = assert_done(bench.sync(table, low))
         assert held.facts["held_back"]["pid"] == other.info.backend_pid
         assert held.facts["held_back"]["age_seconds"] > 0
         assert 8 not in values(bench, table)
-    done = assert_done(bench.round(table, held.facts["position"]["to"]))
+    done = assert_done(bench.sync(table, held.facts["position"]["to"]))
     assert done.facts["held_back"] is None
     assert values(bench, table) == {
         **dict.fromkeys(range(1, 6), "load"),
@@ -116,11 +116,11 @@ def test_a_prepared_transaction_holds_the_bound_too(loaded: Any) -> None:
         other.execute("INSERT INTO o VALUES (7, 'prepared')")
         other.execute("SELECT pg_sleep(0.1)")
         other.execute("PREPARE TRANSACTION 'two-phase'")
-    held = assert_done(bench.round(table, low))
+    held = assert_done(bench.sync(table, low))
     assert held.facts["held_back"]["prepared"] == "two-phase"
     assert held.facts["position"]["to"] == low
     bench.sql("COMMIT PREPARED 'two-phase'")
-    assert_done(bench.round(table, held.facts["position"]["to"]))
+    assert_done(bench.sync(table, held.facts["position"]["to"]))
     assert values(bench, table)[7] == "prepared"
 
 
@@ -130,20 +130,20 @@ def test_a_row_that_never_rests_is_carried_too(loaded: Any) -> None:
     bench.sql("UPDATE o SET v = 'hot', at = now() WHERE id = 2")
     now = bench.sql("SELECT now()")[0][0]
     low, half = (to_text(now - timedelta(hours=h), has_zone=True) for h in (2, 0.5))
-    first = assert_done(bench.round(table, low, lag=3600))
+    first = assert_done(bench.sync(table, low, lag=3600))
     assert values(bench, table)[2] == "hot"
     assert low < first.facts["position"]["to"] < half, "not ahead of what may commit"
     bench.sql("UPDATE o SET v = 'rests' WHERE id = 2")
-    assert_done(bench.round(table, first.facts["position"]["to"]))
+    assert_done(bench.sync(table, first.facts["position"]["to"]))
     assert values(bench, table)[2] == "rests"
 
 
 def test_the_lag_keeps_young_rows_for_the_next_round(loaded: Any) -> None:
     bench, table, low = loaded
     # once a minute a sync reads young rows, too: the last one was just now
-    low = assert_done(bench.round(table, low)).facts["position"]["to"]
+    low = assert_done(bench.sync(table, low)).facts["position"]["to"]
     bench.sql("INSERT INTO o VALUES (7, 'young')")
-    assert assert_done(bench.round(table, low, lag=60)).facts["rows"] == 0
+    assert assert_done(bench.sync(table, low, lag=60)).facts["rows"] == 0
     assert 7 not in values(bench, table)
 
 
@@ -155,7 +155,7 @@ def test_without_the_right_to_see_transactions_the_report_says_so(loaded: Any) -
     bench.password = "p"
     with psycopg.connect(bench.dsn) as other:
         other.execute("SELECT 1")
-        reports = [bench.round(table, low), bench.load(table, kind="resync")]
+        reports = [bench.sync(table, low), bench.load(table, kind="resync")]
     for report in reports:
         told = assert_done(report).warnings
         assert any("pg_read_all_stats" in w for w in told), told
@@ -179,7 +179,7 @@ def test_a_cursor_without_zone_stays_behind_the_hour_that_comes_twice(
 def test_a_source_whose_clock_went_back_is_told(loaded: Any) -> None:
     bench, table, low = loaded
     ahead = to_text(from_text(low) + timedelta(hours=1), has_zone=True)
-    report = assert_done(bench.round(table, ahead))
+    report = assert_done(bench.sync(table, ahead))
     assert any("it was set back" in w for w in report.warnings)
     assert report.facts["position"]["to"] == ahead
 
@@ -188,9 +188,9 @@ def test_a_large_window_is_cut_without_splitting_equal_cursors(loaded: Any) -> N
     bench, table, low = loaded
     bench.sql("INSERT INTO o SELECT 100 + g, 'x', now() FROM generate_series(1, 4) g")
     bench.sql("INSERT INTO o SELECT 200 + g, 'y', now() FROM generate_series(1, 4) g")
-    first = assert_done(bench.round(table, low, max_rows=2))
+    first = assert_done(bench.sync(table, low, max_rows=2))
     assert (first.facts["rows"], first.facts["more"]) == (4, True)
-    second = assert_done(bench.round(table, first.facts["position"]["to"], max_rows=50))
+    second = assert_done(bench.sync(table, first.facts["position"]["to"], max_rows=50))
     assert (second.facts["rows"], second.facts["more"]) == (4, False)
     assert len(values(bench, table)) == 13
 
@@ -198,7 +198,7 @@ def test_a_large_window_is_cut_without_splitting_equal_cursors(loaded: Any) -> N
 def test_null_cursors_are_counted(loaded: Any) -> None:
     bench, table, low = loaded
     bench.sql("INSERT INTO o VALUES (50, 'never', NULL)")
-    report = assert_done(bench.round(table, low))
+    report = assert_done(bench.sync(table, low))
     assert report.facts["null_cursors"] == 1
     assert any("at" in w for w in report.warnings)
 
@@ -208,7 +208,7 @@ def test_a_sealed_epoch_is_applied_by_the_next_attempt_and_never_twice(
 ) -> None:
     bench, table, low = loaded
     bench.sql("UPDATE o SET v = 'sealed', at = now() WHERE id = 1")
-    spec = bench.round_spec(table, low)
+    spec = bench.sync_spec(table, low)
 
     def broken(*_: object, **__: object) -> None:
         raise OSError(5, "the lake is away")
@@ -229,7 +229,7 @@ def test_a_sealed_epoch_is_applied_by_the_next_attempt_and_never_twice(
 
 def test_drift_is_refused_before_anything_is_read(loaded: Any) -> None:
     bench, table, low = loaded
-    report = bench.round(replace(table, buckets=8), low)
+    report = bench.sync(replace(table, buckets=8), low)
     assert report.outcome == "terminal"
     assert report.error is not None
     assert report.error.code == "identity_drift"
@@ -241,7 +241,7 @@ def test_rows_that_lack_a_column_of_the_table_are_refused(loaded: Any) -> None:
     bench, table, low = loaded
     bench.sql("UPDATE o SET at = now() WHERE id = 1")
     slim = replace(table, columns=tuple(c for c in table.columns if c.name != "v"))
-    report = bench.round(slim, low)
+    report = bench.sync(slim, low)
     assert report.error is not None
     assert report.error.code == "missing_columns"
     assert values(bench, table)[1] == "load"
@@ -289,7 +289,7 @@ def test_a_partitioned_table_keeps_one_row_per_key(lake_bench: LakeBench) -> Non
     table = lake_bench.table("p", cursor="at", partition_by=("area",))
     low = assert_done(lake_bench.load(table)).facts["bound"]
     lake_bench.sql("UPDATE p SET at = now()")
-    assert assert_done(lake_bench.round(table, low)).facts["rows"] == 9
+    assert assert_done(lake_bench.sync(table, low)).facts["rows"] == 9
     areas = {r[0]: r[1] for r in lake_bench.frame(table).select("id", "area").collect()}
     assert lake_bench.frame(table).count() == 9
     assert areas[3] == "a/b"
@@ -297,7 +297,7 @@ def test_a_partitioned_table_keeps_one_row_per_key(lake_bench: LakeBench) -> Non
     assert areas[2] is None
     # what the plan warns of, and its way out
     lake_bench.sql("UPDATE p SET area = 'moved', at = clock_timestamp() WHERE id = 1")
-    assert_done(lake_bench.round(table, low))
+    assert_done(lake_bench.sync(table, low))
     assert lake_bench.frame(table).where("id = 1").count() == 2
     assert assert_done(lake_bench.verify(table)).facts["verdict"] == "different"
     work = RepairWork("deduplicate")
@@ -315,7 +315,7 @@ def test_only_certainly_unique_keys_skip_the_combining(lake_bench: LakeBench) ->
         table = lake_bench.table(name, cursor="at")
         low = assert_done(lake_bench.load(table)).facts["bound"]
         lake_bench.sql(f"INSERT INTO {name} VALUES (1, 'one')")
-        report = assert_done(lake_bench.round(table, low))
+        report = assert_done(lake_bench.sync(table, low))
         (seal,) = seals_of(lake_bench.lake, 1, report.facts["epoch"])
         assert [f.unique_keys for f in seal.files] == [bool(constraint)]
         assert any("no unique index" in w for w in report.warnings) != bool(constraint)
@@ -337,15 +337,15 @@ def test_a_key_that_stopped_being_unique_stops_the_sync(
     bench.sql("UPDATE o SET v = 'eu', at = now()" if is_one_sync else others)
     if is_one_sync:
         bench.sql(others)
-    refused = bench.round(table, low)
-    assert refused.outcome == "caller"
+    refused = bench.sync(table, low)
+    assert refused.outcome == "invalid_request"
     assert refused.error is not None
     assert refused.error.code == "repeated_keys"
     assert "5 keys" in refused.error.message
     assert values(bench, table) == dict.fromkeys(range(1, 6), "load")
     # nothing is lost: once the keys are unique again, it goes on from where it was
     bench.sql("DELETE FROM o WHERE region = 'eu'")
-    assert_done(bench.round(table, low))
+    assert_done(bench.sync(table, low))
     assert values(bench, table) == dict.fromkeys(range(1, 6), "us")
 
 
@@ -359,7 +359,7 @@ def test_a_key_that_a_child_repeats_stops_load_and_sync(lake_bench: LakeBench) -
     low = assert_done(lake_bench.load(table)).facts["bound"]
     assert values(lake_bench, table) == {1: "parent", 2: "child"}
     lake_bench.sql("INSERT INTO child VALUES (1, 'twin')")
-    for report in (lake_bench.round(table, low), lake_bench.load(table, kind="resync")):
+    for report in (lake_bench.sync(table, low), lake_bench.load(table, kind="resync")):
         assert report.error is not None
         assert report.error.code == "repeated_keys"
     assert values(lake_bench, table) == {1: "parent", 2: "child"}
@@ -384,6 +384,6 @@ def test_a_table_with_a_domain_loads_and_syncs(lake_bench: LakeBench) -> None:
     table = replace(made, columns=columns)
     low = assert_done(lake_bench.load(table)).facts["bound"]
     lake_bench.sql("UPDATE dom SET c = 6, at = now()")
-    assert_done(lake_bench.round(table, low))
+    assert_done(lake_bench.sync(table, low))
     assert lake_bench.rows(table, "id", "c", "many") == [(1, 6, ["1", "2"])]
     assert assert_done(lake_bench.verify(table)).facts["verdict"] == "equal"
