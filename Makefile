@@ -37,6 +37,14 @@ lint: setup ## format, lint, templates, types, import contracts, migrations
 test: setup ## lint, types, import contracts and tests, as CI runs them
 	@$(VENV)/python -m config.parts.checks
 
+.PHONY: unit
+unit: setup ## lint, types and the unit tests of the packages that changed; while you write
+	@$(VENV)/python -m config.parts.checks --unit
+
+.PHONY: t
+t: setup ## one test with the servers it needs: make t T=tests/unit/core/test_states.py::name
+	@$(VENV)/python -m pytest -q --long=all $(T)
+
 .PHONY: test-all
 test-all: setup ## the same with all long tests and a million rows; before a release
 	@$(VENV)/python -m config.parts.checks --all

@@ -124,6 +124,36 @@ def all_steps(missing: list[Missing], long: slices.Slice) -> list[Step]:
     ]
 
 
+def unit_steps() -> list[Step]:
+    """Lint, types and the unit tests of the packages with changes; of all packages
+    when `core` changed or nothing did."""
+    packages = {path.partition("/")[0] for path in changed_files()}
+    known = {path.name for path in (ROOT / "tests" / "unit").iterdir()}
+    chosen = packages & known if "core" not in packages else set()
+    folders = [f"tests/unit/{name}" for name in sorted(chosen | {"config"})]
+    paths = folders if chosen else ["tests/unit"]
+    keys = throw_away_keys()
+    return [
+        Step("lint", [str(BIN / "ruff"), "check", "--quiet", "."]),
+        Step("types", [str(BIN / "mypy")], keys),
+        Step("units", [str(BIN / "python"), "-m", "pytest", "-q", *WORKERS, *paths]),
+    ]
+
+
+def changed_files() -> list[str]:
+    """Files that differ from the branch `main`, and those not committed yet."""
+    names: set[str] = set()
+    for command in (
+        ["git", "diff", "--name-only", "main...HEAD"],
+        ["git", "status", "--porcelain", "--untracked-files=all"],
+    ):
+        done = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        names.update(line.split()[-1] for line in done.stdout.splitlines() if line)
+    return sorted(names)
+
+
 def is_debian() -> bool:
     return Path("/etc/debian_version").exists() and bool(shutil.which("apt-get"))
 
@@ -247,6 +277,8 @@ def name_slice(long: slices.Slice) -> None:
 def main(arguments: list[str]) -> int:
     if "--static" in arguments:
         return min(1, sum(not run(step) for step in static_steps()))
+    if "--unit" in arguments:
+        return min(1, sum(not run(step) for step in unit_steps()))
     missing = missing_packages()
     if missing and may_install():
         install(missing)
