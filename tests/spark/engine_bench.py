@@ -222,13 +222,19 @@ HUDI_OPTIONS = {
 
 
 def write_table(
-    spark: Any, path: Path, query: str, *, operation: str = "bulk_insert"
+    spark: Any,
+    path: Path,
+    query: str,
+    *,
+    operation: str = "bulk_insert",
+    more: Mapping[str, str] | None = None,
 ) -> None:
     """Write a query's rows as one commit of a lake table, as Sluice's driver does."""
     options = {
         **HUDI_OPTIONS,
         "hoodie.table.name": path.name,
         "hoodie.datasource.write.operation": operation,
+        **(more or {}),
     }
     writer = spark.sql(query).write.format("hudi").options(**options)
     writer.mode("append").save(str(path))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from tests.spark.engine_bench import Client, EngineBench
+from tests.spark.conftest import Lake
+from tests.spark.engine_bench import Client, EngineBench, write_table
 
 Opener = Callable[..., Client]
 NO_PRIVILEGE, ABSENT_TABLE = "42501", "42P01"
@@ -81,11 +83,65 @@ def test_tables_are_described_without_their_place(opened: Opener) -> None:
     assert "  id BIGINT,\n  name STRING,\n" in text
     assert text.endswith(")\nUSING hudi\n")
     properties = dict(client.rows("show tblproperties shop.customers"))
-    assert properties["provider"] == "hudi"
+    assert (properties["provider"], properties["partition_columns"]) == ("hudi", "")
     assert client.rows("show tblproperties shop.customers ('provider')") == [
         ("provider", "hudi")
     ]
-    assert client.rows("show partitions shop.customers") == [("",)]
+
+
+def test_an_unpartitioned_table_has_no_partitions_to_show(opened: Opener) -> None:
+    """As in Spark and in Hive, and without reading a row of it."""
+    refused = opened().run("show partitions shop.customers")
+    assert refused.sql_state == "42601"
+    assert "shop.customers, which is not partitioned" in refused.error
+
+
+def test_partitions_are_those_that_hold_rows(
+    opened: Opener, bench: EngineBench, spark: Any, lake: Lake
+) -> None:
+    place = lake.root / "shop" / "parted"
+    rows = "select id, id % 2 as half, 1L as _sluice_seq from range(4)"
+    more = {
+        "hoodie.datasource.write.partitionpath.field": "half",
+        "hoodie.datasource.write.keygenerator.class": (
+            "org.apache.hudi.keygen.SimpleKeyGenerator"
+        ),
+    }
+    write_table(spark, place, rows, more=more)
+    bench.table("shop.parted", place)
+    bench.policy("una", select=["shop.parted"])
+    found = opened().rows("show partitions shop.parted")
+    assert sorted(found) == [("0",), ("1",)]
+    properties = dict(opened().rows("show tblproperties shop.parted"))
+    assert properties["partition_columns"] == "half"
+
+
+NTZ = "select timestamp_ntz'2024-01-01' as t, array(timestamp_ntz'2024-01-01') as many"
+
+
+@pytest.mark.parametrize(
+    ("compat", "name"),
+    [("spark", "timestamp_ntz"), ("hive", "timestamp"), ("pyhive", "timestamp")],
+)
+def test_types_have_names_that_the_client_knows(
+    opened: Opener,
+    bench: EngineBench,
+    spark: Any,
+    lake: Lake,
+    compat: str,
+    name: str,
+) -> None:
+    """SQLAlchemy reflects a column of another type as one of none."""
+    place = lake.root / "shop" / f"times_{compat}"
+    write_table(spark, place, f"select 1L as id, 1L as _sluice_seq, q.* from ({NTZ}) q")
+    bench.table("shop.times", place, version=1)
+    bench.policy("una", select=["shop.times"])
+    client = opened(sluice__compat=compat)
+    for statement in ("describe shop.times", f"describe query {NTZ}"):
+        types = {row[0]: row[1] for row in client.rows(statement)}
+        assert (types["t"], types["many"]) == (name, f"array<{name}>")
+    of_column = dict(client.rows("describe shop.times t"))
+    assert of_column["data_type"] == name
 
 
 @pytest.mark.parametrize(

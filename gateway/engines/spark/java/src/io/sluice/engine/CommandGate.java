@@ -114,7 +114,7 @@ final class CommandGate {
    * too, reads Spark's three, but always names a pattern.
    */
   private boolean isInHivesShape(ShowTables show) {
-    String compat = session.sessionState().conf().getConfString("sluice.compat", "spark");
+    String compat = Settings.compat(session);
     return compat.equals("hive") || compat.equals("pyhive") && show.pattern().isEmpty();
   }
 
@@ -164,7 +164,7 @@ final class CommandGate {
       throw ParsedCheck.refused(describe);
     }
     List<String> name = namesOfTable(describe.relation());
-    List<Object[]> rows = Answer.columnRows(schemaOf(name));
+    List<Object[]> rows = Answer.columnRows(session, schemaOf(name));
     if (describe.isExtended()) {
       List<String> plain = withoutCatalog(name);
       String table = plain.get(plain.size() - 1);
@@ -189,7 +189,7 @@ final class CommandGate {
     for (StructField field : schema.fields()) {
       if (field.name().equalsIgnoreCase(wanted)) {
         Object[] name = {"col_name", field.name()};
-        Object[] type = {"data_type", field.dataType().simpleString()};
+        Object[] type = {"data_type", Answer.typeName(session, field.dataType())};
         return Answer.of(describe.output(), name, type, new Object[] {"comment", "NULL"});
       }
     }

@@ -68,6 +68,19 @@ final class Denied extends RuntimeException implements SparkThrowable {
     return new Denied("CATALOG_UNAVAILABLE", "08S01", why + " Nothing was run; try again.");
   }
 
+  /** With the class and the state that Spark has for it. */
+  static Denied notPartitioned(String table) {
+    return new Denied(
+        "INVALID_PARTITION_OPERATION.PARTITION_SCHEMA_IS_EMPTY",
+        "42601",
+        "SHOW PARTITIONS is not allowed on " + table + ", which is not partitioned.");
+  }
+
+  /** The clause would be read otherwise than it is written. */
+  static Denied unsupported(String what) {
+    return new Denied("UNSUPPORTED_FEATURE", "0A000", what + " Nothing was run.");
+  }
+
   /** The live source is named although only its lake copy can be queried. */
   static Denied liveSource(String named, String lakeName) {
     return new Denied(

@@ -19,14 +19,19 @@ public final class LazyCatalog extends HoodieCatalog {
     return super.loadTable(name);
   }
 
+  /** Hudi's catalog would drop the version, and answer with the rows of now. */
   @Override
   public Table loadTable(Identifier name, String version) {
-    return loadTable(name);
+    throw olderState(loadTable(name));
   }
 
+  /**
+   * As for a version. Hudi's parser keeps the time, so that it never gets here; but it takes a
+   * statement only if its text has the words with nothing but blanks between them.
+   */
   @Override
   public Table loadTable(Identifier name, long timestamp) {
-    return loadTable(name);
+    throw olderState(loadTable(name));
   }
 
   @Override
@@ -71,6 +76,14 @@ public final class LazyCatalog extends HoodieCatalog {
       throw Denied.liveSource(
           String.join(".", source) + "." + name.name(), "lake." + lakeName);
     }
+  }
+
+  private static Denied olderState(Table visible) {
+    return Denied.unsupported(
+        "An older state of "
+            + visible.name()
+            + " is read by TIMESTAMP AS OF '<instant or time in UTC>', with blanks only between"
+            + " these three words.");
   }
 
   private static RuntimeException absent(Identifier name) {

@@ -58,6 +58,15 @@ final class Settings {
     return session.sessionState().conf().getConfString(key, "false").equalsIgnoreCase("true");
   }
 
+  /** Whose shapes and names the session's client knows: {@code spark}, hive or pyhive. */
+  static String compat(SparkSession session) {
+    return session.sessionState().conf().getConfString("sluice.compat", "spark");
+  }
+
+  static boolean isForSpark(SparkSession session) {
+    return compat(session).equals("spark");
+  }
+
   /** Refuses a session that was opened with a value out of range; SET is not the only way in. */
   static void requireRanges(SparkSession session) {
     for (String key : List.of(PARTITIONS, INCREMENTAL)) {

@@ -27,7 +27,8 @@ final class StatementGate {
     }
     if (plan instanceof DescribeQueryCommand describe) {
       QueryExecution query = analyse(session, admitQuery(describe.plan()));
-      return Answer.columns(describe.output(), query.analyzed().schema());
+      return Answer.of(
+          describe.output(), Answer.columnRows(session, query.analyzed().schema()));
     }
     if (plan instanceof Command) {
       return commands.admit(plan);

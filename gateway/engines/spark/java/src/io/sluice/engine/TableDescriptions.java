@@ -1,6 +1,7 @@
 package io.sluice.engine;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.stream.Collectors;
 import org.apache.spark.sql.SparkSession;
@@ -14,6 +15,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.ShowCreateTable;
 import org.apache.spark.sql.catalyst.plans.logical.ShowPartitions;
 import org.apache.spark.sql.catalyst.plans.logical.ShowTableProperties;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -82,6 +84,11 @@ final class TableDescriptions {
     if (show.pattern().isDefined()) {
       throw Denied.forbidden("SHOW PARTITIONS takes no PARTITION clause here. Use SELECT.");
     }
+    List<String> name = CommandGate.namesOfTable(show.table());
+    LogicalPlan readable = StatementGate.analyse(session, relation(name)).analyzed();
+    if (partitionColumns(readable).isEmpty()) {
+      throw Denied.notPartitioned(String.join(".", name));
+    }
     NamedExpression path =
         new Alias(
             UnresolvedAttribute.quoted(PARTITION_PATH),
@@ -90,16 +97,16 @@ final class TableDescriptions {
             Functions.seq(List.of()),
             scala.Option.empty(),
             Functions.seq(List.of()));
-    LogicalPlan table = relation(CommandGate.namesOfTable(show.table()));
-    return new Distinct(new Project(Functions.seq(List.of(path)), table));
+    return new Distinct(new Project(Functions.seq(List.of(path)), relation(name)));
   }
 
+  /** As Hudi found them in the table; the catalogue's entry knows none. */
   private static String partitionColumns(LogicalPlan analysed) {
     for (LogicalPlan leaf : Functions.list(analysed.collectLeaves())) {
-      if (leaf instanceof LogicalRelation relation && relation.catalogTable().isDefined()) {
-        List<String> names =
-            Functions.list(relation.catalogTable().get().partitionColumnNames());
-        return names.stream().map(TableDescriptions::quoted).collect(Collectors.joining(", "));
+      if (leaf instanceof LogicalRelation table
+          && table.relation() instanceof HadoopFsRelation files) {
+        String[] names = files.partitionSchema().names();
+        return Arrays.stream(names).map(TableDescriptions::quoted).collect(Collectors.joining(", "));
       }
     }
     return "";
