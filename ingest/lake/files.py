@@ -63,6 +63,18 @@ class LocalPlace:
         except OSError as error:
             raise storage_error(error, self.path) from error
 
+    def read_part(self, start: int, size: int) -> bytes | None:
+        try:
+            with self.path.open("rb") as file:
+                if start < 0:
+                    start = max(0, file.seek(0, os.SEEK_END) + start)
+                file.seek(start)
+                return file.read(size)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise storage_error(error, self.path) from error
+
     def replace(self, text: str) -> None:
         scratch = _written_aside(self.path, text)
         try:
@@ -72,8 +84,8 @@ class LocalPlace:
             scratch.unlink(missing_ok=True)
             raise storage_error(error, self.path) from error
 
-    def create(self, text: str) -> bool:
-        scratch = _written_aside(self.path, text)
+    def create(self, content: str | bytes) -> bool:
+        scratch = _written_aside(self.path, content)
         try:
             os.link(scratch, self.path)
             _sync_directory(self.path.parent)
@@ -205,12 +217,12 @@ def _exclusive(path: Path) -> Iterator[None]:
         yield
 
 
-def _written_aside(path: Path, text: str) -> Path:
+def _written_aside(path: Path, content: str | bytes) -> Path:
     scratch = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with scratch.open("w", encoding="utf-8") as file:
-            file.write(text)
+        with scratch.open("wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:

@@ -40,7 +40,11 @@ class Place(Protocol):
     def replace(self, text: str) -> None:
         """Readers see the old text or the new one."""
 
-    def create(self, text: str) -> bool:
+    def read_part(self, start: int, size: int) -> bytes | None:
+        """At most `size` bytes from `start` on, which counts from the end when it is
+        below 0 (a shorter file comes whole); None when there is no file."""
+
+    def create(self, content: str | bytes) -> bool:
         """True when this call made it; False when it was there (left as it is)."""
 
     def update(self, change: Change) -> None:

@@ -76,11 +76,15 @@ class StoreClient:
         # buckets whose conditional writes were seen to work, by this process
         self.proven: set[str] = set()
 
-    def get(self, bucket: str, key: str) -> Reply | None:
-        """The whole object; None when there is none."""
-        reply = self._ask("GET", bucket, key)
+    def get(
+        self, bucket: str, key: str, headers: Mapping[str, str] | None = None
+    ) -> Reply | None:
+        """The whole object, or its `range`; None when there is none."""
+        reply = self._ask("GET", bucket, key, headers=headers)
         if reply.status == 404 and reply.code != "NoSuchBucket":
             return None
+        if reply.status == 416:  # nothing of it lies in the range
+            return Reply(reply.status, reply.etag, b"")
         return _require(reply, f"{bucket}/{key}")
 
     def has(self, bucket: str, key: str) -> bool:

@@ -47,12 +47,20 @@ class ObjectPlace:
         reply = self.client.get(self.bucket, self.key)
         return None if reply is None else reply.body
 
+    def read_part(self, start: int, size: int) -> bytes | None:
+        if not size:
+            return b"" if self.client.has(self.bucket, self.key) else None
+        wanted = f"bytes={start}" if start < 0 else f"bytes={start}-{start + size - 1}"
+        reply = self.client.get(self.bucket, self.key, {"range": wanted})
+        return None if reply is None else reply.body[:size]
+
     def replace(self, text: str) -> None:
         self.client.put(self.bucket, self.key, text.encode(), {})
 
-    def create(self, text: str) -> bool:
+    def create(self, content: str | bytes) -> bool:
         require_conditions(self)
-        made = self.client.put(self.bucket, self.key, text.encode(), _ABSENT)
+        body = content.encode() if isinstance(content, str) else content
+        made = self.client.put(self.bucket, self.key, body, _ABSENT)
         return made is not None
 
     def update(self, change: Change) -> None:

@@ -51,12 +51,20 @@ class MemoryPlace:
         found = self.store.files.get(self.path)
         return None if found is None else found.encode()
 
+    def read_part(self, start: int, size: int) -> bytes | None:
+        found = self.read()
+        if found is None:
+            return None
+        start = max(0, len(found) + start) if start < 0 else start
+        return found[start : start + size]
+
     def replace(self, text: str) -> None:
         self.store.change()
         self.store.files[self.path] = text
 
-    def create(self, text: str) -> bool:
+    def create(self, content: str | bytes) -> bool:
         self.store.change()
+        text = content if isinstance(content, str) else content.decode()
         return self.store.files.setdefault(self.path, text) is text
 
     def update(self, change: Change) -> None:

@@ -135,6 +135,22 @@ def test_neighbours_whose_names_begin_alike_stay(lake: str) -> None:
     assert (root / "t2" / "a").read() == b"1"
 
 
+def test_parts_of_a_file_are_read_alone(lake: str) -> None:
+    place = place_at(lake) / "a"
+    body = bytes(range(256)) * 4
+    assert place.create(body)
+    assert place.read() == body
+    assert place.read_part(10, 5) == body[10:15]
+    assert place.read_part(1020, 100) == body[1020:]
+    assert place.read_part(-16, 16) == body[-16:]
+    assert place.read_part(-16, 4) == body[-16:-12]
+    assert place.read_part(-5000, 5000) == body
+    assert place.read_part(5000, 5) == b""
+    assert place.read_part(3, 0) == b""
+    assert (place_at(lake) / "none").read_part(-16, 16) is None
+    assert (place_at(lake) / "none").read_part(0, 0) is None
+
+
 def test_absent_places(lake: str) -> None:
     place = place_at(lake) / "none"
     assert place.read() is None
