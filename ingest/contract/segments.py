@@ -1,0 +1,287 @@
+"""Segments: an epoch of a stream as one file, and what its records say of tables.
+
+    header | Arrow streams, one behind the other | footer (JSON) | trailer
+
+The footer says where each table's part lies, so one is read without the others. A
+segment is valid where it begins at the position at which the one before ended; numbers
+have no gaps. Pure: what a part holds is `ingest.lake.segment_files`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import struct
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from core.errors import TerminalError
+from ingest.contract.members import value_of, version_of
+
+VERSION = 1
+HEADER = b"SLUICE" + VERSION.to_bytes(2, "big")
+# footer's bytes, its CRC-32, and the header again
+_TRAILER = struct.Struct(">II8s")
+TRAILER_BYTES = _TRAILER.size
+
+# Columns of a part beside those of the rows (c0, c1, … and masks m0, …).
+# OP: one of `OPS` by its place. A row's place among the rows of its table is its order.
+# XID: the source's transaction, 0 = not known; a load drops what its snapshot shows.
+# UNCHANGED: positions of columns whose value the log did not send, as bits from the
+# lowest of the first byte on; NULL = all were sent. Their value here is NULL.
+OP, XID, UNCHANGED = "op", "xid", "unchanged"
+# moved: the row of an update that changed the key; the delete of the old key is the row
+# before, and what is unchanged was that one's. truncate: the table was emptied here.
+OPS = ("insert", "update", "delete", "moved", "truncate")
+
+ControlKind = Literal["added", "cut", "finished", "removed", "deferred", "restored"]
+
+
+@dataclass(frozen=True, slots=True)
+class TablePart:
+    """Rows of one table, all of one schema version.
+
+    offset, bytes  where they lie in the file
+    crc            CRC-32 of those bytes
+    file           "" = the segment's own; else the name of one beside it
+    """
+
+    table_id: int
+    schema_version: int
+    rows: int
+    offset: int
+    bytes: int
+    crc: int
+    file: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A record about one table, before the rows of its segment.
+
+    added     its changes come from here on
+    cut       a load replaces all that it got before the end of this segment; load: its
+              name. The load's rows carry this segment's number
+    finished  the load is complete once everything up to the position `at` is applied
+    removed   its changes come no more, and nothing waits for it
+    deferred  nothing waits for it; what it misses is lost when its segments go
+    restored  it stands at `epoch` now, and goes on from there
+    """
+
+    kind: ControlKind
+    table_id: int
+    load: str = ""
+    at: str = ""
+    epoch: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """start, end: source positions, encoded. server: its identity, as positions have
+    it. writer: which process made it. committed: when its last transaction was
+    committed at the source, microseconds since 1970; 0 = it has none.
+    """
+
+    stream: str
+    number: int
+    start: str
+    end: str
+    server: str
+    writer: str
+    parts: tuple[TablePart, ...] = ()
+    controls: tuple[Control, ...] = ()
+    committed: int = 0
+
+    def parts_of(self, table_id: int) -> tuple[TablePart, ...]:
+        return tuple(part for part in self.parts if part.table_id == table_id)
+
+    @property
+    def files(self) -> frozenset[str]:
+        """Names of the files beside it that hold parts of it."""
+        return frozenset(part.file for part in self.parts if part.file)
+
+    @property
+    def tables(self) -> frozenset[int]:
+        return frozenset(part.table_id for part in self.parts)
+
+
+def part_of(
+    table_id: int,
+    data: bytes,
+    *,
+    rows: int,
+    schema_version: int,
+    offset: int,
+    file: str = "",
+) -> TablePart:
+    crc = zlib.crc32(data)
+    return TablePart(table_id, schema_version, rows, offset, len(data), crc, file)
+
+
+def encode_segment(segment: Segment, body: bytes = b"") -> bytes:
+    """The file. body: what lies between header and footer; offsets of parts count from
+    the beginning of the file."""
+    names = (one.name for one in dataclasses.fields(Segment))
+    said = {name: getattr(segment, name) for name in names}
+    # hundreds of them in each segment, one a second: by hand
+    said["parts"] = [
+        (p.table_id, p.schema_version, p.rows, p.offset, p.bytes, p.crc, p.file)
+        for p in segment.parts
+    ]
+    said["controls"] = [dataclasses.asdict(one) for one in segment.controls]
+    footer = _dumped(said)
+    trailer = _TRAILER.pack(len(footer), zlib.crc32(footer), HEADER)
+    return b"".join((HEADER, body, footer, trailer))
+
+
+def footer_bytes(tail: bytes) -> int:
+    """How many bytes from the end footer and trailer take, by a file's last bytes."""
+    if len(tail) < TRAILER_BYTES:
+        raise _damaged("segment", f"it has {len(tail)} bytes")
+    size, _, mark = _TRAILER.unpack(tail[-TRAILER_BYTES:])
+    if mark[:6] != HEADER[:6]:
+        raise _damaged("segment", "it does not end as one")
+    version = int.from_bytes(mark[6:], "big")
+    if version < 1:
+        raise _damaged("segment", f"its version is {version}")
+    _refuse_newer("segment", version)
+    return int(size) + TRAILER_BYTES
+
+
+def decode_segment(tail: bytes) -> Segment:
+    """From a file's last bytes, at least `footer_bytes` of them. TerminalError
+    `segment_damaged`, or `segment_too_new`."""
+    size = footer_bytes(tail)
+    if len(tail) < size:
+        raise _damaged("segment", "its footer is cut off")
+    footer = tail[-size:-TRAILER_BYTES]
+    if zlib.crc32(footer) != _TRAILER.unpack(tail[-TRAILER_BYTES:])[1]:
+        raise _damaged("segment", "its footer has another checksum")
+    data = _loaded("segment", footer)
+    try:
+        data["parts"] = tuple(TablePart(*part[:7]) for part in data["parts"])
+        data["controls"] = tuple(value_of(Control, one) for one in data["controls"])
+        return value_of(Segment, data)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise _damaged("segment", error) from error
+
+
+def checked(part: TablePart, data: bytes | None) -> bytes:
+    """The bytes of a part. TerminalError `segment_damaged` when they are others."""
+    if data is None or len(data) != part.bytes or zlib.crc32(data) != part.crc:
+        what = "is missing" if data is None else "has another checksum"
+        raise _damaged("segment", f"the part of table {part.table_id} {what}")
+    return data
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTable:
+    """What the records of a stream say of a table.
+
+    state  its last record's kind; restored = finished
+    last   the last segment with rows of it, 0 = none
+    cut    the segment of its last cut, 0 = none; load, at: of that cut
+    """
+
+    state: ControlKind = "added"
+    last: int = 0
+    cut: int = 0
+    load: str = ""
+    at: str = ""
+
+    def after(self, control: Control, number: int) -> StreamTable:
+        """With one record more, of segment `number`."""
+        if control.kind == "added":
+            return StreamTable("added", self.last)
+        if control.kind == "cut":
+            return StreamTable("cut", self.last, number, control.load)
+        if control.kind == "finished":
+            return dataclasses.replace(self, state="finished", at=control.at)
+        state = "finished" if control.kind == "restored" else control.kind
+        return dataclasses.replace(self, state=state)
+
+    def holds_after(self, applied: int | None, *, lost: int) -> int | None:
+        """The table needs its segments after that number; None = it needs none.
+
+        applied  what its lake table's newest commit reached; None = it has no rows yet
+        lost     the last segment with rows of it that is gone
+        """
+        if self.state in {"removed", "deferred", "added"}:
+            return None
+        if applied is not None and applied >= lost:
+            return applied
+        return self.cut if self.cut and self.cut >= lost else None
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What is kept of a stream: the first segment, and what those before it said."""
+
+    number: int
+    tables: Mapping[int, StreamTable] = dataclasses.field(default_factory=dict)
+
+    def last_lost(self, table_id: int) -> int:
+        """The last segment with rows of the table that is gone; 0 = none is."""
+        found = self.tables.get(table_id)
+        return found.last if found else 0
+
+
+def encode_beginning(beginning: Beginning) -> str:
+    return _dumped(dataclasses.asdict(beginning)).decode()
+
+
+def decode_beginning(text: str) -> Beginning:
+    """TerminalError `stream_damaged`, or `stream_too_new`."""
+    data = _loaded("stream", text)
+    try:
+        tables = data["tables"].items()
+        known = {int(table): value_of(StreamTable, state) for table, state in tables}
+        return Beginning(data["number"], known)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _damaged("stream", error) from error
+
+
+def state_of(
+    tables: Mapping[int, StreamTable], controls: Iterable[tuple[int, Control]]
+) -> dict[int, StreamTable]:
+    """Tables after records, which come with the numbers of their segments."""
+    found = dict(tables)
+    for number, control in controls:
+        before = found.get(control.table_id, StreamTable())
+        found[control.table_id] = before.after(control, number)
+    return found
+
+
+def _dumped(data: Mapping[str, Any]) -> bytes:
+    return json.dumps({"v": VERSION, **data}, separators=(",", ":")).encode()
+
+
+def _loaded(what: str, text: str | bytes) -> dict[str, Any]:
+    try:
+        data = dict(json.loads(text))
+        version = version_of(data)
+    except (ValueError, TypeError) as error:
+        raise _damaged(what, error) from error
+    _refuse_newer(what, version)
+    return data
+
+
+def _refuse_newer(what: str, version: int) -> None:
+    if version > VERSION:
+        raise TerminalError(
+            f"a {what} in the lake has version {version}, this release reads versions"
+            f" up to {VERSION}. Nothing was changed",
+            code=f"{what}_too_new",
+            hint="run this stream with the release that wrote it, or a newer one",
+        )
+
+
+def _damaged(what: str, why: object) -> TerminalError:
+    return TerminalError(
+        f"a {what} in the lake is damaged: {why}. Nothing was changed",
+        code=f"{what}_damaged",
+        hint="put the file back from a copy of the lake, or resync the stream's tables",
+    )

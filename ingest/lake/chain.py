@@ -1,0 +1,373 @@
+"""The chain: the segments of one stream, each made once, each from where the one before
+ended.
+
+`_sluice/log/<stream>/<number>.seg` are its segments, `beginning.json` says which is the
+first that is kept and what those before it said of tables. Rules:
+
+1. A segment is made by create-if-absent and never changed. The next number is the
+   writer's fence: who takes over makes an empty segment first. Who finds a number taken
+   has lost, and begins anew with a take-over or ends.
+2. `beginning.json` moves on before segments go. A writer that was stopped for so long
+   that its number was collected finds that out after it made the file, and before it
+   tells anybody: that segment is nobody's.
+3. Files beside a segment (parts of large transactions) go when that number is made and
+   does not name them, never by their writer: they may be the next segment's.
+4. What a table has applied is what its newest commit says (`_sluice.epoch_to`).
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from core.errors import StaleState, TerminalError, TransientError
+from ingest.contract.segments import (
+    HEADER,
+    Beginning,
+    Control,
+    Segment,
+    StreamTable,
+    TablePart,
+    checked,
+    decode_beginning,
+    decode_segment,
+    encode_beginning,
+    encode_segment,
+    footer_bytes,
+    state_of,
+)
+from ingest.lake.place import place_at
+from ingest.lake.port import Place
+
+DIGITS = 12
+# Where the first part of a segment's own begins.
+BODY_AT = len(HEADER)
+# Most footers are shorter, so that one request reads them.
+_TAIL = 16_384
+_TRIES = 100
+
+
+def stream_folder(lake: str, stream: str) -> Place:
+    return place_at(lake) / "_sluice" / "log" / stream
+
+
+def begin_stream(folder: Place, *, above: int) -> Beginning:
+    """Its first segment will be `above` + 1: above every epoch that a table which it
+    will be about has. Done once, however often."""
+    made = Beginning(above + 1)
+    if _beginning(folder).create(encode_beginning(made)):
+        return made
+    return read_beginning(folder)
+
+
+def read_beginning(folder: Place) -> Beginning:
+    """TerminalError `stream_unknown` when the stream was never begun."""
+    found = _beginning(folder).read()
+    if found is None:
+        raise TerminalError(
+            f"there is no stream at {folder.uri}",
+            code="stream_unknown",
+            hint="begin it, and resync the tables that were followed by it",
+        )
+    return decode_beginning(found.decode())
+
+
+def read_segment(folder: Place, number: int) -> Segment | None:
+    """Its footer; None when it is not there."""
+    place = _segment(folder, number)
+    tail = place.read_part(-_TAIL, _TAIL)
+    if tail is None:
+        return None
+    size = footer_bytes(tail)
+    if len(tail) < size:
+        tail = place.read_part(-size, size) or b""
+    return decode_segment(tail)
+
+
+def read_rows(folder: Place, segment: Segment, part: TablePart) -> bytes:
+    """One part, checked; no other is read. TerminalError `segment_damaged`."""
+    place = folder / part.file if part.file else _segment(folder, segment.number)
+    return checked(part, place.read_part(part.offset, part.bytes))
+
+
+def newest_number(folder: Place, *, start: int) -> int:
+    """The last segment from `start` on, start - 1 when that is not there. Numbers have
+    no gaps, so it is found by some tens of looks, whatever lies there."""
+    low, step = start - 1, 1
+    while _segment(folder, low + step).exists():
+        low, step = low + step, step * 2
+    high = low + step
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _segment(folder, middle).exists():
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@dataclass(slots=True)
+class ChainWriter:
+    """The one that may append, until another takes over."""
+
+    folder: Place
+    last: Segment
+
+    @property
+    def next_number(self) -> int:
+        return self.last.number + 1
+
+    def part_name(self, count: int) -> str:
+        """A file for parts of the next segment. No other writer has the name: each has
+        made the number before its first one itself."""
+        return f"{self.next_number:0{DIGITS}d}.{count}.part"
+
+    def append(
+        self,
+        *,
+        end: str,
+        parts: Iterable[TablePart] = (),
+        body: bytes = b"",
+        controls: Iterable[Control] = (),
+        committed: int = 0,
+    ) -> Segment:
+        """Durable when it returns, and only then may the source be told `end`.
+        StaleState `superseded` when another writer took over."""
+        before = self.last
+        segment = replace(
+            before,
+            number=before.number + 1,
+            start=before.end,
+            end=end,
+            parts=tuple(parts),
+            controls=tuple(controls),
+            committed=committed,
+        )
+        if not _make(self.folder, segment, body):
+            raise _superseded(segment)
+        self.last = segment
+        return segment
+
+
+def take_over(
+    folder: Place, *, stream: str, writer: str, server: str, begin: str
+) -> ChainWriter:
+    """Makes an empty segment, behind which no other writer comes any more. The stream
+    was begun before.
+
+    writer  for people: which process it is
+    server  TerminalError `source_changed` when the stream is of another one
+    begin   where a stream without segments begins
+    """
+    for _ in range(_TRIES):
+        start = read_beginning(folder).number
+        number = newest_number(folder, start=start)
+        newest = read_segment(folder, number) if number >= start else None
+        if newest is None and number >= start:
+            continue  # collected meanwhile
+        if newest is not None and newest.server != server:
+            raise _other_server(newest, server)
+        at = begin if newest is None else newest.end
+        claim = Segment(stream, number + 1, at, at, server, writer)
+        if _make(folder, claim, b""):
+            return ChainWriter(folder, claim)
+    raise TransientError(
+        f"other writers kept taking over stream {stream}", code="stream_contested"
+    )
+
+
+def _make(folder: Place, segment: Segment, body: bytes) -> bool:
+    """False when the number was made by another writer, also when its segment is gone
+    by now."""
+    place = _segment(folder, segment.number)
+    if not place.create(encode_segment(segment, body)):
+        return False
+    if read_beginning(folder).number <= segment.number:
+        return True
+    place.delete()
+    return False
+
+
+@dataclass(slots=True)
+class ChainIndex:
+    """What a reader knows of a stream: per table the numbers that are about it. Eight
+    bytes for each, so ten thousand segments of hundreds of tables stay small."""
+
+    folder: Place
+    stream: str
+    beginning: Beginning = field(default_factory=lambda: Beginning(0))
+    newest: Segment | None = None
+    _about: dict[int, array[int]] = field(default_factory=dict)
+    _controls: list[tuple[int, Control]] = field(default_factory=list)
+    _files: dict[int, frozenset[str]] = field(default_factory=dict)
+
+    def refresh(self) -> Iterator[Segment]:
+        """Reads what is new: each segment's footer once, as it is asked for."""
+        self._begin(read_beginning(self.folder))
+        while segment := read_segment(self.folder, self._next):
+            self._take(segment)
+            yield segment
+
+    def about(self, table_id: int, *, after: int) -> list[int]:
+        """Segments with rows of the table, in order."""
+        numbers = self._about.get(table_id)
+        return [] if numbers is None else list(numbers[bisect_right(numbers, after) :])
+
+    def tables(self, *, before: int | None = None) -> dict[int, StreamTable]:
+        """As the records say, of all segments or of those before that number."""
+        said = (c for c in self._controls if before is None or c[0] < before)
+        found = state_of(self.beginning.tables, said)
+        for table_id, numbers in self._about.items():
+            count = len(numbers) if before is None else bisect_left(numbers, before)
+            if count:
+                known = found.get(table_id, StreamTable())
+                found[table_id] = replace(known, last=numbers[count - 1])
+        return found
+
+    def is_lost(self, table_id: int, applied: int) -> bool:
+        """Whether a table that stands there can not go on: segments about it are
+        gone."""
+        return applied < self.beginning.last_lost(table_id)
+
+    def is_ahead(self, applied: int) -> bool:
+        """Whether a table stands behind the end. With a power failure the storage may
+        lose a segment that was being made, and the next writer makes that number again,
+        empty; when it stays so, the stream itself was lost."""
+        newest = self.newest.number if self.newest else self.beginning.number - 1
+        return applied > newest
+
+    def needed_from(
+        self, applied: Mapping[int, int], kept: Mapping[int, int] | None = None
+    ) -> int:
+        """The first segment that some table needs; the newest when none does.
+
+        applied  table → `epoch_to` of its newest commit; without one it has no rows
+        kept     table → the lowest `epoch_to` of the savepoints that stay restorable
+        """
+        if self.newest is None:
+            return self.beginning.number
+        first = self.newest.number
+        for table_id, state in self.tables().items():
+            lost = self.beginning.last_lost(table_id)
+            found = state.holds_after(applied.get(table_id), lost=lost)
+            point = (kept or {}).get(table_id, -1)
+            if found is None:
+                continue
+            after = min(found, point) if point >= lost else found
+            first = min([first, *self.about(table_id, after=after)[:1]])
+        return first
+
+    def files_before(self, number: int) -> list[str]:
+        """Names of all files of segments before that one, in their order."""
+        found: list[str] = []
+        for gone in range(self.beginning.number, number):
+            found += [*self._files.get(gone, ()), segment_name(gone)]
+        return found
+
+    @property
+    def _next(self) -> int:
+        return self.newest.number + 1 if self.newest else self.beginning.number
+
+    def _begin(self, beginning: Beginning) -> None:
+        if beginning.number == self.beginning.number:
+            return
+        if self.newest is not None and beginning.number > self.newest.number + 1:
+            self.newest = None  # what is between was collected unread
+        self.beginning = beginning
+        first = beginning.number
+        self._controls = [one for one in self._controls if one[0] >= first]
+        self._files = {n: f for n, f in self._files.items() if n >= first}
+        for table_id, numbers in self._about.items():
+            self._about[table_id] = numbers[bisect_left(numbers, first) :]
+
+    def _take(self, segment: Segment) -> None:
+        before = self.newest
+        is_next = (segment.stream, segment.number) == (self.stream, self._next)
+        if not is_next or (before is not None and segment.start != before.end):
+            raise TerminalError(
+                f"segment {self._next} of stream {self.stream} does not go on where the"
+                " one before ended. Nothing was changed",
+                code="stream_broken",
+                hint="resync the tables that are followed by it",
+            )
+        self.newest = segment
+        self._controls += ((segment.number, one) for one in segment.controls)
+        if segment.files:
+            self._files[segment.number] = segment.files
+        for table_id in segment.tables:
+            self._about.setdefault(table_id, array("q")).append(segment.number)
+
+
+def collect(index: ChainIndex, *, first: int) -> None:
+    """Deletes the segments before `first` (`ChainIndex.needed_from`), by its one owner.
+    Repeated after a death; what that left is `remove_orphans`'."""
+    if index.newest is None:
+        return
+    first = min(first, index.newest.number)
+    if first <= index.beginning.number:
+        return
+    wanted = Beginning(first, index.tables(before=first))
+
+    def moved_on(text: str | None) -> str | None:
+        is_behind = text is None or decode_beginning(text).number < first
+        return encode_beginning(wanted) if is_behind else None
+
+    _beginning(index.folder).update(moved_on)
+    for name in index.files_before(first):
+        (index.folder / name).delete()
+
+
+def remove_orphans(folder: Place) -> list[str]:
+    """Deletes what dead and superseded writers and collectors left, by one listing; the
+    names of what went."""
+    first = read_beginning(folder).number
+    gone = []
+    made: dict[int, Segment | None] = {}
+    for name in sorted(folder.names()):
+        own = name.lstrip(".")  # files that were not made whole begin with a dot
+        if not own[:DIGITS].isdigit():
+            continue
+        number = int(own[:DIGITS])
+        if number >= first:
+            if name == segment_name(number):
+                continue
+            if number not in made:
+                made[number] = read_segment(folder, number)
+            segment = made[number]
+            if segment is None or name in segment.files:
+                continue
+        (folder / name).delete()
+        gone.append(name)
+    return gone
+
+
+def segment_name(number: int) -> str:
+    return f"{number:0{DIGITS}d}.seg"
+
+
+def _segment(folder: Place, number: int) -> Place:
+    return folder / segment_name(number)
+
+
+def _beginning(folder: Place) -> Place:
+    return folder / "beginning.json"
+
+
+def _superseded(segment: Segment) -> StaleState:
+    return StaleState(
+        f"segment {segment.number} of stream {segment.stream} was not written: another"
+        " writer took the stream over",
+        code="superseded",
+        hint="nothing is lost: that writer reads on from the last segment",
+    )
+
+
+def _other_server(newest: Segment, server: str) -> TerminalError:
+    return TerminalError(
+        f"stream {newest.stream} was read from server {newest.server}, and {server}"
+        " answers now. Nothing was read",
+        code="source_changed",
+        hint="bring that server back, or begin a new stream and resync its tables",
+    )

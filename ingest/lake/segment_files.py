@@ -1,0 +1,151 @@
+"""What a part of a segment holds: rows of one table as an Arrow stream, and how a
+segment is put together from them in bounded memory.
+
+A stream's fields are `op`, `xid` and `unchanged` (`ingest.contract.segments`), then c0,
+c1, … in the form that staged rows have, each with its source name and lake type, then
+masks m0, … of values that have no form in the lake. So it is read without a catalog.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from core.errors import TerminalError
+from ingest.contract.epochs import SealedColumn
+from ingest.contract.segments import (
+    OP,
+    UNCHANGED,
+    XID,
+    Control,
+    Segment,
+    TablePart,
+    part_of,
+)
+from ingest.lake.chain import BODY_AT, ChainWriter, read_rows
+from ingest.lake.port import Place
+
+# Rows beyond this are written beside the segment, so that a transaction of any size
+# needs no more memory.
+SPILL_BYTES = 32 << 20
+_COLUMN = b"column"
+# Small buffers only grow by it.
+_COMPRESSED_FROM = 64 << 10
+HEAD_FIELDS = (
+    pa.field(OP, pa.int8(), nullable=False),
+    pa.field(XID, pa.uint32(), nullable=False),
+    pa.field(UNCHANGED, pa.binary()),
+)
+
+
+def schema_of(
+    columns: Sequence[SealedColumn], types: Sequence[pa.DataType], masks: int = 0
+) -> pa.Schema:
+    """types: of the columns, one by one. masks: how many there are."""
+    fields = [
+        pa.field(column.alias, type, metadata={_COLUMN: _said(column)})
+        for column, type in zip(columns, types, strict=True)
+    ]
+    flags = [pa.field(f"m{number}", pa.int64()) for number in range(masks)]
+    return pa.schema([*HEAD_FIELDS, *fields, *flags])
+
+
+def columns_in(schema: pa.Schema) -> tuple[SealedColumn, ...]:
+    """What the stream says of its columns."""
+    said = (one.metadata[_COLUMN] for one in schema if _COLUMN in (one.metadata or {}))
+    return tuple(SealedColumn(*json.loads(one)) for one in said)
+
+
+def read_table(folder: Place, segment: Segment, part: TablePart) -> pa.Table:
+    """The rows of one part, in the order of the source."""
+    with pa.ipc.open_stream(read_rows(folder, segment, part)) as stream:
+        return stream.read_all()
+
+
+@dataclass(slots=True)
+class SegmentBuilder:
+    """Collects rows until an epoch ends. They may come in any order of tables; those of
+    one table in the order of the source."""
+
+    writer: ChainWriter
+    spill_bytes: int = SPILL_BYTES
+    rows: int = 0
+    _bytes: int = 0
+    _open: dict[tuple[int, int], list[pa.RecordBatch]] = field(default_factory=dict)
+    _spilled: list[TablePart] = field(default_factory=list)
+    _files: int = 0
+
+    def add(self, table_id: int, schema_version: int, batch: pa.RecordBatch) -> None:
+        """A table's later rows may have another schema, under another version."""
+        self._open.setdefault((table_id, schema_version), []).append(batch)
+        self.rows += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._bytes >= self.spill_bytes:
+            self._spill()
+
+    def close(
+        self, *, end: str, controls: Iterable[Control] = (), committed: int = 0
+    ) -> Segment:
+        """Makes the segment durable (see `ChainWriter.append`) and begins the next."""
+        parts, body = self._encoded(BODY_AT, "")
+        segment = self.writer.append(
+            end=end,
+            parts=[*self._spilled, *parts],
+            body=body,
+            controls=controls,
+            committed=committed,
+        )
+        self._forget()
+        self._spilled, self._files, self.rows = [], 0, 0
+        return segment
+
+    def _spill(self) -> None:
+        name = self.writer.part_name(self._files)
+        parts, body = self._encoded(0, name)
+        if not (self.writer.folder / name).create(body):
+            raise TerminalError(
+                f"{name} is there already, and a writer makes each once. Nothing was"
+                " written",
+                code="part_exists",
+            )
+        self._spilled += parts
+        self._files += 1
+        self._forget()
+
+    def _forget(self) -> None:
+        self._open, self._bytes = {}, 0
+
+    def _encoded(self, offset: int, file: str) -> tuple[list[TablePart], bytes]:
+        parts, bodies = [], []
+        for (table_id, version), batches in self._open.items():
+            data = _stream(batches)
+            part = part_of(
+                table_id,
+                data,
+                rows=sum(batch.num_rows for batch in batches),
+                schema_version=version,
+                offset=offset,
+                file=file,
+            )
+            parts.append(part)
+            bodies.append(data)
+            offset += part.bytes
+        return parts, b"".join(bodies)
+
+
+def _stream(batches: Sequence[pa.RecordBatch]) -> bytes:
+    is_large = sum(batch.nbytes for batch in batches) >= _COMPRESSED_FROM
+    options = pa.ipc.IpcWriteOptions(compression="zstd" if is_large else None)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema, options=options) as stream:
+        for batch in batches:
+            stream.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def _said(column: SealedColumn) -> bytes:
+    said = [column.alias, column.source_name, column.type, column.bit]
+    return json.dumps(said, ensure_ascii=False).encode()
