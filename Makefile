@@ -14,12 +14,12 @@ help: ## list the targets
 .PHONY: setup
 setup: ## Python packages and jars, checked by hash; offline and quick the second time
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is missing: apt-get install python3.11 python3.11-venv"; exit 1; }
-	@$(PYTHON) config/parts/bootstrap.py --dev
+	@$(PYTHON) config/toolchain/bootstrap.py --dev
 
 .PHONY: setup-run
 setup-run:
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is missing: apt-get install python3.11 python3.11-venv"; exit 1; }
-	@$(PYTHON) config/parts/bootstrap.py
+	@$(PYTHON) config/toolchain/bootstrap.py
 
 .PHONY: demo
 demo: setup-run ## start everything and run the main job by itself (DETACH=1 returns when done)
@@ -31,15 +31,15 @@ stop: ## end what `make demo` started
 
 .PHONY: lint
 lint: setup ## format, lint, templates, types, import contracts, migrations
-	@$(VENV)/python -m config.parts.checks --static
+	@$(VENV)/python -m config.toolchain.checks --static
 
 .PHONY: test
 test: setup ## lint, types, import contracts and tests, as CI runs them
-	@$(VENV)/python -m config.parts.checks
+	@$(VENV)/python -m config.toolchain.checks
 
 .PHONY: unit
 unit: setup ## lint, types and the unit tests of the packages that changed; while you write
-	@$(VENV)/python -m config.parts.checks --unit
+	@$(VENV)/python -m config.toolchain.checks --unit
 
 .PHONY: t
 t: setup ## one test with the servers it needs: make t T=tests/unit/core/test_states.py::name
@@ -47,7 +47,7 @@ t: setup ## one test with the servers it needs: make t T=tests/unit/core/test_st
 
 .PHONY: test-all
 test-all: setup ## the same with all long tests and a million rows; before a release
-	@$(VENV)/python -m config.parts.checks --all
+	@$(VENV)/python -m config.toolchain.checks --all
 
 .PHONY: bench
 bench: setup ## measure ratios inside one run; JSON into .sluice/bench/
@@ -67,7 +67,7 @@ fault: setup ## long fault campaigns, seeded, with a report
 
 .PHONY: messages
 messages: setup ## bring the translations up to date with what pages show
-	@$(VENV)/python -m config.parts.translations
+	@$(VENV)/python -m config.toolchain.translations
 
 .PHONY: editor
 editor: ## bundle the SQL page's editor anew from frontend/editor (needs Node and npm)
@@ -75,6 +75,6 @@ editor: ## bundle the SQL page's editor anew from frontend/editor (needs Node an
 
 .PHONY: lock
 lock: ## resolve the Python requirements anew and write the hashed locks
-	@cd config/parts && for name in requirements requirements-dev requirements-build; do \
+	@cd config/toolchain && for name in requirements requirements-dev requirements-build; do \
 	  ../../$(VENV)/uv pip compile --quiet --universal --python-version 3.11 \
 	    --generate-hashes --no-header --no-annotate --allow-unsafe -o $$name.lock $$name.in; done

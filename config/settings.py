@@ -15,7 +15,7 @@ from config.cluster import spark_master, web_door
 from config.env import boolean, heap, one_of, positive, read, words
 from config.lakes import lake_lock, lake_uri, object_store
 from config.logins import audit_days, idle_days, ldap, oidc, public_url, trusted_proxy
-from config.parts.paths import extras_of, spark_classpath
+from config.toolchain.paths import extras_of, spark_classpath
 from core.addresses import is_loopback, reached_at
 
 BASE_DIR = Path(__file__).resolve().parent.parent

@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from catalog.api.places import Place, Places
+from catalog.api.stream_limit import Place, Places
 from core.addresses import network_of
 from core.errors import TransientError
 

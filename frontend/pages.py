@@ -23,7 +23,7 @@ from django_htmx.middleware import HtmxDetails
 
 from catalog.access.policy import Principal
 from catalog.access.principals import principal_of
-from catalog.api.at_work import take_place
+from catalog.api.user_concurrency import take_place
 from catalog.api.views import is_storable
 from catalog.selectors import Window
 from core.context import name_actor

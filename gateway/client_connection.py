@@ -29,7 +29,7 @@ from gateway.hs2.connection import (
 )
 from gateway.hs2.errors import ProtocolError
 from gateway.metrics import CONNECTIONS, LOGINS
-from gateway.unfinished import Deadline
+from gateway.partial_message_limit import Deadline
 
 if TYPE_CHECKING:
     from gateway.server import GatewayServer

@@ -121,7 +121,7 @@ class Handler:
         limits = self._services.limits
         for session in list(self.sessions.values()):
             await session.end_overdue()
-            session.let_go_of_idle()
+            session.close_idle()
             running = any(o.is_alive for o in session.operations.values())
             if not running and now - session.touched > limits.session_idle_seconds:
                 await self.end(session)

@@ -28,7 +28,7 @@ from core.errors import (
 )
 from gateway.engines.supervisor import EngineSupervisor
 from gateway.metrics import REGISTRY
-from gateway.reply_room import ReplyRoom
+from gateway.response_memory_limit import ReplyRoom
 from gateway.session_service import SessionService
 from gateway.statement_service import (
     NoSuchStatement,

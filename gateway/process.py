@@ -25,7 +25,7 @@ from gateway.engines.supervisor import EngineSupervisor
 from gateway.internal import InternalApi
 from gateway.limits import GatewayLimits
 from gateway.metrics import DATABASE_AGE, ENGINE_READY
-from gateway.reply_room import ReplyRoom
+from gateway.response_memory_limit import ReplyRoom
 from gateway.server import GatewayServer
 from gateway.services import Services
 from gateway.session_service import SessionService

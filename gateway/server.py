@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable, Mapping
 from catalog.access.proofs import Proof
 from gateway.client_connection import ClientProtocol
 from gateway.ending import end_all
+from gateway.partial_message_limit import HeldBytes
 from gateway.services import Services
 from gateway.unauthenticated import UnauthenticatedPeers
-from gateway.unfinished import HeldBytes
 
 log = logging.getLogger(__name__)
 

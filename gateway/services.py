@@ -14,6 +14,7 @@ from weakref import WeakSet
 
 from core.counts import discount
 from core.errors import InvalidRequest
+from gateway.abuse_throttle import MOST_COUNTED_SECONDS, Waste
 from gateway.engines.port import EnginePolicy, EngineRefused, EngineUnavailable
 from gateway.engines.supervisor import EngineSupervisor
 from gateway.fair import Caller, FairPlaces
@@ -22,7 +23,6 @@ from gateway.limits import GatewayLimits
 from gateway.operation import Operation
 from gateway.result_reader import ReadAheadRoom
 from gateway.store import Store
-from gateway.waste import MOST_COUNTED_SECONDS, Waste
 
 WARM_SECONDS = 1.0
 # of a statement that took what all others waited for

@@ -295,9 +295,9 @@ class Session:
                 operation.reader.expire(limit)
             self._let_go(operation)
 
-    def let_go_of_idle(self) -> None:
+    def close_idle(self) -> None:
         """Keep no connection to the engine that nothing uses."""
-        self._engine.let_go_of_idle()
+        self._engine.close_idle()
 
     async def _time_out(self, operation: Operation, seconds: float) -> None:
         await operation.wait(seconds)

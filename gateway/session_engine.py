@@ -249,10 +249,10 @@ class SessionEngine:
         if self._engine and not self._engine.is_closed:
             self._spawn(_freed(self._engine, handle))
 
-    def let_go_of_idle(self) -> None:
+    def close_idle(self) -> None:
         """Let go of connections to the engine that nothing uses."""
         if self._engine:
-            self._engine.let_go_of_idle()
+            self._engine.close_idle()
 
     async def close(self) -> None:
         """End the engine session. Idempotent, never raises."""

@@ -313,7 +313,7 @@ class StatementService:
             kept = list(self._statements.values())
             await end_all(statement.session.end_overdue() for statement in kept)
             for statement in kept:
-                statement.session.let_go_of_idle()
+                statement.session.close_idle()
             is_old = (s for s in kept if s.done.is_set() and s.touched < old)
             await self._drop_all(is_old)
 

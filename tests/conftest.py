@@ -196,8 +196,8 @@ def object_store() -> Iterator[ObjectStore]:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one local Spark of this session, with Hudi and our jar on its class path."""
-    from config.parts.javac import ensure_sluice_jar
-    from config.parts.paths import spark_jars
+    from config.toolchain.javac import ensure_sluice_jar
+    from config.toolchain.paths import spark_jars
     from ingest.driver.session import SessionSpec, start_session
 
     ensure_sluice_jar(lambda text: None)

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from config.parts import durations
+from config.toolchain import durations
 
 
 class Stopwatch:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import pytest
 
-from config.parts import slices
+from config.toolchain import slices
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -24,7 +24,7 @@ import pymysql
 import pytest
 from pymysql.converters import escape_string
 
-from config.parts.checks import MARIADB
+from config.toolchain.checks import MARIADB
 from core.processes.child import Child, ChildSpec, spawn
 from tests.integration.discovery.tls_proxy import Authority
 from tests.ports import free_port

@@ -76,7 +76,7 @@ def arrive(
     return user
 
 
-def farewell_address(spec: OidcSpec, *, back: str) -> str:
+def logout_url(spec: OidcSpec, *, back: str) -> str:
     """Where the provider's own session is ended; "" when it offers no such place."""
     address = str(provider_of(spec).configuration().get("end_session_endpoint") or "")
     if not spec.trusts(address):

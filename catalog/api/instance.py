@@ -31,7 +31,7 @@ from catalog.access.policy import Privilege, Role
 from catalog.api import replies
 from catalog.api.gauges import CatalogGauges
 from catalog.api.idempotency import LIFETIME
-from catalog.api.one_look import OneLook
+from catalog.api.single_flight import OneLook
 from catalog.api.views import LARGEST_BODY, ApiView
 from catalog.extensions import registered
 from catalog.selectors.paging import DEFAULT_SIZE, LARGEST_SIZE

@@ -18,10 +18,10 @@ from rest_framework.serializers import Serializer
 from rest_framework.views import APIView
 
 from catalog.access.policy import Principal
-from catalog.api.at_work import take_place
 from catalog.api.authentication import principal_from
-from catalog.api.places import Place
 from catalog.api.serializers import MOST_ERRORS
+from catalog.api.stream_limit import Place
+from catalog.api.user_concurrency import take_place
 from catalog.selectors.paging import DEFAULT_SIZE, LARGEST_SIZE, Page, keyset_page
 from core.errors import InvalidRequest
 from core.json_values import below

@@ -21,10 +21,10 @@ from django.db import connection
 from catalog.discovery.probe import run_probe
 from catalog.models import Datasource
 from catalog.sources.access import access_for
-from config.parts.combination import problem
-from config.parts.installed import installed
-from config.parts.jars import sha256_of
-from config.parts.paths import extras_of, parts_home, pinned_jars, sluice_jar
+from config.toolchain.combination import problem
+from config.toolchain.installed import installed
+from config.toolchain.jars import sha256_of
+from config.toolchain.paths import extras_of, parts_home, pinned_jars, sluice_jar
 from core.errors import SluiceError
 from core.object_store import is_object_uri
 from ingest.contract.driver_size import megabytes

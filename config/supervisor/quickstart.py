@@ -17,11 +17,11 @@ from types import FrameType
 
 import psutil
 
-from config.parts.combination import problem
-from config.parts.installed import installed
-from config.parts.javac import ensure_sluice_jar
 from config.supervisor.home import Home, make_keys
 from config.supervisor.stack import ROOT
+from config.toolchain.combination import problem
+from config.toolchain.installed import installed
+from config.toolchain.javac import ensure_sluice_jar
 from core.errors import SluiceError, TerminalError
 from core.processes.child import ChildSpec, spawn
 from core.processes.identity import ProcessIdentity, descendants, end, read_identity

@@ -18,8 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from config.parts.javac import ensure_sluice_jar
-from config.parts.paths import extras_of, jar_paths
 from config.supervisor.connection import ConnectionFile, connection_of
 from config.supervisor.home import make_keys
 from config.supervisor.log_files import bound_logs
@@ -31,6 +29,8 @@ from config.supervisor.stack import (
     servers_of,
     web_address,
 )
+from config.toolchain.javac import ensure_sluice_jar
+from config.toolchain.paths import extras_of, jar_paths
 from core.errors import TerminalError
 from core.processes.child import (
     Child,

@@ -15,7 +15,7 @@ from frontend.charts import Chart
 from frontend.reading.alerts import Row as AlertRow
 from frontend.reading.alerts import rows_of
 from frontend.reading.health_charts import (
-    Happened,
+    TimelineChart,
     called,
     charts_of,
     timeline_of,
@@ -30,7 +30,7 @@ from ingest.maintenance.facts import LakeFacts, Pending, facts_from
 from ingest.maintenance.health_list import SEVERE
 from ingest.maintenance.remedies import ways_out
 from ingest.maintenance.table_action import TableAction
-from ingest.maintenance.written import Written, written_from
+from ingest.maintenance.write_amplification import Written, written_from
 from ingest.models import TableHealth
 
 STEPS = {
@@ -126,7 +126,7 @@ class Health:
     steps: tuple[StepRow, ...] = ()
     pending: tuple[PendingRow, ...] = ()
     care: tuple[TableAction, ...] = ()
-    timeline: Happened | None = None
+    timeline: TimelineChart | None = None
     charts: tuple[Chart, ...] = ()
     facts: LakeFacts | None = None
     written: Written | None = None

@@ -20,7 +20,7 @@ from frontend.templatetags.figures import duration, figure, size
 from ingest.lake.hudi.timeline import at_of
 from ingest.maintenance.facts import SIZE_BINS, LakeFacts, Pending
 from ingest.maintenance.health_list import band_of
-from ingest.maintenance.written import Written
+from ingest.maintenance.write_amplification import Written
 
 # CSS classes of the bands of scores
 TONES = {"bad": "bad", "fair": "warn", "good": "ok", "unseen": "idle"}
@@ -40,7 +40,7 @@ assert len(_NAMES) == len(SIZE_BINS) + 1
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class TimelineChart:
     """A table's timeline as lanes; `first` and `last` are the ends of its time."""
 
     title: str
@@ -62,7 +62,7 @@ def called(action: str, state: str) -> str:
     return gettext("%(what)s, planned") % {"what": word}
 
 
-def timeline_of(facts: LakeFacts) -> Happened | None:
+def timeline_of(facts: LakeFacts) -> TimelineChart | None:
     """From the oldest commit that is shown to the look; None while there is none."""
     seen_at = datetime.fromisoformat(facts.at)
     asked = [at_of(done.instant) for done in facts.commits]
@@ -76,7 +76,7 @@ def timeline_of(facts: LakeFacts) -> Happened | None:
         summary = gettext("%(title)s: %(number)s.") % {"title": title, "number": number}
         ends = {"begin": begin.timestamp(), "end": seen_at.timestamp()}
         lanes.append(lane_of(title, marks, summary=summary, **ends))
-    return Happened(
+    return TimelineChart(
         gettext("What happened, and when"),
         gettext(
             "A bar is as wide as it took. Unfinished work reaches to the right: grey "

@@ -19,7 +19,7 @@ from frontend.reading.health import TITLES, health_for, open_alerts
 from frontend.reading.policy import policy_rows
 from frontend.reading.tables import pipeline_for
 from ingest.maintenance.health_collector import look_now
-from ingest.pipelines.standing import standings
+from ingest.pipelines.table_status import standings
 
 
 @page

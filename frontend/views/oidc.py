@@ -17,7 +17,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from catalog.access.oidc_login import Departure, arrive, depart, farewell_address
+from catalog.access.oidc_login import Departure, arrive, depart, logout_url
 from catalog.access.oidc_spec import OidcSpec, SignInRefused
 from core.errors import SluiceError
 from frontend.login_places import arrival_place
@@ -54,7 +54,7 @@ def leave(request: HttpRequest) -> HttpResponse:
 
 @never_cache
 @require_safe
-def come_back(request: HttpRequest) -> HttpResponse:
+def oidc_callback(request: HttpRequest) -> HttpResponse:
     """From the provider."""
     spec = _spec()
     try:
@@ -82,7 +82,7 @@ def come_back(request: HttpRequest) -> HttpResponse:
 def leave_for_good(request: HttpRequest) -> HttpResponse:
     """To where the provider ends its own session."""
     try:
-        address = farewell_address(_spec(), back=_own(request, "login"))
+        address = logout_url(_spec(), back=_own(request, "login"))
     except SluiceError as error:
         return login_page(request, error=error)
     return HttpResponseRedirect(address or reverse("frontend:login"))

@@ -19,7 +19,7 @@ from django.views.decorators.http import require_http_methods
 from catalog import datasources
 from catalog.access.enforcement import may_register, require, require_admin
 from catalog.access.policy import Principal, Privilege, Securable
-from catalog.api.places import Places
+from catalog.api.stream_limit import Places
 from catalog.datasources import DatasourceChange, NewDatasource
 from catalog.discovery.probe import Report, run_probe
 from catalog.discovery.services import start_test

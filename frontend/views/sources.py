@@ -31,7 +31,7 @@ from ingest.models.states import MOVING
 from ingest.pipelines.job_selectors import newest_on_source
 from ingest.pipelines.selectors import plans_with_open_tables
 from ingest.pipelines.source_overview import tables_synced_from
-from ingest.pipelines.standing import failing_by_source, standings
+from ingest.pipelines.table_status import failing_by_source, standings
 
 SHOWN_PLANS = 20
 

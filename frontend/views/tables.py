@@ -47,7 +47,7 @@ from ingest.alerts.store import open_on
 from ingest.models.states import APPROVED, MOVING, REMOVING
 from ingest.pipelines.job_selectors import newest_on_table
 from ingest.pipelines.sampling import sample_for
-from ingest.pipelines.standing import standings
+from ingest.pipelines.table_status import standings
 
 JOBS_SHOWN = 5
 STATES = (

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.http import StreamingHttpResponse
 
-from catalog.api.places import Place, Places
+from catalog.api.stream_limit import Place, Places
 from core.errors import StaleState, TransientError
 from gateway import client
 from gateway.exports import (

@@ -16,8 +16,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.api.idempotency import idempotent
-from catalog.api.places import Places
 from catalog.api.serializers import Text, Whole
+from catalog.api.stream_limit import Places
 from catalog.api.views import ApiView, body_of, members_of
 from core.errors import InvalidRequest
 from gateway import client

@@ -208,7 +208,7 @@ class EngineSession(Protocol):
         """Free the statement's result, whose reading ends. Idempotent; does not queue
         behind `status` or `fetch`."""
 
-    def let_go_of_idle(self) -> None:
+    def close_idle(self) -> None:
         """Free what was opened for calls that overlapped and is not used now."""
 
     async def close(self) -> None:

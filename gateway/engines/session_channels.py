@@ -66,7 +66,7 @@ class SessionChannels:
                 self._control = await self._open()
             return self._control
 
-    def let_go_of_idle(self) -> None:
+    def close_idle(self) -> None:
         """Close what nobody uses, but the owner."""
         spare = [*self._idle, *filter(None, [self._control])]
         for channel in spare:

@@ -154,9 +154,9 @@ class ThriftEngineSession:
         with contextlib.suppress(EngineRefused):
             await self._ask(messages.CloseOperation(operation=_handle(operation)))
 
-    def let_go_of_idle(self) -> None:
+    def close_idle(self) -> None:
         """Close the channels that nobody uses; see the port."""
-        self._channels.let_go_of_idle()
+        self._channels.close_idle()
 
     async def close(self) -> None:
         """End the engine session and all channels."""

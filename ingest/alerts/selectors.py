@@ -21,7 +21,7 @@ from ingest.maintenance.health_list import FAIR, healths_for
 from ingest.models import TableHealth
 from ingest.models.alerts import Alert
 from ingest.models.states import FAILED, NEEDS_RESYNC, PAUSED
-from ingest.pipelines.standing import FAILING, standings
+from ingest.pipelines.table_status import FAILING, standings
 
 MOST_COUNTED = 100
 STOPPED = (FAILED, NEEDS_RESYNC, PAUSED)

@@ -37,7 +37,7 @@ from ingest.pipelines.schema_diff import (
     in_sentence,
     source_changed,
 )
-from ingest.pipelines.standing import SYNCS_BEFORE_FAILING
+from ingest.pipelines.table_status import SYNCS_BEFORE_FAILING
 from ingest.planning.plan import plan_from_json
 
 READER = "alerts"

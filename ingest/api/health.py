@@ -13,10 +13,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.access.policy import Privilege
-from catalog.api.at_work import RETRY_SECONDS, TooManyRequests
-from catalog.api.places import Place, Places
 from catalog.api.replies import page_of
 from catalog.api.reply import Body
+from catalog.api.stream_limit import Place, Places
+from catalog.api.user_concurrency import RETRY_SECONDS, TooManyRequests
 from catalog.api.views import ApiView, page_size
 from catalog.models import Table
 from catalog.selectors.paging import key_of, key_token
@@ -29,7 +29,7 @@ from ingest.lake.layout import GroupPage, read_groups
 from ingest.lake.place import place_at
 from ingest.maintenance.facts import LakeFacts, facts_from
 from ingest.maintenance.health_collector import look_now
-from ingest.maintenance.written import written_from
+from ingest.maintenance.write_amplification import written_from
 from ingest.models import Pipeline, TableHealth
 from ingest.pipelines.transitions import pipeline_of
 

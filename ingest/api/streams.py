@@ -17,8 +17,8 @@ from uuid import UUID
 
 from django.db import Error as DatabaseError
 
-from catalog.api.places import Place, Places
 from catalog.api.reply import Body
+from catalog.api.stream_limit import Place, Places
 from core.errors import NotFound
 from core.json_values import exact, iso
 from ingest.jobs.events import JobNews, Position, look

@@ -102,7 +102,8 @@ class SyncWork:
     low           cursor bound of the last sync as text; None = everything
     lag_seconds   safety lag behind the source's clock
     epoch         reserved by the caller, unused so far for this source
-    lag_is_chosen, signs  see ingest.driver.capture.cursor and ingest.sources.signs
+    lag_is_chosen  see ingest.driver.capture.cursor
+    signs         see ingest.sources.fingerprint
     behind        the commit that `low` stands behind, as the services know it: a lake
                   without it was taken back meanwhile; "" = not known
     added, known, stops_at_new  see ingest.driver.capture.added_columns

@@ -18,7 +18,7 @@ from ingest.contract.members import known_members, value_of, version_of
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
 from ingest.sources.chunks import Chunk, ChunkBy
-from ingest.sources.signs import ServerSigns, from_data, what_changed
+from ingest.sources.fingerprint import ServerSigns, from_data, what_changed
 
 # What plan and manifests mean; files without a version are of the first one.
 VERSION = 1

@@ -36,14 +36,14 @@ from ingest.maintenance.merging import MergeCost, weigh
 from ingest.maintenance.observation import Observation, look_into
 from ingest.maintenance.plan import Step, plan_maintenance
 from ingest.maintenance.score import BROKEN_CODES, STUCK_CODES, Health, score, stuck_in
-from ingest.maintenance.written import Written, Wrote, add, written_from
+from ingest.maintenance.write_amplification import Written, Wrote, add, written_from
 from ingest.models import Pipeline, TableHealth
 from ingest.models.states import REMOVING
 from ingest.pipelines import compaction_plans
 from ingest.pipelines.policies.maintenance import MaintenancePolicy
 from ingest.pipelines.policies.policy import Effective, effective
 from ingest.pipelines.policies.store import defaults, policy_of
-from ingest.pipelines.standing import standing_of
+from ingest.pipelines.table_status import standing_of
 from ingest.pipelines.transitions import pipeline_of, require_pipeline
 
 log = logging.getLogger(__name__)

@@ -103,7 +103,7 @@ def score(
     standing: tuple[str, str] = ("", ""),
 ) -> Health:
     """`differs`: its newest verification found the lake unlike the source. standing:
-    how it stands (`ingest.pipelines.standing`), and why."""
+    how it stands (`ingest.pipelines.table_status`), and why."""
     losses = [
         *_stopped(*standing),
         *_broken(facts, differs),

@@ -21,7 +21,7 @@ from ingest.models import Pipeline
 from ingest.pipelines import transitions
 from ingest.pipelines.policies.effective import policy_of
 from ingest.pipelines.table_job import TableJob
-from ingest.sources.signs import from_data, settled, to_data
+from ingest.sources.fingerprint import from_data, settled, to_data
 
 
 class VerifyJob(TableJob):

@@ -57,7 +57,7 @@ class Pipeline(models.Model):
     bound         lower bound of capture, noted before the first load attempt
     position      upper bound of the last committed sync
     alone_reason  why its jobs run in processes of their own; "" = in the shared driver
-    signs         of its source as the last sync saw them, see ingest.sources.signs
+    signs         of its source at the last sync, see ingest.sources.fingerprint
     owed_from     moments of its schedule after this want a sync still
     late_at       when it counts as late unless a sync ends before; None = never
     verify_at     when to look whether it has to be verified; None = never

@@ -42,7 +42,7 @@ from ingest.pipelines.table_job import (
     stop_table,
     unread_columns,
 )
-from ingest.sources.signs import from_data, sentences_of
+from ingest.sources.fingerprint import from_data, sentences_of
 
 DUE_PAGE = 200
 

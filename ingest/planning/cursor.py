@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from catalog.schema.types import Column
 from core.errors import InvalidRequest
+from ingest.planning.capture_limits import TABLES, TRAPS
 from ingest.planning.facts import Choices, Conditions, TableFacts
 from ingest.planning.plan import Proposal
-from ingest.planning.promises import TABLES, TRAPS
 
 CURSOR_TYPES = frozenset({"timestamp", "timestamp_ntz"})
 

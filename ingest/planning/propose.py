@@ -9,6 +9,7 @@ from __future__ import annotations
 from catalog.schema.types import Column
 from catalog.sources.registry import cannot_hold
 from core.errors import InvalidRequest
+from ingest.planning.capture_limits import TRAPS, cautions_of, reading_of
 from ingest.planning.cursor import propose_cursor, what_is_missed
 from ingest.planning.facts import ROW_HASH, Choices, Conditions, TableFacts, Target
 from ingest.planning.key import propose_key
@@ -24,7 +25,6 @@ from ingest.planning.plan import (
     TablePlan,
     Verify,
 )
-from ingest.planning.promises import TRAPS, cautions_of, reading_of
 from ingest.planning.sizing import lake_bytes, propose_buckets, staging_bytes
 
 MAX_BUCKETS = 4096

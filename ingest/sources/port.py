@@ -18,7 +18,7 @@ from core.errors import TerminalError
 from ingest.contract.positions import SourceClock
 from ingest.contract.table import SourceSpec, TableSpec
 from ingest.sources.dialects import Dialect
-from ingest.sources.signs import ServerSigns
+from ingest.sources.fingerprint import ServerSigns
 
 Row = tuple[Any, ...]
 

@@ -180,8 +180,8 @@ def seconds_of(work: Callable[[], object]) -> float:
 def started(master: str = "local[4]") -> Iterator[tuple[LakeBench, Path]]:
     """Spark, a PostgreSQL source and a lake; all of it goes at the end."""
     from config.embedded import EmbeddedPostgres
-    from config.parts.javac import ensure_sluice_jar
-    from config.parts.paths import spark_jars
+    from config.toolchain.javac import ensure_sluice_jar
+    from config.toolchain.paths import spark_jars
     from ingest.driver.session import SessionSpec, start_session
 
     ensure_sluice_jar(lambda text: None)

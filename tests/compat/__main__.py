@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from config.parts.jars import ensure_jar
-from config.parts.paths import pinned_jars, pyspark_home
+from config.toolchain.jars import ensure_jar
+from config.toolchain.paths import pinned_jars, pyspark_home
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

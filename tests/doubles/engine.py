@@ -185,7 +185,7 @@ class FakeSession:
         if found := self._statements.pop(operation.guid, None):
             found.changed.set()
 
-    def let_go_of_idle(self) -> None:
+    def close_idle(self) -> None:
         """It has nothing to spare."""
 
     async def close(self) -> None:

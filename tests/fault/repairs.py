@@ -56,8 +56,8 @@ def bench_of(name: str, home: Path) -> Iterator[LakeBench]:
 
 
 def start_spark(stack: ExitStack, home: Path) -> Any:
-    from config.parts.javac import ensure_sluice_jar
-    from config.parts.paths import spark_jars
+    from config.toolchain.javac import ensure_sluice_jar
+    from config.toolchain.paths import spark_jars
     from ingest.driver.session import SessionSpec, start_session
 
     ensure_sluice_jar(lambda text: None)
@@ -95,7 +95,7 @@ def run(bench: LakeBench, seed: int) -> list[dict[str, Any]]:
 
 def _killed(bench: LakeBench, tables: list[kills.Broken], delay: float) -> set[str]:
     """Jobs that ended before the driver did."""
-    from config.parts.paths import spark_classpath
+    from config.toolchain.paths import spark_classpath
 
     scratch = Path(tempfile.mkdtemp(prefix="sluice-driver-"))
     driver = DriverProcess(spark_classpath(), scratch / "driver", bench.password)

@@ -9,8 +9,8 @@ import shutil
 from dataclasses import dataclass, replace
 
 from ingest.contract.table import TableSpec
+from ingest.sources.fingerprint import Signs, to_data
 from ingest.sources.registry import SourceAccess, open_source
-from ingest.sources.signs import Signs, to_data
 from tests.hostile import acts
 from tests.spark.lake_bench import LakeBench, assert_done
 

@@ -77,7 +77,7 @@ def lake(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 @pytest.fixture(scope="session")
 def engine_jars() -> tuple[Path, ...]:
-    from config.parts.paths import spark_classpath
+    from config.toolchain.paths import spark_classpath
 
     return tuple(Path(part) for part in spark_classpath().split(":"))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from config.parts.paths import spark_classpath
+from config.toolchain.paths import spark_classpath
 from ingest.driver.apply import recovery, writer
 
 _SOURCE = Path(__file__).with_name("FastClock.java")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from config.parts.installed import java_program
+from config.toolchain.installed import java_program
 from core.class_archive import class_archive, shared_classes
 from tests.spark.engine_bench import EngineBench
 from tests.spark.left_behind import mapped

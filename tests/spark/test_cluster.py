@@ -30,7 +30,7 @@ from tests.waiting import LIMIT_SECONDS
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
-    from config.parts.javac import ensure_sluice_jar
+    from config.toolchain.javac import ensure_sluice_jar
 
     ensure_sluice_jar(lambda text: None)
     made = StandaloneCluster(tmp_path_factory.mktemp("cluster"))

@@ -26,8 +26,8 @@ CANARY = "canary-9c1f-Secret"
 
 @pytest.fixture(scope="module")
 def jars() -> str:
-    from config.parts.javac import ensure_sluice_jar
-    from config.parts.paths import spark_classpath
+    from config.toolchain.javac import ensure_sluice_jar
+    from config.toolchain.paths import spark_classpath
 
     ensure_sluice_jar(lambda text: None)
     return spark_classpath()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from config.parts.paths import pyspark_home, spark_classpath
+from config.toolchain.paths import pyspark_home, spark_classpath
 
 SOURCE = Path(__file__).with_name("EngineUnits.java")
 

@@ -43,8 +43,8 @@ def bench(mariadb_server: Any, tmp_path: Path) -> Iterator[MariadbBench]:
 
 @pytest.fixture
 def start(bench: MariadbBench, tmp_path: Path) -> Iterator[Callable[[], DriverProcess]]:
-    from config.parts.javac import ensure_sluice_jar
-    from config.parts.paths import spark_classpath
+    from config.toolchain.javac import ensure_sluice_jar
+    from config.toolchain.paths import spark_classpath
 
     ensure_sluice_jar(lambda text: None)
     drivers: list[DriverProcess] = []

@@ -30,7 +30,7 @@ GO_ON = {"rollback"}
 def test_a_driver_killed_in_every_repair_at_once(
     lake_bench: LakeBench, tmp_path: Path
 ) -> None:
-    from config.parts.paths import spark_classpath
+    from config.toolchain.paths import spark_classpath
 
     bench, chance = lake_bench, random.Random(SEED)
     driver = DriverProcess(spark_classpath(), tmp_path / "driver", bench.password)

@@ -13,7 +13,7 @@ import pytest
 from catalog.schema.limits import LIMITS
 from ingest.contract.job import SnapshotWork
 from ingest.contract.positions import from_text
-from ingest.driver.capture import patience
+from ingest.driver.capture import read_with_retry as patience
 from ingest.lake.ledger import read_ledger_entry
 from ingest.lake.staging import StagingArea
 from ingest.sources.dialects import dialect_of

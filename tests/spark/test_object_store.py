@@ -42,7 +42,7 @@ def bench(spark: Any, source_pg: Any, object_store: ObjectStore) -> Iterator[Lak
 
 @pytest.fixture
 def jars() -> str:
-    from config.parts.paths import spark_classpath
+    from config.toolchain.paths import spark_classpath
 
     return spark_classpath("s3")
 

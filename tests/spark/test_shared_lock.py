@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from config.parts.paths import pyspark_home, spark_jars
+from config.toolchain.paths import pyspark_home, spark_jars
 from ingest.contract.job import CompactWork, JobReport, JobSpec
 from ingest.lake.commits import read_timeline
 from ingest.lake.fence import fence_path, raise_fence

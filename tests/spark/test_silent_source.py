@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from catalog.schema.limits import LIMITS
-from ingest.driver.capture import reading, silence
+from ingest.driver.capture import reading
+from ingest.driver.capture import stall_timeout as silence
 from ingest.sources.postgresql import connection as postgresql_connection
 from tests.hostile.proxy import Statement, WireProxy, proxy_of
 from tests.spark.lake_bench import LakeBench, assert_done

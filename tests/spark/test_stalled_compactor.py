@@ -25,7 +25,7 @@ def test_a_stalled_compactor_that_comes_back_is_fenced(
     loaded: Any, tmp_path: Path
 ) -> None:
     """A process of its own, stopped by SIGSTOP before it completes its plan."""
-    from config.parts.paths import spark_classpath
+    from config.toolchain.paths import spark_classpath
 
     bench, table, low = loaded
     first = change(bench, table, low, "one", compact_after=1)

@@ -87,7 +87,7 @@ def test_a_stopped_sync_that_comes_back_changes_nothing(
 ) -> None:
     """At each of the last locks of its commit, behind the last of which it would be
     completed."""
-    from config.parts.paths import spark_classpath
+    from config.toolchain.paths import spark_classpath
 
     bench, table, low = loaded
     driver = DriverProcess(

@@ -13,12 +13,12 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import connection, transaction
 
-from config.exchange.configuration import (
+from config.config_export.configuration import (
     grants_without_datasource,
     items_of_configuration,
 )
-from config.exchange.rendering import render
-from config.exchange.text import write_text
+from config.config_export.rendering import render
+from config.config_export.text import write_text
 
 
 class Command(BaseCommand):

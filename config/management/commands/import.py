@@ -14,10 +14,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError
 
-from config.exchange.applying import Outcome, import_document
-from config.exchange.diff import Change
-from config.exchange.document import parse_document
-from config.exchange.text import Text, read_text
+from config.config_export.applying import Outcome, import_document
+from config.config_export.diff import Change
+from config.config_export.document import parse_document
+from config.config_export.text import Text, read_text
 from core.errors import InvalidRequest, SluiceError
 
 DONE, DIFFERS, REFUSED = 0, 1, 2

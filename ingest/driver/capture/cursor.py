@@ -23,10 +23,10 @@ from ingest.contract.positions import (
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.driver.apply.clocks import checked_clock
 from ingest.driver.apply.jobrun import JobRun
-from ingest.driver.capture.signs import look_for_signs
+from ingest.driver.capture.source_fingerprint import look_for_signs
 from ingest.sources.dialects import Dialect
+from ingest.sources.fingerprint import from_data
 from ingest.sources.registry import Source
-from ingest.sources.signs import from_data
 
 _CURSOR_TYPES = frozenset({"timestamp", "timestamp_ntz"})
 # A replica that has applied nothing for so long has a primary that is idle, or is cut

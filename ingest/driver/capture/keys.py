@@ -13,9 +13,9 @@ from ingest.contract.table import TableSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.rows import duplicate_keys, read_staged
 from ingest.lake.port import Place
+from ingest.sources.fingerprint import from_data
 from ingest.sources.registry import Source
 from ingest.sources.select import relation_of, select_columns
-from ingest.sources.signs import from_data
 
 # Counting more repeated keys than this tells nobody anything new.
 _MOST_COUNTED = 1_000

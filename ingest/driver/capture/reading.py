@@ -18,7 +18,7 @@ from ingest.contract.table import TableSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.rows import observed_counts
 from ingest.driver.capture.jdbc import Fetch, read_statement
-from ingest.driver.capture.silence import SourceWatch
+from ingest.driver.capture.stall_timeout import SourceWatch
 from ingest.lake.port import Place
 from ingest.sources.registry import (
     SOURCE_ERRORS,

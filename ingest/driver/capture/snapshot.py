@@ -49,7 +49,7 @@ from ingest.driver.capture.cursor import has_zone, read_bound
 from ingest.driver.capture.gate import SourceGate
 from ingest.driver.capture.jdbc import Fetch, fetch_rows
 from ingest.driver.capture.parallel import run_parallel
-from ingest.driver.capture.patience import Trial, read_patiently
+from ingest.driver.capture.read_with_retry import Trial, read_patiently
 from ingest.driver.capture.reading import Reading, open_stoppable, read_to_parquet
 from ingest.driver.capture.source_check import (
     refuse_doubtful_emptiness,
@@ -69,9 +69,9 @@ from ingest.lake.staging import (
 )
 from ingest.sources.chunks import Chunk
 from ingest.sources.dialects import dialect_of
+from ingest.sources.fingerprint import Signs, to_data
 from ingest.sources.registry import KeyFacts, Source, SourceAccess
 from ingest.sources.select import Selection, relation_of, select_columns
-from ingest.sources.signs import Signs, to_data
 
 # Events around the start of a load are read again by the first sync; more is
 # harmless, less could miss rows of transactions that were open.

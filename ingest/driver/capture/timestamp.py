@@ -33,14 +33,14 @@ from ingest.driver.capture.follower import Captured
 from ingest.driver.capture.gate import SourceGate
 from ingest.driver.capture.jdbc import Fetch, fetch_rows
 from ingest.driver.capture.keys import has_unique_keys, refuse_repeated_keys
-from ingest.driver.capture.patience import Trial, read_patiently
+from ingest.driver.capture.read_with_retry import Trial, read_patiently
 from ingest.driver.capture.reading import (
     Counts,
     Reading,
     open_stoppable,
     read_to_parquet,
 )
-from ingest.driver.capture.recreated import refuse_made_anew
+from ingest.driver.capture.same_table import ensure_same_table
 from ingest.driver.capture.source_check import require_columns
 from ingest.lake.epochs import drop_events, epoch_folder, write_seal
 from ingest.lake.fence import require_fence
@@ -153,7 +153,7 @@ def _captured(
     unknown = new_columns(table, work, columns)
     earlier = find_earlier_values(run, source, added, low=work.low)
     clock, bound = read_bound(run, source, lag_seconds=work.lag_seconds, low=work.low)
-    refuse_made_anew(run, spark, source, access)
+    ensure_same_table(run, spark, source, access)
     with source.within(table):
         window = _window(run, source, clock, bound)
         window = replace(window, earlier=earlier, unknown=unknown)

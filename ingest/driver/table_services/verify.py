@@ -35,10 +35,10 @@ from ingest.driver.capture.cursor import has_zone
 from ingest.driver.capture.gate import Pace, SourceGate
 from ingest.driver.capture.jdbc import Fetch, fetch_rows, read_statement
 from ingest.driver.capture.parallel import run_parallel
-from ingest.driver.capture.patience import Trial, read_patiently
+from ingest.driver.capture.read_with_retry import Trial, read_patiently
 from ingest.driver.capture.reading import open_stoppable
-from ingest.driver.capture.signs import ahead_of, count_ahead
 from ingest.driver.capture.source_check import require_columns
+from ingest.driver.capture.source_fingerprint import ahead_of, count_ahead
 from ingest.driver.table_services.differences import (
     Sides,
     differing_keys,

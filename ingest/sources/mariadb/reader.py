@@ -21,6 +21,7 @@ from catalog.sources.mariadb.types import OPEN_TRANSACTIONS
 from core.errors import TransientError
 from ingest.contract.positions import OpenTransaction, SourceClock
 from ingest.contract.table import TableSpec
+from ingest.sources.fingerprint import ServerSigns
 from ingest.sources.mariadb.connection import (
     DIALECT,
     Connection,
@@ -28,7 +29,7 @@ from ingest.sources.mariadb.connection import (
     mark,
 )
 from ingest.sources.mariadb.dialect import is_walkable
-from ingest.sources.mariadb.signs import read_replica, read_signs
+from ingest.sources.mariadb.fingerprint import read_replica, read_signs
 from ingest.sources.mariadb.watch import Watch
 from ingest.sources.port import (
     KeyFacts,
@@ -39,7 +40,6 @@ from ingest.sources.port import (
     Widths,
 )
 from ingest.sources.select import relation_of
-from ingest.sources.signs import ServerSigns
 
 
 class MariadbSource:

@@ -20,6 +20,7 @@ from catalog.sources.postgresql.columns import COLUMNS
 from core.errors import TransientError
 from ingest.contract.positions import SourceClock
 from ingest.contract.table import TableSpec
+from ingest.sources.fingerprint import ServerSigns
 from ingest.sources.port import (
     KeyFacts,
     Row,
@@ -36,7 +37,7 @@ from ingest.sources.postgresql.connection import (
     DIALECT,
     connect,
 )
-from ingest.sources.postgresql.signs import read_signs
+from ingest.sources.postgresql.fingerprint import read_signs
 from ingest.sources.postgresql.snapshot import (
     IMPORT,
     SnapshotHolder,
@@ -46,7 +47,6 @@ from ingest.sources.postgresql.snapshot import (
     hang_up,
 )
 from ingest.sources.select import relation_of
-from ingest.sources.signs import ServerSigns
 
 
 class PostgresSource:

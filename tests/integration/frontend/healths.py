@@ -18,7 +18,7 @@ from ingest.maintenance.facts import (
 from ingest.maintenance.plan import plan_maintenance
 from ingest.maintenance.savepoints import Savepoint
 from ingest.maintenance.score import STUCK_CODES, score
-from ingest.maintenance.written import Day, Written
+from ingest.maintenance.write_amplification import Day, Written
 from ingest.models import TableHealth
 from ingest.pipelines.policies.maintenance import MaintenancePolicy
 

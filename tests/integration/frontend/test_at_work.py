@@ -9,7 +9,7 @@ from django.test import Client
 
 from catalog.access.tokens import create_token
 from catalog.access.users import create_user
-from catalog.api.at_work import MOST_OF_ONE_USER, PLACES, take_place
+from catalog.api.user_concurrency import MOST_OF_ONE_USER, PLACES, take_place
 
 pytestmark = pytest.mark.django_db
 CONFIG, SCHEMA, PAGE = "/api/v1/config", "/api/v1/schema", "/tables"

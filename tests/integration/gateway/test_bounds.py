@@ -100,7 +100,7 @@ def test_what_nobody_touches_for_long_is_freed(gateway):
 
 def test_each_sweep_lets_go_of_idle_channels_to_the_engine(gateway, monkeypatch):
     swept = set()
-    monkeypatch.setattr(FakeSession, "let_go_of_idle", lambda self: swept.add(self))
+    monkeypatch.setattr(FakeSession, "close_idle", lambda self: swept.add(self))
     with connect(gateway) as ann:
         ann.cursor().execute("SELECT 7")
         (held,) = gateway.gateway.server.connections

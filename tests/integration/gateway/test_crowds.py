@@ -128,8 +128,8 @@ def test_one_user_never_takes_all_places_for_statements(users, tmp_path):
 
 
 def test_whose_statements_come_to_nothing_gives_way_to_others(gateway, monkeypatch):
-    monkeypatch.setattr("gateway.waste.ALLOWED_SECONDS", 0.0)
-    monkeypatch.setattr("gateway.waste.RESTS", 0.0)
+    monkeypatch.setattr("gateway.abuse_throttle.ALLOWED_SECONDS", 0.0)
+    monkeypatch.setattr("gateway.abuse_throttle.RESTS", 0.0)
     plain = gateway.engine.answers
     gateway.engine.answers = lambda sql: (
         FakeAnswer(seconds=3600) if sql == "slow" else plain(sql)
@@ -162,7 +162,7 @@ def test_whose_statements_come_to_nothing_gives_way_to_others(gateway, monkeypat
 def test_a_fetch_that_is_left_is_waste_of_its_user(
     users, tmp_path, monkeypatch, read_ahead, leave, free, counts
 ):
-    monkeypatch.setattr("gateway.waste.FREE_SECONDS", free)
+    monkeypatch.setattr("gateway.abuse_throttle.FREE_SECONDS", free)
     with limited(tmp_path, read_ahead_bytes=read_ahead) as gateway:
         gateway.engine.answers = lambda sql: FakeAnswer(rows=[(7,)], fetch_seconds=3600)
         waste = gateway.gateway.services.waste

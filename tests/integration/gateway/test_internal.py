@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from gateway import internal, reply_room
+from gateway import internal
+from gateway import response_memory_limit as reply_room
 from gateway.limits import GatewayLimits
 from tests.doubles.engine import FakeAnswer
 from tests.integration.gateway.running import SECRET, RunningGateway

@@ -12,9 +12,9 @@ import pytest
 
 from ingest.contract.positions import SourceClock
 from ingest.driver.capture import signs as capture_signs
-from ingest.driver.capture.signs import count_late
+from ingest.driver.capture.source_fingerprint import count_late
+from ingest.sources.fingerprint import Signs
 from ingest.sources.registry import open_source
-from ingest.sources.signs import Signs
 from tests.integration.ingest.bound_runs import table_of
 from tests.source_access import postgresql_at
 

@@ -16,10 +16,10 @@ from catalog.schema import limits
 from catalog.schema.widening import keeps_values
 from ingest.contract.table import TableSpec
 from ingest.sources.failures import failure_of
+from ingest.sources.fingerprint import Signs, is_maybe_emptied, what_changed
 from ingest.sources.mariadb import connection
 from ingest.sources.mariadb.connection import SESSION, mark
 from ingest.sources.registry import Source, SourceAccess, open_source
-from ingest.sources.signs import Signs, is_maybe_emptied, what_changed
 from tests.mariadb import MariaDbServer
 from tests.source_access import mariadb_at
 from tests.waiting import LIMIT_SECONDS, wait_for

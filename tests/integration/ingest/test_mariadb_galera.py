@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from catalog.sources.mariadb.clusters import Membership, membership_of
-from config.parts.checks import GALERA
+from config.toolchain.checks import GALERA
 from core.errors import InvalidRequest
 from ingest.driver.capture.cursor import read_bound
 from ingest.sources.registry import open_source

@@ -18,8 +18,8 @@ from core.errors import TransientError
 from ingest.contract.table import SourceSpec
 from ingest.driver.apply.clocks import wall
 from ingest.driver.capture.cursor import read_bound
+from ingest.sources.fingerprint import Signs, what_changed
 from ingest.sources.registry import Source, SourceAccess, open_source
-from ingest.sources.signs import Signs, what_changed
 from tests.integration.ingest.bound_runs import LAG, run_of, table_of
 from tests.mariadb import MariaDbServer
 from tests.spark.lake_bench import LakeBench

@@ -15,14 +15,14 @@ from core.errors import TerminalError
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.driver.capture.jdbc import Fetch, fetch_rows
 from ingest.sources.failures import failure_of
-from ingest.sources.postgresql.reader import PostgresSource
-from ingest.sources.registry import Snapshot, jdbc_options, open_source
-from ingest.sources.signs import (
+from ingest.sources.fingerprint import (
     Signs,
     is_maybe_emptied,
     values_altered,
     what_changed,
 )
+from ingest.sources.postgresql.reader import PostgresSource
+from ingest.sources.registry import Snapshot, jdbc_options, open_source
 from tests.source_access import postgresql_at
 
 

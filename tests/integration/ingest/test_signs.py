@@ -12,7 +12,7 @@ from core.jobs.handlers import handler_of
 from ingest.jobs.specs import build_spec
 from ingest.pipelines.sync_job import start_sync
 from ingest.pipelines.transitions import pipeline_of
-from ingest.sources.signs import ServerSigns, Signs, to_data
+from ingest.sources.fingerprint import ServerSigns, Signs, to_data
 
 pytestmark = pytest.mark.django_db
 

@@ -14,7 +14,8 @@ from core.errors import TransientError
 from ingest.contract.job import JobSpec
 from ingest.contract.table import FenceSpec, TableSpec
 from ingest.driver.apply.jobrun import JobRun
-from ingest.driver.capture import reading, silence
+from ingest.driver.capture import reading
+from ingest.driver.capture import stall_timeout as silence
 from ingest.driver.capture.reading import open_stoppable
 from ingest.sources.mariadb import connection as mariadb_connection
 from ingest.sources.postgresql import connection as postgresql_connection

@@ -16,8 +16,8 @@ from core.errors import InvalidRequest
 from ingest.contract.table import SourceSpec
 from ingest.driver.capture import cursor
 from ingest.driver.capture.cursor import read_bound
+from ingest.sources.fingerprint import Signs, what_changed
 from ingest.sources.registry import Source, open_source
-from ingest.sources.signs import Signs, what_changed
 from tests.integration.ingest.bound_runs import LAG, run_of, table_of
 from tests.source_access import postgresql_at
 from tests.standby import StandbyPostgres

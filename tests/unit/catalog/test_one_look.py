@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from prometheus_client import generate_latest
 
-from catalog.api.one_look import OneLook
+from catalog.api.single_flight import OneLook
 from tests.waiting import LIMIT_SECONDS
 
 

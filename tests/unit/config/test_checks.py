@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from config.parts import checks, slices
+from config.toolchain import checks, slices
 
 BROWSER = checks.Missing(package="chromium", tests=("tests/browser",))
 SERVER = checks.Missing(package=checks.MARIADB, tests=("tests/spark/test_mariadb.py",))

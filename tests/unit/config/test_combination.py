@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from config.parts.combination import Combination, java_major, problem
+from config.toolchain.combination import Combination, java_major, problem
 
 RIGHT = Combination(
     python="3.11.2",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from config.parts import durations
+from config.toolchain import durations
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from catalog.api.documents import StatedDatasource, StatedUser
 from catalog.api.serializers import DatasourceNew, UserNew
-from config.exchange.diff import compare
-from config.exchange.document import Document, Item, parse_document
-from config.exchange.rendering import render
-from config.exchange.text import read_text, write_text
+from config.config_export.diff import compare
+from config.config_export.document import Document, Item, parse_document
+from config.config_export.rendering import render
+from config.config_export.text import read_text, write_text
 from core.errors import InvalidRequest
 from ingest.api.alert_replies import AlertTargetNew
 from ingest.api.documents import (

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from config.parts.jars import PartMissing, ensure_jar
-from config.parts.paths import Jar, pinned_jars
+from config.toolchain.jars import PartMissing, ensure_jar
+from config.toolchain.paths import Jar, pinned_jars
 
 CONTENT = b"the bytes of a jar"
 

@@ -10,7 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from config import checks
 from config.lakes import lake_lock, lake_uri, object_store
-from config.parts.paths import extras_of, jar_paths
+from config.toolchain.paths import extras_of, jar_paths
 from core.object_store import StoreAccess
 from ingest.contract.job import LAKE_SECRET
 from ingest.driver_host.secret_delivery import SecretBroker

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from config.parts.slices import ALL, NONE, SLICES, Slice, parse, slice_of_commit
+from config.toolchain.slices import ALL, NONE, SLICES, Slice, parse, slice_of_commit
 
 TESTS = [f"tests/fault/test_kill.py::test_it[{n}]" for n in range(200)]
 EVERY = [Slice(n, SLICES) for n in range(1, SLICES + 1)]

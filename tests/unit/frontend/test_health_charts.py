@@ -12,7 +12,7 @@ from frontend.charts import Mark, lane_of
 from frontend.reading.health_charts import charts_of, timeline_of
 from ingest.actions.registry import ACTIONS
 from ingest.maintenance.facts import MB, Done, LakeFacts, Pending
-from ingest.maintenance.written import Written
+from ingest.maintenance.write_amplification import Written
 
 ROOT = Path(__file__).resolve().parents[3]
 DAY = "20260101"

@@ -101,17 +101,17 @@ def test_what_nobody_uses_goes_but_the_owner():
         await settled()
         busy = await link.channels.control()
         busy.is_at_rest = False
-        link.channels.let_go_of_idle()
+        link.channels.close_idle()
         assert link.count == 4
         link.go.set()
         await asyncio.gather(*calls)
-        link.channels.let_go_of_idle()
+        link.channels.close_idle()
         assert [one for one in link.opened if not one.is_closed] == [
             link.channels.owner,
             busy,
         ]
         busy.is_at_rest = True
-        link.channels.let_go_of_idle()
+        link.channels.close_idle()
         assert link.count == 1
         assert await link.channels.control() is not busy
 

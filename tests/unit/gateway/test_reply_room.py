@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from gateway import reply_room
+from gateway import response_memory_limit as reply_room
 from gateway.fair import TooManyWait
-from gateway.reply_room import ReplyRoom
+from gateway.response_memory_limit import ReplyRoom
 
 
 class Replies:

@@ -76,7 +76,7 @@ def test_one_whose_engine_does_not_answer_holds_up_no_sweep(
             newest.session = cast(
                 Any,
                 SimpleNamespace(
-                    close=nothing, end_overdue=end_overdue, let_go_of_idle=swept.set
+                    close=nothing, end_overdue=end_overdue, close_idle=swept.set
                 ),
             )
         service.open()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway import waste
-from gateway.waste import ALLOWED_SECONDS, HALF_LIFE_SECONDS, Waste
+from gateway import abuse_throttle as waste
+from gateway.abuse_throttle import ALLOWED_SECONDS, HALF_LIFE_SECONDS, Waste
 
 
 class Now:

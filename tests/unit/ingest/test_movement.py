@@ -13,7 +13,7 @@ from core.errors import TransientError
 from ingest.contract.table import SourceSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.capture.gate import SourceGate
-from ingest.driver.capture.silence import LOOK_SECONDS, SourceWatch
+from ingest.driver.capture.stall_timeout import LOOK_SECONDS, SourceWatch
 from ingest.sources.port import Waits
 from tests.waiting import wait_for
 

@@ -10,13 +10,13 @@ import pytest
 
 from catalog.schema.types import Column, TableSchema
 from catalog.sources.port import TableKind, Trait
+from ingest.planning.capture_limits import SOURCES, TABLES, TRAPS, as_markdown
 from ingest.planning.facts import Choices, Conditions, TableFacts, Target
 from ingest.planning.plan import ApplyChanges, TablePlan, plan_from_json, plan_to_json
-from ingest.planning.promises import SOURCES, TABLES, TRAPS, as_markdown
 from ingest.planning.propose import propose_table
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reading.md"
-BEGIN = "<!-- written by ingest/planning/promises.py; a test holds it -->\n"
+BEGIN = "<!-- written by ingest/planning/capture_limits.py; a test holds it -->\n"
 END = "<!-- end -->"
 
 ID = Column("id", "id", "text", "string", nullable=False, key=1)

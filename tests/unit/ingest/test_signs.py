@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ingest.contract.positions import Replica, SourceClock, plan_bound, wall_clock
-from ingest.sources.signs import (
+from ingest.sources.fingerprint import (
     MOST_NOTICES,
     NOT_COUNTED,
     ServerSigns,

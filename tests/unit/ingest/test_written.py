@@ -6,7 +6,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ingest.maintenance.written import Day, Written, Wrote, add, written_from
+from ingest.maintenance.write_amplification import (
+    Day,
+    Written,
+    Wrote,
+    add,
+    written_from,
+)
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 

@@ -42,7 +42,7 @@ from ingest.lake.staging import (
     why_anew,
 )
 from ingest.sources.chunks import Chunk
-from ingest.sources.signs import ServerSigns, Signs, to_data
+from ingest.sources.fingerprint import ServerSigns, Signs, to_data
 
 
 @pytest.mark.parametrize(

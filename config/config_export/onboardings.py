@@ -13,10 +13,10 @@ from functools import partial
 from typing import Any
 
 from catalog.models import Datasource
-from config.exchange.configuration import items_that_wait
-from config.exchange.diff import Change, Difference
-from config.exchange.document import PATTERN, TABLE, Item
-from config.exchange.located import located, placed
+from config.config_export.configuration import items_that_wait
+from config.config_export.diff import Change, Difference
+from config.config_export.document import PATTERN, TABLE, Item
+from config.config_export.located import located, placed
 from core.errors import InvalidRequest
 from core.json_values import unescape
 from ingest.models import Pipeline

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import ClassVar
 
-from catalog.api.places import Place, Places
+from catalog.api.stream_limit import Place, Places
 from core.errors import TransientError
 
 # Streams and downloads go on behind the request, within limits of their own.

@@ -19,11 +19,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)  # run as a script: the folder of this file must not shadow
 
-from config.parts.combination import PYTHON, Combination, machine_problem, problem  # noqa: E402
-from config.parts.installed import installed, java_version  # noqa: E402
-from config.parts.jars import PartMissing, ensure_jars  # noqa: E402
-from config.parts.javac import CompilationFailed, ensure_sluice_jar  # noqa: E402
-from config.parts.paths import (  # noqa: E402
+from config.toolchain.combination import PYTHON, Combination, machine_problem, problem  # noqa: E402
+from config.toolchain.installed import installed, java_version  # noqa: E402
+from config.toolchain.jars import PartMissing, ensure_jars  # noqa: E402
+from config.toolchain.javac import CompilationFailed, ensure_sluice_jar  # noqa: E402
+from config.toolchain.paths import (  # noqa: E402
     VENV,
     extras_of,
     sluice_jar,

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 
 from catalog.access import grants, users
 from catalog.models import ExternalIdentity
-from config.exchange.diff import Change, Difference
+from config.config_export.diff import Change, Difference
 from core.clock import SystemClock
 
 ACTOR = "manage.py"

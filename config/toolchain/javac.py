@@ -9,8 +9,8 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from config.parts.installed import java_program
-from config.parts.paths import (
+from config.toolchain.installed import java_program
+from config.toolchain.paths import (
     JAVA_SOURCES,
     jar_paths,
     java_files,

@@ -11,7 +11,7 @@ from catalog.access.policy import Role
 from catalog.models import Datasource, ExternalIdentity, Grant
 from catalog.names import LAKE, join_name
 from catalog.sources.registry import kind_named
-from config.exchange.document import (
+from config.config_export.document import (
     DATASOURCE,
     GRANT,
     PATTERN,
@@ -20,7 +20,7 @@ from config.exchange.document import (
     USER,
     Item,
 )
-from config.exchange.targets import targets_of_configuration
+from config.config_export.targets import targets_of_configuration
 from ingest.models import Pipeline, Policy
 from ingest.models.states import REMOVING, RETIRED
 from ingest.pipelines.deferred_onboardings import waiting_rows

@@ -11,10 +11,10 @@ from catalog.access.grants import parse_securable
 from catalog.models import Database, Datasource
 from catalog.names import join_name, split_name
 from catalog.secrets import password_of
-from config.exchange.diff import Change, Difference
-from config.exchange.document import GRANT, POLICY, TARGET, Item
-from config.exchange.located import located
-from config.exchange.targets import normal_target
+from config.config_export.diff import Change, Difference
+from config.config_export.document import GRANT, POLICY, TARGET, Item
+from config.config_export.located import located
+from config.config_export.targets import normal_target
 from core.errors import InvalidRequest, TerminalError
 from ingest.pipelines.policies.policy import changed
 from ingest.pipelines.policies.store import change_policy

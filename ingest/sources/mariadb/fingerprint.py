@@ -21,7 +21,7 @@ from catalog.sources.mariadb.replicas import (
 )
 from ingest.contract.positions import Replica
 from ingest.contract.table import TableSpec
-from ingest.sources.signs import MOST_FILES, ServerSigns
+from ingest.sources.fingerprint import MOST_FILES, ServerSigns
 
 if TYPE_CHECKING:
     Connection = pymysql.Connection[pymysql.cursors.Cursor]

@@ -22,15 +22,15 @@ from ingest.driver.capture.jdbc import fetch_rows, read_statement
 from ingest.lake.hudi.identity import DELETED, key_column
 from ingest.lake.place import place_at
 from ingest.sources.dialects import dialect_of
+from ingest.sources.fingerprint import from_data, is_maybe_emptied
 from ingest.sources.registry import Source, SourceAccess
 from ingest.sources.select import relation_of, select_columns
-from ingest.sources.signs import from_data, is_maybe_emptied
 
 # Of the newest at or below the position, which an index on the cursor finds.
 _ROWS = 100
 
 
-def refuse_made_anew(
+def ensure_same_table(
     run: JobRun, spark: SparkSession, source: Source, access: SourceAccess
 ) -> None:
     """InvalidRequest `source_recreated` when the signs leave it open and most rows

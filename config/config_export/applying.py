@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from django.db import transaction
 
-from config.exchange.configuration import items_of_configuration
-from config.exchange.diff import Change, compare
-from config.exchange.document import (
+from config.config_export.configuration import items_of_configuration
+from config.config_export.diff import Change, compare
+from config.config_export.document import (
     DATASOURCE,
     GRANT,
     PATTERN,
@@ -22,11 +22,11 @@ from config.exchange.document import (
     USER,
     Document,
 )
-from config.exchange.located import located
-from config.exchange.onboardings import expanded, onboard, update_table
-from config.exchange.people import apply_grant, apply_user
-from config.exchange.sources import apply_datasource, apply_policy, normal
-from config.exchange.targets import apply_target
+from config.config_export.located import located
+from config.config_export.onboardings import expanded, onboard, update_table
+from config.config_export.people import apply_grant, apply_user
+from config.config_export.sources import apply_datasource, apply_policy, normal
+from config.config_export.targets import apply_target
 from core.context import working_for
 from core.errors import InvalidRequest
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db import DataError, IntegrityError
 
-from config.exchange.document import Item
+from config.config_export.document import Item
 from core.errors import InvalidRequest, SluiceError
 
 

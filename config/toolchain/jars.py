@@ -15,8 +15,8 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from config.parts.installed import java_program
-from config.parts.paths import Jar, parts_home, pinned_jars, pyspark_home
+from config.toolchain.installed import java_program
+from config.toolchain.paths import Jar, parts_home, pinned_jars, pyspark_home
 
 FETCH_SECONDS = 900
 IVY_FILE = """\

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from config.exchange.document import POLICY, Document, Item
+from config.config_export.document import POLICY, Document, Item
 
 Action = Literal["create", "change", "unchanged", "skip", "extra"]
 

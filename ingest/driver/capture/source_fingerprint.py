@@ -16,9 +16,7 @@ from ingest.contract.positions import SourceClock, from_text, latest_wall_clock,
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.capture.keys import has_unique_keys
-from ingest.sources.registry import Source
-from ingest.sources.select import relation_of
-from ingest.sources.signs import (
+from ingest.sources.fingerprint import (
     MOST_LATE_COUNTED,
     NOT_COUNTED,
     ServerSigns,
@@ -35,6 +33,8 @@ from ingest.sources.signs import (
     values_altered,
     what_changed,
 )
+from ingest.sources.registry import Source
+from ingest.sources.select import relation_of
 
 # Clocks of writers differ; what is a minute ahead is read a minute later.
 _AHEAD = timedelta(minutes=1)

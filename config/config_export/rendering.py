@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from config.exchange.document import (
+from config.config_export.document import (
     DATASOURCE,
     GRANT,
     PATTERN,

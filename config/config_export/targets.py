@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from catalog.access.grants import parse_securable
 from catalog.names import LAKE
-from config.exchange.diff import Change
-from config.exchange.document import TARGET, Item
+from config.config_export.diff import Change
+from config.config_export.document import TARGET, Item
 from core.errors import InvalidRequest
 from ingest.alerts.targets import NewTarget, change_target, create_target, scope_text
 from ingest.models.alerts import AlertTarget

@@ -9,8 +9,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from config.parts.combination import Combination
-from config.parts.paths import pinned_jars, pyspark_home
+from config.toolchain.combination import Combination
+from config.toolchain.paths import pinned_jars, pyspark_home
 
 
 def java_program(name: str) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 
-from ingest.sources.signs import MOST_FILES, ServerSigns
+from ingest.sources.fingerprint import MOST_FILES, ServerSigns
 
 One = Callable[[str, Sequence[object] | None], tuple[Any, ...]]
 
