@@ -6,11 +6,16 @@ secrets on the way in, whatever the caller passed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 from catalog.models import AuditEntry
 from core.context import current
 from core.redaction import redact_facts
 
 LONGEST_OBJECT = 600
+_denials: ContextVar[tuple[list[AuditEntry], ...]] = ContextVar("denials", default=())
 
 
 def record(
@@ -24,7 +29,7 @@ def record(
     **facts: object,
 ) -> None:
     """Append one entry. `action` is "noun.verb", e.g. "grant.create"."""
-    entry(
+    row = entry(
         action,
         on=on,
         actor=actor,
@@ -32,7 +37,26 @@ def record(
         is_allowed=is_allowed,
         address=address,
         **facts,
-    ).save(force_insert=True)
+    )
+    row.save(force_insert=True)
+    if not is_allowed:
+        for kept in _denials.get():
+            kept.append(row)
+
+
+@contextmanager
+def keeping_denials() -> Iterator[None]:
+    """Put around a transaction: when an error undoes it, what was denied in it is
+    appended again. A denial must not leave the audit with the work it stopped."""
+    kept: list[AuditEntry] = []
+    token = _denials.set((*_denials.get(), kept))
+    try:
+        yield
+    except Exception:
+        append(kept)
+        raise
+    finally:
+        _denials.reset(token)
 
 
 def entry(

@@ -67,13 +67,20 @@ def require(principal: Principal, privilege: Privilege, securable: Securable) ->
         return
     if not decide(principal, Privilege.DISCOVER, securable, grants).allowed:
         raise absent(securable)
+    raise denied(principal, privilege, securable)
+
+
+def denied(
+    principal: Principal, privilege: Privilege, securable: Securable
+) -> AccessDenied:
+    """The error to raise; it is in the audit already."""
     audit.record(
         f"{privilege.value}.denied",
         on=str(securable),
         actor=principal.name,
         is_allowed=False,
     )
-    raise AccessDenied(
+    return AccessDenied(
         f"privilege '{privilege}' on {securable} is missing",
         code="missing_privilege",
         hint="an administrator can grant it",

@@ -21,6 +21,7 @@ from django.utils.encoding import force_bytes
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from catalog.access import audit
 from catalog.api.problems import CONTENT_TYPE, problem_of
 from catalog.api.views import ApiView
 from catalog.models import IdempotencyKey
@@ -102,7 +103,7 @@ def _forget_beyond(view: ApiView) -> None:
 def _run(call: Callable[[], Response]) -> Response:
     """The reply, with a failed effect undone and turned into its problem."""
     try:
-        with transaction.atomic():
+        with audit.keeping_denials(), transaction.atomic():
             return call()
     except Exception as error:  # noqa: BLE001  every error becomes a reply here
         body, headers = problem_of(error)

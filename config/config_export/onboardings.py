@@ -22,6 +22,7 @@ from core.json_values import unescape
 from ingest.models import Pipeline
 from ingest.models.states import PROPOSED, REMOVING, RETIRED
 from ingest.pipelines.deferred_onboardings import (
+    OPERATOR,
     begin,
     forget_waiting,
     wait_for_discovery,
@@ -32,7 +33,6 @@ from ingest.pipelines.requests import parse_choices
 from ingest.pipelines.table_facts import names_of
 from ingest.planning.patterns import select
 
-ACTOR = "manage.py"
 CHOICES = (
     "lake", "record_key", "cursor", "partition_by", "buckets", "updates",
     "exclude_columns",
@@ -109,11 +109,11 @@ def _begin(name: str, group: list[Change], notes: list[str]) -> list[Change]:
     body = _body(source, [change.item for change in group])
     what = f"{len(group)} table(s) or pattern(s) of {name}"
     if source.discovered_at is None:
-        row = wait_for_discovery(source, body, actor=ACTOR)
+        row = wait_for_discovery(source, body)
         notes.append(f"{what} wait until {name} is discovered (onboarding {row.pk})")
         reason = "waits for the discovery of its source"
         return [replace(change, reason=reason) for change in group]
-    row = begin(body, actor=ACTOR)
+    row = begin(body)
     notes.append(f"{what} are PROPOSED: POST /api/v1/onboardings/{row.pk}:approve")
     return [replace(change, reason="PROPOSED") for change in group]
 
@@ -191,7 +191,7 @@ def _choose(
     fields = {d.field for d in differences}
     if pipeline.state == PROPOSED and fields <= set(CHOICES):
         data = {k: v for k, v in change.item.fields.items() if k in CHOICES}
-        choose_for(pipeline, parse_choices(data, ""), actor=ACTOR)
+        choose_for(pipeline, parse_choices(data, ""), principal=OPERATOR)
         return replace(change, differences=differences)
     reason = (
         f"it is {pipeline.state}: its plan is fixed; remove the table and import again"

@@ -59,7 +59,7 @@ def pick_tables(request: PageRequest, name: str) -> HttpResponse:
                 row = _start(request, source, asked)
                 return redirect("frontend:onboarding", row.pk)
             if asked["include"]:
-                plan_onboarding(parse_request(asked))
+                plan_onboarding(parse_request(asked), principal=request.principal)
         except SluiceError as refused:
             error = refused
     is_pointed = error is not None and form.point_at(error.facts.get("errors"))
@@ -89,7 +89,7 @@ def _start(
     is_search = bool(request.POST.get("all_matching"))
     row = start_onboarding(
         parse_request(asked),
-        actor=request.principal.name,
+        principal=request.principal,
         passed_over=passed_over(_searched(request, source)) if is_search else (),
     )
     audit.record("onboarding.start", on=source.name, is_approved=False)

@@ -16,8 +16,6 @@ from django.views.decorators.http import (
 )
 
 from catalog.access import audit
-from catalog.access.enforcement import may_on, require
-from catalog.access.policy import Privilege, Securable
 from core.errors import NotFound, SluiceError
 from frontend.forms.onboarding import ChoicesForm, ManyForm
 from frontend.pages import NumberedPage, PageRequest, attempt, page, page_number
@@ -30,6 +28,7 @@ from frontend.reading.onboardings import (
 )
 from ingest.models import Onboarding
 from ingest.pipelines.onboarding import approve_onboarding, discard_onboarding
+from ingest.pipelines.onboarding_rights import manages_plan, require_plan
 from ingest.pipelines.plan_overrides import Chosen, choose_for, choose_for_many
 from ingest.pipelines.selectors import onboarding_for, pipelines_for
 
@@ -49,7 +48,7 @@ def plan_page(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
         "overview": progress_of(request.principal, onboarding),
         "tables": replace(pipelines, items=items),
         "wanted": request.GET.get("show", ""),
-        "may": may_on(request.principal, _securable(onboarding)),
+        "may_manage": manages_plan(request.principal, onboarding),
     }
     return render(request, "frontend/onboarding/plan.html", context)
 
@@ -70,12 +69,11 @@ def overview(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
 @require_POST
 def approve(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     onboarding = onboarding_for(request.principal, pk)
-    require(request.principal, Privilege.MANAGE, _securable(onboarding))
-    actor = request.principal.name
+    require_plan(request.principal, onboarding)
     refused = attempt(
         request,
         gettext("Approved. Snapshots start when the driver is free."),
-        lambda: approve_onboarding(onboarding, actor=actor),
+        lambda: approve_onboarding(onboarding, principal=request.principal),
     )
     if refused is None:
         source = onboarding.datasource.name
@@ -88,7 +86,7 @@ def approve(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
 def discard(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     """Says what is given up; a second press does it."""
     onboarding = onboarding_for(request.principal, pk)
-    require(request.principal, Privilege.MANAGE, _securable(onboarding))
+    require_plan(request.principal, onboarding)
     source = onboarding.datasource.name
     if request.method == "POST":
         count = discard_onboarding(onboarding, actor=request.principal.name)
@@ -107,7 +105,7 @@ def discard(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def choose(request: PageRequest, pk: uuid.UUID, pipeline_id: int) -> HttpResponse:
     onboarding = onboarding_for(request.principal, pk)
-    require(request.principal, Privilege.MANAGE, _securable(onboarding))
+    require_plan(request.principal, onboarding)
     pipeline = (
         pipelines_for(request.principal, onboarding).filter(pk=pipeline_id).first()
     )
@@ -117,8 +115,12 @@ def choose(request: PageRequest, pk: uuid.UUID, pipeline_id: int) -> HttpRespons
     error: SluiceError | None = None
     if request.method == "POST" and form.is_valid():
         try:
-            actor, own = request.principal.name, form.own(pipeline.policy)
-            choose_for(pipeline, form.choices(), actor=actor, own=own)
+            choose_for(
+                pipeline,
+                form.choices(),
+                principal=request.principal,
+                own=form.own(pipeline.policy),
+            )
         except SluiceError as refused:
             error = refused
         else:
@@ -138,15 +140,14 @@ def choose(request: PageRequest, pk: uuid.UUID, pipeline_id: int) -> HttpRespons
 def choose_many(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     """One form for the tables ticked, for those that need a choice, or for all."""
     onboarding = onboarding_for(request.principal, pk)
-    require(request.principal, Privilege.MANAGE, _securable(onboarding))
+    require_plan(request.principal, onboarding)
     given = request.POST if request.method == "POST" else request.GET
     pipelines, of = meant(pipelines_for(request.principal, onboarding), given)
     form = ManyForm(request.POST or None)
     error: SluiceError | None = None
     if request.method == "POST" and form.is_valid():
-        actor = request.principal.name
         try:
-            done = choose_for_many(pipelines, form.given(), actor=actor)
+            done = choose_for_many(pipelines, form.given(), principal=request.principal)
         except SluiceError as refused:
             error = refused
         else:
@@ -175,10 +176,6 @@ def _tell(request: PageRequest, done: Chosen) -> None:
     for name, why in done.refused[:NAMED]:
         text = gettext("%(name)s stays as it was: %(why)s") % {"name": name, "why": why}
         messages.error(request, text, extra_tags="bad")
-
-
-def _securable(onboarding: Onboarding) -> Securable:
-    return Securable(onboarding.datasource.name)
 
 
 def _pipelines(request: PageRequest, onboarding: Onboarding) -> NumberedPage:

@@ -11,8 +11,6 @@ from rest_framework.response import Response
 
 from catalog import selectors as catalog_selectors
 from catalog.access import audit
-from catalog.access.enforcement import require
-from catalog.access.policy import Privilege, Securable
 from catalog.api.idempotency import idempotent
 from catalog.api.replies import page_of
 from catalog.api.reply import Body
@@ -30,10 +28,11 @@ from ingest.api.timetables import (
 from ingest.models import Onboarding, Pipeline
 from ingest.pipelines import onboarding, selectors
 from ingest.pipelines.drafting import plan_onboarding
+from ingest.pipelines.onboarding_rights import require_patterns, require_plan
 from ingest.pipelines.policies.policy import Effective
 from ingest.pipelines.policies.schedule import parse_schedule
 from ingest.pipelines.policies.store import Policies
-from ingest.pipelines.requests import OnboardingRequest, parse_request
+from ingest.pipelines.requests import parse_request
 
 NEWEST = {"created_at": ("-created_at", "-id")}
 INLINE_TABLES = 200
@@ -59,21 +58,14 @@ class OnboardingsView(ApiView):
         """Add tables: makes a plan to look at, or with `approve` one that starts at
         once. `dry_run` stores nothing and answers 200."""
         asked = parse_request(body_of(requests.OnboardingNew, request))
-        require(self.principal, Privilege.MANAGE, _securable(asked))
+        require_patterns(self.principal, asked.datasource, asked.include)
         catalog_selectors.datasource_for(self.principal, asked.datasource)
         if asked.dry_run:
-            return Response(replies.Draft.body(plan_onboarding(asked)))
-        row = onboarding.start_onboarding(asked, actor=self.principal.name)
+            draft = plan_onboarding(asked, principal=self.principal)
+            return Response(replies.Draft.body(draft))
+        row = onboarding.start_onboarding(asked, principal=self.principal)
         audit.record("onboarding.start", on=asked.datasource, is_approved=asked.approve)
         return _shown(self, row, status=202)
-
-
-def _securable(asked: OnboardingRequest) -> Securable:
-    """The database when all patterns lie in one, else the datasource."""
-    databases = {pattern.partition(".")[0] for pattern in asked.include}
-    named = databases.pop() if len(databases) == 1 else ""
-    is_plain = bool(named) and "*" not in named
-    return Securable(asked.datasource, named if is_plain else "")
 
 
 class OnboardingView(ApiView):
@@ -93,9 +85,9 @@ class ApproveView(ApiView):
     @idempotent
     def post(self, request: Request, onboarding_id: UUID) -> Response:
         row = selectors.onboarding_for(self.principal, onboarding_id)
-        require(self.principal, Privilege.MANAGE, Securable(row.datasource.name))
+        require_plan(self.principal, row)
         members_of(request)
-        onboarding.approve_onboarding(row, actor=self.principal.name)
+        onboarding.approve_onboarding(row, principal=self.principal)
         audit.record("onboarding.approve", on=row.datasource.name, id=str(row.pk))
         row.refresh_from_db()
         return _shown(self, row, status=202)
@@ -110,7 +102,7 @@ class DiscardView(ApiView):
     def post(self, request: Request, onboarding_id: UUID) -> Response:
         row = selectors.onboarding_for(self.principal, onboarding_id)
         source = row.datasource.name
-        require(self.principal, Privilege.MANAGE, Securable(source))
+        require_plan(self.principal, row)
         members_of(request)
         count = onboarding.discard_onboarding(row, actor=self.principal.name)
         audit.record("onboarding.discard", on=source, id=str(row.pk), tables=count)

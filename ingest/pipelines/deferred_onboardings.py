@@ -14,6 +14,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import QuerySet
 
+from catalog.access.policy import Principal
 from catalog.models import Datasource
 from core.errors import SluiceError
 from ingest.models import Onboarding, Pipeline
@@ -23,11 +24,13 @@ from ingest.pipelines.requests import parse_request
 
 log = logging.getLogger(__name__)
 
+# who runs commands on the machine may do everything: nobody else makes these
+OPERATOR = Principal("manage.py", is_admin=True)
 NOT_DISCOVERED = "the source is not discovered yet"
 Body = Mapping[str, Any]
 
 
-def wait_for_discovery(source: Datasource, body: Body, *, actor: str) -> Onboarding:
+def wait_for_discovery(source: Datasource, body: Body) -> Onboarding:
     """Keep `body` (see `begin`) until the source's tables are known."""
     parse_request(_request(body))
     return Onboarding.objects.create(
@@ -42,7 +45,7 @@ def wait_for_discovery(source: Datasource, body: Body, *, actor: str) -> Onboard
             "policy": dict(body.get("policy") or {}),
             "waits": NOT_DISCOVERED,
         },
-        requested_by=actor,
+        requested_by=OPERATOR.name,
     )
 
 
@@ -63,7 +66,7 @@ def forget_waiting(source: str, name: str) -> None:
             row.delete()
 
 
-def begin(body: Body, *, actor: str) -> Onboarding:
+def begin(body: Body) -> Onboarding:
     """An onboarding with proposed tables.
 
     body: as for `POST /onboardings`, with `policy` for settings that all its tables
@@ -71,7 +74,7 @@ def begin(body: Body, *, actor: str) -> Onboarding:
     """
     policy = changed({}, body.get("policy") or {})
     with transaction.atomic():
-        row = start_onboarding(parse_request(_request(body)), actor=actor)
+        row = start_onboarding(parse_request(_request(body)), principal=OPERATOR)
         if policy:
             row.tables.update(policy=policy)
     return row
@@ -112,7 +115,7 @@ def _plan_if_waiting(pk: UUID, seen: str) -> bool:
 def _plan(row: Onboarding) -> None:
     """The same request, now with its tables: its id stays."""
     with transaction.atomic():
-        made = begin(row.request, actor=row.requested_by)
+        made = begin(row.request)
         Pipeline.objects.filter(onboarding=made).update(onboarding=row)
         row.request = made.request
         row.save(update_fields=["request"])

@@ -6,11 +6,12 @@ found before any is told. Must not know REST or drivers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from catalog.access.policy import Principal
 from catalog.discovery.store import NOT_SYNCED
 from catalog.discovery.uncarried import Uncarried, uncarried
 from catalog.models import Datasource, Table
@@ -19,6 +20,7 @@ from core.json_values import escape
 from ingest.models import Pipeline
 from ingest.models.states import RETIRED
 from ingest.pipelines import table_facts as reading
+from ingest.pipelines.onboarding_rights import managed_databases, require_targets
 from ingest.pipelines.planning_context import Circumstances
 from ingest.pipelines.policies.policy import Effective
 from ingest.pipelines.policies.schedule import schedule_to_json
@@ -94,8 +96,9 @@ class Mistakes:
         )
 
 
-def plan_onboarding(request: OnboardingRequest) -> Draft:
-    """What would happen, without storing anything. InvalidRequest with pointers."""
+def plan_onboarding(request: OnboardingRequest, *, principal: Principal) -> Draft:
+    """What would happen, without storing anything. InvalidRequest with pointers;
+    AccessDenied for a lake database that the principal may not write to."""
     source = Datasource.objects.filter(name=request.datasource).first()
     if source is None or source.is_lake:
         raise NotFound(
@@ -104,10 +107,11 @@ def plan_onboarding(request: OnboardingRequest) -> Draft:
             hint="see /api/v1/datasources for those there are",
         )
     mistakes = Mistakes()
-    others = _uncarried_of(source, request)
-    tables, skipped = _chosen_tables(source, request, others, mistakes)
+    sight = Sight(source, managed_databases(principal, source))
+    others = _uncarried_of(sight, request)
+    tables, skipped = _chosen_tables(sight, request, others, mistakes)
     facts = reading.facts_of(tables)
-    targets = _targets(source, facts, request, mistakes)
+    targets = _targets(source, facts, request, mistakes, principal=principal)
     planned = _plan_all(source, request, (tables, facts, targets), mistakes)
     mistakes.tell()
     return Draft(
@@ -159,8 +163,11 @@ def _targets(
     facts: list[TableFacts],
     request: OnboardingRequest,
     mistakes: Mistakes,
+    *,
+    principal: Principal,
 ) -> list[Target]:
-    """With a derived name where a given one is a mistake, to find the others."""
+    """With a derived name where a given one is a mistake, to find the others. Rights
+    come before names in use: which those are is for who may write there."""
     names = [fact.source_name for fact in facts]
     lakes = [request.tables.get(name, Choices()).lake for name in names]
     try:
@@ -170,6 +177,7 @@ def _targets(
     except InvalidRequest as error:
         mistakes.take(error)
         derived = reading.targets_of(source, facts, target_database=None)
+    require_targets(principal, source, _written_to(derived, lakes))
     try:
         return reading.pin_targets(derived, lakes, names)
     except InvalidRequest as error:
@@ -177,15 +185,34 @@ def _targets(
         return derived
 
 
+def _written_to(
+    derived: Sequence[Target], lakes: Sequence[str | None]
+) -> Iterator[tuple[str, bool]]:
+    """The lake database of each table, and whether it was chosen."""
+    for target, lake in zip(derived, lakes, strict=True):
+        if not lake:
+            yield target.database, target.is_chosen
+        elif reading.is_usable_database(database := lake.partition(".")[0]):
+            yield database, True
+
+
 # ------------------------------------------------------------------- which tables
 
 
-def _uncarried_of(
-    source: Datasource, request: OnboardingRequest
-) -> dict[str, Uncarried]:
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """The tables of a source that a request may mean: those of some databases."""
+
+    source: Datasource
+    has: Callable[[str], bool]
+
+
+def _uncarried_of(sight: Sight, request: OnboardingRequest) -> dict[str, Uncarried]:
     """By name, the tables that the request means and that cannot be synced."""
+    source = sight.source
     rows = Table.objects.filter(database__datasource=source, status__in=NOT_SYNCED)
-    given = list(rows.values_list("database__name", "name", "status", "status_reason"))
+    columns = rows.values_list("database__name", "name", "status", "status_reason")
+    given = [row for row in columns if sight.has(row[0])]
     meant = select(
         [(database, table) for database, table, *_ in given],
         include=request.include,
@@ -200,12 +227,13 @@ def _uncarried_of(
 
 
 def _chosen_tables(
-    source: Datasource,
+    sight: Sight,
     request: OnboardingRequest,
     others: Mapping[str, Uncarried],
     mistakes: Mistakes,
 ) -> tuple[list[Table], tuple[str, ...]]:
-    names = reading.names_of(source)
+    source = sight.source
+    names = [row for row in reading.names_of(source) if sight.has(row[1])]
     found = select(
         [(database, table) for _, database, table in names],
         include=request.include,

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from django.db import transaction
 from django.db.models.functions import Now
 
+from catalog.access import audit
+from catalog.access.policy import Principal
 from catalog.datasources import lake_database, lake_datasource
 from catalog.discovery.facts import known_rows
 from catalog.discovery.uncarried import Uncarried
@@ -27,6 +29,7 @@ from ingest.lake.hudi.identity import identity_for
 from ingest.models import Onboarding, Pipeline
 from ingest.models.states import APPROVED, DISCOVERED, DRAFT, PROPOSED
 from ingest.pipelines.drafting import Draft, Planned, plan_onboarding
+from ingest.pipelines.onboarding_rights import require_targets
 from ingest.pipelines.requests import OnboardingRequest
 from ingest.pipelines.schema_diff import source_changed
 from ingest.planning.plan import (
@@ -42,13 +45,18 @@ from ingest.planning.plan import (
 
 
 def start_onboarding(
-    request: OnboardingRequest, *, actor: str, passed_over: Sequence[Uncarried] = ()
+    request: OnboardingRequest,
+    *,
+    principal: Principal,
+    passed_over: Sequence[Uncarried] = (),
 ) -> Onboarding:
-    """Store the request with its plans, and approve them when it says so.
+    """Store the request with its plans, and approve them when it says so. The caller
+    has judged the rights at the source, those in the lake are judged here.
 
     passed_over: what a search that chose these tables found and cannot be synced.
     """
-    draft = plan_onboarding(request)
+    actor = principal.name
+    draft = plan_onboarding(request, principal=principal)
     if not draft.planned:
         raise _nothing_left(draft)
     with transaction.atomic():
@@ -69,7 +77,7 @@ def start_onboarding(
         record_moves(pipelines, "discover", before=DRAFT, actor=actor)
         record_moves(pipelines, "propose", before=DISCOVERED, actor=actor)
         if request.approve:
-            approve_onboarding(row, actor=actor)
+            approve_onboarding(row, principal=principal)
     return row
 
 
@@ -103,16 +111,20 @@ def _pipeline(row: Onboarding, each: Planned) -> Pipeline:
 # ----------------------------------------------------------------------- approve
 
 
-def approve_onboarding(row: Onboarding, *, actor: str) -> list[Job]:
+def approve_onboarding(row: Onboarding, *, principal: Principal) -> list[Job]:
     """Pin names and identity of every table whose plan is complete, and queue its
     load. Tables that still need a choice, or that changed since, stay PROPOSED and
-    say so. Approving again does nothing."""
-    with transaction.atomic():
+    say so. Approving again does nothing. AccessDenied for a lake database that the
+    principal may not write to."""
+    actor = principal.name
+    with audit.keeping_denials(), transaction.atomic():
         # one approval at a time: lake names are given out here
         Datasource.objects.select_for_update().get(pk=lake_datasource().pk)
         ready = _ready(row)
         if not ready:
             return []
+        written_to = ((plan.database, plan.is_target_chosen) for _, plan in ready)
+        require_targets(principal, row.datasource, written_to)
         lake_tables = _create_lake_tables(ready)
         for pipeline, table in zip((f for f, _ in ready), lake_tables, strict=True):
             pipeline.lake_table = table

@@ -13,12 +13,14 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 
+from catalog.access.policy import Principal
 from core.advance import advance, record_moves
 from core.errors import InvalidRequest, StaleState
 from ingest.models import Pipeline
 from ingest.models.states import PROPOSED
 from ingest.pipelines import table_facts as reading
 from ingest.pipelines.drafting import own_policy
+from ingest.pipelines.onboarding_rights import require_target
 from ingest.pipelines.planning_context import Circumstances
 from ingest.planning.defaults import (
     NO_DEFAULTS,
@@ -36,14 +38,16 @@ def choose_for(
     pipeline: Pipeline,
     choices: Choices,
     *,
-    actor: str,
+    principal: Principal,
     own: Mapping[str, Any] | None = None,
 ) -> TablePlan:
     """Propose again with these choices. `own` replaces the table's own settings.
 
     StaleState once it is approved; InvalidRequest for choices that the table cannot
-    have.
+    have; AccessDenied for a lake database that the principal may not write to.
     """
+    if choices.lake and choices.lake != _shown_name(pipeline):
+        require_target(principal, choices.lake.partition(".")[0])
     with transaction.atomic():
         row = _locked(Pipeline.objects.filter(pk=pipeline.pk)).get()
         if row.state != PROPOSED:
@@ -57,7 +61,7 @@ def choose_for(
         advance(
             row,
             "propose",
-            actor=actor,
+            actor=principal.name,
             plan=plan_to_json(plan),
             status_reason=plan.blocked,
             **changes,
@@ -85,10 +89,12 @@ class Chosen:
 
 
 def choose_for_many(
-    pipelines: QuerySet[Pipeline], given: Everywhere, *, actor: str
+    pipelines: QuerySet[Pipeline], given: Everywhere, *, principal: Principal
 ) -> Chosen:
     """The same for up to MOST_AT_ONCE tables; those that cannot have it are named and
     stay as they were."""
+    if given.database:
+        require_target(principal, given.database)
     with transaction.atomic():
         rows = list(_locked(pipelines.filter(state=PROPOSED))[: MOST_AT_ONCE + 1])
         if len(rows) > MOST_AT_ONCE:
@@ -117,8 +123,12 @@ def choose_for_many(
         fields = ["plan", "capture", "policy", "status_reason"]
         Pipeline.objects.bulk_update(done, fields, batch_size=200)
         if done:
-            record_moves(done, "propose", before=PROPOSED, actor=actor)
+            record_moves(done, "propose", before=PROPOSED, actor=principal.name)
     return Chosen(len(done), tuple(refused))
+
+
+def _shown_name(row: Pipeline) -> str:
+    return f"{row.plan['database']}.{row.plan['name']}"
 
 
 def _refuse_given_out(lake: str | None, given_out: Mapping[str, str]) -> None:
@@ -224,9 +234,12 @@ class _Anew:
     def _target(self, row: Pipeline, choices: Choices) -> Target:
         """The name that was shown stays, unless another one is chosen."""
         derived = self.targets[row.pk]
-        shown = (row.plan["database"], row.plan["name"])
-        if not choices.lake or choices.lake == ".".join(shown):
-            return reading.renamed(derived, *shown)
+        if not choices.lake or choices.lake == _shown_name(row):
+            plan = row.plan
+            chosen = bool(plan.get("is_target_chosen"))
+            return reading.renamed(
+                derived, plan["database"], plan["name"], is_chosen=chosen
+            )
         name = self.facts[row.pk].source_name
         (target,) = reading.pin_targets([derived], [choices.lake], [name])
         return target

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from django.conf import settings
-from django.db.models import Q, TextField, Value
+from django.db.models import Min, Q, TextField, Value
 from django.db.models.fields.json import KT
 from django.db.models.functions import Concat
 
@@ -72,7 +72,13 @@ def targets_of(
         kept_free = _kept_free(source, wanted)
         names |= lake_tables(wanted, taken=used[database] | kept_free)
     return [
-        _target(f, databases[f.database], names[(f.database, f.name)], kind=source.kind)
+        _target(
+            f,
+            databases[f.database],
+            names[(f.database, f.name)],
+            kind=source.kind,
+            is_chosen=target_database is not None,
+        )
         for f in facts
     ]
 
@@ -108,12 +114,15 @@ class _Taken:
             *Database.objects.filter(datasource=lake).values_list("name", flat=True),
             *self._promised.values_list("plan__database", flat=True).distinct(),
         }
+        # where somebody chose to send one table says nothing about the next one
         mine = carried.filter(source_table__database__datasource=source)
-        pairs = mine.values_list("source_table__database__name", "plan__database")
+        # a plan of the former release does not say it
+        is_derived = Q(plan__is_target_chosen=False)
+        derived = mine.filter(is_derived | Q(plan__is_target_chosen__isnull=True))
+        pairs = derived.values_list("source_table__database__name", "plan__database")
         self.pinned: dict[SourceName, str] = {}
-        for schema, plan in pairs.distinct():
-            if plan:
-                self.pinned.setdefault((source.name, schema), plan)
+        for schema, plan, _ in pairs.annotate(first=Min("pk")).order_by("first"):
+            self.pinned.setdefault((source.name, schema), plan)
 
     def tables(self, databases: Iterable[str]) -> dict[str, set[str]]:
         """By database, of these alone: the lake may hold a million others."""
@@ -146,8 +155,13 @@ def _databases(
     return {schema: found[(source.name, schema)] for schema in schemas}
 
 
+def is_usable_database(name: str) -> bool:
+    """Whether the lake can have a database of this name."""
+    return plain_name(name) == name and name not in RESERVED_DATABASES
+
+
 def _require_usable(name: str) -> None:
-    if plain_name(name) != name or name in RESERVED_DATABASES:
+    if not is_usable_database(name):
         detail = f"'{name}' cannot be a lake database"
         raise InvalidRequest(
             detail,
@@ -166,7 +180,9 @@ def _grouped(
     return groups
 
 
-def _target(facts: TableFacts, database: str, name: str, *, kind: str) -> Target:
+def _target(
+    facts: TableFacts, database: str, name: str, *, kind: str, is_chosen: bool
+) -> Target:
     columns = facts.schema.columns
     return Target(
         database=database,
@@ -177,6 +193,7 @@ def _target(facts: TableFacts, database: str, name: str, *, kind: str) -> Target
             c.source_name: proposed_choice(c.source_type, c.type, kind=kind)
             for c in columns
         },
+        is_chosen=is_chosen,
     )
 
 
@@ -209,19 +226,19 @@ def pin_targets(
         if lake in used:
             raise _lake_refusal(source, f"another table is synced as lake.{lake}")
         used.add(lake)
-        pinned.append(renamed(target, database, name))
+        pinned.append(renamed(target, database, name, is_chosen=True))
     return pinned
 
 
-def renamed(target: Target, database: str, name: str) -> Target:
+def renamed(target: Target, database: str, name: str, *, is_chosen: bool) -> Target:
     path = f"{settings.SLUICE_LAKE_URI}/{database}/{name}"
-    return replace(target, database=database, name=name, path=path)
+    return replace(target, database=database, name=name, path=path, is_chosen=is_chosen)
 
 
 def _lake_name(text: str, source: str) -> tuple[str, str]:
     database, _, name = text.partition(".")
-    is_right = plain_name(database) == database and plain_name(name) == name
-    if not name or not is_right or database in RESERVED_DATABASES:
+    is_right = is_usable_database(database) and plain_name(name) == name
+    if not name or not is_right:
         raise _lake_refusal(source, f"'{text}' cannot be a table of the lake")
     return database, name
 

@@ -83,7 +83,7 @@ class Target:
 
     column_names  source name → lake name
     lossy         source name → what becomes of values the lake cannot hold
-    taken_by      source name of another table that already has this lake name
+    is_chosen     people named its database; else it was derived from the source's
     """
 
     database: str
@@ -92,6 +92,7 @@ class Target:
     column_names: dict[str, str] = field(default_factory=dict)
     lossy: dict[str, Literal["", "null", "string"]] = field(default_factory=dict)
     has_data: bool = False
+    is_chosen: bool = False
 
 
 @dataclass(frozen=True, slots=True)

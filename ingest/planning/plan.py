@@ -154,6 +154,7 @@ class Proposal:
 class TablePlan:
     """What will happen to one table, or why nothing can happen yet (`blocked`).
 
+    is_target_chosen  people named the lake database; else it was derived
     reading  what snapshot and syncs of this table promise; a plan of a former release
              has none
     """
@@ -168,6 +169,7 @@ class TablePlan:
     excluded: tuple[str, ...] = ()
     blocked: str = ""
     reading: tuple[str, ...] = ()
+    is_target_chosen: bool = False
 
     def step(self, kind: type[Any]) -> Any:
         """The step of that kind, or None."""
@@ -209,6 +211,7 @@ def plan_from_json(data: Mapping[str, Any]) -> TablePlan:
             excluded=tuple(data["excluded"]),
             blocked=data["blocked"],
             reading=tuple(data.get("reading", ())),
+            is_target_chosen=data.get("is_target_chosen", False),
         )
     except (KeyError, TypeError) as error:
         raise InvalidRequest(f"malformed stored plan: {error}") from error

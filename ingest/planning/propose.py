@@ -60,6 +60,7 @@ def propose_table(
         excluded=choices.exclude_columns,
         blocked=blocked,
         reading=reading_of(facts, conditions),
+        is_target_chosen=target.is_chosen,
     )
 
 

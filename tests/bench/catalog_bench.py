@@ -219,12 +219,14 @@ def measure_onboarding() -> dict[str, float]:
     """ONBOARDED tables in one request: planned, then approved; rolled back."""
     from django.db import transaction
 
+    from catalog.access.policy import Principal
     from ingest.jobs import lifecycle
     from ingest.pipelines import onboarding
     from ingest.pipelines.drafting import plan_onboarding
     from ingest.pipelines.requests import parse_request
     from tests.integration.ingest.world import make_source, make_tables
 
+    root = Principal("root", is_admin=True)
     rung: Any = lambda *_, **__: None  # noqa: E731  no broker here
     vars(lifecycle)["ring"] = rung
     body = {"datasource": "fresh", "include": ["public.*"], "capture": "timestamp"}
@@ -232,9 +234,9 @@ def measure_onboarding() -> dict[str, float]:
     approve = parse_request({**body, "approve": True})
     with transaction.atomic():
         make_tables(make_source("fresh"), [f"t{n}" for n in range(ONBOARDED)])
-        (planned,) = _timed(lambda: plan_onboarding(plan), 1)
+        (planned,) = _timed(lambda: plan_onboarding(plan, principal=root), 1)
         (approved,) = _timed(
-            lambda: onboarding.start_onboarding(approve, actor="root"), 1
+            lambda: onboarding.start_onboarding(approve, principal=root), 1
         )
         transaction.set_rollback(True)
     return {

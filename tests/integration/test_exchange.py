@@ -20,7 +20,7 @@ from ingest.pipelines import deferred_onboardings
 from ingest.pipelines.onboarding import start_onboarding
 from ingest.pipelines.policies.store import change_policy, change_table_policy
 from ingest.pipelines.requests import parse_request
-from tests.integration.ingest.world import COLUMNS, make_source, make_tables
+from tests.integration.ingest.world import ANN, COLUMNS, make_source, make_tables
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "correct horse battery"
@@ -50,7 +50,7 @@ def imported(tmp_path, text: str, *options: str) -> tuple[int, str]:
 
 def onboard(**body):
     asked = {"datasource": "shop", "capture": "timestamp", **body}
-    return start_onboarding(parse_request(asked), actor="ann")
+    return start_onboarding(parse_request(asked), principal=ANN)
 
 
 def discovered(source: Datasource, *names: str, columns=COLUMNS) -> None:

@@ -29,7 +29,7 @@ from catalog.models import ApiToken
 from core.models import Job
 from ingest.pipelines.onboarding import start_onboarding
 from ingest.pipelines.requests import parse_request
-from tests.integration.ingest.world import make_source, make_tables
+from tests.integration.ingest.world import ANN, make_source, make_tables
 
 pytestmark = pytest.mark.django_db
 
@@ -87,7 +87,7 @@ def there(admin, shop, ann, settings, tmp_path, _one_connection) -> dict[str, An
     source = make_source("crm")
     make_tables(source, ["orders"])
     asked = {"datasource": "crm", "include": ["public.*"], "approve": True}
-    onboarding = start_onboarding(parse_request(asked), actor="root")
+    onboarding = start_onboarding(parse_request(asked), principal=ANN)
     grant = grants.grant(principal="user:ann", privilege="viewer", on="lake", by="x")
     table = onboarding.tables.get().lake_table_id
     return {

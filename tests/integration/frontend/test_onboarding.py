@@ -8,6 +8,7 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
+from catalog.access import grants
 from catalog.models import AuditEntry, Table
 from ingest.models import Onboarding, Pipeline
 from tests.integration.frontend.world import HOSTILE
@@ -213,3 +214,20 @@ def test_only_who_may_manage_chooses(fresh, browse):
     client.post(PICK, {"capture": "snapshot", "selected": "public.free"})
     many = reverse("frontend:onboarding-many", args=[newest().pk])
     assert browse("ann").post(many, {"of": "all"}).status_code == 403
+
+
+def test_a_lake_database_takes_a_right_of_its_own(fresh, browse):
+    """`manage` on the source chooses tables, not where in the lake they go."""
+    grants.grant(principal="user:ann", privilege="manage", on="shop", by="root")
+    client, before = browse("ann"), Onboarding.objects.count()
+    data = {"capture": "snapshot", "selected": "public.free"}
+    page = client.post(PICK, {**data, "target_database": "sand"}).content.decode()
+    assert "rivilege &#x27;manage&#x27; on lake.sand is missing" in page
+    assert Onboarding.objects.count() == before
+    grants.grant(principal="user:ann", privilege="manage", on="lake.sand", by="root")
+    assert client.post(PICK, {**data, "target_database": "sand"}).status_code == 302
+    plan = newest().tables.get()
+    choose = reverse("frontend:onboarding-choose", args=[plan.onboarding_id, plan.pk])
+    client.post(choose, {"lake": "elsewhere.free", "when": ""})
+    plan.refresh_from_db()
+    assert plan.plan["database"] == "sand"

@@ -16,7 +16,7 @@ from ingest.pipelines import onboarding, sync_job, table_commands
 from ingest.scheduler import tick
 from tests.doubles.launcher import Fault
 from tests.integration.at_once import at_once
-from tests.integration.ingest.world import make_tables
+from tests.integration.ingest.world import ANN, make_tables
 
 
 class Killed(BaseException):
@@ -66,14 +66,14 @@ def test_an_approval_is_whole_or_not_at_all(world, number) -> None:
     )
     try:
         with killed_at(number):
-            onboarding.start_onboarding(asked, actor="ann")
+            onboarding.start_onboarding(asked, principal=ANN)
         was_killed = False
     except Killed:
         was_killed = True
     pipelines = Pipeline.objects.count()
     assert was_killed
     assert (pipelines, Job.objects.count()) == (0, 0)
-    onboarding.start_onboarding(asked, actor="ann")
+    onboarding.start_onboarding(asked, principal=ANN)
     world.until_live("a", "b")
 
 

@@ -12,7 +12,7 @@ from ingest.pipelines.policies import store
 from ingest.pipelines.requests import parse_request
 from ingest.scheduler import tick
 from tests.doubles.launcher import Fault
-from tests.integration.ingest.world import make_source, make_tables
+from tests.integration.ingest.world import ANN, make_source, make_tables
 
 pytestmark = pytest.mark.django_db
 
@@ -22,7 +22,7 @@ def onboard(source, *names: str, rows: int = 5, **more) -> None:
     Table.objects.filter(pk__in=[t.pk for t in tables]).update(estimated_rows=rows)
     include = [f"public.{name}" for name in names]
     body = {"datasource": source.name, "include": include, "approve": True, **more}
-    onboarding.start_onboarding(parse_request(body), actor="ann")
+    onboarding.start_onboarding(parse_request(body), principal=ANN)
 
 
 def state_of(world, kind: str, name: str) -> str:

@@ -23,14 +23,14 @@ from ingest.pipelines import onboarding, removal, table_commands
 from ingest.pipelines.drafting import plan_onboarding
 from ingest.pipelines.plan_overrides import Everywhere, choose_for_many
 from ingest.pipelines.requests import parse_request
-from tests.integration.ingest.world import COLUMNS, make_tables
+from tests.integration.ingest.world import ANN, COLUMNS, make_tables
 
 pytestmark = pytest.mark.django_db
 
 
 def ask(world, **more):
     body = {"datasource": "shop", "include": ["public.*"], "capture": "timestamp"}
-    return onboarding.start_onboarding(parse_request({**body, **more}), actor="ann")
+    return onboarding.start_onboarding(parse_request({**body, **more}), principal=ANN)
 
 
 def statements(world, count: int, prefix: str) -> int:
@@ -94,7 +94,8 @@ def test_the_lake_table_carries_the_pinned_identity(world) -> None:
 def test_a_dry_run_stores_nothing(world) -> None:
     make_tables(world.source, ["orders"])
     draft = plan_onboarding(
-        parse_request({"datasource": "shop", "include": ["public.*"], "dry_run": True})
+        parse_request({"datasource": "shop", "include": ["public.*"], "dry_run": True}),
+        principal=ANN,
     )
     assert draft.planned[0].plan.steps
     assert not Pipeline.objects.exists()
@@ -111,7 +112,7 @@ def test_a_table_without_key_waits_and_the_others_go_on(world) -> None:
     assert by_name["orders"].state == "APPROVED"
     assert by_name["logs"].state == "PROPOSED"
     assert "record_key" in by_name["logs"].status_reason
-    assert onboarding.approve_onboarding(row, actor="ann") == []
+    assert onboarding.approve_onboarding(row, principal=ANN) == []
     # what is approved stays; the other one is free to be asked for again
     assert onboarding.discard_onboarding(row, actor="ann") == 1
     assert onboarding.discard_onboarding(row, actor="ann") == 0
@@ -119,7 +120,7 @@ def test_a_table_without_key_waits_and_the_others_go_on(world) -> None:
     assert world.pipeline("logs").state == "RETIRED"
     assert world.pipeline("logs").events.last().event == "discard"
     free = {"datasource": "shop", "include": ["public.*"]}
-    again = plan_onboarding(parse_request(free))
+    again = plan_onboarding(parse_request(free), principal=ANN)
     assert [one.plan.source for one in again.planned] == ["public.logs"]
 
 
@@ -232,11 +233,11 @@ def test_tables_called_alike_never_move_to_one_name_at_once(world) -> None:
         # as tables of two schemas are
         plan = {"database": f"shop_{pipeline.pk}", "name": "orders"}
         Pipeline.objects.filter(pk=pipeline.pk).update(plan={**pipeline.plan, **plan})
-    done = choose_for_many(pipelines.all(), Everywhere(database="mart"), actor="ann")
+    done = choose_for_many(pipelines.all(), Everywhere(database="mart"), principal=ANN)
     assert (done.planned, [name for name, _ in done.refused]) == (1, ["public.b"])
     assert "public.a becomes lake.mart.orders" in done.refused[0][1]
-    assert len(onboarding.approve_onboarding(row, actor="ann")) == 2
-    late = choose_for_many(pipelines.all(), Everywhere(database="mart"), actor="ann")
+    assert len(onboarding.approve_onboarding(row, principal=ANN)) == 2
+    late = choose_for_many(pipelines.all(), Everywhere(database="mart"), principal=ANN)
     assert late.planned == 0
 
 
@@ -246,7 +247,7 @@ def test_of_two_plans_with_one_name_the_second_waits(world) -> None:
     for pipeline in Pipeline.objects.all():
         plan = {**pipeline.plan, "database": "mart", "name": "orders"}
         Pipeline.objects.filter(pk=pipeline.pk).update(plan=plan)
-    assert len(onboarding.approve_onboarding(row, actor="ann")) == 1
+    assert len(onboarding.approve_onboarding(row, principal=ANN)) == 1
     assert "exists already" in world.pipeline("b").status_reason
 
 

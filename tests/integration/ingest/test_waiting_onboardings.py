@@ -19,7 +19,7 @@ def test_two_beats_plan_a_request_once(transactional_db, monkeypatch, settings) 
     source = make_source()
     make_tables(source, ["orders"])
     body = {"datasource": "shop", "tables": {"public.orders": {}}}
-    row = deferred_onboardings.wait_for_discovery(source, body, actor="ann")
+    row = deferred_onboardings.wait_for_discovery(source, body)
     source.discovered_at = SystemClock().now()
     source.save()
     begin, others = deferred_onboardings.begin, [True]
@@ -48,7 +48,7 @@ def test_a_discarded_request_waits_no_more(db) -> None:
     source = make_source()
     make_tables(source, ["orders"])
     body = {"datasource": "shop", "tables": {"public.orders": {}}}
-    row = deferred_onboardings.wait_for_discovery(source, body, actor="ann")
+    row = deferred_onboardings.wait_for_discovery(source, body)
     assert onboarding.discard_onboarding(row, actor="ann") == 0
     source.discovered_at = SystemClock().now()
     source.save()

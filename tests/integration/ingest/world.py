@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from catalog.access.policy import Principal
 from catalog.models import Column, Database, Datasource, Table
 from catalog.secrets import encrypt
 from core.models import Job
@@ -19,6 +20,7 @@ from tests.doubles.launcher import FakeLauncher, Fault
 
 # Of the tick's time: what somebody waits for is done at each step, the rest less often.
 STEP_SECONDS = 5.0
+ANN = Principal("ann", is_admin=True)
 COLUMNS = (
     ("id", "bigint", "bigint", False, 1),
     ("name", "text", "string", True, 0),
@@ -38,12 +40,14 @@ def make_source(name: str = "shop") -> Datasource:
     )
 
 
-def make_tables(source: Datasource, names: list[str], columns=COLUMNS) -> list[Table]:
-    database, _ = Database.objects.get_or_create(datasource=source, name="public")
+def make_tables(
+    source: Datasource, names: list[str], columns=COLUMNS, *, database: str = "public"
+) -> list[Table]:
+    schema, _ = Database.objects.get_or_create(datasource=source, name=database)
     tables = Table.objects.bulk_create(
         [
             Table(
-                database=database,
+                database=schema,
                 name=name,
                 source_name=name,
                 schema_fingerprint="as-planned",
@@ -101,7 +105,7 @@ class World:
             "approve": True,
             **more,
         }
-        return onboarding.start_onboarding(parse_request(body), actor="ann")
+        return onboarding.start_onboarding(parse_request(body), principal=ANN)
 
     def new_host(self) -> None:
         """The host died; another one starts with an empty memory."""
