@@ -43,7 +43,7 @@ class AuthenticatedUser:
 
     @property
     def proof(self) -> Proof:
-        """What must stay true for him to stay in."""
+        """What must stay true for the login to stay valid."""
         return Proof(self.id, self.token_id, self.password_sum)
 
     @property

@@ -1,6 +1,6 @@
 """`require()`: the decision applied to a request, before anything is touched.
 
-What the caller may not even see answers as an absent thing does; what he may see
+What the caller may not even see answers as an absent thing does; what they may see
 but not do is denied by name of the missing privilege, and audited.
 """
 

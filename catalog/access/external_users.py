@@ -48,7 +48,7 @@ class ExternalPerson:
 def admit(person: ExternalPerson) -> User:
     """The active user of that person, brought up to date.
 
-    AccessDenied, with words for the person himself, when he may not come in.
+    AccessDenied, with a message for that person, when the login is refused.
     """
     if not person.subject or len(person.subject) > LONGEST_SUBJECT:
         raise _refused("the directory gives no usable id for you", "no_subject")
@@ -85,7 +85,7 @@ def suspend(provider: str, subject: str, *, reason: str) -> bool:
 
 
 def hand_over(name: str, *, provider: str, subject: str) -> None:
-    """A local user becomes that person's, with all he has but his password."""
+    """A local user becomes that person's, with all they have but the password."""
     with transaction.atomic():
         user = User.objects.select_for_update().filter(username=name).first()
         if user is None:

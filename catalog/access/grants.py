@@ -30,7 +30,7 @@ LONGEST_PART = 100
 
 
 def rows_for(principal: Principal) -> QuerySet[Grant]:
-    """Grant rows to the user himself or to a group he is in."""
+    """Grant rows to the user or to a group of theirs."""
     return Grant.objects.filter(
         Q(principal_kind=USER, principal_name=principal.name)
         | Q(principal_kind=GROUP, principal_name__in=sorted(principal.groups))

@@ -109,7 +109,7 @@ class Directory:
         return self._bound(entry.dn, password) is not None
 
     def entry_by_password(self, name: str, password: str) -> DirectoryEntry | None:
-        """Without an account that searches: the user binds, and reads his own entry."""
+        """Without a searching account: the user binds, and reads their own entry."""
         dn = filled(self._spec.users.direct_dn, user=escape_rdn(name))
         own = self._bound(dn, password)
         if own is None:

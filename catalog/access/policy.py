@@ -105,7 +105,7 @@ class Securable:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A user with the groups he is in now."""
+    """A user with their present groups."""
 
     name: str
     groups: frozenset[str] = frozenset()

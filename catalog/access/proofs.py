@@ -1,4 +1,4 @@
-"""Whether what once proved a caller still does: his token lives, his password is his.
+"""Whether a caller's proof is still valid: the token lives, the password is the same.
 
 For interfaces that keep a user logged in; they ask every few seconds.
 """

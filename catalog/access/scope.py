@@ -31,7 +31,7 @@ class Reach(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """databases  ids of databases he sees all tables of
+    """databases  ids of databases of which they see all tables
     tables     ids of tables granted one by one
     """
 

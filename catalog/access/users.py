@@ -111,7 +111,7 @@ def ensure_admin(username: str, password: str) -> User:
         if is_same:
             return user
         user.is_active = user.is_superuser = True
-        ExternalIdentity.objects.filter(user=user).delete()  # his own from now on
+        ExternalIdentity.objects.filter(user=user).delete()  # a local user from now on
         _set_password(user, password)
         user.save()
         bump_version()

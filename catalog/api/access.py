@@ -80,7 +80,7 @@ class UserView(ApiView):
     @extend_schema(request=UserPatch, responses=replies.User)
     def patch(self, request: Request, name: str) -> Response:
         """Change a user: password, groups, administrator or not, active or not. Ends
-        what he may no longer do."""
+        what they may no longer do."""
         require_admin(self.principal)
         given = body_of(UserPatch, request)
         if "groups" in given:

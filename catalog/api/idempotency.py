@@ -95,8 +95,8 @@ def _claim(view: ApiView, key: str, digest: str) -> tuple[IdempotencyKey, bool]:
 
 def _forget_beyond(view: ApiView) -> None:
     """Each costs nothing to make and may hold 100 kB: the oldest go."""
-    his = IdempotencyKey.objects.filter(user=view.account).order_by("-created_at")
-    beyond = his.values("pk")[MOST_OF_ONE : MOST_OF_ONE + FORGET_AT_ONCE]
+    own = IdempotencyKey.objects.filter(user=view.account).order_by("-created_at")
+    beyond = own.values("pk")[MOST_OF_ONE : MOST_OF_ONE + FORGET_AT_ONCE]
     IdempotencyKey.objects.filter(pk__in=beyond).delete()
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import django
 
+from config.toolchain.checks import throw_away_keys
+
 LOCALE = Path(__file__).resolve().parents[2] / "frontend" / "locale"
 UNDATED = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -57,6 +59,8 @@ def _is_translated(string: object) -> bool:
 
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    for name, value in throw_away_keys().items():
+        os.environ.setdefault(name, value)
     django.setup()
     for folder in sorted(LOCALE.iterdir()):
         lacking = update(folder)

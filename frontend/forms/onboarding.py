@@ -34,14 +34,18 @@ class DefaultsFields(forms.Form):
         required=False,
         label=_("Cursor columns"),
         help_text=_(
-            "One a line, in order of preference; the first a table has is taken."
+            "One column per line, in order of preference. Each table takes the first "
+            "one it has."
         ),
         widget=_NAMES,
     )
     wish_exclude = forms.CharField(
         required=False,
         label=_("Columns left out"),
-        help_text=_("One a line. Tables that have them go without; keys are kept."),
+        help_text=_(
+            "One column per line. These columns are excluded; key columns are always "
+            "kept."
+        ),
         widget=_NAMES,
     )
     wish_partition = forms.CharField(
@@ -102,13 +106,13 @@ class OnboardForm(ScheduleFields, DefaultsFields):
     include = forms.CharField(
         required=False,
         label=_("Include"),
-        help_text=_("One a line: public.*, public.order*, public.orders"),
+        help_text=_("One pattern per line: public.*, public.order*, public.orders"),
         widget=forms.Textarea(attrs={"rows": 3}),
     )
     exclude = forms.CharField(
         required=False,
         label=_("Exclude"),
-        help_text=_("One a line, as above."),
+        help_text=_("One pattern per line, as above."),
         widget=forms.Textarea(attrs={"rows": 3}),
     )
     selected = forms.CharField(required=False, widget=forms.HiddenInput)

@@ -30,7 +30,9 @@ class SourceForm(forms.Form):
     name = forms.CharField(
         max_length=63,
         label=_("Name"),
-        help_text=_("Begins the names of its tables: a to z, digits and _. It stays."),
+        help_text=_(
+            "Prefix of lake table names (a-z, 0-9, _). Cannot be changed later."
+        ),
     )
     host = forms.CharField(
         max_length=253,

@@ -47,7 +47,7 @@ class Wanted:
 @dataclass(frozen=True, slots=True)
 class Row:
     """page  of the table, "" when it is deleted. repair  that the reader may ask for,
-    "" = none. may_close  the alert is open, and he may close it. keys  of rows that a
+    "" = none. may_close  the alert is open, and they may close it. keys  of rows that a
     verification found, for who may read rows"""
 
     alert: Alert
@@ -77,7 +77,7 @@ def alerts_shown(principal: Principal, wanted: Wanted) -> QuerySet[Alert]:
 
 
 def rows_of(principal: Principal, alerts: Sequence[Alert]) -> list[Row]:
-    """With what he may do about each; one statement for all."""
+    """With what the user may do about each; one statement for all."""
     tables = [Securable(LAKE, one.database, one.name) for one in alerts]
     grants = [] if principal.is_admin else grants_on(principal, tables)
     held = [privileges_on(principal, table, grants) for table in tables]

@@ -1,4 +1,4 @@
-"""Names of the lake that complete what a user types, as far as he may see them.
+"""Names of the lake that complete what a user types, as far as they may see them.
 
 Every answer is one or two statements with a limit, however large the catalog is.
 """

@@ -79,8 +79,8 @@ def timeline_of(facts: LakeFacts) -> TimelineChart | None:
     return TimelineChart(
         gettext("What happened, and when"),
         gettext(
-            "A bar is as wide as it took. Unfinished work reaches to the right: grey "
-            "while a job works on it, brown while none does."
+            "Bar width = duration. Unfinished work reaches the right edge: grey while "
+            "a job runs on it, brown while none does."
         ),
         f"{timezone.localtime(begin):%m-%d %H:%M}",
         f"{timezone.localtime(seen_at):%m-%d %H:%M}",

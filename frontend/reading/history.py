@@ -34,7 +34,7 @@ class Asked:
 
 def asked_by(user: str, memory: Memory, q: str = "") -> list[Asked]:
     """Newest first: those of this session that still run, then all that ended. `q`:
-    those of his newest `SEARCHED` that contain it."""
+    those of their newest `SEARCHED` that contain it."""
     rows = AuditEntry.objects.filter(actor=user, action=RUN).order_by("-at", "-id")
     if q:
         newest = rows.values("pk")[:SEARCHED]

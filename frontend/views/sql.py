@@ -169,8 +169,8 @@ def change_saved(request: PageRequest, query_id: int) -> HttpResponse:
 
 def _saved(request: PageRequest) -> dict[str, object]:
     """His own come first: what others share never takes their place."""
-    his, shared = saved_queries.begun_for(request.principal)
-    return {"saved": [*his[:MOST_SAVED], *shared[:MOST_SHARED]]}
+    own, shared = saved_queries.begun_for(request.principal)
+    return {"saved": [*own[:MOST_SAVED], *shared[:MOST_SHARED]]}
 
 
 def _around(request: PageRequest) -> dict[str, object]:

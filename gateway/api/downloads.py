@@ -22,7 +22,7 @@ from gateway.exports import (
 
 log = logging.getLogger(__name__)
 
-# A slow reader holds a thread of the web process for as long as he reads.
+# A slow reader holds a thread of the web process for as long as it reads.
 DOWNLOADS = Places(most=3, most_each=2)
 RETRY_SECONDS = 3
 

@@ -237,7 +237,7 @@ class EngineClient(Protocol):
         """Newest policy version this engine process acknowledged, -1 for none."""
 
     async def forget_principal(self, principal: str) -> None:
-        """Drop a principal's policy: the Guard then denies everything of his."""
+        """Drop a principal's policy: the Guard then denies them everything."""
 
     async def open_session(
         self, principal: str, configuration: Mapping[str, str]

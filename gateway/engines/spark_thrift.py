@@ -189,14 +189,14 @@ class SparkEngine:
         return self._running.control.acknowledged_version(principal)
 
     async def forget_principal(self, principal: str) -> None:
-        """Drop a principal's policy: from now on everything of his is denied."""
+        """Drop a principal's policy: from now on they are denied everything."""
         if self._running is not None:
             await self._running.control.forget(principal)
 
     async def open_session(
         self, principal: str, configuration: Mapping[str, str]
     ) -> EngineSession:
-        """Open a session of `principal`; his policy must have been pushed.
+        """Open a session of `principal`; their policy must have been pushed.
 
         The engine denies statements of a session that is not fully open, so
         `use:database` becomes a statement of its own.

@@ -1,4 +1,4 @@
-"""Alerts a principal may see: those on tables he may see, found from each alert."""
+"""Alerts a principal may see: those on tables they may see, found from each alert."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def alerts_for(principal: Principal) -> QuerySet[Alert]:
 
 
 def open_count(principal: Principal) -> int:
-    """How many open ones he may see, counted up to MOST_COUNTED."""
+    """How many open ones they may see, counted up to MOST_COUNTED."""
     rows = alerts_for(principal).filter(closed_at=None)
     return rows.order_by("-id")[:MOST_COUNTED].count()
 

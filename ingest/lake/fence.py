@@ -53,9 +53,9 @@ def raise_fence(path: Place, token: int) -> None:
 
 def take_back(path: Place, token: int) -> int:
     """Lets in the holder of the table's lease, whatever stands there: a token beyond
-    his own, or no token at all. The one that may write now, `token` or a higher one.
+    its own, or no token at all. The one that may write now, `token` or a higher one.
 
-    Only a fence with exactly a writer's token lets him pass, so going down to a token
+    Only a fence with exactly a writer's token lets it pass, so going down to a token
     that nobody was given yet shuts everybody else out as well.
     """
     current = foreign_token(path, upto=token)

@@ -48,7 +48,7 @@ def band_of(score: int | None) -> Band:
 
 
 def healths_for(principal: Principal, q: str = "") -> QuerySet[TableHealth]:
-    """Of tables he may see. q: part of a name, or `database.part`."""
+    """Of tables they may see. q: part of a name, or `database.part`."""
     scope = scope_of(principal)
     rows = TableHealth.objects.all()
     if scope.reach is not Reach.ALL:

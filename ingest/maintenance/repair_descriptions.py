@@ -35,12 +35,10 @@ def externally_modified(facts: LakeFacts) -> Sequence[str]:
 
 def _out_of_the_future(facts: LakeFacts) -> Sequence[str]:
     text = ngettext(
-        "Every row is read and written once, by one commit of now: a driver whose "
-        "clock was ahead made %(count)s commit of the future, %(instant)s in UTC for "
-        "one",
-        "Every row is read and written once, by one commit of now: a driver whose "
-        "clock was ahead made %(count)s commits of the future, %(instant)s in UTC for "
-        "one",
+        "Rewrites the table with the current time, because a driver with a fast clock "
+        "made %(count)s commit dated in the future, such as %(instant)s in UTC",
+        "Rewrites the table with the current time, because a driver with a fast clock "
+        "made %(count)s commits dated in the future, such as %(instant)s in UTC",
         len(facts.future),
     )
     return [

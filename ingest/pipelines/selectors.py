@@ -51,7 +51,7 @@ def schedule_as_text() -> Coalesce:
 
 
 def jobs_for(principal: Principal) -> QuerySet[Job]:
-    """Jobs on what the principal may see, and those he asked for himself."""
+    """Jobs on what the principal may see, and those they requested."""
     if principal.is_admin and principal.is_active:
         return Job.objects.all()
     sources = Datasource.objects.filter(visible_datasources(principal))
