@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from core.errors import InvalidRequest
+from core.errors import InvalidRequest, TerminalError
 
 # A prepared transaction does not say when it began. With nothing captured yet
 # there is no older bound to fall back on, so a day is assumed and said.
@@ -160,6 +160,21 @@ def from_text(text: str) -> datetime:
     except ValueError as error:
         raise InvalidRequest(f"'{text}' is not a cursor position") from error
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def later(one: str, other: str) -> str:
+    """The later of two cursors' positions; "" = none yet. TerminalError
+    `positions_unordered` for one with a zone and one without: local time and UTC."""
+    if one == other or not one or not other:
+        return one or other
+    if one.endswith("Z") != other.endswith("Z"):
+        raise TerminalError(
+            f"of the positions {one} and {other} neither is known to be before the"
+            " other. Nothing was changed",
+            code="positions_unordered",
+            hint="the cursor has got or lost its time zone: resync",
+        )
+    return other if from_text(one) < from_text(other) else one
 
 
 def wall_clock(clock: SourceClock) -> SourceClock:

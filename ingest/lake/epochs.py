@@ -1,8 +1,7 @@
 """Epochs as files of the lake: events, and the seals that make them count.
 
-`_sluice/epochs/<source>/<epoch>/…` holds events, `<epoch>.seal` beside it makes them
-count. A capture of one table names its seals `<epoch>.<table>.seal`. What became of
-them is `ingest.lake.ledger`.
+`_sluice/epochs/<source>/<epoch>/…` holds events, `<epoch>.<table>.seal` beside it makes
+them count. What became of them is `ingest.lake.ledger`.
 """
 
 from __future__ import annotations
@@ -48,43 +47,26 @@ def seals_after(
     """Seals about the table with epoch < their number ≤ upto, in order."""
     folder = _epochs(lake, source)
     for name in names_in(folder, ".seal"):
-        if epoch < epoch_in(name) <= upto and _table_in(name) in (None, table_id):
-            seal = _read_seal(folder / name)
-            if seal is not None and str(table_id) in seal.schema_versions:
-                yield seal
+        is_wanted = epoch < epoch_in(name) <= upto and _table_in(name) == table_id
+        if is_wanted and (seal := _read_seal(folder / name)):
+            yield seal
 
 
-def shared_seals(lake: str, source: int) -> list[Seal]:
-    """Of a capture of many tables, in order."""
-    folder = _epochs(lake, source)
-    names = (n for n in names_in(folder, ".seal") if _table_in(n) is None)
-    return [seal for name in names if (seal := _read_seal(folder / name))]
-
-
-def sealed_epochs(
-    lake: str, source: int, *, table_id: int | None = None
-) -> frozenset[int]:
-    """Of any table; with `table_id` of seals that may be about that one."""
-    names = names_in(_epochs(lake, source), ".seal")
-    wanted = (None, table_id)
-    return frozenset(
-        epoch_in(n) for n in names if table_id is None or _table_in(n) in wanted
-    )
-
-
-def drop_seal(lake: str, seal: Seal) -> None:
-    _seal_path(lake, seal).delete()
+def sealed_epochs(lake: str, source: int) -> frozenset[int]:
+    """Of any table."""
+    return frozenset(epoch_in(n) for n in names_in(_epochs(lake, source), ".seal"))
 
 
 def drop_older_seals(lake: str, source: int, table_id: int, *, before: int) -> None:
-    """Removes seals about this table only, once their epochs are accounted for;
-    the newest stays and tells the position."""
-    _drop_own_seals(lake, source, table_id, range(before))
+    """Removes seals of this table, once their epochs are accounted for; the newest
+    stays and tells the position."""
+    _drop_seals(lake, source, table_id, range(before))
 
 
 def drop_seals_behind(lake: str, source: int, table_id: int, *, after: int) -> None:
-    """Removes seals about this table only that are later than `after`."""
-    _drop_own_seals(lake, source, table_id, range(after + 1, 10**DIGITS))
+    """The table went back to that epoch: what was captured behind it is captured again,
+    in epochs of its own."""
+    _drop_seals(lake, source, table_id, range(after + 1, 10**DIGITS))
 
 
 def drop_events(lake: str, source: int, epoch: int) -> bool:
@@ -153,7 +135,7 @@ def epoch_in(name: str) -> int:
     return int(name[:DIGITS])
 
 
-def _drop_own_seals(lake: str, source: int, table_id: int, epochs: range) -> None:
+def _drop_seals(lake: str, source: int, table_id: int, epochs: range) -> None:
     folder = _epochs(lake, source)
     for name in names_in(folder, ".seal"):
         if _table_in(name) == table_id and epoch_in(name) in epochs:
@@ -165,10 +147,8 @@ def _epochs(lake: str, source: int) -> Place:
 
 
 def _seal_path(lake: str, seal: Seal) -> Place:
-    # of a capture of many tables never by table, also when only one of them changed
-    about = f".{seal.tables[0]}" if seal.is_of_one_table else ""
-    name = f"{seal.epoch:0{DIGITS}d}{about}.seal"
-    return _epochs(lake, seal.source) / name
+    (table,) = seal.tables
+    return _epochs(lake, seal.source) / f"{seal.epoch:0{DIGITS}d}.{table}.seal"
 
 
 def _read_seal(path: Place) -> Seal | None:

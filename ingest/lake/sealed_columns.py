@@ -36,11 +36,8 @@ def columns_of(
     )
 
 
-def selection_in(file: SealedFile, now: Selection) -> Selection:
-    """The columns as that file has them, by their source names; those of the present
-    plan for a file of a former release."""
-    if not file.columns:
-        return now
+def selection_in(file: SealedFile) -> Selection:
+    """The columns as that file has them, by their source names."""
     selected = tuple(
         SelectedColumn(c.alias, c.source_name, c.type, "", c.bit) for c in file.columns
     )
@@ -55,15 +52,6 @@ def match_columns(
     when one is missing that the source table had, or changed its meaning."""
     sealed = {c.source_name: c for c in file.columns}
     version = seal.schema_versions.get(str(table.table_id), 0)
-    if not file.columns:
-        if version != table.schema_version:
-            raise _unreadable(
-                seal,
-                table,
-                f"was sealed by a former release for version {version} of its columns,"
-                f" and they have version {table.schema_version} now",
-            )
-        return tuple(StagedColumn(c.alias, c.alias, c.type) for c in now.columns)
     found = []
     for selected, column in zip(now.columns, table.columns, strict=True):
         there = sealed.get(column.source_name)

@@ -15,12 +15,12 @@ from django.db.models.functions import Now
 
 from core.clock import SystemClock
 from core.errors import SluiceError, TransientError
-from ingest.contract.source_positions import later
+from ingest.contract.positions import later
 from ingest.jobs.epochs import lift_epochs
 from ingest.lake.commits import LakeState, read_lake_table
+from ingest.lake.epochs import drop_seals_behind
 from ingest.lake.hudi.identity import drift
 from ingest.lake.hudi.position import CommitPosition
-from ingest.lake.ledger import forget_later
 from ingest.models import Pipeline, states
 from ingest.pipelines import schema_diff, transitions
 from ingest.pipelines.lake_identity import planned_identity, set_buckets
@@ -113,13 +113,11 @@ def _moment(pipeline: Pipeline, state: LakeState) -> str:
         "position": {"to": state.position.end},
         "epoch": state.position.epoch_to,
     }
-    # what was captured behind it is captured again, in epochs of its own
-    forget_later(
+    drop_seals_behind(
         settings.SLUICE_LAKE_URI,
         state.position.source,
         pipeline.lake_table.pk,
         after=state.position.epoch_to,
-        instant=newest,
     )
     note_restored(pipeline, facts)
     return f"the lake went back to {newest}: capture goes on from there"

@@ -13,7 +13,7 @@ from ingest.driver.apply import apply
 from ingest.driver.apply.jobrun import StopMode
 from ingest.driver.capture import snapshot
 from ingest.driver.run import run_job
-from ingest.lake.ledger import read_ledger_entry
+from ingest.lake.ledger import read_line
 from ingest.lake.staging import StagingArea
 from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.lake_bench import LakeBench, assert_done
@@ -67,7 +67,7 @@ def test_a_stop_behind_the_commit_is_a_success(
     monkeypatch.setattr(snapshot, "_account", stopped)
     report = assert_done(run_job(run, lake_bench.spark, lake_bench.gates))
     assert report.facts["rows"] == 1
-    assert read_ledger_entry(lake_bench.lake, 1, 7) is not None
+    assert read_line(lake_bench.lake, 1, 7, 1) is not None
 
 
 def test_a_resync_is_never_older_than_what_a_sync_has_sealed(

@@ -14,7 +14,7 @@ from catalog.schema.limits import LIMITS
 from ingest.contract.job import SnapshotWork
 from ingest.contract.positions import from_text
 from ingest.driver.capture import read_with_retry as patience
-from ingest.lake.ledger import read_ledger_entry
+from ingest.lake.ledger import read_line
 from ingest.lake.staging import StagingArea
 from ingest.sources.dialects import dialect_of
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
@@ -112,9 +112,8 @@ def test_a_load_is_one_commit_with_position_and_ledger(lake_bench: LakeBench) ->
     assert not state.columns["id"]
     assert not state.columns["_sluice_seq"]
     assert state.columns["at"]
-    entry = read_ledger_entry(lake_bench.lake, 1, report.facts["epoch"])
-    assert entry is not None
-    line = entry.tables[str(table.table_id)]
+    line = read_line(lake_bench.lake, 1, report.facts["epoch"], table.table_id)
+    assert line is not None
     assert (line.state, line.instant) == ("committed", report.facts["instant"])
     assert not StagingArea(table.staging).folder.exists()
     seqs = {r[0] for r in lake_bench.rows(table, "_sluice_seq")}

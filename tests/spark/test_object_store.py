@@ -18,7 +18,7 @@ import pytest
 from core.object_store import hadoop_properties
 from ingest.driver.session import use_store
 from ingest.lake.fence import fence_path, raise_fence
-from ingest.lake.ledger import read_ledger_entry
+from ingest.lake.ledger import read_line
 from ingest.lake.place import place_at, use_object_store
 from ingest.pipelines import samples
 from tests.object_store import ObjectStore
@@ -78,9 +78,9 @@ def test_a_table_lives_on_an_object_store(
     table, low = loaded(bench)
     change(bench, "sync")
     first = assert_done(bench.sync(table, low))
-    entry = read_ledger_entry(bench.lake, 1, first.facts["epoch"])
-    assert entry is not None
-    assert entry.tables["1"].instant == first.facts["instant"]
+    line = read_line(bench.lake, 1, first.facts["epoch"], 1)
+    assert line is not None
+    assert line.instant == first.facts["instant"]
     is_fenced(bench, object_store, table, first.facts["position"]["to"])
 
     bench.take_over(table, 3)

@@ -19,7 +19,7 @@ from ingest.lake.epochs import epoch_folder, seals_of
 from ingest.lake.hudi.identity import identity_for
 from ingest.lake.hudi.options import WriterFence, write_options
 from ingest.lake.hudi.position import CommitPosition, encode_position
-from ingest.lake.ledger import read_ledger_entry
+from ingest.lake.ledger import read_line
 from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
 
@@ -57,10 +57,10 @@ def test_syncs_carry_changes_and_leave_a_ledger(loaded: Any) -> None:
     assert values(bench, table)[9] == "nine"
     epoch = first.facts["epoch"]
     (seal,) = seals_of(bench.lake, 1, epoch)
-    entry = read_ledger_entry(bench.lake, 1, epoch)
-    assert entry is not None
+    line = read_line(bench.lake, 1, epoch, 1)
+    assert line is not None
     assert (seal.start, seal.end) == (low, first.facts["position"]["to"])
-    assert entry.tables["1"].instant == first.facts["instant"]
+    assert line.instant == first.facts["instant"]
     assert not epoch_folder(bench.lake, 1, epoch).exists()
     state = bench.state(table)
     assert state.position is not None
@@ -70,9 +70,9 @@ def test_syncs_carry_changes_and_leave_a_ledger(loaded: Any) -> None:
     quiet = assert_done(bench.run(spec))
     assert work_of(bench, spec) == 0, "Spark is dear, and most tables are quiet"
     assert (quiet.facts["rows"], quiet.facts["instant"]) == (0, None)
-    entry = read_ledger_entry(bench.lake, 1, quiet.facts["epoch"])
-    assert entry is not None
-    assert entry.tables["1"].state == "unchanged"
+    line = read_line(bench.lake, 1, quiet.facts["epoch"], 1)
+    assert line is not None
+    assert line.state == "unchanged"
     assert len(bench.state(table).commits) == 2
 
 

@@ -75,7 +75,7 @@ def _commit(
         start=seals[0].start,
         end=seals[-1].end,
         epoch_from=seals[0].epoch,
-        epoch_to=seals[-1].epoch_last,
+        epoch_to=seals[-1].epoch,
     )
     batch = _batch(run, spark, full, span)
     run.check()
@@ -141,7 +141,6 @@ def _rows_of(
         seq = F.lit(seq_of(seal.epoch, 1)).cast("bigint")
         return lake_rows(rows, spec.table, selection, seq=seq)
     _refuse_unknown_changes(spec.table, seal, rows)
-    # an index that needs more bits goes on into the epochs that the seal reserved
     seq = F.lit(seq_of(seal.epoch, 0)).cast("bigint") + F.coalesce(INDEX, F.lit(0))
     gone = F.coalesce(F.col(OP) == "delete", F.lit(False))  # noqa: FBT003
     return lake_rows(rows, spec.table, selection, seq=seq, deleted=gone)
@@ -150,8 +149,7 @@ def _rows_of(
 def _refuse_unknown_changes(table: TableSpec, seal: Seal, rows: DataFrame) -> None:
     """TerminalError `epoch_unreadable` for changes that would be taken for others: of
     an operation that is not known, or without a place in this epoch."""
-    most = seq_of(seal.epoch_last, MAX_INDEX) - seq_of(seal.epoch, 0)
-    is_known = F.col(OP).isin(*get_args(Op)) & F.col(INDEX).between(1, most)
+    is_known = F.col(OP).isin(*get_args(Op)) & F.col(INDEX).between(1, MAX_INDEX)
     unknown = rows.where(~F.coalesce(is_known, F.lit(False)))  # noqa: FBT003
     if found := unknown.select(OP, INDEX).first():
         raise TerminalError(

@@ -1,15 +1,11 @@
 """Which sealed epochs a lake table lacks, and what is left once it has them.
 
-One table is brought up to date at a time, by the holder of its lease; the others of an
-epoch come when they come. So events, seals and ledger are kept by these rules:
-
 - a commit of the table says which epochs it has; only later ones are applied to it,
-- then the ledger says so, per epoch and table,
-- the events of an epoch go when each of its tables is accounted for, then its seal;
-  the newest stays and tells the position.
+- then the ledger says so,
+- then the events go, and all seals but the newest, which tells the position.
 
-Every step may be cut off and is done again by the next apply of any of the tables. It
-must not know Spark, nor how events were captured or are written.
+Every step may be cut off and is done again by the next apply of the table. It must not
+know Spark, nor how events were captured or are written.
 """
 
 from __future__ import annotations
@@ -22,12 +18,10 @@ from ingest.contract.epochs import REPLACED, LedgerLine, Seal
 from ingest.lake.epochs import (
     drop_events,
     drop_older_seals,
-    drop_seal,
     epoch_folder,
     seals_after,
-    shared_seals,
 )
-from ingest.lake.ledger import checkpoint_when_long, look, read_ledger_entry, write_line
+from ingest.lake.ledger import drop_oldest_lines, is_accounted, write_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +56,7 @@ def epochs_to_apply(
     TerminalError `events_lost` when the events of one of them are gone."""
     settle(table, reached)
     seals = lacking_seals(table, reached.epoch_to, newest=newest)
-    refuse_lost_events(table, reached.epoch_to, seals)
+    refuse_lost_events(table, seals)
     return seals
 
 
@@ -87,78 +81,34 @@ def settle(table: EpochTable, reached: Reached) -> None:
     those that a load made void."""
     if not reached.source:
         return
-    ledger = look(table.lake, reached.source)
     its = EpochTable(table.lake, reached.source, table.table_id, table.name)
     for seal in lacking_seals(its, 0, newest=reached.epoch_to):
-        if not ledger.is_accounted(seal.epoch, table.table_id):
+        if not is_accounted(table.lake, reached.source, seal.epoch, table.table_id):
             account(its, seal, _line_of(its, seal, reached))
-    collect(its)
-
-
-def give_up(table: EpochTable, *, upto: int, reason: str) -> None:
-    """The table will not be brought up by these epochs any more: it is loaded anew, or
-    has left. Others need not wait for it."""
-    for seal in lacking_seals(table, 0, newest=upto):
-        account(table, seal, LedgerLine("deferred", reason=reason))
 
 
 def account(table: EpochTable, seal: Seal, line: LedgerLine) -> None:
     """What became of one epoch in the table, and what no reader needs from then on."""
     write_line(table.lake, table.source, seal.epoch, table.table_id, line)
-    if seal.is_of_one_table:
-        drop_events(table.lake, table.source, seal.epoch)
-        drop_older_seals(table.lake, table.source, table.table_id, before=seal.epoch)
-    else:
-        collect(table)
-    checkpoint_when_long(table.lake, table.source, upto=seal.epoch - 1)
+    drop_events(table.lake, table.source, seal.epoch)
+    drop_older_seals(table.lake, table.source, table.table_id, before=seal.epoch)
+    drop_oldest_lines(table.lake, table.source)
 
 
-def collect(table: EpochTable) -> None:
-    """Removes the events of shared epochs all of whose tables are accounted for, and
-    then their seals but the newest."""
-    seals = shared_seals(table.lake, table.source)
-    if not seals:
-        return
-    # looked at after the seals were listed: a line is never older than its seal
-    ledger = look(table.lake, table.source)
+def refuse_lost_events(table: EpochTable, seals: Sequence[Seal]) -> None:
+    """TerminalError `events_lost` when an epoch of the table has its events no more:
+    what comes later must not be written over the gap."""
     for seal in seals:
-        if all(ledger.is_accounted(seal.epoch, one) for one in seal.tables):
-            # after a death here the seal leads the next job to what is left
-            is_gone = drop_events(table.lake, table.source, seal.epoch)
-            if is_gone and seal is not seals[-1]:
-                drop_seal(table.lake, seal)
-
-
-def refuse_lost_events(table: EpochTable, applied: int, seals: Sequence[Seal]) -> None:
-    """TerminalError `events_lost` when an epoch of the table is missing or its events
-    are: what comes later must not be written over the gap."""
-    before = applied
-    for seal in seals:
-        behind = seal.previous.get(str(table.table_id), 0)
-        if behind > before and not _had_nothing(table, seal.source, behind):
-            raise _lost(table, f"epoch {behind} of {table.name} is gone")
-        before = seal.epoch
         folder = epoch_folder(table.lake, seal.source, seal.epoch)
         for file in seal.files_for(table.table_id):
             if file.rows and not (folder / file.path).exists():
-                what = f"epoch {seal.epoch} of {table.name} is sealed, but its events"
-                raise _lost(table, f"{what} are gone")
-
-
-def _had_nothing(table: EpochTable, source: int, epoch: int) -> bool:
-    """No commit says that a table has an epoch without its rows; the ledger does."""
-    entry = read_ledger_entry(table.lake, source, epoch)
-    line = entry.tables.get(str(table.table_id)) if entry else None
-    return line is not None and line.state == "unchanged"
-
-
-def _lost(table: EpochTable, what: str) -> TerminalError:
-    return TerminalError(
-        f"{what} from the lake. Nothing was written",
-        code="events_lost",
-        hint="resync the table",
-        facts={"table": table.table_id},
-    )
+                raise TerminalError(
+                    f"epoch {seal.epoch} of {table.name} is sealed, but its events are"
+                    " gone from the lake. Nothing was written",
+                    code="events_lost",
+                    hint="resync the table",
+                    facts={"table": table.table_id},
+                )
 
 
 def _line_of(table: EpochTable, seal: Seal, reached: Reached) -> LedgerLine:

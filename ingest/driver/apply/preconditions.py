@@ -15,7 +15,7 @@ from ingest.driver.apply.writer import qualified_name
 from ingest.lake.commits import LakeState
 from ingest.lake.hudi.evolution import other_types
 from ingest.lake.layout import read_compaction_plan
-from ingest.lake.ledger import look
+from ingest.lake.ledger import knows
 
 
 def require_loaded(spec: JobSpec, state: LakeState) -> None:
@@ -87,7 +87,7 @@ def refuse_used_epoch(
     source = spec.source.datasource_id if spec.source else 0
     position = state.position
     reached = position.epoch_to if position and position.source == source else 0
-    if seals or reached >= epoch or look(spec.lake, source).knows(epoch):
+    if seals or reached >= epoch or knows(spec.lake, source, epoch):
         raise TerminalError(
             f"epoch {epoch} was given to {qualified_name(spec)}, but the lake knows it"
             f" already, or a later one; the table is at epoch {reached}. Nothing was"

@@ -78,7 +78,7 @@ def read_sealed(
 ) -> tuple[DataFrame, dict[str, int]]:
     """Staged rows with the aliases of the present plan, those of changes with what
     happened and their index beside; and how many values of which column are unfit."""
-    then, matched = selection_in(file, now), match_columns(seal, file, table, now)
+    then, matched = selection_in(file), match_columns(seal, file, table, now)
     more = (
         (T.StructField(OP, T.StringType()), T.StructField(INDEX, T.LongType()))
         if file.has_changes

@@ -319,7 +319,6 @@ def _seal(run: JobRun, access: SourceAccess, window: Window, file: SealedFile) -
     return Seal(
         source=access.spec.datasource_id,
         epoch=work.epoch,
-        epoch_last=work.epoch,
         start=window.low,
         end=window.high,
         files=(file,),

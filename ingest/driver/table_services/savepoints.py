@@ -29,11 +29,11 @@ from ingest.lake.commits import (
     read_lake_table,
     read_timeline,
 )
+from ingest.lake.epochs import drop_seals_behind
 from ingest.lake.fence import require_fence
 from ingest.lake.hudi.position import CommitPosition
 from ingest.lake.hudi.timeline import ended_savepoints
 from ingest.lake.layout import read_begun_restore, remove_half_savepoints
-from ingest.lake.ledger import forget_later
 from ingest.lake.place import place_at
 from ingest.maintenance.rewinding import (
     MOST_COUNTED,
@@ -103,7 +103,7 @@ def restore(
     newest, cursor = after.timeline.completed_writes[-1].asked, _cursor_of(spec)
     # what was captured later is captured again, from the position of these rows
     behind, table = position.epoch_to, spec.table.table_id
-    forget_later(spec.lake, position.source, table, after=behind, instant=newest)
+    drop_seals_behind(spec.lake, position.source, table, after=behind)
     told = what_the_source_says(cursor, reach)
     return {
         "action": "restore",

@@ -18,8 +18,7 @@ from pyspark.sql import functions as F
 
 from core.errors import SluiceError
 from ingest.contract.job import JobSpec, VerifyWork
-from ingest.contract.positions import from_text
-from ingest.contract.source_positions import later
+from ingest.contract.positions import from_text, later
 from ingest.contract.table import SourceSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.preconditions import require_loaded

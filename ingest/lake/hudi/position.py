@@ -12,13 +12,10 @@ from typing import Any
 
 from core.errors import TerminalError
 from ingest.contract.members import version_of
-from ingest.contract.source_positions import is_cursor
 from ingest.lake.hudi.identity import TableIdentity
 
 EXTRA_KEY = "_sluice"
-# 2: a position that is not a cursor's. Those are written as version 1, for a former
-# release goes on from them.
-VERSION = 2
+VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +40,7 @@ class CommitPosition:
 
 def encode_position(position: CommitPosition) -> str:
     data = {
-        "v": 1 if all(map(is_cursor, (position.start, position.end))) else VERSION,
+        "v": VERSION,
         "source": position.source,
         "from": position.start,
         "to": position.end,

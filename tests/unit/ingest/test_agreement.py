@@ -35,7 +35,7 @@ def at(epoch: int, *, source: int = 7) -> LakeState:
 
 
 def seal(job: str, table: str = "1") -> Seal:
-    return Seal(7, EPOCH, EPOCH, "a", "b", (), {table: 1}, job)
+    return Seal(7, EPOCH, "a", "b", (), {table: 1}, job)
 
 
 @pytest.mark.parametrize(

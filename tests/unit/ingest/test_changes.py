@@ -1,8 +1,7 @@
-"""Folding, sequence numbers, chunks and SELECTs, table-driven."""
+"""Sequence numbers, chunks and SELECTs, table-driven."""
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 
 import pytest
@@ -14,16 +13,14 @@ from ingest.contract.epochs import (
     INDEX_BITS,
     MAX_EPOCH,
     MAX_INDEX,
-    LedgerEntry,
     LedgerLine,
     Seal,
     SealedFile,
-    decode_ledger_entry,
+    decode_ledger_line,
     decode_seal,
     encode,
     seq_of,
 )
-from ingest.contract.events import ChangeEvent, latest_per_key, numbered
 from ingest.contract.table import ColumnSpec
 from ingest.sources.chunks import (
     Chunk,
@@ -40,50 +37,6 @@ from ingest.sources.dialects import dialect_of
 from ingest.sources.select import mask_of, select_columns
 
 POSTGRESQL = dialect_of("postgresql")
-
-
-def event(table: int, key: int, value: str, op: str = "update") -> ChangeEvent:
-    return ChangeEvent(table, op, (key,), {"v": value}, value)  # type: ignore[arg-type]
-
-
-def test_the_last_write_per_table_and_key_stays_in_order() -> None:
-    events = [
-        event(1, 1, "a"),
-        event(1, 2, "b"),
-        event(2, 1, "c"),
-        event(1, 1, "d", "delete"),
-        event(1, 3, "e"),
-        event(1, 2, "f"),
-    ]
-    latest = latest_per_key(events)
-    assert [e.position for e in latest] == ["c", "d", "e", "f"]
-    assert latest_per_key(latest) == latest
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), max_size=40))
-def test_the_latest_per_key_are_a_map_of_last_writes(
-    writes: list[tuple[int, int]],
-) -> None:
-    events = [event(t, k, str(i)) for i, (t, k) in enumerate(writes)]
-    model = {(e.table_id, e.key): e.position for e in events}
-    latest = latest_per_key(events)
-    assert {(e.table_id, e.key): e.position for e in latest} == model
-
-
-def test_a_changed_key_is_a_delete_and_an_insert() -> None:
-    moved = dataclasses.replace(event(1, 2, "m"), old_key=(1,))
-    # "a" and "A" may be one key to a collation, and are two rows of the lake
-    cased = ChangeEvent(1, "update", ("A",), {}, "c", old_key=("a",))
-    same = dataclasses.replace(event(1, 2, "s"), old_key=(2,))
-    found = list(numbered([event(1, 1, "a", "insert"), moved, cased, same]))
-    assert [(e.index, e.op, e.key) for e in found] == [
-        (1, "insert", (1,)),
-        (2, "delete", (1,)),
-        (3, "insert", (2,)),
-        (4, "delete", ("a",)),
-        (5, "insert", ("A",)),
-        (6, "update", (2,)),
-    ]
 
 
 @given(
@@ -106,19 +59,12 @@ def test_numbers_that_do_not_fit_are_refused(epoch: int, index: int) -> None:
         seq_of(epoch, index)
 
 
-def test_seals_and_ledger_entries_survive_their_codecs() -> None:
-    seal = Seal(1, 2, 2, "a", "b", (SealedFile(7, "7", 3, 9),), {"7": 1}, "job")
+def test_seals_and_ledger_lines_survive_their_codecs() -> None:
+    seal = Seal(1, 2, "a", "b", (SealedFile(7, "7", 3, 9),), {"7": 1}, "job")
     assert decode_seal(encode(seal)) == seal
     assert (seal.rows_for(7), seal.rows_for(8), seal.tables) == (3, 0, (7,))
-    entry = LedgerEntry(
-        1,
-        2,
-        {
-            "7": LedgerLine("committed", "i"),
-            "8": LedgerLine("deferred", reason="paused"),
-        },
-    )
-    assert decode_ledger_entry(encode(entry)) == entry
+    line = LedgerLine("deferred", reason="loaded again")
+    assert decode_ledger_line(encode(line)) == line
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"v": 99}'])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable
 from typing import Any
@@ -11,11 +10,10 @@ import pytest
 
 from core.errors import SluiceError
 from ingest.contract.epochs import (
-    LedgerEntry,
     LedgerLine,
     Seal,
     SealedFile,
-    decode_ledger_entry,
+    decode_ledger_line,
     decode_seal,
 )
 from ingest.contract.epochs import encode as encode_epoch
@@ -49,22 +47,20 @@ SPEC = JobSpec(
     snapshot=SnapshotWork(), sync=SyncWork("a", 1.0, 7), compact=CompactWork(("i",)),
     verify=VerifyWork(), repair=RepairWork("rollback"), driver=DriverSpec("1g", 1),
 )  # fmt: skip
-SEAL = Seal(7, 3, 3, "a", "b", (SealedFile(1, "1", 2, 3),), {"1": 1}, "job")
-ENTRY = LedgerEntry(7, 3, {"1": LedgerLine("committed", "i")}, rewound_to=2)
-CHECKPOINT = dataclasses.replace(ENTRY, is_checkpoint=True, rewound_to=None)
+SEAL = Seal(7, 3, "a", "b", (SealedFile(1, "1", 2, 3),), {"1": 1}, "job")
+LINE = LedgerLine("committed", "i")
 POSITION = CommitPosition(7, "a", "b", 1, 2, "job", 4, TableIdentity(("id",), 2))
 REPORT = JobReport("job", 1, "terminal", {"rows": 1}, ("w",), ErrorFact("c", "m"))
 
 STORED: dict[str, tuple[Any, str, Callable[[str], Any]]] = {
     "seal": (SEAL, encode_epoch(SEAL), decode_seal),
-    "ledger entry": (ENTRY, encode_epoch(ENTRY), decode_ledger_entry),
-    "checkpoint": (CHECKPOINT, encode_epoch(CHECKPOINT), decode_ledger_entry),
+    "ledger line": (LINE, encode_epoch(LINE), decode_ledger_line),
     "position": (POSITION, encode_position(POSITION), decode_position),
     "job spec": (SPEC, encode(SPEC), lambda text: spec_from(json.loads(text))),
     "job report": (REPORT, encode(REPORT), lambda text: report_from(json.loads(text))),
 }
 # Members whose keys are data: what is in them is not a member of a value.
-DATA = frozenset({"tables", "schema_versions", "previous", "facts", "signs"})
+DATA = frozenset({"schema_versions", "facts", "signs"})
 
 
 def with_more(value: Any, *, inside: str = "") -> Any:
@@ -82,19 +78,19 @@ def test_members_that_are_not_known_are_ignored(what: str) -> None:
     value, text, decode = STORED[what]
     assert decode(text) == value
     more = json.dumps(with_more(json.loads(text)))
-    assert more.count("of_a_later_release") > 1 or what == "checkpoint"
+    assert more.count("of_a_later_release") > 1 or what == "ledger line"
     assert decode(more) == value
 
 
 @pytest.mark.parametrize("what", STORED)
-@pytest.mark.parametrize("version", [3, 0, "1", None, True])
+@pytest.mark.parametrize("version", [2, 0, "1", None, True])
 def test_a_version_means_what_the_members_mean(what: str, version: Any) -> None:
     _, text, decode = STORED[what]
     with pytest.raises(SluiceError) as caught:
         decode(json.dumps(json.loads(text) | {"v": version}))
-    words = "version 3" if version == 3 else "version is"
+    words = "version 2" if version == 2 else "version is"
     assert words in caught.value.message
-    assert version != 3 or caught.value.hint
+    assert version != 2 or caught.value.hint
 
 
 @pytest.mark.parametrize("what", STORED)

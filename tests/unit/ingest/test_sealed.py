@@ -33,7 +33,7 @@ def selected(*columns: ColumnSpec) -> Selection:
 def sealed(*columns: ColumnSpec, has_changes: bool = False) -> Seal:
     named = columns_of(selected(*columns), columns)
     file = SealedFile(1, "1", 2, 3, "ab", columns=named, has_changes=has_changes)
-    return Seal(7, 3, 3, "a", "b", (file,), {"1": 3}, "job")
+    return Seal(7, 3, "a", "b", (file,), {"1": 3}, "job")
 
 
 def matched(seal: Seal, *columns: ColumnSpec, version: int = 3) -> list[str]:
@@ -79,25 +79,9 @@ def test_a_key_is_never_left_out() -> None:
 
 def test_masks_are_counted_where_the_file_has_them() -> None:
     seal = sealed(ID, DAY)
-    found = selection_in(seal.files[0], selected(DAY, ID))
+    found = selection_in(seal.files[0])
     assert [(c.alias, c.name, c.bit) for c in found.columns] == [
         ("c0", "id", -1),
         ("c1", "day", 0),
     ]
     assert found.mask_aliases == ("m0",)
-
-
-def test_a_file_of_a_former_release_has_the_columns_of_its_plan() -> None:
-    seal = Seal(7, 3, 3, "a", "b", (SealedFile(1, "1", 2, 3),), {"1": 3})
-    assert matched(seal, ID, ONE) == ["c0", "c1"]
-    assert selection_in(seal.files[0], selected(ID)) == selected(ID)
-    with pytest.raises(TerminalError, match="by a former release for version 3"):
-        matched(seal, ID, ONE, version=4)
-
-
-def test_what_a_former_release_would_read_wrong_has_another_version() -> None:
-    plain = sealed(ID)
-    changes = replace(plain.files[0], has_changes=True)
-    made = (plain, replace(plain, files=(changes,)), replace(plain, is_shared=True))
-    assert ['"v":1' in encode(one) for one in made] == [True, False, False]
-    assert [decode_seal(encode(one)) for one in made] == list(made)

@@ -1,10 +1,10 @@
-"""Epochs of two tables at once, as the follower of a log seals them, on real parts."""
+"""Files of changes, as the follower of a log would seal them, on real parts."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +12,17 @@ import pytest
 
 from core.errors import SluiceError
 from ingest.contract.epochs import Seal, SealedFile
-from ingest.contract.events import INDEX, OP, ChangeEvent, numbered
+from ingest.contract.events import INDEX, OP
 from ingest.contract.table import TableSpec
 from ingest.driver.apply import apply
 from ingest.driver.apply.rows import spark_type
 from ingest.driver.apply.sealed_files import sha256_of
-from ingest.lake.epochs import epoch_folder, seals_of, shared_seals, write_seal
-from ingest.lake.ledger import read_ledger_entry
+from ingest.lake.epochs import epoch_folder, seals_of, write_seal
 from ingest.lake.place import place_at
 from ingest.lake.sealed_columns import columns_of
 from ingest.sources.dialects import dialect_of
 from ingest.sources.select import select_columns
+from tests.doubles.changes import ChangeEvent, numbered
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.test_repair import deaths_around
 
@@ -31,28 +31,16 @@ SOURCE = 1
 
 @dataclass
 class LogFollower:
-    """Seals changes that the test tells it."""
+    """Seals changes of a table that the test gives it."""
 
     bench: LakeBench
-    tables: tuple[TableSpec, ...]
-    last: dict[str, int] = field(default_factory=dict)
+    table: TableSpec
 
     def seal(self, events: Sequence[ChangeEvent]) -> Seal:
         bench, epoch = self.bench, self.bench.next_epoch()
-        found = list(numbered(events))
-        files = [
-            self._stage(epoch, t, [e for e in found if e.table_id == t.table_id])
-            for t in self.tables
-            if any(e.table_id == t.table_id for e in found)
-        ]
-        about = {str(f.table_id): 1 for f in files}
-        previous = {t: self.last.get(t, 0) for t in about}
-        self.last |= dict.fromkeys(about, epoch)
-        seal = Seal(
-            SOURCE, epoch, epoch, "", "", tuple(files), about, "log",
-            is_shared=True, previous=previous,
-        )  # fmt: skip
-        return write_seal(bench.lake, seal)
+        file = self._stage(epoch, self.table, list(numbered(events)))
+        about = {str(self.table.table_id): 1}
+        return write_seal(bench.lake, Seal(SOURCE, epoch, "", "", (file,), about))
 
     def _stage(
         self, epoch: int, table: TableSpec, events: Sequence[ChangeEvent]
@@ -106,28 +94,31 @@ def of_a(bench: LakeBench, table: TableSpec) -> dict[int, tuple[str, str]]:
     return {r[0]: (r[1], r[2]) for r in bench.rows(table, "id", "v", "w")}
 
 
-def of_two_epochs(bench: LakeBench, one: TableSpec, two: TableSpec) -> Seal:
-    """Seals changes of both tables; the newest seal."""
-    follower = LogFollower(bench, (one, two))
-    follower.seal(
+def of_two_epochs(bench: LakeBench, one: TableSpec, two: TableSpec) -> list[Seal]:
+    """Seals changes of both tables, twice; the newest seal of each."""
+    first, second = LogFollower(bench, one), LogFollower(bench, two)
+    first.seal(
         [
             change(one, "update", 1, v="first", w="w"),
-            change(two, "insert", 3, "three", v="new"),
             change(one, "update", 1, v="second", w="w"),
             change(one, "delete", 2),
-            change(two, "delete", 1, "one"),
             change(one, "insert", 9, v="nine", w="w"),
             change(one, "delete", 9),
             change(one, "update", 7, v="moved", w="w", old=(3,)),
         ]
     )
-    return follower.seal(
+    second.seal(
         [
-            change(one, "insert", 2, v="again", w="w"),
-            change(one, "delete", 4),
-            change(two, "update", 2, "TWO", v="cased", old=(2, "two")),
+            change(two, "insert", 3, "three", v="new"),
+            change(two, "delete", 1, "one"),
         ]
     )
+    return [
+        first.seal(
+            [change(one, "insert", 2, v="again", w="w"), change(one, "delete", 4)]
+        ),
+        second.seal([change(two, "update", 2, "TWO", v="cased", old=(2, "two"))]),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -138,28 +129,28 @@ def test_changes_that_are_not_known_are_not_taken_for_others(
     followed: Any, monkeypatch: pytest.MonkeyPatch, op: Any, index: Any
 ) -> None:
     """As a newer release might seal them, or one with a mistake."""
-    bench, one, two = followed
+    bench, one, _ = followed
     before = of_a(bench, one)
     told = replace(change(one, op, 1), index=index)
     with monkeypatch.context() as patch:
-        patch.setattr("tests.spark.test_shared_epochs.numbered", list)
-        sealed = LogFollower(bench, (one, two)).seal([told])
+        patch.setattr("tests.spark.test_sealed_changes.numbered", list)
+        sealed = LogFollower(bench, one).seal([told])
     with pytest.raises(SluiceError) as refused:
         bring_up(bench, one, sealed)
     assert refused.value.code == "epoch_unreadable"
     assert of_a(bench, one) == before
 
 
-def test_two_tables_of_one_epoch_each_get_their_changes(followed: Any) -> None:
+def test_the_last_change_of_each_key_arrives_once(followed: Any) -> None:
     bench, one, two = followed
-    newest = of_two_epochs(bench, one, two)
     # killed before the commit, and between the commit and the ledger
+    newest = of_two_epochs(bench, one, two)
     for death in deaths_around(apply, "commit_rows"):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(apply, "commit_rows", death)
             with pytest.raises(KeyboardInterrupt):
-                bring_up(bench, one, newest)
-    bring_up(bench, one, newest)
+                bring_up(bench, one, newest[0])
+    bring_up(bench, one, newest[0])
     wanted = {
         1: ("second", "w"),
         2: ("again", "w"),
@@ -168,20 +159,8 @@ def test_two_tables_of_one_epoch_each_get_their_changes(followed: Any) -> None:
     }
     assert of_a(bench, one) == wanted
     assert len(bench.state(one).commits) == 2, "one commit for both epochs, once"
-    # the other table comes later, and finds its events
-    seals = shared_seals(bench.lake, SOURCE)
-    assert [epoch_folder(bench.lake, SOURCE, s.epoch).exists() for s in seals] == [1, 1]
-    assert bring_up(bench, two, newest)[1] == 4
+    assert bring_up(bench, two, newest[1])[1] == 4
     assert bench.rows(two, "x", "y", "v") == [(2, "TWO", "cased"), (3, "three", "new")]
-    for seal in seals:
-        entry = read_ledger_entry(bench.lake, SOURCE, seal.epoch)
-        assert entry is not None
-        assert {t: line.state for t, line in entry.tables.items()} == {
-            str(one.table_id): "committed",
-            str(two.table_id): "committed",
-        }
-        assert not epoch_folder(bench.lake, SOURCE, seal.epoch).exists()
-    assert [s.epoch for s in shared_seals(bench.lake, SOURCE)] == [newest.epoch]
     # deletes stay, also once their log files are compacted
     for table in (one, two):
         assert_done(bench.compact(table))
@@ -190,8 +169,8 @@ def test_two_tables_of_one_epoch_each_get_their_changes(followed: Any) -> None:
 
 
 def test_what_was_sealed_is_what_is_applied(followed: Any) -> None:
-    bench, one, two = followed
-    follower = LogFollower(bench, (one, two))
+    bench, one, _ = followed
+    follower = LogFollower(bench, one)
     seal = follower.seal([change(one, "update", 1, v="v", w="w2")])
     # the plan has its columns in another order meanwhile, and its values stay
     other = replace(one, columns=(one.columns[0], one.columns[2], one.columns[1]))
@@ -230,6 +209,6 @@ def test_changes_need_a_key_that_a_delete_can_tell(lake_bench: LakeBench) -> Non
     lake_bench.sql("INSERT INTO p VALUES (1, 'north')")
     table = lake_bench.table("p", partition_by=("area",))
     assert_done(lake_bench.load(table))
-    seal = LogFollower(lake_bench, (table,)).seal([change(table, "delete", 1)])
+    seal = LogFollower(lake_bench, table).seal([change(table, "delete", 1)])
     assert refused(lake_bench, table, seal) == "changes_unsupported"
     assert seals_of(lake_bench.lake, SOURCE, seal.epoch) == [seal]
