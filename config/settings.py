@@ -340,10 +340,7 @@ AUTH_PASSWORD_VALIDATORS = [
     },
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
-PASSWORD_HASHERS = [
-    "catalog.access.password_hash.PasswordHash",
-    "django.contrib.auth.hashers.PBKDF2PasswordHasher",  # until the next login
-]
+PASSWORD_HASHERS = ["catalog.access.password_hash.PasswordHash"]
 AUTHENTICATION_BACKENDS = ["catalog.access.backend.SluiceBackend"]
 LOGIN_URL = "/login"
 LOGIN_REDIRECT_URL = "/"

@@ -17,7 +17,6 @@ from django.template.base import FilterExpression, Node, Template, Variable
 from django.template.loader import get_template
 from django.templatetags.i18n import BlockTranslateNode, TranslateNode
 
-from catalog.sources.kinds import SourceKind
 from catalog.sources.registry import KINDS
 from frontend.forms.sources import label_of
 from frontend.pages import NOT_CONFIRMED
@@ -141,11 +140,10 @@ def _of_tables() -> Iterator[tuple[str, Message]]:
 
 def _of_kinds() -> Iterator[tuple[str, Message]]:
     for kind in KINDS.values():
-        if isinstance(kind, SourceKind):
-            yield "catalog/sources", Message(kind.database_means)
-            for option in kind.options:
-                yield "catalog/sources", Message(option.meaning)
-                yield "catalog/sources", Message(label_of(option))
+        yield "catalog/sources", Message(kind.database_means)
+        for option in kind.options:
+            yield "catalog/sources", Message(option.meaning)
+            yield "catalog/sources", Message(label_of(option))
 
 
 def _shown(action: TableAction) -> Iterator[str]:

@@ -63,13 +63,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
     settings.INSTALLED_APPS  # noqa: B018  loads the settings before pytest-django looks
 
-    from django.contrib.auth.hashers import PBKDF2PasswordHasher
-
     from catalog.access.password_hash import PasswordHash
 
     # the least that Argon2 does, each time that somebody is made or logs in
     PasswordHash.time_cost, PasswordHash.memory_cost = 1, 8
-    PBKDF2PasswordHasher.iterations = 1
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -9,7 +9,6 @@ per name and address, and are audited.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 from django.contrib.auth.hashers import check_password, make_password
 from django.contrib.auth.models import User
@@ -127,19 +126,9 @@ def _by_password(
     if row is None:
         make_password(password)  # costs what a check costs: no telling by time
         return None
-    store_anew = partial(_store_anew, row)  # called for an outdated hash
-    if not check_password(password, row.password, store_anew) or not row.is_active:
+    if not check_password(password, row.password) or not row.is_active:
         return None
     return _proven(row, group_names_of(row), password_sum=sum_of(row.password))
-
-
-def _store_anew(row: User, password: str) -> None:
-    """Store a password that was hashed as it no longer is. What rests on the former
-    hash ends, once in its life; of two logins at once the first stores it."""
-    former, row.password = row.password, make_password(password)
-    mine = User.objects.filter(pk=row.pk, password=former)
-    if not mine.update(password=row.password):
-        row.refresh_from_db(fields=["password"])
 
 
 def _by_directory(

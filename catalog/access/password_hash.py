@@ -11,7 +11,7 @@ from django.contrib.auth.hashers import Argon2PasswordHasher
 
 
 class PasswordHash(Argon2PasswordHasher):
-    """Passwords that Django hashed with PBKDF2 are stored anew at their next login."""
+    """Argon2id with these settings."""
 
     time_cost = 2
     memory_cost = 19_456  # KiB

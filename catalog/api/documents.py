@@ -127,6 +127,4 @@ class StatedDatasource(Stated, DatasourceNew):
 class StatedGrant(Stated, GrantNew):
     allow_unknown = None  # type: ignore[assignment]
     columns = None  # type: ignore[assignment]
-    row_filter = None  # type: ignore[assignment]
-    masks = None  # type: ignore[assignment]
     needed = ("principal", "on")

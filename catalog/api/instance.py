@@ -35,7 +35,7 @@ from catalog.api.single_flight import OneLook
 from catalog.api.views import LARGEST_BODY, ApiView
 from catalog.extensions import registered
 from catalog.selectors.paging import DEFAULT_SIZE, LARGEST_SIZE
-from catalog.sources.registry import CURRENT_RELEASE, readable_kinds
+from catalog.sources.registry import KINDS
 from core.errors import NotFound
 
 
@@ -63,7 +63,6 @@ class ConfigView(ApiView):
     @extend_schema(responses=replies.Config)
     def get(self, request: Request) -> Response:
         found = {
-            "release": CURRENT_RELEASE,
             "versions": _versions(),
             "limits": {
                 "page_size_default": DEFAULT_SIZE,
@@ -90,7 +89,7 @@ class ConfigView(ApiView):
 def _capabilities() -> dict[str, object]:
     """What this instance can do as it is set up; a test tries each."""
     return {
-        "kinds": [kind.name for kind in readable_kinds()],
+        "kinds": list(KINDS),
         "captures": ["snapshot", "timestamp"],
         "privileges": list(Privilege),
         "roles": list(Role),

@@ -22,7 +22,7 @@ from catalog.names import LAKE, join_name
 from catalog.schema.diff import SchemaChange as Change
 from catalog.schema.diff import columns_as_json, columns_from_json
 from catalog.selectors.facts import TableFacts
-from catalog.sources.kinds import Kind, SourceKind, json_schema
+from catalog.sources.kinds import SourceKind, json_schema
 from core.models import Job as JobRow
 
 
@@ -107,7 +107,6 @@ class Caller(Reply):
 
 
 class Config(Reply):
-    release = s.IntegerField()
     versions = s.DictField(child=s.CharField())
     limits = Limits()
     capabilities = Capabilities()
@@ -142,13 +141,11 @@ class Datasource(Reply):
 class KindOf(Reply):
     kind = s.CharField(source="name")
     title = s.CharField()
-    is_available = s.BooleanField()
-    release = s.IntegerField()
-    schema = s.DictField(allow_null=True)
+    schema = s.DictField()
 
     @staticmethod
-    def schema_of(kind: Kind) -> Body | None:
-        return json_schema(kind) if isinstance(kind, SourceKind) else None
+    def schema_of(kind: SourceKind) -> Body:
+        return json_schema(kind)
 
 
 class Kinds(Reply):

@@ -306,8 +306,7 @@ def _save(job: Job, datasource: Datasource, page: Page) -> None:
         "changed": job.cursor["changed"] + counts.changed,
         "columns_not_carried": job.cursor["columns_not_carried"]
         + counts.columns_not_synced,
-        # absent from the cursor of a job that an earlier release began
-        "written": job.cursor.get("written", 0) + counts.written,
+        "written": job.cursor["written"] + counts.written,
     }
     Job.objects.filter(pk=job.pk).update(
         cursor=job.cursor,

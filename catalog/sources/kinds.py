@@ -66,20 +66,6 @@ class Family:
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of source that is known; alone, one of a later release."""
-
-    name: str
-    title: str
-    release: int
-    default_port: int
-
-    @property
-    def is_available(self) -> bool:
-        return isinstance(self, SourceKind)
-
-
 COMMON_OPTIONS = (
     Option("include_databases", "strings", [], "discover only these; empty = all"),
     Option("exclude_databases", "strings", [], "never discover these"),
@@ -119,8 +105,8 @@ COMMON_OPTIONS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceKind(Kind):
-    """A kind that can be read.
+class SourceKind:
+    """A kind of source.
 
     folder          the package that has its `discoverer` module
     needs_database  whether a datasource is one database of a server; else it is the
@@ -130,6 +116,9 @@ class SourceKind(Kind):
     hides_role      whether a login may be kept from seeing that it is on a replica
     """
 
+    name: str
+    title: str
+    default_port: int
     folder: str
     family: Family
     types: SourceTypes

@@ -49,7 +49,7 @@ class TablePipeline:
 
     @property
     def promises(self) -> list[str]:
-        """What reading it promises; nothing in plans of former releases."""
+        """What reading it promises."""
         return list(self._plan.get("reading", []))
 
     @property

@@ -264,7 +264,6 @@ def _render(
         "steps": report_steps(report) if report else [],
         "kinds": list(KINDS.values()),
         "chosen": kind,
-        "later": ", ".join(k.title for k in KINDS.values() if not k.is_available),
         "needs": kind.privileges.script(str(user), str(database)),
     }
     has_faults = bool(form.errors or error)

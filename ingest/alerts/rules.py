@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from core.retries import Backoff
-from ingest.contract.job import COMPACT, SYNC
+from ingest.contract.job import COMPACT
 from ingest.maintenance.score import BROKEN_CODES, STUCK_CODES
 
 FAILED: Final = "failed"
@@ -109,8 +109,8 @@ def stuck_finding(losses: Iterable[Mapping[str, Any]]) -> Finding | None:
 
 
 def job_in_words(kind: str) -> str:
-    """A kind of jobs as people call it: rows keep names of former releases."""
-    return {SYNC: "sync", COMPACT: "compaction"}.get(kind, kind)
+    """A kind of jobs as people call it."""
+    return {COMPACT: "compaction"}.get(kind, kind)
 
 
 def left_after(sources: Iterable[str], done: str, loads: frozenset[str]) -> list[str]:

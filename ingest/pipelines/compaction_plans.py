@@ -256,12 +256,11 @@ def budget_of(table_id: int, policy: Effective) -> CompactionBudget:
     the job counts on from there."""
     rows = TableHealth.objects.filter(table_id=table_id)
     found = rows.values_list("facts__written__credit", "facts__written__upto").first()
-    credit, upto = found or (None, "")
+    credit, upto = found or (0, "")
     keeping = policy.keeping
     return CompactionBudget(
         amplification=keeping.max_write_amplification,
         credit=credit or 0,
-        # a look of an older release counted no credit
-        upto=upto or "" if credit is not None else "",
+        upto=upto or "",
         log_age=keeping.log_age_seconds,
     )

@@ -121,10 +121,6 @@ def move(
         event, reason = "resume_needs_resync", why
         changes["due_at"] = None
     with transaction.atomic():
-        if before == NEEDS_RESYNC and not why:
-            # of a former release, which kept it in the state alone
-            reason_of_then = pipeline.status_reason or "its position is lost"
-            needed_resync.note_needed(pipeline, why=reason_of_then)
         advance(
             pipeline, event, actor=actor, reason=reason, status_reason=reason, **changes
         )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from catalog.sources.kinds import Family
-from catalog.sources.registry import kind_named, readable_kinds
+from catalog.sources.registry import KINDS, kind_named
 from ingest.planning.facts import Conditions, TableFacts
 
 
@@ -55,7 +55,7 @@ SOURCES: dict[str, Promise] = {
         kind.family.name: _of_family(
             kind.family, shares_snapshots=kind.shares_snapshots
         )
-        for kind in readable_kinds()
+        for kind in KINDS.values()
     },
     "primary": Promise(
         "A primary",

@@ -1,7 +1,7 @@
 """A plan as a value: steps that are shown, stored on the row and executed as shown.
 
 Knows nothing of how a step runs. The JSON form carries a version and each step's
-kind, so that a stored plan of an older release is refused rather than misread.
+kind, so that a stored plan of another version is refused rather than misread.
 """
 
 from __future__ import annotations
@@ -155,8 +155,7 @@ class TablePlan:
     """What will happen to one table, or why nothing can happen yet (`blocked`).
 
     is_target_chosen  people named the lake database; else it was derived
-    reading  what snapshot and syncs of this table promise; a plan of a former release
-             has none
+    reading  what snapshot and syncs of this table promise
     """
 
     source: str

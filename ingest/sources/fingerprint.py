@@ -18,7 +18,7 @@ LATE_STEP = timedelta(minutes=5)
 LATE_AFTER = timedelta(hours=1)
 # Counting more rows of a step than this would burden the source.
 MOST_LATE_COUNTED = 100_000
-# Of a step with more; also where a former release reads it, no number is higher.
+# Of a step with more: higher than any count.
 NOT_COUNTED = 1 << 40
 # Clocks are corrected by less than this all the time.
 CLOCK_TOLERANCE = timedelta(seconds=2)
@@ -113,7 +113,7 @@ def to_data(signs: Signs) -> dict[str, Any]:
 
 
 def from_data(data: Mapping[str, Any]) -> Signs:
-    """What a former release did not keep is not known."""
+    """What is not there is not known."""
     server = ServerSigns(
         relation=str(data.get("relation") or ""),
         is_exact=bool(data.get("is_exact")),
@@ -125,14 +125,12 @@ def from_data(data: Mapping[str, Any]) -> Signs:
         columns=_numbers(data.get("columns")),
         forms=_forms(data.get("forms")),
     )
-    counts = tuple(int(c) for c in data.get("counts") or ())
     return Signs(
         server=server,
         clock=str(data.get("clock") or ""),
         counted_at=str(data.get("counted_at") or ""),
-        # it kept edges, too, where there was too much between them
-        edges=tuple(str(e) for e in data.get("edges") or ())[-len(counts) - 1 :],
-        counts=counts,
+        edges=tuple(str(e) for e in data.get("edges") or ()),
+        counts=tuple(int(c) for c in data.get("counts") or ()),
         late=int(data.get("late") or 0),
         notices=tuple(str(n) for n in data.get("notices") or ()),
         is_unique=bool(data.get("is_unique")),

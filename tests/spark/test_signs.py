@@ -131,7 +131,7 @@ def test_a_key_that_is_guaranteed_no_more_stops_the_sync(
     assert values(bench, table) == dict.fromkeys(range(1, 6), "load")
     assert bench.load(table, kind="resync").error.code == "repeated_keys"
     bench.sql("DELETE FROM o WHERE id = 1 AND region = 'eu'")
-    # as a former release left them: whether it ever was unique is not known
+    # whether it ever was unique is not known
     unknown = {name: sign for name, sign in signs.items() if name != "is_unique"}
     warned = assert_done(sync(bench, table, low, unknown))
     bench.sql("ALTER TABLE o ADD UNIQUE (id)")

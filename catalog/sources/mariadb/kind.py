@@ -8,10 +8,9 @@ from catalog.sources.kinds import Family, SourceKind
 from catalog.sources.mariadb import privileges, types
 
 MARIADB = SourceKind(
-    "mariadb",
-    "MariaDB",
-    2,
-    3306,
+    name="mariadb",
+    title="MariaDB",
+    default_port=3306,
     folder="catalog.sources.mariadb",
     family=Family("mariadb", "MariaDB, MySQL"),
     types=types,

@@ -6,10 +6,9 @@ from catalog.sources.kinds import Family, SourceKind
 from catalog.sources.postgresql import privileges, types
 
 POSTGRESQL = SourceKind(
-    "postgresql",
-    "PostgreSQL",
-    1,
-    5432,
+    name="postgresql",
+    title="PostgreSQL",
+    default_port=5432,
     folder="catalog.sources.postgresql",
     family=Family("postgresql", "PostgreSQL"),
     types=types,

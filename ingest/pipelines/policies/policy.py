@@ -109,8 +109,7 @@ def effective(chain: Sequence[Level], defaults: Mapping[str, Any]) -> Effective:
     values["schedule"] = schedule_to_json(schedule)
     return Effective(
         schedule=schedule,
-        # a former release let people choose less
-        lag_seconds=max(LEAST_LAG_SECONDS, float(values["lag_seconds"])),
+        lag_seconds=float(values["lag_seconds"]),
         keeping=MaintenancePolicy(
             compact_after=int(values["compact_after"]),
             log_bytes=int(values["compact_log_bytes"]),

@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from catalog.models import Table
 from core.errors import InvalidRequest
 from core.jobs import moves
 from core.models import Job
-from ingest.models import Pipeline
 from ingest.pipelines import table_commands
 from ingest.pipelines.schema_approval import approve_schema_change, proposal_of
 from ingest.pipelines.sync_job import start_sync
@@ -208,16 +206,6 @@ def test_a_table_that_is_paused_and_resumed_still_needs_its_resync(live: Any) ->
     assert live.pipeline("orders").status_reason == "paused by ann"
     table_commands.resume(live.lake("orders"), actor="ann")
     resync(live)
-
-
-def test_a_table_of_a_former_release_still_needs_it(live: Any) -> None:
-    """Its row notes nothing but the state."""
-    rows = Pipeline.objects.filter(pk=live.pipeline("orders").pk)
-    rows.update(state="NEEDS_RESYNC", status_reason="gone", drift={}, due_at=None)
-    Table.objects.filter(pk=live.lake("orders").pk).update(
-        status="NEEDS_RESYNC", status_reason="gone"
-    )
-    needs_resync(live, "gone")
 
 
 def test_a_cancelled_resync_does_not_bring_the_position_back(live: Any) -> None:

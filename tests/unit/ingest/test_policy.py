@@ -24,8 +24,6 @@ def chain(table, database, source):
     [
         ({}, {}, {}, (5.0, "default")),
         ({}, {}, {"lag_seconds": 7.0}, (7.0, "datasource s")),
-        # chosen under a former release, which allowed less than the least lag
-        ({}, {"lag_seconds": 0.0}, {"lag_seconds": 7.0}, (1.0, "database d")),
         ({"lag_seconds": 1.0}, {"lag_seconds": 2.0}, {}, (1.0, "table")),
         ({"schedule": "manual"}, {"lag_seconds": 2.0}, {}, (2.0, "database d")),
     ],

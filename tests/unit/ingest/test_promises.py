@@ -96,12 +96,6 @@ def test_the_plan_says_what_reading_this_table_promises(facts, said) -> None:
     assert plan_from_json(plan_to_json(made)).reading == made.reading
 
 
-def test_a_plan_of_a_former_release_promises_nothing() -> None:
-    stored = plan_to_json(plan())
-    del stored["reading"]
-    assert plan_from_json(stored).reading == ()
-
-
 @pytest.mark.parametrize("trait", ["children", "unlogged", "versioned"])
 def test_a_trait_is_a_warning_too(trait: str) -> None:
     made = plan(traits=frozenset({trait}))

@@ -148,16 +148,11 @@ def test_what_was_noticed_while_a_verification_read_stays() -> None:
     assert left.counts == (7,)
 
 
-def test_they_survive_json_and_a_former_release() -> None:
+def test_they_survive_json() -> None:
     signs = replace(BEFORE, late=3, notices=("n",), counts=(1,), edges=("a", "b"))
     signs = replace(signs, is_unique=True)
     assert from_data(json.loads(json.dumps(to_data(signs)))) == signs
     assert from_data({}) == Signs()
-
-
-def test_edges_of_a_former_release_that_counted_nothing_end_where_it_was() -> None:
-    kept = from_data({"edges": ["a", "b", "c"], "counts": [], "counted_at": "x"})
-    assert (kept.edges, kept.counts) == (("c",), ())
 
 
 def test_rows_are_counted_when_a_step_has_passed() -> None:

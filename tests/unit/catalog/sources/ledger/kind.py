@@ -7,10 +7,9 @@ from catalog.sources.postgresql.kind import POSTGRESQL
 from tests.unit.catalog.sources.ledger import privileges, types
 
 LEDGER = SourceKind(
-    "ledger",
-    "Ledger",
-    3,
-    4711,
+    name="ledger",
+    title="Ledger",
+    default_port=4711,
     folder="tests.unit.catalog.sources.ledger",
     family=POSTGRESQL.family,
     types=types,
