@@ -116,9 +116,7 @@ class _Taken:
         }
         # where somebody chose to send one table says nothing about the next one
         mine = carried.filter(source_table__database__datasource=source)
-        # a plan of the former release does not say it
-        is_derived = Q(plan__is_target_chosen=False)
-        derived = mine.filter(is_derived | Q(plan__is_target_chosen__isnull=True))
+        derived = mine.filter(plan__is_target_chosen=False)
         pairs = derived.values_list("source_table__database__name", "plan__database")
         self.pinned: dict[SourceName, str] = {}
         for schema, plan, _ in pairs.annotate(first=Min("pk")).order_by("first"):
