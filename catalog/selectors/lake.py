@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import CharField, Lookup, Q, QuerySet
+from django.db.models import CharField, F, Lookup, Q, QuerySet
 from django.db.models.sql.compiler import SQLCompiler
 
 from catalog.access.policy import Principal
@@ -64,6 +64,7 @@ SLUICE_COLUMNS = (
 )
 KEY_COLUMN = ("_sluice_key", "string", False)
 COUNT_COLUMN = ("_sluice_count", "bigint", True)
+DAY_COLUMN = ("_sluice_day", "date", True)
 
 
 @CharField.register_lookup
@@ -150,8 +151,10 @@ def lake_columns_page(
     `_sluice_*`, in table and column order. None at the end. Two statements.
     """
     tables = matching_tables(principal, patterns[:2], limit, after)
-    columns = Column.objects.filter(table__in=[row[0] for row in tables])
-    by_table: dict[int, list[Column]] = {}
+    columns = Column.objects.filter(table__in=[row[0] for row in tables]).annotate(
+        partition_by=F("table__partition_by")
+    )
+    by_table: dict[int, list[Any]] = {}
     for column in columns.order_by("table", "position") if tables else ():
         by_table.setdefault(column.table_id, []).append(column)
     matches = matcher(patterns[2])
@@ -185,13 +188,14 @@ def lake_columns_of(
     )
 
 
-def as_seen(table: LakeTable, columns: list[Column]) -> list[LakeColumn]:
-    """The catalog's columns with those that Hudi and Sluice add."""
+def as_seen(table: LakeTable, columns: list[Any]) -> list[LakeColumn]:
+    """The catalog's columns, each with the `partition_by` of its table, and those that
+    Hudi and Sluice add."""
     seen: list[tuple[str, str, bool, int, str]] = [
         (name, "string", True, 0, "") for name in HUDI_COLUMNS
     ]
     seen += [(c.name, c.type, c.nullable, c.key, c.comment) for c in columns if c.type]
-    added = (*_key_columns(columns), *SLUICE_COLUMNS)
+    added = (*_key_columns(columns), *_day_column(columns), *SLUICE_COLUMNS)
     seen += [(name, kind, nullable, 0, "") for name, kind, nullable in added]
     return [
         LakeColumn(
@@ -208,7 +212,7 @@ def as_seen(table: LakeTable, columns: list[Column]) -> list[LakeColumn]:
     ]
 
 
-def _key_columns(columns: list[Column]) -> list[tuple[str, str, bool]]:
+def _key_columns(columns: list[Any]) -> list[tuple[str, str, bool]]:
     """What ingest adds for a key that is not one column of a type it takes as it is."""
     key = [column for column in columns if column.key]
     if not key:
@@ -217,6 +221,12 @@ def _key_columns(columns: list[Column]) -> list[tuple[str, str, bool]]:
         key[0].type in {"int", "bigint"} or key[0].source_type == "uuid"
     )
     return [] if own else [KEY_COLUMN]
+
+
+def _day_column(columns: list[Any]) -> list[tuple[str, str, bool]]:
+    """What ingest adds where the day of a timestamp is the partition."""
+    name = DAY_COLUMN[0]
+    return [DAY_COLUMN] if columns and name in columns[0].partition_by else []
 
 
 def _like(field: str, pattern: str | None) -> Q:

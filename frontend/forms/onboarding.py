@@ -19,11 +19,13 @@ from ingest.pipelines.plan_overrides import Everywhere, chosen_in
 from ingest.planning.cursor import CURSOR_TYPES
 from ingest.planning.defaults import PlanDefaults
 from ingest.planning.facts import ROW_HASH, Capture, Choices
+from ingest.planning.partitions import BY_DAY, PARTITION_TYPES
 
 CAPTURES = [
     ("timestamp", _("Kept fresh by a timestamp column")),
     ("snapshot", _("Snapshot once")),
 ]
+PARTS = {*PARTITION_TYPES, *BY_DAY}
 _NAMES = forms.Textarea(attrs={"rows": 2})
 
 
@@ -263,8 +265,8 @@ class ChoicesForm(ScheduleFields):
         columns = list(pipeline.source_table.columns.all())
         cursors = [c.source_name for c in columns if c.type in CURSOR_TYPES]
         choices: Any = [("", _("As proposed")), *((n, n) for n in cursors)]
-        parts: Any = [("", _("As proposed")), *((c.source_name, c.source_name)
-                                             for c in columns if c.type)]  # fmt: skip
+        parts: Any = [c.source_name for c in columns if c.type in PARTS]
+        parts = [("", _("As proposed")), *((name, name) for name in parts)]
         self.fields["partition_by"].choices = parts  # type: ignore[attr-defined]
         names: Any = [(c.source_name, _described(c)) for c in columns]
         self.fields["cursor"].choices = choices  # type: ignore[attr-defined]

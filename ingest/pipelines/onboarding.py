@@ -240,7 +240,6 @@ def _lake_table(pipeline: Pipeline, plan: TablePlan, database: Database) -> Tabl
         comment=source.comment,
         record_key=[lake_name[name] for name in create.record_key],
         cursor=lake_name[apply.cursor] if apply else "",
-        partition_by=[lake_name[name] for name in create.partition_by],
         table_type=create.table_type,
         index_type=create.index_type,
         buckets=create.buckets,
@@ -248,7 +247,9 @@ def _lake_table(pipeline: Pipeline, plan: TablePlan, database: Database) -> Tabl
         estimated_rows=known_rows(source) or 0,
         status=APPROVED,
     )
-    table.identity = identity_for(table_spec(plan, table, source)).to_data()
+    identity = identity_for(table_spec(plan, table, source))
+    table.identity = identity.to_data()
+    table.partition_by = list(identity.partition_by)
     return table
 
 

@@ -21,6 +21,7 @@ from ingest.planning.facts import (
     Target,
 )
 from ingest.planning.key import propose_key
+from ingest.planning.partitions import BY_DAY, PARTITION_TYPES
 from ingest.planning.plan import TablePlan
 from ingest.planning.propose import propose_table
 
@@ -81,9 +82,8 @@ def fitting(facts: TableFacts, choices: Choices, defaults: PlanDefaults) -> Choi
     types = {c.source_name: c.type for c in facts.schema.columns}
     cursors = [n for n in defaults.cursors if types.get(n) in CURSOR_TYPES]
     cursor = choices.cursor or next(iter(cursors), None)
-    partition = (
-        defaults.partition_by if set(defaults.partition_by) <= set(types) else ()
-    )
+    can_part = {n for n, t in types.items() if t in (*PARTITION_TYPES, *BY_DAY)}
+    partition = defaults.partition_by if set(defaults.partition_by) <= can_part else ()
     partition = choices.partition_by or partition
     kept = {cursor, *partition, *facts.schema.primary_key}
     key = choices.record_key

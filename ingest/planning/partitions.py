@@ -1,4 +1,4 @@
-"""How many partitions a lake table may have, and what a plan says of it.
+"""What may partition a lake table, into how many folders, and what a plan says of it.
 
 Every commit of Hudi lists each partition that it wrote, and each look at the table
 lists every folder: at 100,000 partitions one commit takes some 15 s to read, and
@@ -7,10 +7,53 @@ nothing of that gets better with time. It must not know how partitions are count
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+
+from catalog.schema.types import Column
+from core.errors import InvalidRequest
 
 # Thirty years of days; a commit that wrote all of them is read within two seconds.
 MOST_PARTITIONS = 10_000
+# Bytes of `column=value`, the name of a folder, on the file systems below a lake.
+LONGEST_FOLDER = 255
+# What Hudi writes as "%" and two digits there; a pattern of Python's and of Java's.
+ESCAPED = r"[\x01-\x1f\x7f\"#%'*/:=?\\\[\]^{]"
+# Hudi's two writers put values of other types into different folders.
+PARTITION_TYPES = ("string", "int", "bigint", "date")
+# By their day, in a column of our own.
+BY_DAY = ("timestamp", "timestamp_ntz")
+DAY = "_sluice_day"
+_LENGTH = re.compile(r"\((\d+)\)")
+_MOST_BYTES_OF_A_CHARACTER = 4
+
+
+def refuse_unfit(table: str, columns: Sequence[Column]) -> None:
+    """InvalidRequest `bad_partition` where these, chosen to partition the lake table of
+    the source table `table`, cannot."""
+    fit = (*PARTITION_TYPES, *BY_DAY)
+    unfit = next((c for c in columns if c.type not in fit), None)
+    days = [c.source_name for c in columns if c.type in BY_DAY]
+    if unfit is not None:
+        why = (
+            f"column '{unfit.source_name}' of {table} is {unfit.source_type}, by which"
+            " no lake table can be partitioned"
+        )
+    elif len(days) > 1:
+        why = f"{table} can be partitioned by the day of one column, not of {days}"
+    else:
+        return
+    raise InvalidRequest(
+        why,
+        code="bad_partition",
+        hint="partition by text, whole numbers, a date, or the day of one timestamp",
+        facts={"field": "partition_by", "table": table},
+    )
+
+
+def longest_value(lake_name: str) -> int:
+    """Bytes of a text that may still be a folder, as Hudi writes it into its name."""
+    return LONGEST_FOLDER - len(f"{lake_name}=".encode())
 
 
 def why_too_many(
@@ -32,11 +75,42 @@ def why_too_many(
     )
 
 
-def what_is_counted(partition_by: Sequence[str]) -> tuple[str, ...]:
-    """What a plan with partitions says."""
-    if not partition_by:
+def what_holds(columns: Sequence[tuple[Column, str]]) -> tuple[str, ...]:
+    """What a plan with partitions says.
+
+    columns  each with its name in the lake
+    """
+    if not columns:
         return ()
-    return (
-        f"the snapshot counts the values of {', '.join(partition_by)} before its commit"
-        f" and is refused when they are more than {MOST_PARTITIONS:,}",
-    )
+    named = ", ".join(_named(column) for column, _ in columns)
+    found = [
+        f"the snapshot counts the values of {named} before its commit"
+        f" and is refused when they are more than {MOST_PARTITIONS:,}"
+    ]
+    for column, name in columns:
+        if column.type in BY_DAY:
+            found.append(
+                f"partitioned by {_named(column)} in UTC, which is the lake table's"
+                f" column {DAY}: a query that has a condition on it, too, reads the"
+                " folders of those days only"
+            )
+        elif _may_be_too_long(column, name):
+            found.append(
+                f"each value of '{column.source_name}' is a folder of the lake, so a"
+                f" load or a sync that meets one of more than {longest_value(name)}"
+                " bytes is refused (some characters, as / and :, count as three)"
+            )
+    return tuple(found)
+
+
+def _named(column: Column) -> str:
+    name = column.source_name
+    return f"the day of {name}" if column.type in BY_DAY else name
+
+
+def _may_be_too_long(column: Column, name: str) -> bool:
+    if column.type != "string" or column.source_type == "uuid":
+        return False
+    declared = _LENGTH.search(column.source_type)
+    most = int(declared[1]) * _MOST_BYTES_OF_A_CHARACTER if declared else None
+    return most is None or most > longest_value(name)

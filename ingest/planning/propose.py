@@ -13,7 +13,7 @@ from ingest.planning.capture_limits import TRAPS, cautions_of, reading_of
 from ingest.planning.cursor import propose_cursor, what_is_missed
 from ingest.planning.facts import ROW_HASH, Choices, Conditions, TableFacts, Target
 from ingest.planning.key import propose_key
-from ingest.planning.partitions import what_is_counted, why_too_many
+from ingest.planning.partitions import BY_DAY, refuse_unfit, what_holds, why_too_many
 from ingest.planning.plan import (
     ApplyChanges,
     CreateTable,
@@ -42,7 +42,7 @@ def propose_table(
     proposals = {
         "record_key": propose_key(facts, choices, carried, capture=conditions.capture),
         "cursor": propose_cursor(facts, choices, carried, conditions),
-        "partition_by": _propose_partitioning(choices),
+        "partition_by": _propose_partitioning(facts, choices),
         "buckets": propose_buckets(facts, choices),
         "updates": propose_updates(facts, choices, conditions),
     }
@@ -99,8 +99,10 @@ def _require_known(facts: TableFacts, choices: Choices) -> None:
         )
 
 
-def _propose_partitioning(choices: Choices) -> Proposal:
+def _propose_partitioning(facts: TableFacts, choices: Choices) -> Proposal:
     if choices.partition_by:
+        columns = [facts.schema.column(name) for name in choices.partition_by]
+        refuse_unfit(facts.source_name, columns)
         return Proposal(list(choices.partition_by), "chosen", is_chosen=True)
     return Proposal(
         [],
@@ -166,8 +168,10 @@ def _why_blocked(
 def _why_too_many_partitions(facts: TableFacts, proposals: dict[str, Proposal]) -> str:
     key = proposals["record_key"].value
     chosen = [] if key == ROW_HASH else [tuple(key)]
+    columns = [facts.schema.column(name) for name in proposals["partition_by"].value]
     return why_too_many(
-        proposals["partition_by"].value,
+        # many rows share a day
+        [c.source_name for c in columns if c.type not in BY_DAY],
         uniques=[*chosen, *facts.unique_indexes],
         rows=facts.estimated_rows,
     )
@@ -274,7 +278,7 @@ def _warnings(
             )
     elif proposals["cursor"].value:
         found += _missed(facts, proposals, conditions)
-    found += what_is_counted(proposals["partition_by"].value)
+    found += what_holds(_partitions(facts, proposals, target))
     if proposals["updates"].value == "partial":
         found += what_partial_means()
     if proposals["record_key"].value == ROW_HASH:
@@ -293,6 +297,13 @@ def _warnings(
     if target.has_data:
         found.append("the lake table already holds data, which this load replaces")
     return tuple(found)
+
+
+def _partitions(
+    facts: TableFacts, proposals: dict[str, Proposal], target: Target
+) -> list[tuple[Column, str]]:
+    columns = [facts.schema.column(name) for name in proposals["partition_by"].value]
+    return [(c, target.column_names.get(c.source_name, c.name)) for c in columns]
 
 
 def _key_forms(facts: TableFacts, proposals: dict[str, Proposal]) -> tuple[str, ...]:

@@ -24,13 +24,9 @@ from ingest.driver.apply.epoch_tracking import (
     epochs_to_apply,
 )
 from ingest.driver.apply.jobrun import JobRun
+from ingest.driver.apply.partitions import nameless_partitions
 from ingest.driver.apply.recovery import roll_back_writes
-from ingest.driver.apply.rows import (
-    lake_rows,
-    latest_per_key,
-    nameless_partitions,
-    read_staged,
-)
+from ingest.driver.apply.rows import lake_rows, latest_per_key, read_staged
 from ingest.driver.apply.sealed_files import read_sealed, refuse_damaged
 from ingest.driver.apply.writer import (
     Batch,

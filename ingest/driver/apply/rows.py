@@ -13,15 +13,19 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from catalog.schema.types import DataType
-from core.errors import InvalidRequest
 from ingest.contract.table import TableSpec
-from ingest.lake.hudi.identity import COUNT, DELETED, KEY, SEQ, key_column
-from ingest.planning.partitions import MOST_PARTITIONS
+from ingest.lake.hudi.identity import (
+    COUNT,
+    DELETED,
+    KEY,
+    SEQ,
+    key_column,
+    partition_columns,
+)
+from ingest.planning.partitions import BY_DAY, DAY
 from ingest.sources.select import SelectedColumn, Selection, mask_of
 
 _RANK = "_sluice_rank"
-# Texts whose folder of a partition is that of NULL; the second is its name.
-_IN_FOLDER_OF_NULL = ("", "__HIVE_DEFAULT_PARTITION__")
 _SIMPLE: Mapping[str, type[T.DataType]] = {
     "boolean": T.BooleanType,
     "int": T.IntegerType,
@@ -83,7 +87,7 @@ def lake_rows(
     if table.row_hash:
         columns += [F.coalesce(F.col(KEY), F.lit("")).alias(KEY), F.col(COUNT)]
     elif key == KEY:
-        aliases = _key_aliases(table, selection)
+        aliases = key_aliases(table, selection)
         columns.append(_key_text(aliases).alias(KEY))
     else:
         # a literal alternative makes the field NOT NULL in Hudi's schema
@@ -94,6 +98,10 @@ def lake_rows(
             solid if c.name == key else column
             for c, column in zip(selection.columns, columns, strict=True)
         ]
+    if DAY in partition_columns(table):
+        moments = selected(table.partition_by, table, selection)
+        moment = next(c.alias for c in moments if c.type in BY_DAY)
+        columns.append(F.to_date(F.col(moment)).alias(DAY))
     gone = F.lit(False) if deleted is None else deleted  # noqa: FBT003
     return rows.select(*columns, seq.alias(SEQ), gone.alias(DELETED))
 
@@ -114,7 +122,7 @@ def record_key(table: TableSpec, selection: Selection) -> Column:
         return _row_hash(selection)
     key = key_column(table)
     if key == KEY:
-        return _key_text(_key_aliases(table, selection))
+        return _key_text(key_aliases(table, selection))
     alias = next(c.alias for c in selection.columns if c.name == key)
     return F.col(alias).cast("string")
 
@@ -144,7 +152,7 @@ def observed_counts(table: TableSpec, selection: Selection) -> list[Column]:
     """What is counted while rows are read, so that nothing is read twice: rows,
     rows with a NULL in the key, rows with a value that has no form in the lake."""
     nulls: Column = F.lit(False)  # noqa: FBT003
-    for column in _key_aliases(table, selection):
+    for column in key_aliases(table, selection):
         nulls = nulls | F.col(column.alias).isNull()
     unfit: Column = F.lit(False)  # noqa: FBT003
     for alias in selection.mask_aliases:
@@ -169,53 +177,15 @@ def unfit_counts(rows: DataFrame, selection: Selection) -> dict[str, int]:
 
 def duplicate_keys(rows: DataFrame, table: TableSpec, selection: Selection) -> int:
     """How many keys occur more than once."""
-    aliases = [c.alias for c in _key_aliases(table, selection)]
+    aliases = [c.alias for c in key_aliases(table, selection)]
     return rows.groupBy(*aliases).count().where("count > 1").count()
 
 
-def refuse_many_partitions(rows: DataFrame, table: TableSpec) -> None:
-    """InvalidRequest `too_many_partitions` before a load commits. `rows` as the lake
-    has them; counting ends at the limit."""
-    names = {c.source_name: c.name for c in table.columns}
-    columns = [F.col(f"`{names[p]}`") for p in table.partition_by]
-    if not columns:
-        return
-    found = rows.select(*columns).distinct().limit(MOST_PARTITIONS + 1).count()
-    if found > MOST_PARTITIONS:
-        raise InvalidRequest(
-            f"{table.source_schema}.{table.source_table} has more than"
-            f" {MOST_PARTITIONS:,} different values of {', '.join(table.partition_by)}:"
-            " each would be a partition of the lake table. Nothing was loaded",
-            code="too_many_partitions",
-            hint="remove the table and plan it partitioned by columns with few values,"
-            " or not at all",
-        )
+def key_aliases(table: TableSpec, selection: Selection) -> list[SelectedColumn]:
+    return selected(table.key, table, selection)
 
 
-def nameless_partitions(
-    rows: DataFrame, table: TableSpec, selection: Selection
-) -> dict[str, int]:
-    """Lake column → staged rows whose text there the lake reads as NULL. A partition is
-    a folder, and an empty text lies in that of NULL."""
-    texts = [
-        c for c in _aliases(table.partition_by, table, selection) if c.type == "string"
-    ]
-    if not texts:
-        return {}
-    sums = [
-        F.sum(F.col(c.alias).isin(*_IN_FOLDER_OF_NULL).cast("bigint")).alias(c.alias)
-        for c in texts
-    ]
-    row = rows.agg(*sums).first()
-    assert row is not None
-    return {c.name: int(row[c.alias]) for c in texts if row[c.alias]}
-
-
-def _key_aliases(table: TableSpec, selection: Selection) -> list[SelectedColumn]:
-    return _aliases(table.key, table, selection)
-
-
-def _aliases(
+def selected(
     columns: Sequence[str], table: TableSpec, selection: Selection
 ) -> list[SelectedColumn]:
     """Of columns by their source names."""

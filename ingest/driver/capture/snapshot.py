@@ -20,14 +20,17 @@ from ingest.contract.positions import to_text
 from ingest.driver.apply.clocks import wall
 from ingest.driver.apply.future import remove_future
 from ingest.driver.apply.jobrun import JobRun
+from ingest.driver.apply.partitions import (
+    nameless_partitions,
+    refuse_long_partitions,
+    refuse_many_partitions,
+)
 from ingest.driver.apply.preconditions import refuse_used_epoch
 from ingest.driver.apply.recovery import clear_uncommitted_table, roll_back_writes
 from ingest.driver.apply.rows import (
     duplicate_keys,
     lake_rows,
-    nameless_partitions,
     read_staged,
-    refuse_many_partitions,
     unfit_counts,
 )
 from ingest.driver.apply.undoing import unschedule_all
@@ -287,6 +290,7 @@ def _commit(
     seq = F.lit(seq_of(spec.epoch, 0)).cast("bigint")
     rows = lake_rows(staged, spec.table, load.selection, seq=seq)
     refuse_many_partitions(rows, spec.table)
+    refuse_long_partitions(staged, spec.table, load.selection)
     is_first = not state.timeline.completed_writes
     # what was staged decides the columns: a resync may drop some
     fresh = LakeState(exists=state.exists, timeline=state.timeline)

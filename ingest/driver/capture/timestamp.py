@@ -21,6 +21,8 @@ from ingest.contract.job import SyncWork
 from ingest.contract.positions import Bound, SourceClock, from_text, to_text
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.jobrun import JobRun
+from ingest.driver.apply.partitions import refuse_long_partitions
+from ingest.driver.apply.rows import read_staged
 from ingest.driver.apply.sealed_files import sha256_of
 from ingest.driver.capture.added_columns import (
     EarlierValues,
@@ -243,6 +245,8 @@ def _read(
     reading = Reading(table, access, selection, sql, *view)
     counts = read_to_parquet(run, spark, reading, target)
     _refuse(table, counts)
+    staged = read_staged(spark, selection, [target.uri])
+    refuse_long_partitions(staged, table, selection)
     size = bytes_below(target)
     return SealedFile(
         table.table_id,

@@ -16,7 +16,8 @@ from typing import Any
 
 from core.errors import InvalidRequest, TerminalError
 from ingest.contract.members import known_members
-from ingest.contract.table import TableSpec
+from ingest.contract.table import ColumnSpec, TableSpec
+from ingest.planning.partitions import BY_DAY, DAY, PARTITION_TYPES
 
 SEQ = "_sluice_seq"
 DELETED = "_sluice_deleted"
@@ -31,7 +32,6 @@ PARTIAL = "IGNORE_DEFAULTS"
 # in one, as microseconds in the other) and refuses empty strings, so their keys
 # are carried in a text column of our own.
 _NATIVE_KEY_TYPES = frozenset({"int", "bigint"})
-_PARTITION_TYPES = ("string", "int", "bigint")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,21 +86,34 @@ def identity_for(table: TableSpec) -> TableIdentity:
     InvalidRequest `bad_partition` for partition columns that are not carried or
     whose values Hudi's two writers put into different folders.
     """
-    columns = {c.source_name: c for c in table.columns}
-    for name in table.partition_by:
-        if name not in columns or columns[name].type not in _PARTITION_TYPES:
-            kind = columns[name].type if name in columns else "not synced"
-            raise InvalidRequest(
-                f"column {name} ({kind}) cannot partition a lake table",
-                code="bad_partition",
-                hint=f"partition by a column of type {', '.join(_PARTITION_TYPES)}",
-            )
     return TableIdentity(
         record_key=(key_column(table),),
         buckets=table.buckets,
-        partition_by=tuple(columns[p].name for p in table.partition_by),
+        partition_by=partition_columns(table),
         lock_provider=_lock_provider(table),
         partial_update_mode=PARTIAL if table.updates == "partial" else "",
+    )
+
+
+def partition_columns(table: TableSpec) -> tuple[str, ...]:
+    """Lake columns whose values are the folders: the chosen ones, and for the day of a
+    timestamp one of our own. Errors as of `identity_for`."""
+    columns = {c.source_name: c for c in table.columns}
+    return tuple(
+        _partition_column(name, columns.get(name)) for name in table.partition_by
+    )
+
+
+def _partition_column(name: str, column: ColumnSpec | None) -> str:
+    if column is not None and column.type in PARTITION_TYPES:
+        return column.name
+    if column is not None and column.type in BY_DAY:
+        return DAY
+    raise InvalidRequest(
+        f"column {name} ({column.type if column else 'not synced'}) cannot partition a"
+        " lake table",
+        code="bad_partition",
+        hint="partition by a column of type " + ", ".join((*PARTITION_TYPES, *BY_DAY)),
     )
 
 

@@ -188,7 +188,17 @@ def test_identity_of_a_spec_uses_lake_names() -> None:
     assert (made.record_key, made.partition_by, made.buckets) == (("id",), ("day",), 2)
 
 
-@pytest.mark.parametrize("lake_type", ["date", "timestamp", "double", "boolean"])
+@pytest.mark.parametrize(
+    ("lake_type", "partition"),
+    [("date", "d"), ("timestamp", "_sluice_day"), ("timestamp_ntz", "_sluice_day")],
+)
+def test_a_day_is_a_partition(lake_type: str, partition: str) -> None:
+    columns = (("ID", "bigint", "bigint"), ("D", "x", lake_type))
+    made = identity_for(table(("ID",), *columns, partition_by=("D",)))
+    assert made.partition_by == (partition,)
+
+
+@pytest.mark.parametrize("lake_type", ["double", "boolean", "decimal(5,2)"])
 def test_partitions_that_two_writers_spell_differently_are_refused(
     lake_type: str,
 ) -> None:

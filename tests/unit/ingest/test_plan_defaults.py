@@ -9,7 +9,7 @@ from ingest.planning.facts import ROW_HASH, Choices, Conditions, Target
 from tests.unit.ingest.test_planning import ID, PLAIN_ID, UPDATED, column, facts
 
 NOTE = column("note", "string")
-ORDERS = facts(ID, UPDATED, NOTE)
+ORDERS = facts(ID, UPDATED, NOTE, column("flag", "boolean"))
 KEYLESS = facts(PLAIN_ID, NOTE)
 
 
@@ -39,6 +39,7 @@ KEYLESS = facts(PLAIN_ID, NOTE)
         ),
         (Choices(), PlanDefaults(partition_by=("note",)), {"partition_by": ("note",)}),
         (Choices(), PlanDefaults(partition_by=("day",)), {"partition_by": ()}),
+        (Choices(), PlanDefaults(partition_by=("flag",)), {"partition_by": ()}),
         (Choices(buckets=3), PlanDefaults(buckets=9), {"buckets": 3}),
         (Choices(), PlanDefaults(row_hash=True), {"record_key": None}),
     ],

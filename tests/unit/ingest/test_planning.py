@@ -229,6 +229,57 @@ def test_a_partition_for_each_row_is_refused(
 
 
 @pytest.mark.parametrize(
+    ("columns", "why"),
+    [
+        ([column("flag", "boolean")], "column 'flag' of public.orders is boolean"),
+        ([column("n", "decimal(5,2)")], "column 'n' of public.orders is decimal(5,2)"),
+        ([column("b", "binary")], "is binary"),
+        ([column("f", "double")], "is double"),
+        ([column("a", "array<int>")], "is array<int>"),
+        ([column("t", "timestamp"), column("u", "timestamp_ntz")], "the day of one"),
+    ],
+)
+def test_what_cannot_be_a_partition_is_refused_by_the_plan(
+    columns: list[Column], why: str
+) -> None:
+    chosen = Choices(partition_by=tuple(c.source_name for c in columns))
+    with pytest.raises(InvalidRequest) as caught:
+        plan(facts(ID, *columns, UPDATED), chosen)
+    assert caught.value.code == "bad_partition"
+    assert caught.value.facts == {"field": "partition_by", "table": "public.orders"}
+    assert why in caught.value.message
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz"])
+def test_a_table_is_planned_by_the_day_of_a_timestamp(kind: str) -> None:
+    table = facts(ID, column("born", kind), UPDATED, unique_indexes=(("born",),))
+    made = plan(
+        dataclasses.replace(table, estimated_rows=1_000_000),
+        Choices(partition_by=("born",)),
+    )
+    assert made.blocked == ""
+    assert made.step(CreateTable).partition_by == ("born",)
+    assert any("_sluice_day" in w and "the day of born" in w for w in made.warnings)
+
+
+@pytest.mark.parametrize(
+    ("source_type", "is_said"),
+    [
+        ("text", True),
+        ("character varying(63)", True),
+        ("character varying(20)", False),
+        ("uuid", False),
+    ],
+)
+def test_the_longest_text_of_a_partition_is_said(
+    source_type: str, is_said: bool
+) -> None:
+    area = dataclasses.replace(column("area", "string"), source_type=source_type)
+    made = plan(facts(ID, area, UPDATED), Choices(partition_by=("area",)))
+    assert any("more than 250 bytes" in w for w in made.warnings) == is_said
+
+
+@pytest.mark.parametrize(
     ("capture", "offered"),
     [("snapshot", "or 'row_hash'"), ("timestamp", "or capture 'snapshot' with")],
 )

@@ -1,0 +1,106 @@
+"""Whether rows can lie in the folders of a lake table's partitions.
+
+Looked at before a load commits and before a sync seals: what is sealed has to be
+applied. It must not know where the rows came from.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from core.errors import InvalidRequest
+from ingest.contract.table import TableSpec
+from ingest.driver.apply.rows import selected
+from ingest.lake.hudi.identity import partition_columns
+from ingest.planning.partitions import ESCAPED, MOST_PARTITIONS, longest_value
+from ingest.sources.select import SelectedColumn, Selection
+
+# Texts whose folder of a partition is that of NULL; the second is its name.
+_IN_FOLDER_OF_NULL = ("", "__HIVE_DEFAULT_PARTITION__")
+# In the place of a length: more than any text has.
+_HAS_NUL = 2**31 - 1
+
+
+def refuse_many_partitions(rows: DataFrame, table: TableSpec) -> None:
+    """InvalidRequest `too_many_partitions` before a load commits. `rows` as the lake
+    has them; counting ends at the limit."""
+    columns = [F.col(f"`{name}`") for name in partition_columns(table)]
+    if not columns:
+        return
+    found = rows.select(*columns).distinct().limit(MOST_PARTITIONS + 1).count()
+    if found > MOST_PARTITIONS:
+        raise InvalidRequest(
+            f"{_name(table)} has more than"
+            f" {MOST_PARTITIONS:,} different values of {', '.join(table.partition_by)}:"
+            " each would be a partition of the lake table. Nothing was loaded",
+            code="too_many_partitions",
+            hint="remove the table and plan it partitioned by columns with few values,"
+            " or not at all",
+        )
+
+
+def refuse_long_partitions(
+    rows: DataFrame, table: TableSpec, selection: Selection
+) -> None:
+    """InvalidRequest `partition_too_long` for staged rows with a text that can be no
+    folder: Hudi would fail half way through a write, attempt after attempt."""
+    texts = _texts(table, selection)
+    if not texts:
+        return
+    found = rows.agg(*(F.max(_folder_bytes(c)).alias(c.alias) for c in texts)).first()
+    assert found is not None
+    for column in texts:
+        limit, longest = longest_value(column.name), int(found[column.alias] or 0)
+        if longest <= limit:
+            continue
+        raise InvalidRequest(
+            f"a value of {_source_name(table, column)} of {_name(table)}"
+            f" {_what_is_wrong(longest, limit)}, so it can be no partition of the lake"
+            " table. Nothing was written",
+            code="partition_too_long",
+            hint="shorten the value at the source, then resume; or remove the table"
+            " and plan it partitioned by another column, or not at all",
+        )
+
+
+def nameless_partitions(
+    rows: DataFrame, table: TableSpec, selection: Selection
+) -> dict[str, int]:
+    """Lake column → staged rows whose text there the lake reads as NULL. A partition is
+    a folder, and an empty text lies in that of NULL."""
+    texts = _texts(table, selection)
+    if not texts:
+        return {}
+    sums = [
+        F.sum(F.col(c.alias).isin(*_IN_FOLDER_OF_NULL).cast("bigint")).alias(c.alias)
+        for c in texts
+    ]
+    row = rows.agg(*sums).first()
+    assert row is not None
+    return {c.name: int(row[c.alias]) for c in texts if row[c.alias]}
+
+
+def _texts(table: TableSpec, selection: Selection) -> list[SelectedColumn]:
+    columns = selected(table.partition_by, table, selection)
+    return [c for c in columns if c.type == "string"]
+
+
+def _folder_bytes(column: SelectedColumn) -> Column:
+    text = F.col(column.alias)
+    length = F.octet_length(F.regexp_replace(text, ESCAPED, "%00"))
+    return F.when(F.contains(text, F.lit("\0")), F.lit(_HAS_NUL)).otherwise(length)
+
+
+def _what_is_wrong(longest: int, limit: int) -> str:
+    if longest == _HAS_NUL:
+        return "has a NUL character, which no folder can have in its name"
+    return f"takes {longest:,} bytes as the name of a folder, {limit} at most do"
+
+
+def _source_name(table: TableSpec, column: SelectedColumn) -> str:
+    return next(c.source_name for c in table.columns if c.name == column.name)
+
+
+def _name(table: TableSpec) -> str:
+    return f"{table.source_schema}.{table.source_table}"
