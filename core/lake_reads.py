@@ -14,9 +14,9 @@ READ_SETTINGS: Mapping[str, str] = {
     # our log files hold none: looking for them reads one more column, and rewrites
     # each of their records for it
     "hoodie.merge.use.record.positions": "false",
-    # "lazy", the default, compares folders with a condition by code of its own: it fails
-    # at the folder of NULL (<, >, BETWEEN), and with several partition columns takes
-    # n <> 3 for n = 3. This lists all folders and lets Spark compare
+    # "lazy", the default, compares folders with a condition by code of its own: it
+    # fails at the folder of NULL (<, >, BETWEEN), and with several partition columns
+    # takes n <> 3 for n = 3. This lists all folders, and Spark compares
     "hoodie.datasource.read.file.index.listing.mode": "eager",
     **LOG_BUFFER,
 }
