@@ -340,7 +340,7 @@ def _unforeseen(error: Exception) -> TransientError:
             hint="the log of the process names it; tell the maintainers if it recurs",
         )
     return TransientError(
-        f"Sluice has a defect here: {type(error).__name__}",
+        "Sluice has a defect here: this job met what it does not expect",
         code="defect",
         hint="the log of the process has the details; tell the maintainers of them",
     )

@@ -54,6 +54,8 @@ VERIFY_CHUNK_ROWS = 1_000_000
 LAKE_SECRET, CLOCK = "lake", "clock"
 
 DRIVER_DIED, OUT_OF_MEMORY = "driver_died", "out_of_memory"
+# of the source: others give theirs back some time, so a job waits for one
+CONNECTIONS_USED_UP = "source_connections_used_up"
 
 T = TypeVar("T")
 

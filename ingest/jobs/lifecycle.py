@@ -35,6 +35,7 @@ from core.jobs.moves import Claim, enqueue, move_job, reject, try_claim
 from core.leases import owner_of, release_all
 from core.models import Job
 from ingest.contract.job import (
+    CONNECTIONS_USED_UP,
     OUT_OF_MEMORY,
     ErrorFact,
     JobReport,
@@ -341,6 +342,9 @@ def _why_not(report: JobReport, job: Job, pipeline: Pipeline | None) -> SluiceEr
         job.max_attempts += 1
         return TransientError("its driver was stopped")
     error = _error(report)
+    if error.code == CONNECTIONS_USED_UP:
+        # however long others keep them: each try costs the source one refused login
+        job.max_attempts += 1
     if pipeline is not None and error.code == OUT_OF_MEMORY:
         run_alone(pipeline, f"{error.message} ended the shared driver")
     return driver_job(job.kind).error_of(job, pipeline, error)

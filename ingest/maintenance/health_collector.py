@@ -82,6 +82,14 @@ def look_at_due() -> int:
     return looked
 
 
+def _words_of(error: Exception) -> str:
+    if isinstance(error, SluiceError):
+        return error.message
+    if isinstance(error, OSError) and error.strerror:
+        return f"its files cannot be read: {error.strerror}"
+    return "its files are not what Sluice expects; the scheduler's log says more"
+
+
 def look_at(row: TableHealth) -> None:
     """Read, judge, plan and store; trouble with the lake is said and tried again."""
     now = SystemClock().now()
@@ -97,7 +105,7 @@ def look_at(row: TableHealth) -> None:
         # whatever lies in one table's folder
         # must not stop the looks at others, nor the scheduler that calls this
         log.warning("cannot look at %s", table, exc_info=error)
-        text = error.message if isinstance(error, SluiceError) else str(error)
+        text = _words_of(error)
         TableHealth.objects.filter(pk=row.pk).update(
             problem=text, due_at=now + AFTER_TROUBLE
         )

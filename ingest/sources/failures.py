@@ -17,7 +17,12 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from core.errors import SluiceError
-from ingest.contract.job import ErrorFact, Outcome, outcome_of
+from ingest.contract.job import (
+    CONNECTIONS_USED_UP,
+    ErrorFact,
+    Outcome,
+    outcome_of,
+)
 from ingest.sources.port import ROWS_HIDDEN, SEE_ALL_ROWS
 
 _FIRST_LINES = 600
@@ -61,7 +66,13 @@ def failure_of(error: BaseException) -> Failure:
         return (_known(str(error)) if is_full else None) or _of(
             "transient", "storage_failed", f"a file operation failed: {error}"
         )
-    return _of("terminal", "unexpected", f"{type(error).__name__}: {error}")
+    # its words are for the log alone: they name our own code, and may quote a value
+    return _of(
+        "terminal",
+        "defect",
+        "Sluice has a defect here: this job met what it does not expect",
+        "the driver's log has the trace, by the job's id; tell the maintainers of it",
+    )
 
 
 def breaks_jvm(error: BaseException) -> bool:
@@ -129,12 +140,11 @@ def _java_failure(error: BaseException, text: str) -> Failure:
     if "PSQLException" in text:
         line = next(x for x in text.splitlines() if "PSQLException" in x)
         return _source_failure("", line.partition("PSQLException:")[2].strip())
-    first = text.strip().splitlines()
     return _of(
         "transient",
         "spark_failed",
-        f"Spark failed: {(first[-1] or first[0])[:_FIRST_LINES]}",
-        "the driver's log has the whole trace",
+        "Spark failed at this job in a way that Sluice does not know",
+        "it is tried again; the driver's log has the trace, by the job's id",
     )
 
 
@@ -157,6 +167,9 @@ def _source_failure(state: str, message: str) -> Failure:
     state = _STANDARD.get(state, state) or _state_of_refused_login(message)
     if state == "42000" and "denied" in message:
         state = "42501"
+    if state == "42501" and "for database" in message:
+        hint = "grant CONNECT on the database to this user"
+        return _of("caller", "source_not_let_in", f"the source says: {text}", hint)
     if state == "42501" and "row-level security" in message:
         return _of("terminal", ROWS_HIDDEN, f"the source says: {text}", SEE_ALL_ROWS)
     for prefix, outcome, code, hint in _SOURCE:
@@ -180,6 +193,17 @@ _LOGIN_WORDS = (
     (r"password authentication failed|role \".*\" does not exist", "28P01"),
     (r"no pg_hba\.conf entry|not permitted to log in", "28000"),
     (r"database \".*\" does not exist", "3D000"),
+    (r"permission denied for database", "42501"),
+    (
+        r"too many (?:clients|connections)|remaining connection slots"
+        r"|max_user_connections",
+        "53300",
+    ),
+    (
+        r"the database system is (?:starting up|shutting down|in recovery)"
+        r"|not (?:yet )?accepting connections",
+        "57P03",
+    ),
 )
 
 # MariaDB's own words for what PostgreSQL says by SQLSTATE.
@@ -329,7 +353,18 @@ _SOURCE: tuple[tuple[str, Outcome, str, str], ...] = (
     ("22", "terminal", "source_value_refused", "the driver's log has the value"),
     ("55P03", "transient", "source_locked", "it is tried again"),
     ("57P01", "transient", "source_ended_session", "it is tried again"),
+    ("57P03", "transient", "source_starting", "it is tried again until it is up"),
+    ("57P05", "transient", "source_ended_session", "it is tried again"),
+    ("25P03", "transient", "source_ended_session", "it is tried again"),
+    ("25P04", "transient", "source_ended_session", "it is tried again"),
     ("57014", "transient", "source_cancelled", "it was cancelled at the source: retry"),
+    (
+        "53300",
+        "transient",
+        CONNECTIONS_USED_UP,
+        "it waits for one; lower max_parallel_reads, or raise the limit of the user,"
+        " the database or the server",
+    ),
     ("53", "transient", "source_exhausted", "lower the parallel reads, then retry"),
 )
 

@@ -10,7 +10,13 @@ from __future__ import annotations
 # to the type that is stored. A type is a true array when its element says so.
 COLUMNS = """
 WITH RECURSIVE attribute AS (
-    SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attnotnull,
+    SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod,
+           a.attnotnull AND NOT EXISTS (
+               -- NOT VALID, from 18 on: rows of before may have NULL
+               SELECT FROM pg_catalog.pg_constraint c
+               WHERE c.conrelid = a.attrelid AND c.contype = 'n'
+                 AND NOT c.convalidated AND a.attnum = ANY(c.conkey)
+           ) AS attnotnull,
            a.attndims, a.attcollation
     FROM pg_catalog.pg_attribute a
     WHERE a.attrelid = ANY(%(oids)s) AND a.attnum > 0 AND NOT a.attisdropped

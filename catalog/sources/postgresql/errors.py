@@ -118,7 +118,7 @@ _KNOWN = (
     Known(
         "connection_lost",
         TransientError,
-        ("57P01", "57P02", "08006", "08003", "08000", "25P03"),
+        ("57P01", "57P02", "08006", "08003", "08000", "25P03", "25P04", "57P05"),
         r"server closed the connection|connection (is )?(closed|lost)"
         r"|terminating connection|Connection reset|Broken pipe|EOF detected",
         "the connection to {host}:{port} was lost",

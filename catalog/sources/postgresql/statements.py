@@ -12,7 +12,9 @@ SELECT set_config('search_path', '', true),
        set_config('statement_timeout', %(statement_ms)s, true),
        set_config('lock_timeout', %(lock_ms)s, true),
        set_config('idle_in_transaction_session_timeout', %(idle_ms)s, true),
-       set_config('TimeZone', 'UTC', true)
+       set_config('TimeZone', 'UTC', true),
+       (SELECT count(set_config(name, '0', true)) FROM pg_catalog.pg_settings
+        WHERE name IN ('idle_session_timeout', 'transaction_timeout'))
 """
 
 _SCHEMAS = """

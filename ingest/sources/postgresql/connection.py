@@ -13,7 +13,7 @@ from psycopg.rows import tuple_row
 from catalog.schema.limits import LIBPQ_KEEPALIVE, LIMITS
 from ingest.sources.dialects import dialect_of
 from ingest.sources.port import Row, Snapshot, SourceAccess, pinned_to
-from ingest.sources.postgresql.snapshot import IMPORT, hang_up
+from ingest.sources.postgresql.snapshot import IMPORT, UNLIMITED, hang_up
 
 DIALECT = dialect_of("postgresql")
 _SSL = {"off": "disable", "require": "require", "verify": "verify-full"}
@@ -137,7 +137,7 @@ def jdbc_options(access: SourceAccess, sql: str, snapshot: Snapshot) -> dict[str
         *snapshot.guard,
     ]
     always = {**_LIMITING, **_WHOLE}
-    session = (f"SET {k} = {DIALECT.literal(v)}" for k, v in always.items())
+    session = [f"SET {k} = {DIALECT.literal(v)}" for k, v in always.items()]
     return {
         "url": f"jdbc:postgresql://{host}:{source.port}/{quote(source.database, '')}",
         "driver": "org.postgresql.Driver",
@@ -148,7 +148,7 @@ def jdbc_options(access: SourceAccess, sql: str, snapshot: Snapshot) -> dict[str
         "dbtable": f"({sql}) AS source_rows",
         "connectionProvider": "sluice",
         # also for the connection that only asks for the columns of the statement
-        "sluiceSession": "; ".join(session),
+        "sluiceSession": "; ".join([*session, UNLIMITED]),
         "sessionInitStatement": "; ".join(first),
         "loginTimeout": str(LIMITS.connect),
         "connectTimeout": str(LIMITS.connect),

@@ -40,6 +40,7 @@ from ingest.sources.postgresql.connection import (
 from ingest.sources.postgresql.fingerprint import read_signs
 from ingest.sources.postgresql.snapshot import (
     IMPORT,
+    UNLIMITED,
     SnapshotHolder,
     answered_within,
     describe_holder,
@@ -70,6 +71,7 @@ class PostgresSource:
         self.gave_way = ""
         # nobody else would end a wait of a connection that is not known yet
         with answered_within(connection, LIMITS.unanswered):
+            connection.execute(UNLIMITED)
             for setting, value in CONTROL_SETTINGS.items():
                 connection.execute(f"SET {setting} = {DIALECT.literal(value)}")
 

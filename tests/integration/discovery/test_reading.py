@@ -66,6 +66,26 @@ HOSTILE = [
 ]  # fmt: skip
 
 
+def test_a_constraint_that_is_not_valid_keeps_no_column_from_null(source) -> None:
+    """From PostgreSQL 18 on: rows of before may have NULL, so it is no key."""
+    source.run(
+        "CREATE TABLE t (k int, v int)",
+        "INSERT INTO t VALUES (NULL, 1), (NULL, 2), (3, 3)",
+        "ALTER TABLE t ADD CONSTRAINT filled NOT NULL k NOT VALID",
+        "CREATE UNIQUE INDEX ON t (k)",
+    )
+    source.grant_all()
+    discover(source.datasource)
+    facts = source_facts(table(source, "t"))
+    assert facts.schema.column("k").nullable
+    assert facts.unique_indexes == ()
+    source.run(
+        "DELETE FROM t WHERE k IS NULL", "ALTER TABLE t VALIDATE CONSTRAINT filled"
+    )
+    discover(source.datasource)
+    assert source_facts(table(source, "t")).unique_indexes == (("k",),)
+
+
 def test_hostile_names_of_schemas_tables_and_columns(source) -> None:
     def quoted(name: str) -> str:
         return '"' + name.replace('"', '""') + '"'

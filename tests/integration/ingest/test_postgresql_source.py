@@ -76,6 +76,35 @@ def test_rows_that_row_security_hides_are_an_error(
         link.execute("DROP OWNED BY few; DROP ROLE few")
 
 
+def test_limits_of_the_role_do_not_end_our_sessions(
+    link: psycopg.Connection, dsn: str
+) -> None:
+    """An hour of reading is one transaction, and a connection waits for its turn."""
+    limits = ("idle_session_timeout", "transaction_timeout")
+    link.execute("CREATE ROLE hasty LOGIN SUPERUSER PASSWORD 'p'")
+    try:
+        for name in limits:
+            link.execute(f"ALTER ROLE hasty SET {name} = '300ms'")
+        access = postgresql_at(dsn)
+        spec = replace(access.spec, username="hasty")
+        access = replace(access, spec=spec, password="p")
+        link.execute("CREATE TABLE o (id bigint PRIMARY KEY)")
+        with open_source(access) as hasty, hasty.reading(spec_of("o")):
+            found = [hasty.one(f"SHOW {name}")[0] for name in limits]
+            assert found == ["0", "0"]
+            link.execute("SELECT pg_sleep(1)")
+            held = link.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE usename = 'hasty'"
+                " AND state = 'idle in transaction'"
+            ).fetchone()
+            assert held == (1,)
+        session = jdbc_options(access, "SELECT 1", Snapshot())["sluiceSession"]
+        for name in limits:
+            assert name in session
+    finally:
+        link.execute("DROP ROLE hasty")
+
+
 def test_who_may_still_write_is_seen_without_the_servers_statistics(
     link: psycopg.Connection, source: PostgresSource, dsn: str
 ) -> None:

@@ -191,6 +191,22 @@ def test_a_syncs_transient_trouble_never_stops_its_table(world) -> None:
     assert pipeline.due_at
 
 
+def test_a_load_waits_for_a_connection_as_long_as_others_keep_them(world) -> None:
+    world.fail_with("snapshot", *[Fault.HANG] * 6)
+    world.onboard("orders")
+    for attempt in range(1, 6):
+        world.until(lambda: world.jobs("snapshot")[0].state == "RUNNING")
+        job = world.jobs("snapshot")[0]
+        assert job.attempts == attempt
+        fact = ErrorFact(CONNECTIONS_USED_UP, "the source says: too many connections")
+        lifecycle.finish(JobReport(str(job.pk), attempt, "transient", error=fact))
+        job.refresh_from_db()
+        assert job.state == "QUEUED"
+        assert "too many connections" in job.reason
+        Job.objects.filter(pk=job.pk).update(not_before=None)
+    assert world.pipeline("orders").state == "SNAPSHOTTING"
+
+
 def test_late_and_foreign_reports_change_nothing(world) -> None:
     world.fail_with("snapshot", Fault.TRANSIENT, Fault.HANG)
     world.onboard("orders")

@@ -15,6 +15,7 @@ from core.errors import (
     TerminalError,
     TransientError,
 )
+from ingest.contract.job import CONNECTIONS_USED_UP
 from ingest.driver.capture.jdbc import NARROWINGS, Fetch, fetch_rows
 from ingest.sources import failures
 from ingest.sources.failures import breaks_jvm, failure_of
@@ -50,7 +51,12 @@ def test_the_class_says_whose_turn_it_is(error: Exception, outcome: str) -> None
         ("22003", "terminal", "source_value_refused"),
         ("57P01", "transient", "source_ended_session"),
         ("55P03", "transient", "source_locked"),
-        ("53300", "transient", "source_exhausted"),
+        ("53300", "transient", "source_connections_used_up"),
+        ("53200", "transient", "source_exhausted"),
+        ("57P03", "transient", "source_starting"),
+        ("57P05", "transient", "source_ended_session"),
+        ("25P03", "transient", "source_ended_session"),
+        ("25P04", "transient", "source_ended_session"),
     ],
 )
 def test_states_of_the_source(state: str, outcome: str, code: str) -> None:
@@ -68,11 +74,54 @@ def test_states_of_the_source(state: str, outcome: str, code: str) -> None:
         ('FATAL:  no pg_hba.conf entry for host "::1"', "source_login_failed"),
         ('FATAL:  database "x" does not exist', "source_database_missing"),
         ("Connection refused", "source_unreachable"),
+        ('FATAL:  permission denied for database "x"', "source_not_let_in"),
+        ('FATAL:  too many connections for role "x"', CONNECTIONS_USED_UP),
+        ('FATAL:  too many connections for database "x"', CONNECTIONS_USED_UP),
+        ("FATAL:  sorry, too many clients already", CONNECTIONS_USED_UP),
+        (
+            "FATAL:  remaining connection slots are reserved for roles with the"
+            " SUPERUSER attribute",
+            CONNECTIONS_USED_UP,
+        ),
+        ("FATAL:  the database system is starting up", "source_starting"),
     ],
 )
 def test_a_refused_login_is_known_by_its_words(words: str, code: str) -> None:
     error = psycopg.OperationalError(f"connection failed: {words}")
     assert failure_of(error).error.code == code
+
+
+@pytest.mark.parametrize("number", [1040, 1203, 1226])
+def test_a_server_without_a_free_connection_is_known(number: int) -> None:
+    error = pymysql.OperationalError(number, "User 'x' has exceeded the resource")
+    assert failure_of(error).error.code == CONNECTIONS_USED_UP
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TypeError("argument of type 'NoneType' is not iterable"),
+        KeyError("NoneType secret"),
+        AssertionError("NoneType"),
+    ],
+)
+def test_words_of_our_own_defects_are_no_reason(error: Exception) -> None:
+    fact = failure_of(error).error
+    assert fact.code == "defect"
+    shown = f"{fact.message} {fact.hint}"
+    assert "NoneType" not in shown
+    assert type(error).__name__ not in shown
+
+
+def test_words_of_javas_defects_are_no_reason() -> None:
+    thrown = (
+        "java.lang.NullPointerException: Cannot invoke compareTo(Object)",
+        "org.apache.hudi.exception.HoodieException: File /x/y does not exist",
+    )
+    for words in thrown:
+        fact = failures._java_failure(RuntimeError(), words).error
+        assert fact.code == "spark_failed"
+        assert words.partition(":")[2] not in fact.message
 
 
 def test_words_and_hint_of_our_own_errors_are_kept() -> None:
