@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.models import Job, JobLog, Lease
-from ingest.contract.job import ErrorFact, JobReport
+from ingest.contract.job import CONNECTIONS_USED_UP, ErrorFact, JobReport
 from ingest.driver_host.host import LOOK_SECONDS
 from ingest.jobs import lifecycle, reconcile
 from ingest.lake.fence import fence_at
