@@ -342,7 +342,7 @@ class DriverHost:
         """The lake's timeline says what became of it."""
         self._progressed = 0.0  # it is judged as one that had begun
         self.in_flight.pop(report.job_id, None)
-        log.exception("the report of job %s", report.job_id, exc_info=error)
+        log.error("the report of job %s", report.job_id, exc_info=error)
         why = "its report could not be recorded; the driver host's log says why"
         self._jobs.lost.add((UUID(report.job_id), why))
 

@@ -169,7 +169,8 @@ def _source_failure(state: str, message: str) -> Failure:
         state = "42501"
     if state == "42501" and "for database" in message:
         hint = "grant CONNECT on the database to this user"
-        return _of("invalid_request", "source_not_let_in", f"the source says: {text}", hint)
+        said = f"the source says: {text}"
+        return _of("invalid_request", "source_not_let_in", said, hint)
     if state == "42501" and "row-level security" in message:
         return _of("terminal", ROWS_HIDDEN, f"the source says: {text}", SEE_ALL_ROWS)
     for prefix, outcome, code, hint in _SOURCE:

@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 # Found in the text of the error with which a guard fails; see `sources.failures`.
 REWRITTEN = "sluice.rewritten"
 IMPORT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
-# Limits of a role or a database that would end our sessions. By name, for servers before
-# 14 and 17 do not know them.
+# Limits of a role or a database that would end our sessions. By name, for servers
+# before 14 and 17 do not know them.
 UNLIMITED = (
     "SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings"
     " WHERE name IN ('idle_session_timeout', 'transaction_timeout')"
