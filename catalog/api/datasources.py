@@ -15,6 +15,7 @@ from catalog.access.policy import Privilege, Securable
 from catalog.api import replies
 from catalog.api.etag import etag_of, expected_version
 from catalog.api.idempotency import idempotent
+from catalog.api.reply import Body
 from catalog.api.serializers import DatasourceNew, DatasourcePatch, Empty
 from catalog.api.views import PAGING, ApiView, body_of, members_of, paged
 from catalog.discovery.services import start_discovery, start_test
@@ -32,7 +33,12 @@ class DatasourcesView(ApiView):
     def get(self, request: Request) -> Response:
         """The datasources that the caller may see, by name."""
         rows = selectors.datasources_for(self.principal)
-        return paged(request, rows, sorts=BY_NAME, body=replies.Datasource.body)
+        shown = selectors.without_contents(self.principal)
+
+        def body(row: Datasource) -> Body:
+            return replies.Datasource.body(shown(row))
+
+        return paged(request, rows, sorts=BY_NAME, body=body)
 
     @extend_schema(request=DatasourceNew, responses={201: replies.Datasource})
     @idempotent
@@ -68,7 +74,7 @@ class DatasourceView(ApiView):
         row = selectors.datasource_for(self.principal, ds)
         if request.headers.get("If-None-Match") == etag_of(row):
             return Response(status=304, headers={"ETag": etag_of(row)})
-        return _shown(row)
+        return _shown(selectors.without_contents(self.principal)(row))
 
     @extend_schema(request=DatasourcePatch, responses=replies.Datasource)
     def patch(self, request: Request, ds: str) -> Response:

@@ -6,6 +6,12 @@ filter it in Python.
 
 from __future__ import annotations
 
+from catalog.selectors.contents import (
+    job_without_contents,
+    require_log,
+    shows_log,
+    without_contents,
+)
 from catalog.selectors.facts import (
     TableFacts,
     facts_at,
@@ -66,6 +72,7 @@ __all__ = [
     "facts_by_ids",
     "facts_for",
     "facts_named",
+    "job_without_contents",
     "keyset_page",
     "keyset_window",
     "lake_columns_matching",
@@ -74,12 +81,15 @@ __all__ = [
     "lake_table_location",
     "lake_tables_matching",
     "place_of",
+    "require_log",
     "schema_steps",
     "schema_versions",
     "search_tables",
+    "shows_log",
     "table_at",
     "table_for",
     "table_named",
     "tables_by_ids",
     "tables_for",
+    "without_contents",
 ]

@@ -11,7 +11,12 @@ from django.utils.translation import gettext
 
 from catalog.access.policy import Principal
 from catalog.models import Table
-from catalog.selectors import TableFilter, datasources_for, tables_for
+from catalog.selectors import (
+    TableFilter,
+    datasources_for,
+    job_without_contents,
+    tables_for,
+)
 from core.models import Job
 from frontend.reading.alerts import row_of
 from ingest.alerts.selectors import ILL, Concern, concerns_for
@@ -79,7 +84,7 @@ def overview_for(principal: Principal) -> Overview:
         live=_counted(live),
         oldest=worst.caught_up_at if worst else None,
         oldest_name=f"{worst.database.name}.{worst.name}" if worst else "",
-        jobs=jobs[:SHOWN],
+        jobs=list(map(job_without_contents(principal), jobs[:SHOWN])),
         has_more_jobs=len(jobs) > SHOWN,
         problems=problems[:MOST_PROBLEMS],
         has_more_problems=len(problems) > MOST_PROBLEMS,

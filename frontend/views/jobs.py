@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.db.models import QuerySet
 from django.http import HttpResponse
@@ -15,6 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 from catalog.access.enforcement import decision_for, require
 from catalog.access.policy import Privilege
 from catalog.discovery.services import DISCOVER, LOOK, TEST
+from catalog.selectors import job_without_contents, require_log, shows_log
 from core import jobs as states
 from core.clock import SystemClock
 from core.jobs.handlers import JobHandler, names_of
@@ -75,10 +76,11 @@ class Wanted:
 def job_list(request: PageRequest) -> HttpResponse:
     wanted = Wanted.of(request)
     found = numbered_page(request, wanted.rows(request))
+    shown = job_without_contents(request.principal)
     is_moving = any(not job.is_finished for job in found.items)
     context = {
         "wanted": wanted,
-        "jobs": found,
+        "jobs": replace(found, items=[shown(job) for job in found.items]),
         "table": table_named_by(request.principal, wanted.subject),
         "kinds": [name for name in names_of(JobHandler) if name != LOOK],
         "states": states.JOB.states,
@@ -98,6 +100,7 @@ def job_page(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     is_older = before.isascii() and before.isdigit()
     context = {
         **_live(request, job),
+        "shows_log": shows_log(request.principal, job),
         "log": log_of(job, before=int(before) if is_older else None),
         "is_older": is_older,
         "links": _links(job),
@@ -116,6 +119,7 @@ def job_live(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
 @require_safe
 def job_log(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     job = job_for(request.principal, pk)
+    require_log(request.principal, job)
     context = {"job": job, "log": log_of(job), "is_older": False}
     return render(request, "frontend/jobs/log.html", context)
 
@@ -156,6 +160,7 @@ def _require_to_operate(request: PageRequest, pk: uuid.UUID) -> None:
 
 def _live(request: PageRequest, job: Job) -> dict[str, object]:
     securable = securable_of_job(job)
+    job = job_without_contents(request.principal)(job)
     may = decision_for(request.principal, Privilege.OPERATE, securable).allowed
     reads = decision_for(request.principal, Privilege.SELECT, securable).allowed
     is_verified = job.kind == VERIFY
@@ -166,7 +171,9 @@ def _live(request: PageRequest, job: Job) -> dict[str, object]:
         "repaired": repaired_of(job, may_read_rows=reads)
         if job.kind == REPAIR
         else None,
-        "events": list(job.events.all()[:200]),
+        "events": list(job.events.all()[:200])
+        if shows_log(request.principal, job)
+        else [],
         "rate": speed_of(job),
         "stalled_since": stalled_since(job, SystemClock().now()),
         "steps": steps_of(job) if job.kind == TEST else [],

@@ -30,7 +30,7 @@ from ingest.models import Onboarding
 from ingest.pipelines.onboarding import approve_onboarding, discard_onboarding
 from ingest.pipelines.onboarding_rights import manages_plan, require_plan
 from ingest.pipelines.plan_overrides import Chosen, choose_for, choose_for_many
-from ingest.pipelines.selectors import onboarding_for, pipelines_for
+from ingest.pipelines.selectors import onboarding_for, pipelines_for, request_shown
 
 SIZE = 25
 NAMED = 20
@@ -45,6 +45,7 @@ def plan_page(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     items = [item_of(pipeline, is_open=is_open) for pipeline in pipelines.items]
     context = {
         "onboarding": onboarding,
+        "left_out": request_shown(request.principal, onboarding).get("uncarried"),
         "overview": progress_of(request.principal, onboarding),
         "tables": replace(pipelines, items=items),
         "wanted": request.GET.get("show", ""),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext
@@ -20,7 +22,9 @@ from catalog.selectors import (
     databases_for,
     datasource_for,
     datasources_for,
+    job_without_contents,
     tables_for,
+    without_contents,
 )
 from catalog.sources.registry import footprint_of
 from core.errors import NotFound
@@ -49,9 +53,10 @@ def source_named(request: PageRequest, name: str) -> Datasource:
 def source_list(request: PageRequest) -> HttpResponse:
     rows = datasources_for(request.principal).exclude(kind=LAKE)
     found = numbered_page(request, rows)
+    shown = without_contents(request.principal)
     ids = [source.pk for source in found.items]
     context = {
-        "sources": found,
+        "sources": replace(found, items=[shown(source) for source in found.items]),
         "failing": failing_by_source(request.principal, ids),
         "can_register": may_register(request.principal),
     }
@@ -162,6 +167,8 @@ def _work(request: PageRequest, source: Datasource) -> dict[str, object]:
     if job is not None and job.is_finished:
         # it may have ended after `source` was read
         source.refresh_from_db()
+    source = without_contents(request.principal)(source)
+    job = job_without_contents(request.principal)(job) if job else None
     is_moving = job is not None and not job.is_finished
     is_test = job is not None and job.kind == TEST and is_moving
     steps = steps_of(job) if job and is_test else stored_steps(source)

@@ -14,6 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.api.views import ApiView, page_size
+from catalog.selectors import require_log
 from ingest.api.streams import PLACES, JobStream, news_body
 from ingest.jobs.events import look, position_from
 from ingest.pipelines import selectors
@@ -46,6 +47,7 @@ class JobEventsView(ApiView):
     )
     def get(self, request: Request, job_id: UUID) -> HttpResponseBase:
         job = selectors.job_for(self.principal, job_id)
+        require_log(self.principal, job)
         if request.method == "HEAD":
             return HttpResponse(content_type=EVENT_STREAM)
         asked = request.query_params

@@ -12,8 +12,10 @@ from catalog.access.enforcement import decision_for, require
 from catalog.access.policy import Privilege
 from catalog.api.idempotency import idempotent
 from catalog.api.replies import page_of
+from catalog.api.reply import Body
 from catalog.api.serializers import Empty
 from catalog.api.views import PAGING, ApiView, members_of, page_size, paged, truth
+from catalog.selectors import job_without_contents, require_log, shows_log
 from core.errors import InvalidRequest
 from core.jobs import JOB
 from core.models import Job, JobLog
@@ -32,7 +34,12 @@ class JobsView(ApiView):
     @extend_schema(responses=page_of(replies.SyncingJob))
     def get(self, request: Request) -> Response:
         rows = _filter_of(request).rows(self.principal)
-        return paged(request, rows, sorts=NEWEST, body=replies.SyncingJob.body)
+        shown = job_without_contents(self.principal)
+
+        def body(job: Job) -> Body:
+            return replies.SyncingJob.body(shown(job))
+
+        return paged(request, rows, sorts=NEWEST, body=body)
 
 
 def _filter_of(request: Request) -> JobFilter:
@@ -69,7 +76,10 @@ class JobView(ApiView):
         )
         if not may.allowed:
             _hide_rows(job)
-        return Response(replies.JobDetail.body(job))
+        body = replies.JobDetail.body(job_without_contents(self.principal)(job))
+        return Response(
+            body if shows_log(self.principal, job) else {**body, "events": []}
+        )
 
 
 def _hide_rows(job: Job) -> None:
@@ -117,6 +127,7 @@ class JobLogsView(ApiView):
     @extend_schema(responses=replies.LogPage)
     def get(self, request: Request, job_id: UUID) -> Response:
         job = selectors.job_for(self.principal, job_id)
+        require_log(self.principal, job)
         is_back = _is_back(request)
         rows = JobLog.objects.filter(job=job)
         if level := request.query_params.get("level"):

@@ -47,7 +47,12 @@ class OnboardingsView(ApiView):
         rows = selectors.onboardings_for(self.principal)
         if name := request.query_params.get("datasource"):
             rows = rows.filter(datasource__name=name)
-        return paged(request, rows, sorts=NEWEST, body=_listed)
+
+        def listed(row: Onboarding) -> Body:
+            row.request = selectors.request_shown(self.principal, row)
+            return replies.Onboarding.body(Scheduled(row, _timetable(row)))
+
+        return paged(request, rows, sorts=NEWEST, body=listed)
 
     @extend_schema(
         request=requests.OnboardingNew,
@@ -114,16 +119,13 @@ def _timetable(row: Onboarding) -> Timetable:
     return timetable_of(parse_schedule(row.request.get("schedule")))
 
 
-def _listed(row: Onboarding) -> Body:
-    return replies.Onboarding.body(Scheduled(row, _timetable(row)))
-
-
 def _pipeline(row: Pipeline, policy: Effective) -> replies.ShownPipeline:
     return replies.ShownPipeline(row, policy, timetable_of_pipeline(row, policy))
 
 
 def _shown(view: ApiView, row: Onboarding, *, status: int = 200) -> Response:
     """The request with a page of its tables, counts by state, and its open jobs."""
+    row.request = selectors.request_shown(view.principal, row)
     pipelines = selectors.pipelines_for(view.principal, row)
     size = page_size_of(view.request) if status == 200 else INLINE_TABLES
     token = view.request.query_params.get("page_token")

@@ -20,7 +20,14 @@ from django.db.models import (
 )
 from django.db.models.functions import Cast, Coalesce
 
-from catalog.access.policy import Principal, Securable
+from catalog.access.grants import grants_of, rows_for
+from catalog.access.policy import (
+    Decision,
+    Principal,
+    Privilege,
+    Securable,
+    decide,
+)
 from catalog.access.scope import in_scope, scope_of
 from catalog.access.visibility import visible_datasources, visible_tables
 from catalog.discovery.services import KINDS as SOURCE_KINDS
@@ -103,12 +110,55 @@ def securable_of_job(job: Job) -> Securable:
 
 
 def onboardings_for(principal: Principal) -> QuerySet[Onboarding]:
-    """Requests on datasources the principal may see."""
+    """Requests of which the principal may see a table, and all of the sources that they
+    may see whole."""
     rows = Onboarding.objects.select_related("datasource")
     if principal.is_admin and principal.is_active:
         return rows
-    sources = Datasource.objects.filter(visible_datasources(principal))
-    return rows.filter(datasource__in=sources)
+    whole = rows_for(principal).filter(database="").values("datasource")
+    seen = Pipeline.objects.filter(
+        onboarding=OuterRef("pk"),
+        source_table__in=Table.objects.filter(in_scope(scope_of(principal))),
+    )
+    is_active = Q() if principal.is_active else Q(pk__in=[])
+    return rows.filter(is_active, Q(datasource__name__in=whole) | Exists(seen))
+
+
+def request_shown(principal: Principal, onboarding: Onboarding) -> dict[str, Any]:
+    """What was asked for, without names that the principal may not see. For showing:
+    rights are judged on what is stored."""
+    request: dict[str, Any] = onboarding.request
+    source = onboarding.datasource.name
+    held = [] if principal.is_admin else grants_of(principal)
+
+    def decided(on: Securable) -> Decision:
+        return decide(principal, Privilege.DISCOVER, on, held)
+
+    def is_seen(name: str) -> bool:
+        database, _, table = name.partition(".")
+        if table == "*":
+            return "*" not in database and decided(Securable(source, database)).allowed
+        if not table or "*" in name:
+            return False
+        return decided(Securable(source, database, table)).allowed
+
+    if decided(Securable(source)).reason in {"admin", "grant"}:
+        return request
+    target = request.get("target_database")
+    return {
+        "datasource": source,
+        "capture": request.get("capture"),
+        "schedule": request.get("schedule"),
+        "include": list(filter(is_seen, request.get("include", ()))),
+        "exclude": list(filter(is_seen, request.get("exclude", ()))),
+        "target_database": target
+        if target and decided(Securable(LAKE, target)).allowed
+        else None,
+        "skipped": list(filter(is_seen, request.get("skipped", ()))),
+        "uncarried": [
+            one for one in request.get("uncarried", ()) if is_seen(one["name"])
+        ],
+    }
 
 
 def plans_with_open_tables(principal: Principal) -> QuerySet[Onboarding]:
