@@ -1,4 +1,5 @@
-"""The whole product, started once per test session by its own `quickstart`.
+"""The whole product, started once per test session by its own `quickstart`, with the
+packages of a product and none of the tests'.
 
 Tests reach it only through public surfaces: connection.json, REST, HiveServer2.
 """
@@ -8,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -19,6 +19,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.run_environment import product_python
 from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -167,7 +168,7 @@ def manage(home: Path, *args: str, seconds: float = 600) -> str:
         if kept in os.environ:
             environment[kept] = os.environ[kept]
     done = subprocess.run(
-        [sys.executable, str(MANAGE), *args],
+        [product_python(), str(MANAGE), *args],
         cwd=ROOT,
         env={**environment, "SLUICE_HOME": str(home)},
         capture_output=True,

@@ -6,7 +6,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 from config.embedded.postgres import ROOT_STORE, EmbeddedPostgres
 from tests.processes import family, is_alive, line_of
 from tests.product import MANAGE, ROOT, manage
+from tests.run_environment import product_python
 from tests.waiting import LIMIT_SECONDS, wait_for
 
 
@@ -26,7 +26,7 @@ def connection(home: Path) -> dict[str, Any]:
 
 def run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(MANAGE), "quickstart", "--home", str(home), *arguments],
+        [product_python(), str(MANAGE), "quickstart", "--home", str(home), *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -91,7 +91,7 @@ def test_doctor_finds_no_problem(home: Path) -> None:
 
     def is_well() -> bool:
         done = subprocess.run(
-            [sys.executable, str(MANAGE), "doctor"],
+            [product_python(), str(MANAGE), "doctor"],
             cwd=ROOT,
             env={**_clean(), "SLUICE_HOME": str(home)},
             capture_output=True,
