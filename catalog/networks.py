@@ -15,6 +15,10 @@ from core.errors import InvalidRequest
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_NAT64_LOCAL = ipaddress.IPv6Network("64:ff9b:1::/48")
+# ::1 and what is near it is no IPv4 address
+_COMPATIBLE = ipaddress.IPv6Network("::/96")
 _HOST_NAME = re.compile(
     r"(?=.{1,253}\Z)[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
     r"(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?)*\.?"
@@ -44,17 +48,15 @@ def check_host(host: str, denied: Iterable[str]) -> str:
 
 
 def require_allowed(address: str, denied: Iterable[str]) -> None:
-    """InvalidRequest `network_denied` when the address lies in a denied network."""
-    value = _unwrapped(ipaddress.ip_address(address.partition("%")[0]))
-    for network in denied:
-        net = ipaddress.ip_network(network)
-        if value.version == net.version and value in net:
-            raise InvalidRequest(
-                f"a datasource may not point to {value}",
-                code="network_denied",
-                hint=f"{net} is in SLUICE_SOURCE_NETWORKS_DENIED",
-                facts={"errors": [{"pointer": "/host", "detail": "network denied"}]},
-            )
+    """InvalidRequest `network_denied` when the address lies in a denied network, or is
+    none of one machine."""
+    nets = [ipaddress.ip_network(network) for network in denied]
+    for value in _forms(ipaddress.ip_address(address.partition("%")[0])):
+        if value.is_unspecified or value.is_multicast:
+            raise _denied(value, "it is the address of no machine")
+        for net in nets:
+            if value in net:
+                raise _denied(value, f"{net} is in SLUICE_SOURCE_NETWORKS_DENIED")
 
 
 def require_public(
@@ -67,12 +69,16 @@ def require_public(
     explicitly.
     """
     require_allowed(address, denied)
-    value = _unwrapped(ipaddress.ip_address(address.partition("%")[0]))
+    given = ipaddress.ip_address(address.partition("%")[0])
     nets = [ipaddress.ip_network(network) for network in allowed]
-    if value.is_global and not value.is_multicast:
+    inner = [
+        value
+        for value in _forms(given)
+        if not value.is_global and not any(value in net for net in nets)
+    ]
+    if not inner:
         return
-    if any(value.version == net.version and value in net for net in nets):
-        return
+    value = inner[0]
     raise InvalidRequest(
         f"an alert may not be sent to {value}: it is no address of the internet",
         code="network_denied",
@@ -81,17 +87,32 @@ def require_public(
     )
 
 
-def _unwrapped(address: Address) -> Address:
-    """The IPv4 address inside mapped, 6to4 and NAT64 forms."""
+def _forms(address: Address) -> tuple[Address, ...]:
+    """Where it leads: the IPv4 address inside mapped, 6to4, NAT64 and IPv4-compatible
+    forms, and itself. The local NAT64 has two places for it (RFC 6052)."""
     if isinstance(address, ipaddress.IPv4Address):
-        return address
-    if address.ipv4_mapped:
-        return address.ipv4_mapped
-    if address.sixtofour:
-        return address.sixtofour
-    if address in ipaddress.ip_network("64:ff9b::/96"):
-        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return address
+        return (address,)
+    number = int(address)
+    last = ipaddress.IPv4Address(number & 0xFFFFFFFF)
+    if inner := address.ipv4_mapped or address.sixtofour:
+        return (inner,)
+    if address in _NAT64:
+        return (last,)
+    if address in _NAT64_LOCAL:
+        high, low = number >> 64 & 0xFFFF, number >> 40 & 0xFFFF
+        return (last, ipaddress.IPv4Address(high << 16 | low))
+    if address in _COMPATIBLE and number > 0xFFFF:
+        return (last, address)
+    return (address,)
+
+
+def _denied(value: Address, why: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"a datasource may not point to {value}",
+        code="network_denied",
+        hint=why,
+        facts={"errors": [{"pointer": "/host", "detail": "network denied"}]},
+    )
 
 
 def _bad_host(host: str, why: str) -> InvalidRequest:

@@ -243,7 +243,9 @@ SLUICE_CAPTURE_LAG_SECONDS = read(
 )
 SLUICE_SOURCE_NETWORKS_DENIED = read(
     "SOURCE_NETWORKS_DENIED",
-    default="169.254.0.0/16,fe80::/10,0.0.0.0/8",
+    default="169.254.0.0/16,fe80::/10,0.0.0.0/8,::/128,"
+    # where clouds keep the credentials of a machine
+    "fd00:ec2::254/128,100.100.100.200/32",
     meaning="networks that a datasource may not point to",
     parse=words,
 )
@@ -323,6 +325,8 @@ ALLOWED_HOSTS += ["127.0.0.1", reached_at(SLUICE_BIND)]
 if SLUICE_PUBLIC_URL:
     ALLOWED_HOSTS.append(urlsplit(SLUICE_PUBLIC_URL).hostname or "")
 CSRF_TRUSTED_ORIGINS = [SLUICE_PUBLIC_URL] if SLUICE_PUBLIC_URL else []
+# of a body; Django refuses more of one that REST still takes
+DATA_UPLOAD_MAX_MEMORY_SIZE = 5 * 2**20
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SLUICE_PUBLIC_URL.startswith("https:")
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]

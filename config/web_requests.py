@@ -21,6 +21,7 @@ LONGEST_BLANK = 32
 FRAMING_BYTES, FRAMING_SHARE = 1024, 16
 _AT_ONCE = 512  # bytes that are decoded until the framing is looked at
 _BLANKS = re.compile(rb"[ \t]{%d}" % (LONGEST_BLANK + 1))
+_LENGTHS = re.compile(rb"\n(content-length|transfer-encoding)[ \t]*:", re.IGNORECASE)
 _FOLDED = re.compile(rb"\n[ \t]")
 
 
@@ -46,9 +47,22 @@ class Parser(HTTPRequestParser):  # type: ignore[misc]
             raise ParsingError("a header of several lines")
         if _BLANKS.search(header_plus):
             raise ParsingError(f"more than {LONGEST_BLANK} blanks in a row")
+        _refuse_two_lengths(header_plus)
         super().parse_header(header_plus)
         if self.chunked:
             self.body_rcv = Chunks(self.body_rcv.getbuf())
+
+
+def _refuse_two_lengths(header_plus: bytes) -> None:
+    """A proxy before us may go by the other one, and take for the next request what is
+    the body of this: RFC 9112, 6.1. waitress closes the connection."""
+    named = {name.lower() for name in _LENGTHS.findall(header_plus)}
+    if b"transfer-encoding" not in named:
+        return
+    if b"content-length" in named:
+        raise ParsingError("Content-Length and Transfer-Encoding")
+    if not header_plus.partition(b"\n")[0].rstrip().endswith(b"HTTP/1.1"):
+        raise ParsingError("Transfer-Encoding without HTTP/1.1")
 
 
 class Chunks(ChunkedReceiver):  # type: ignore[misc]

@@ -46,8 +46,11 @@ def create_token(
     user: User, *, name: str, expires_in_days: int | None, by: str
 ) -> NewToken:
     """A new token of `user`; None = it does not expire."""
-    if not name.strip() or len(name) > 100:
-        raise InvalidRequest("a token needs a name of 1 to 100 letters")
+    if not name.strip() or len(name) > 100 or not name.isprintable():
+        raise InvalidRequest(
+            "a token needs a name of 1 to 100 letters",
+            hint="printable ones, and no line breaks",
+        )
     if expires_in_days is not None and not 1 <= expires_in_days <= LONGEST_LIFE_DAYS:
         raise InvalidRequest(
             f"expires_in_days is {expires_in_days}",

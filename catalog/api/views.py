@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import HttpResponseBase
@@ -27,7 +28,7 @@ from core.errors import InvalidRequest
 from core.json_values import below
 
 R = TypeVar("R")
-LARGEST_BODY = 5 * 2**20
+LARGEST_BODY: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 # Checking one costs up to 50 µs, and longer to say what is wrong with it.
 MOST_VALUES = 100_000
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")

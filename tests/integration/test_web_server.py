@@ -245,6 +245,17 @@ def test_bodies_of_one_address_are_bounded_together(server: Server) -> None:
         assert other.recv(100).startswith(b"HTTP/1.1 200 ")
 
 
+def test_nothing_is_served_behind_a_body_with_two_ends(server: Server) -> None:
+    with server.connect() as link:
+        head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 60\r\n"
+        body = b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+        link.sendall(head + body + b"GET /client HTTP/1.1\r\nHost: x\r\n\r\n")
+        with link.makefile("rb") as stream:
+            answer = stream.read()  # up to the end: the connection is closed
+    assert b" 400 " in answer.splitlines()[0]
+    assert answer.count(b"HTTP/1.") == 1
+
+
 def test_a_large_head_is_refused(server: Server) -> None:
     with server.connect() as link:
         padding = b"x" * web_server.HEADER_BYTES

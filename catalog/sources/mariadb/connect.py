@@ -8,6 +8,7 @@ is what a certificate has to be for.
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import ssl
 import struct
@@ -28,6 +29,8 @@ from catalog.sources.mariadb.errors import source_error
 from catalog.sources.tls import tls_context
 from core.sockets import keep_alive
 
+log = logging.getLogger(__name__)
+
 if TYPE_CHECKING:
     _Connection = pymysql.Connection[pymysql.cursors.Cursor]
 else:
@@ -36,8 +39,12 @@ else:
 Row = tuple[Any, ...]
 # Ways of logging in that send the password as it is.
 _READABLE_LOGINS = (b"mysql_clear_password", b"dialog")
-# What pymysql trips over when other bytes come than the protocol's.
-_NOT_THE_PROTOCOL = (ValueError, LookupError, AssertionError, struct.error)
+# What pymysql and who reads its rows trip over when other bytes come than the
+# protocol's, or other rows than were asked for.
+_NOT_THE_PROTOCOL = (
+    *(ValueError, LookupError, AssertionError, struct.error),
+    *(RuntimeError, TypeError, AttributeError),
+)
 _COMMON_SETTINGS = (
     # what the administrator limits would be taken for all columns or tables there are
     f"time_zone = '+00:00', sql_mode = '', sql_select_limit = {EVERY_ROW},"
@@ -133,10 +140,7 @@ def new_link(access: SourceAccess) -> Link:
 def log_in(link: Link, access: SourceAccess, connection: socket.socket) -> None:
     """TLS, login and the session's settings over a connected socket; SluiceError."""
     with _limited(link, access, access.connect_timeout):
-        try:
-            link.connect(connection)
-        except _NOT_THE_PROTOCOL as error:
-            raise pymysql.InternalError(0, f"unexpected packet: {error}") from error
+        link.connect(connection)
         # Asked for, because a proxy in between greets with a version of its own.
         ((version,),) = link.rows("SELECT VERSION()")
         link.rows(f"SET SESSION {_COMMON_SETTINGS}, {_limit(str(version), access)}")
@@ -188,6 +192,10 @@ def _limited(link: Link, access: SourceAccess, seconds: float) -> Iterator[None]
             TimeoutError(f"timed out after {seconds:g} s") if late.is_set() else None
         )
         raise source_error(cause or error, access) from error
+    except _NOT_THE_PROTOCOL as error:
+        log.warning("%s:%s answered oddly", access.host, access.port, exc_info=True)
+        odd = pymysql.InternalError(0, f"unexpected packet: {error}")
+        raise source_error(odd, access) from error
     finally:
         guard.cancel()
 

@@ -69,6 +69,11 @@ def test_grants_over_rest(admin, ann, shop, lake_orders):
     assert refused.json()["detail"].endswith("come with a later release")
 
 
+@pytest.mark.parametrize("name", ["a\nb", "\x1b[31m", "a\u202eb", " "])
+def test_a_token_has_a_name_that_can_be_read(ann, name):
+    problem(ann("POST", "tokens", {"name": name}), 400, "invalid_request")
+
+
 def test_a_token_lives_and_dies_over_rest(ann, admin):
     made = ann("POST", "tokens", {"name": "cli", "expires_in_days": 1})
     assert made.status_code == 201

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.conf import settings
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -132,7 +133,14 @@ def test_good_hosts(host):
         "2002:a9fe:a9fe::1",
         "fe80::1",
         "64:ff9b::a9fe:a9fe",
+        "64:ff9b:1::a9fe:a9fe",
+        "64:ff9b:1:a9fe:a9:fe00::",
+        "::169.254.169.254",
+        "::",
+        "[::]",
         "0.0.0.0",
+        "224.0.0.1",
+        "ff02::1",
         "0xA9FEA9FE",
         "2852039166",
         "127.1",
@@ -163,6 +171,21 @@ def test_a_resolved_address_is_checked_again():
     networks.require_allowed("10.1.2.3", DENIED)
     with pytest.raises(InvalidRequest):
         networks.require_allowed("fe80::1%eth0", DENIED)
+
+
+@pytest.mark.parametrize("host", ["::", "fd00:ec2::254", "100.100.100.200"])
+def test_what_is_denied_unless_somebody_says_otherwise(host):
+    with pytest.raises(InvalidRequest):
+        networks.check_host(host, settings.SLUICE_SOURCE_NETWORKS_DENIED)
+    assert networks.check_host("::1", settings.SLUICE_SOURCE_NETWORKS_DENIED)
+
+
+@pytest.mark.parametrize(
+    "address", ["64:ff9b:1::a00:1", "::10.0.0.1", "::ffff:10.0.0.1"]
+)
+def test_messages_go_to_the_internet_in_every_form(address):
+    with pytest.raises(InvalidRequest):
+        networks.require_public(address, allowed=[], denied=[])
 
 
 def test_kinds_of_later_releases_are_known():

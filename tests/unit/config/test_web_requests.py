@@ -52,6 +52,23 @@ def test_what_would_hold_the_loop_is_refused_at_once(sent: bytes) -> None:
     assert parser.error.code == 400
 
 
+TWO_LENGTHS = {
+    "both": CHUNKED.replace(b"\r\n\r\n", b"\r\nContent-Length: 60\r\n\r\n"),
+    "both, in other letters": b"GET / HTTP/1.1\r\nHost: x\r\ncontent-length : 60\r\n"
+    b"TRANSFER-ENCODING: chunked\r\n\r\n",
+    "of HTTP/1.0": CHUNKED.replace(b"HTTP/1.1", b"HTTP/1.0"),
+    "of no version": CHUNKED.replace(b" HTTP/1.1", b""),
+}
+
+
+@pytest.mark.parametrize("head", TWO_LENGTHS.values(), ids=TWO_LENGTHS)
+def test_a_body_with_two_ends_is_refused_and_the_connection_closed(head: bytes) -> None:
+    parser = read(head + b"0\r\n\r\nGET /health/live HTTP/1.1\r\n\r\n")
+    assert parser.completed
+    assert parser.error.code == 400
+    assert read(CHUNKED + b"0\r\n\r\n").error is None
+
+
 def test_blanks_within_the_limit_are_read_in_time() -> None:
     run = b" " * web_requests.LONGEST_BLANK + b"b"
     sent = GET + b"a:" + run * (HEAD // len(run)) + b"\r\n\r\n"
