@@ -87,7 +87,7 @@ def _database(url: str) -> dict[str, object]:
         "OPTIONS": {
             "connect_timeout": 5,
             "options": "-c statement_timeout=60000 -c lock_timeout=10000"
-            # one that idles holds back the readers of the outbox
+            # one that idles keeps its locks, and vacuum from old rows
             " -c idle_in_transaction_session_timeout=600000",
         },
     }

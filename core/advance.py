@@ -24,8 +24,9 @@ def advance(
 ) -> None:
     """Move `row` by `event`; `changes` are further columns set in the same UPDATE.
 
-    row  of a model with `state`, a class-level table `transitions`, a relation `events`
-         and `event_facts`: what readers of the outbox learn beside the move
+    row  of a model with `state`, a class-level table `transitions` and a relation
+         `events`; with `event_facts` (what an event has beside the move) where moves
+         are events of the outbox, too
 
     Raises IllegalTransition when the table has no such arrow, StaleState when
     another process moved the row since it was read. On success the object in

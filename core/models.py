@@ -6,7 +6,7 @@ Kinds, subjects and keys are opaque words here; no business term may appear.
 from __future__ import annotations
 
 import uuid
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from django.db import models
 from django.db.models import Q
@@ -122,10 +122,6 @@ class Job(models.Model):
     def is_finished(self) -> bool:
         return self.state in jobs.TERMINAL
 
-    @property
-    def event_facts(self) -> dict[str, Any]:
-        return {"kind": self.kind, "of": self.subject_id}
-
 
 class JobEvent(EventBase):
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="events")
@@ -170,26 +166,15 @@ class Lease(models.Model):
         return f"{self.name} #{self.token} {self.owner}"
 
 
-class TransactionId(models.Field):  # type: ignore[type-arg]
-    """A transaction of the database that never wraps around: PostgreSQL's xid8."""
-
-    def db_type(self, connection: Any) -> str:
-        return "xid8"
-
-
 class DomainEvent(models.Model):
-    """What happened, for its readers; written and read in `core.outbox` alone.
+    """What happened, until it is handled; written in `core.outbox` alone.
 
-    transaction  that appended it: ids are taken before commits, so they order nothing
     subject, subject_id   what it happened to; no foreign key by design
     data         versioned (`v`), small
+    attempts     begun so far, each counted before it began
+    given_up_at  it could not be handled
     """
 
-    transaction = TransactionId(
-        db_default=models.Func(
-            function="pg_current_xact_id", output_field=TransactionId()
-        )
-    )
     at = models.DateTimeField(db_default=Now())
     topic = models.CharField(max_length=40)
     subject = models.CharField(max_length=40)
@@ -198,49 +183,9 @@ class DomainEvent(models.Model):
     request_id = models.CharField(max_length=64, db_default="")
     data = models.JSONField()
 
-    class Meta:
-        indexes: ClassVar = [
-            models.Index(fields=["transaction", "id"], name="events_in_order"),
-        ]
+    attempts = models.PositiveSmallIntegerField(db_default=0)
+    not_before = models.DateTimeField(null=True)
+    given_up_at = models.DateTimeField(null=True)
 
     def __str__(self) -> str:
         return f"{self.topic} {self.subject_id}"
-
-
-class OutboxReader(models.Model):
-    """How far a reader of the outbox has come; the row is also its lock.
-
-    transaction, event   of the last event that it passed
-    is_suspect           a page was begun that has not ended well: it goes on one by one
-    """
-
-    name = models.CharField(max_length=40, primary_key=True)
-    transaction = TransactionId()
-    event = models.BigIntegerField()
-    is_suspect = models.BooleanField(db_default=False)
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class OutboxAttempt(models.Model):
-    """An event that its reader has passed and not handled: tried again, or given up.
-
-    attempts   begun so far, each counted before it began
-    """
-
-    reader = models.CharField(max_length=40)
-    event = models.ForeignKey(DomainEvent, on_delete=models.CASCADE, related_name="+")
-    attempts = models.PositiveSmallIntegerField(db_default=1)
-    not_before = models.DateTimeField()
-    given_up_at = models.DateTimeField(null=True)
-
-    class Meta:
-        constraints: ClassVar = [
-            models.UniqueConstraint(
-                fields=["reader", "event"], name="one_row_per_reader_and_event"
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.reader}: {self.event_id}, attempt {self.attempts}"

@@ -1,7 +1,7 @@
 """The outbox: domain events, appended once, in the transaction of what they report.
 
 A process killed there has neither the change nor its event, and after it has both.
-Readers use `core.outbox_reader`; the code that appends knows no reader.
+Events are read by `core.outbox_reader`; the code that appends knows no reader.
 Data is small and versioned (`v`); it holds no secret and no value of a source's row.
 """
 
@@ -29,18 +29,18 @@ SELECT e.topic, e.subject, e.subject_id, %(actor)s, %(request)s, e.data
 FROM jsonb_to_recordset(%(events)s::jsonb)
   AS e(topic text, subject text, subject_id text, data jsonb)
 """
+_HISTORY = """
+INSERT INTO {history} (at, event, before, after, actor, reason, {owner})
+SELECT %(at)s, %(event)s, %(before)s, %(after)s, %(actor)s, %(reason)s, m.pk::{type}
+FROM jsonb_to_recordset(%(rows)s::jsonb) AS m(pk text)
+"""
 # One statement: history and outbox have the same moves, at no further round trip.
-_MOVES = """
-WITH moved AS (
-  SELECT m.pk, m.data FROM jsonb_to_recordset(%(rows)s::jsonb) AS m(pk text, data jsonb)
-), history AS (
-  INSERT INTO {history} (at, event, before, after, actor, reason, {owner})
-  SELECT %(at)s, %(event)s, %(before)s, %(after)s, %(actor)s, %(reason)s, pk::{type}
-  FROM moved
-)
+_WITH_EVENTS = """
+WITH history AS ({history})
 INSERT INTO core_domainevent
   (topic, subject, subject_id, actor, request_id, data)
-SELECT %(topic)s, %(subject)s, pk, %(by)s, %(request)s, data FROM moved
+SELECT %(topic)s, %(subject)s, m.pk, %(by)s, %(request)s, m.data
+FROM jsonb_to_recordset(%(rows)s::jsonb) AS m(pk text, data jsonb)
 """
 
 
@@ -91,15 +91,18 @@ def append(*events: NewEvent, actor: str = "") -> None:
 
 def append_moves(rows: Sequence[Any], move: Move) -> None:
     """Append the move of these rows of one model to its history, which stays as long
-    as the row does, and to the outbox, which is pruned once it was read."""
+    as the row does; and to the outbox, where the model has `event_facts`."""
     model, context = type(rows[0]), current()
     owner: ForeignKey[Any, Any] = model.events.rel.field
     quote = connection.ops.quote_name
-    statement = _MOVES.format(
+    statement = _HISTORY.format(
         history=quote(model.events.rel.related_model._meta.db_table),
         owner=quote(owner.column),
         type=owner.rel_db_type(connection),
     )
+    has_events = hasattr(model, "event_facts")
+    if has_events:
+        statement = _WITH_EVENTS.format(history=statement)
     subject = model.transitions.name.lower()
     arrow = {"event": move.event, "before": move.before, "after": move.after}
     given = arrow | {
@@ -114,7 +117,12 @@ def append_moves(rows: Sequence[Any], move: Move) -> None:
     with connection.cursor() as cursor:
         for start in range(0, len(rows), _BATCH):
             moved = [
-                {"pk": str(row.pk), "data": {"v": VERSION, **arrow, **row.event_facts}}
+                {"pk": str(row.pk)}
+                | (
+                    {"data": {"v": VERSION, **arrow, **row.event_facts}}
+                    if has_events
+                    else {}
+                )
                 for row in rows[start : start + _BATCH]
             ]
             cursor.execute(statement, given | {"rows": json.dumps(moved)})

@@ -106,18 +106,6 @@ def django_db_modify_db_settings(metadata_pg: EmbeddedPostgres) -> None:
     metadata_pg.ensure_database("sluice")
 
 
-@pytest.fixture(autouse=True)
-def _events_of_the_test(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A test in one transaction reads the events that it appended itself: to others
-    they are there, and settled, once a transaction has ended."""
-    marker = request.node.get_closest_marker("django_db")
-    commits = marker is not None and marker.kwargs.get("transaction")
-    with pytest.MonkeyPatch.context() as patch:
-        if not commits and "transactional_db" not in request.fixturenames:
-            patch.setattr("core.outbox_reader.SETTLED", "TRUE")
-        yield
-
-
 @pytest.fixture
 def sluice_environment(
     db: None, metadata_pg: EmbeddedPostgres, redis_url: str

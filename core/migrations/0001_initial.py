@@ -1,5 +1,4 @@
 import core.context
-import core.models
 import django.db.models.deletion
 import django.db.models.functions.datetime
 import uuid
@@ -15,28 +14,9 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
-            name='Lease',
-            fields=[
-                ('name', models.CharField(max_length=120, primary_key=True, serialize=False)),
-                ('owner', models.CharField(blank=True, max_length=120)),
-                ('token', models.BigIntegerField(default=0)),
-                ('expires_at', models.DateTimeField(blank=True, null=True)),
-            ],
-        ),
-        migrations.CreateModel(
-            name='OutboxReader',
-            fields=[
-                ('name', models.CharField(max_length=40, primary_key=True, serialize=False)),
-                ('transaction', core.models.TransactionId()),
-                ('event', models.BigIntegerField()),
-                ('is_suspect', models.BooleanField(db_default=False)),
-            ],
-        ),
-        migrations.CreateModel(
             name='DomainEvent',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('transaction', core.models.TransactionId(db_default=models.Func(function='pg_current_xact_id', output_field=core.models.TransactionId()))),
                 ('at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ('topic', models.CharField(max_length=40)),
                 ('subject', models.CharField(max_length=40)),
@@ -44,10 +24,19 @@ class Migration(migrations.Migration):
                 ('actor', models.CharField(db_default='', max_length=150)),
                 ('request_id', models.CharField(db_default='', max_length=64)),
                 ('data', models.JSONField()),
+                ('attempts', models.PositiveSmallIntegerField(db_default=0)),
+                ('not_before', models.DateTimeField(null=True)),
+                ('given_up_at', models.DateTimeField(null=True)),
             ],
-            options={
-                'indexes': [models.Index(fields=['transaction', 'id'], name='events_in_order')],
-            },
+        ),
+        migrations.CreateModel(
+            name='Lease',
+            fields=[
+                ('name', models.CharField(max_length=120, primary_key=True, serialize=False)),
+                ('owner', models.CharField(blank=True, max_length=120)),
+                ('token', models.BigIntegerField(default=0)),
+                ('expires_at', models.DateTimeField(blank=True, null=True)),
+            ],
         ),
         migrations.CreateModel(
             name='Job',
@@ -121,20 +110,6 @@ class Migration(migrations.Migration):
             options={
                 'ordering': ['id'],
                 'indexes': [models.Index(fields=['job', 'id'], name='lines_of_a_job')],
-            },
-        ),
-        migrations.CreateModel(
-            name='OutboxAttempt',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('reader', models.CharField(max_length=40)),
-                ('attempts', models.PositiveSmallIntegerField(db_default=1)),
-                ('not_before', models.DateTimeField()),
-                ('given_up_at', models.DateTimeField(null=True)),
-                ('event', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='core.domainevent')),
-            ],
-            options={
-                'constraints': [models.UniqueConstraint(fields=('reader', 'event'), name='one_row_per_reader_and_event')],
             },
         ),
     ]

@@ -10,7 +10,6 @@ from prometheus_client.core import Metric
 
 from core import outbox_reader
 from ingest.alerts.rules import ALERTS
-from ingest.alerts.triggers import READER
 from ingest.models.alerts import Alert, AlertDelivery, AlertTarget
 from ingest.pipelines.metrics import labelled, single
 
@@ -22,15 +21,15 @@ def gauges() -> Iterator[Metric]:
     yield from _deliveries()
     yield labelled(
         "sluice_outbox_lag_seconds",
-        "Age of the oldest domain event that the reader has not passed",
+        "Age of the oldest domain event that the reader has not handled",
         "reader",
-        {READER: 0.0} | outbox_reader.lags(),
+        {"alerts": outbox_reader.lag()},
     )
     yield labelled(
         "sluice_outbox_given_up",
         "Domain events that the reader could not handle, of the last 7 days",
         "reader",
-        {READER: 0} | outbox_reader.given_up(),
+        {"alerts": outbox_reader.given_up()},
     )
 
 

@@ -1,4 +1,4 @@
-"""What domain events mean for alerts: the outbox's reader "alerts".
+"""What domain events mean for alerts, which read the outbox.
 
 What an event reports is in it; of columns, the present state counts. An alert that it
 opens has the moment of the event, and ends none that time brought about since.
@@ -40,14 +40,13 @@ from ingest.pipelines.schema_diff import (
 from ingest.pipelines.table_status import SYNCS_BEFORE_FAILING
 from ingest.planning.plan import plan_from_json
 
-READER = "alerts"
 GONE = "gone"
 _NOT_SYNCED = (DRAFT, DISCOVERED, PROPOSED, RETIRED)
 
 
 def read_events() -> int:
     """Open and close alerts by what happened since; how many events were read."""
-    return outbox_reader.read(READER, HANDLERS)
+    return outbox_reader.read(HANDLERS)
 
 
 def job_failed(event: Event) -> None:

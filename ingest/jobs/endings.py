@@ -1,7 +1,7 @@
 """What follows from the end of a table's job, in one place for all that end jobs: the
 domain events that say what it meant, and the table's next look.
 
-Each end is a `job.moved`, too, also of a job without a table and of a cancelled one.
+Its moves are the history of the job.
 """
 
 from __future__ import annotations
@@ -32,13 +32,7 @@ def report_success(
     data: dict[str, Any] = _about(job) | {"caught_up": has_caught_up}
     if "verdict" in facts:
         data["verdict"] = facts["verdict"]
-    events = [NewEvent("job.succeeded", "job", str(job.pk), data)]
-    if instant := facts.get("instant"):
-        commit = {"job": str(job.pk), "kind": job.kind, "instant": str(instant)}
-        events.append(
-            NewEvent("commit.made", "table", str(job.payload["table"]), commit)
-        )
-    outbox.append(*events)
+    outbox.append(NewEvent("job.succeeded", "job", str(job.pk), data))
 
 
 def report_failure(job: Job, error: SluiceError, *, failures: int = 0) -> None:

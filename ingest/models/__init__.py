@@ -241,10 +241,6 @@ class MaintenancePlan(models.Model):
     def __str__(self) -> str:
         return f"{self.kind} {self.instant} [{self.state}]"
 
-    @property
-    def event_facts(self) -> dict[str, Any]:
-        return {"table": self.table_id, "instant": self.instant}
-
 
 class MaintenanceEvent(EventBase):
     plan = models.ForeignKey(

@@ -26,7 +26,6 @@ from core.jobs import ACTIVE, TERMINAL, WAITING
 from core.jobs.handlers import names_of
 from core.jobs.moves import move_job
 from core.models import Job, Lease
-from core.outbox_reader import read_on_after_restore
 from ingest.contract.job import LOADS, REMOVE
 from ingest.jobs import leases
 from ingest.jobs.driver_jobs import DriverJob, driver_job
@@ -95,7 +94,6 @@ def adopt(*, dry_run: bool) -> Iterator[Adopted]:
     """Every table that the database knows a pipeline of, in the order of their ids.
     With `dry_run` nothing is changed."""
     if not dry_run:
-        read_on_after_restore()
         _lift_epochs()
     for page in _pages():
         for pipeline in page.pipelines:
