@@ -193,10 +193,14 @@ class StreamTable:
     at: str = ""
 
     def after(self, control: Control, number: int) -> StreamTable:
-        """With one record more, of segment `number`."""
+        """With one record more, of segment `number`. A record may come twice, for who
+        asked for it may not learn that it is there."""
         if control.kind == "added":
-            return StreamTable("added", self.last)
+            is_new = self.state == "removed"
+            return StreamTable("added", self.last) if is_new else self
         if control.kind == "cut":
+            if (self.state, self.load) == ("cut", control.load):
+                return self  # its load may have learned either number
             return StreamTable("cut", self.last, number, control.load)
         if control.kind == "finished":
             return dataclasses.replace(self, state="finished", at=control.at)

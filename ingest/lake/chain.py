@@ -9,7 +9,7 @@ first that is kept and what those before it said of tables. Rules:
    has lost, and begins anew with a take-over or ends.
 2. `beginning.json` moves on before segments go. A writer that was stopped for so long
    that its number was collected finds that out after it made the file, and before it
-   tells anybody: that segment is nobody's.
+   tells anybody: that segment is nobody's. So readers look at it after they read.
 3. Files beside a segment (parts of large transactions) go when that number is made and
    does not name them, never by their writer: they may be the next segment's.
 4. What a table has applied is what its newest commit says (`_sluice.epoch_to`).
@@ -47,6 +47,8 @@ BODY_AT = len(HEADER)
 # Most footers are shorter, so that one request reads them.
 _TAIL = 16_384
 _TRIES = 100
+# Segments that an index takes up at once.
+_PAGE = 100
 
 
 def stream_folder(lake: str, stream: str) -> Place:
@@ -90,6 +92,28 @@ def read_rows(folder: Place, segment: Segment, part: TablePart) -> bytes:
     """One part, checked; no other is read. TerminalError `segment_damaged`."""
     place = folder / part.file if part.file else _segment(folder, segment.number)
     return checked(part, place.read_part(part.offset, part.bytes))
+
+
+def read_since(
+    index: ChainIndex, table_id: int, *, after: int
+) -> Iterator[tuple[Segment, TablePart, bytes]]:
+    """The table's parts behind segment `after`, in order. What came counts only when
+    all came: StaleState `segment_collected` when segments went meanwhile (refresh the
+    index, by which the table may be lost)."""
+    numbers = index.about(table_id, after=after)
+    for number in numbers:
+        segment = read_segment(index.folder, number)
+        if segment is None:
+            break
+        for part in segment.parts_of(table_id):
+            try:
+                yield segment, part, read_rows(index.folder, segment, part)
+            except TerminalError:
+                _require_kept(index.folder, numbers[0])
+                raise
+    # what was read may be the file of a stopped writer in place of a collected one
+    if numbers:
+        _require_kept(index.folder, numbers[0])
 
 
 def newest_number(folder: Place, *, start: int) -> int:
@@ -203,12 +227,23 @@ class ChainIndex:
     _controls: list[tuple[int, Control]] = field(default_factory=list)
     _files: dict[int, frozenset[str]] = field(default_factory=dict)
 
-    def refresh(self) -> Iterator[Segment]:
-        """Reads what is new: each segment's footer once, as it is asked for."""
-        self._begin(read_beginning(self.folder))
-        while segment := read_segment(self.folder, self._next):
-            self._take(segment)
-            yield segment
+    def refresh(self) -> list[Segment]:
+        """Reads what is new, each segment's footer once; what came, at most `_PAGE`:
+        [] when there is nothing more."""
+        while True:
+            first = self._next
+            found: list[Segment] = []
+            while len(found) < _PAGE:
+                segment = read_segment(self.folder, first + len(found))
+                if segment is None:
+                    break
+                found.append(segment)
+            beginning = read_beginning(self.folder)
+            self._begin(beginning)
+            if beginning.number <= first:
+                for segment in found:
+                    self._take(segment)
+                return found
 
     def about(self, table_id: int, *, after: int) -> list[int]:
         """Segments with rows of the table, in order."""
@@ -273,7 +308,7 @@ class ChainIndex:
     def _begin(self, beginning: Beginning) -> None:
         if beginning.number == self.beginning.number:
             return
-        if self.newest is not None and beginning.number > self.newest.number + 1:
+        if beginning.number > self._next:
             self.newest = None  # what is between was collected unread
         self.beginning = beginning
         first = beginning.number
@@ -345,6 +380,13 @@ def remove_orphans(folder: Place) -> list[str]:
 
 def segment_name(number: int) -> str:
     return f"{number:0{DIGITS}d}.seg"
+
+
+def _require_kept(folder: Place, number: int) -> None:
+    if read_beginning(folder).number > number:
+        raise StaleState(
+            f"segment {number} at {folder.uri} was collected", code="segment_collected"
+        )
 
 
 def _segment(folder: Place, number: int) -> Place:

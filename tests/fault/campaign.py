@@ -3,7 +3,8 @@ killed in the middle of repairs, and sources that change under running jobs.
 
 Writes one JSON line per run to `.sluice/fault/report.jsonl` and ends with a summary.
 SLUICE_FAULT_RUNS (default 40), SLUICE_FAULT_REPAIRS (default 4, each of every kind
-of repair at once) and SLUICE_FAULT_SCHEDULES (default 500) say how many,
+of repair at once), SLUICE_FAULT_SCHEDULES (default 500) and SLUICE_FAULT_CHAINS
+(default 1,000,000, of readers and writers of one chain) say how many,
 SLUICE_FAULT_SEED where seeds begin (3000: schedules of all acts over whole jobs). A
 failed run prints its victim, repair or schedule, and its seed.
 """
@@ -19,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.fault import hostile, nemesis, repairs
+from tests.fault import chain_model, hostile, nemesis, repairs
 from tests.hostile.schedules import WHOLE_JOBS_FROM
 from tests.product import Product, manage
 
@@ -31,10 +32,11 @@ def main() -> int:
     runs = int(os.environ.get("SLUICE_FAULT_RUNS", "40"))
     times = int(os.environ.get("SLUICE_FAULT_REPAIRS", "4"))
     schedules = int(os.environ.get("SLUICE_FAULT_SCHEDULES", "500"))
+    chains = int(os.environ.get("SLUICE_FAULT_CHAINS", "1000000"))
     REPORT.parent.mkdir(parents=True, exist_ok=True)
     done: list[dict[str, Any]] = []
     with REPORT.open("w") as lines:
-        for facts in _all(first, runs, times, schedules):
+        for facts in _all(first, runs, times, schedules, chains):
             done.append(facts)
             lines.write(json.dumps(facts) + "\n")
             lines.flush()
@@ -51,7 +53,11 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _all(first: int, runs: int, times: int, schedules: int) -> Iterator[dict[str, Any]]:
+def _all(
+    first: int, runs: int, times: int, schedules: int, chains: int
+) -> Iterator[dict[str, Any]]:
+    if chains:
+        yield chain_model.campaign(first, chains)
     if runs:
         yield from _victims(first, runs)
     if times:

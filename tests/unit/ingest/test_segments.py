@@ -114,9 +114,16 @@ def test_what_records_say() -> None:
     found = state_of({7: StreamTable(last=1)}, said)
     assert found[7] == StreamTable("finished", 1, 2, "a", "x")
     assert (found[8].state, found[9].state) == ("deferred", "removed")
-    anew = state_of(found, [(6, Control("added", 7)), (6, Control("restored", 8))])
-    assert anew[7] == StreamTable("added", 1)
-    assert anew[8].state == "finished"
+    again = [Control("added", 7), Control("restored", 8), Control("added", 9)]
+    anew = state_of(found, [(6, one) for one in again])
+    assert anew[7] == found[7]
+    assert (anew[8].state, anew[9].state) == ("finished", "added")
+
+
+def test_a_cut_that_is_said_again_stays_where_it_was() -> None:
+    said = [(n, Control("cut", 7, load=load)) for n, load in ((2, "a"), (4, "a"))]
+    assert state_of({}, said)[7] == StreamTable("cut", 0, 2, "a")
+    assert state_of({}, [*said, (5, Control("cut", 7, load="b"))])[7].cut == 5
 
 
 @pytest.mark.parametrize(

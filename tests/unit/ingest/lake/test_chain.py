@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from core.errors import StaleState, TerminalError
-from ingest.contract.segments import Control, Segment, StreamTable, part_of
+from ingest.contract.segments import (
+    Control,
+    Segment,
+    StreamTable,
+    encode_segment,
+    part_of,
+)
 from ingest.lake.chain import (
     BODY_AT,
     ChainIndex,
@@ -16,6 +24,7 @@ from ingest.lake.chain import (
     read_beginning,
     read_rows,
     read_segment,
+    read_since,
     remove_orphans,
     segment_name,
     stream_folder,
@@ -45,9 +54,12 @@ def write(writer: ChainWriter, end: str, *tables: int, **more: object) -> Segmen
     return writer.append(end=end, parts=parts, body=body, **more)
 
 
+STRAY = Segment("pg", 101, "0", "9", "a", "stopped")
+
+
 def index_of(folder: Place) -> ChainIndex:
     index = ChainIndex(folder, "pg")
-    list(index.refresh())
+    index.refresh()
     return index
 
 
@@ -124,7 +136,7 @@ def test_an_index_reads_each_segment_once(folder: Place) -> None:
     write(writer, "2", 8)
     write(writer, "3", 7, 8, controls=[Control("cut", 7, load="l")])
     assert [s.number for s in index.refresh()] == [103, 104]
-    assert list(index.refresh()) == []
+    assert index.refresh() == []
     assert index.about(7, after=0) == [102, 104]
     assert index.about(8, after=103) == [104]
     assert index.about(9, after=0) == []
@@ -170,7 +182,7 @@ def test_what_is_needed_stays(folder: Place) -> None:
     assert again.is_ahead(109)
     assert not again.is_ahead(108)
     assert again.needed_from({7: 102}, {7: 102}) == 108
-    list(index.refresh())
+    index.refresh()
     assert index.beginning == again.beginning
     assert index.about(7, after=0) == [105, 107]
 
@@ -179,10 +191,10 @@ def test_nothing_waits_for_tables_that_are_deferred_or_removed(folder: Place) ->
     index = followed(folder)
     writer = writer_of(folder, "two")
     write(writer, "z", controls=[Control("deferred", 7, reason="paused")])
-    list(index.refresh())
+    index.refresh()
     assert index.needed_from({7: 103}) == 110
     write(writer, "z", controls=[Control("restored", 7, epoch=103)])
-    list(index.refresh())
+    index.refresh()
     assert index.needed_from({7: 103}) == 105
 
 
@@ -196,12 +208,42 @@ def test_the_newest_segment_always_stays(folder: Place) -> None:
 def test_a_reader_that_was_away_goes_on_where_the_stream_begins(folder: Place) -> None:
     late = ChainIndex(folder, "pg")
     writer = writer_of(folder, "one")
-    list(late.refresh())
+    late.refresh()
     for end in range(6):
         write(writer, str(end), 7)
     collect(index_of(folder), first=106)
     assert [s.number for s in late.refresh()] == [106, 107]
     assert late.is_lost(7, 101)
+
+
+def test_a_part_that_was_collected_is_not_a_damaged_one(folder: Place) -> None:
+    index = followed(folder)
+    found = [data for _, _, data in read_since(index, 7, after=103)]
+    assert found == [b"105 of 7", b"107 of 7"]
+    # a stopped writer's file in place of a collected one, before it takes it back
+    collect(index_of(folder), first=107)
+    (folder / segment_name(105)).create(encode_segment(replace(STRAY, number=105)))
+    with pytest.raises(StaleState) as collected:
+        list(read_since(index, 7, after=103))
+    assert collected.value.code == "segment_collected"
+
+
+def test_a_part_that_is_missing_is_damage(folder: Place) -> None:
+    writer = writer_of(folder, "one")
+    part = part_of(7, b"1", rows=1, schema_version=1, offset=0, file="beside")
+    writer.append(end="1", parts=[part])
+    with pytest.raises(TerminalError) as damaged:
+        list(read_since(index_of(folder), 7, after=0))
+    assert damaged.value.code == "segment_damaged"
+
+
+def test_an_index_takes_up_no_file_of_a_stopped_writer(folder: Place) -> None:
+    late = ChainIndex(folder, "pg")
+    late.refresh()
+    followed(folder)
+    collect(index_of(folder), first=106)
+    (folder / segment_name(101)).create(encode_segment(STRAY))
+    assert [s.number for s in late.refresh()] == [106, 107, 108]
 
 
 def test_orphans_go_when_their_number_is_made(folder: Place) -> None:

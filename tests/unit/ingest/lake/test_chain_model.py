@@ -1,0 +1,20 @@
+"""A slice of the schedules of `tests.fault.chain_model`; `make fault` runs a million."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fault.chain_model import RULES, first_failure
+
+# Where the search begins for rules that few schedules need.
+BEGIN = {"kept": 640}
+
+
+def test_no_schedule_loses_anything() -> None:
+    assert first_failure(range(500)) is None
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_without_any_of_the_rules_some_schedule_fails(rule: str) -> None:
+    begin = BEGIN.get(rule, 0)
+    assert first_failure(range(begin, begin + 6_000), broken=frozenset([rule]))
