@@ -1,8 +1,7 @@
 """How far a source's log was read, as values that compare and encode themselves.
 
-Comparing is not comparing texts: `9/0` is before `10/0`, and of positions of two servers
-neither is before the other. Cursors of timestamp capture are `ingest.contract.positions`.
-Pure.
+Comparing is not comparing texts: `9/0` is before `10/0`, and of positions of two
+servers neither is before the other. Cursors are `ingest.contract.positions`. Pure.
 """
 
 from __future__ import annotations

@@ -1,25 +1,18 @@
 """What a part of a segment holds: rows of one table as an Arrow stream, and how a
 segment is put together from them in bounded memory.
 
-A stream's fields are `op`, `xid` and `unchanged` (`ingest.contract.segments`), then c0,
-c1, … in the form that staged rows have, each with its source name and lake type, then
-masks m0, … of values that have no form in the lake. So it is read without a catalog.
+What a batch of rows looks like is `ingest.sources.row_batches`.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from core.errors import TerminalError
-from ingest.contract.epochs import SealedColumn
 from ingest.contract.segments import (
-    OP,
-    UNCHANGED,
-    XID,
     Control,
     Segment,
     TablePart,
@@ -31,32 +24,8 @@ from ingest.lake.port import Place
 # Rows beyond this are written beside the segment, so that a transaction of any size
 # needs no more memory.
 SPILL_BYTES = 32 << 20
-_COLUMN = b"column"
 # Small buffers only grow by it.
 _COMPRESSED_FROM = 64 << 10
-HEAD_FIELDS = (
-    pa.field(OP, pa.int8(), nullable=False),
-    pa.field(XID, pa.uint32(), nullable=False),
-    pa.field(UNCHANGED, pa.binary()),
-)
-
-
-def schema_of(
-    columns: Sequence[SealedColumn], types: Sequence[pa.DataType], masks: int = 0
-) -> pa.Schema:
-    """types: of the columns, one by one. masks: how many there are."""
-    fields = [
-        pa.field(column.alias, type, metadata={_COLUMN: _said(column)})
-        for column, type in zip(columns, types, strict=True)
-    ]
-    flags = [pa.field(f"m{number}", pa.int64()) for number in range(masks)]
-    return pa.schema([*HEAD_FIELDS, *fields, *flags])
-
-
-def columns_in(schema: pa.Schema) -> tuple[SealedColumn, ...]:
-    """What the stream says of its columns."""
-    said = (one.metadata[_COLUMN] for one in schema if _COLUMN in (one.metadata or {}))
-    return tuple(SealedColumn(*json.loads(one)) for one in said)
 
 
 def read_table(folder: Place, segment: Segment, part: TablePart) -> pa.Table:
@@ -144,8 +113,3 @@ def _stream(batches: Sequence[pa.RecordBatch]) -> bytes:
         for batch in batches:
             stream.write_batch(batch)
     return bytes(sink.getvalue())
-
-
-def _said(column: SealedColumn) -> bytes:
-    said = [column.alias, column.source_name, column.type, column.bit]
-    return json.dumps(said, ensure_ascii=False).encode()

@@ -13,7 +13,15 @@ TARGET = Path(".sluice", "bench")
 def main() -> int:
     TARGET.mkdir(parents=True, exist_ok=True)
     is_good = True
-    for name in ("catalog", "ingest", "upkeep", "amplification", "verify", "gateway"):
+    for name in (
+        "catalog",
+        "log",
+        "ingest",
+        "upkeep",
+        "amplification",
+        "verify",
+        "gateway",
+    ):
         target = TARGET / f"{name}.json"
         command = [sys.executable, "-m", f"tests.bench.{name}_bench", str(target)]
         if subprocess.run(command, check=False).returncode:

@@ -103,7 +103,11 @@ WHERE application_name = %s AND pid = ANY(%s)
 """
 
 
-def connect(access: SourceAccess, *, application: str = "") -> psycopg.Connection[Row]:
+def connect(
+    access: SourceAccess, *, application: str = "", replication: str | None = None
+) -> psycopg.Connection[Row]:
+    """replication: "database" for the log, by which SQL without parameters is spoken
+    as well."""
     many = max(1, len(access.addresses))
     return psycopg.connect(
         LIBPQ_KEEPALIVE,
@@ -122,6 +126,7 @@ def connect(access: SourceAccess, *, application: str = "") -> psycopg.Connectio
         connect_timeout=LIMITS.connect,
         autocommit=True,
         client_encoding="utf8",
+        replication=replication,
         row_factory=tuple_row,
     )
 

@@ -10,12 +10,8 @@ from ingest.contract.epochs import SealedColumn
 from ingest.contract.segments import OP, UNCHANGED, XID, Control
 from ingest.lake.chain import begin_stream, read_segment, stream_folder, take_over
 from ingest.lake.port import Place
-from ingest.lake.segment_files import (
-    SegmentBuilder,
-    columns_in,
-    read_table,
-    schema_of,
-)
+from ingest.lake.segment_files import SegmentBuilder, read_table
+from ingest.sources.row_batches import columns_in, schema_of
 
 COLUMNS = (SealedColumn("c0", "größe", "int"), SealedColumn("c1", "op", "string", 0))
 SCHEMA = schema_of(COLUMNS, [pa.int32(), pa.string()], masks=1)

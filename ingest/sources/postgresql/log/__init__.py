@@ -1,0 +1,1 @@
+"""PostgreSQL's log: messages of pgoutput, their values, its slot."""

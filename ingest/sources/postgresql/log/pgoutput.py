@@ -1,0 +1,355 @@
+"""Messages of PostgreSQL's output plugin `pgoutput`, protocol version 1, texts only.
+
+Bytes in, values out: rows are gathered per table and taken in parts, so a transaction
+of any size needs little memory; its commit says that it is whole. Pure.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, NoReturn
+
+from core.errors import TerminalError
+
+# What `OPS` of `ingest.contract.segments` names, by its place.
+INSERT, UPDATE, DELETE, MOVED, TRUNCATE = range(5)
+# Microseconds from 1970 to 2000, where PostgreSQL's time begins.
+_EPOCH = 946_684_800_000_000
+_BEGIN = struct.Struct(">xQqI")
+_COMMIT = struct.Struct(">xBQQq")
+_RELATION = struct.Struct(">xI")
+_COLUMN = struct.Struct(">Ii")
+_TRUNCATED = struct.Struct(">xIB")
+_MESSAGE = struct.Struct(">xBQ")
+_COUNT = struct.Struct(">H")
+_LENGTH = struct.Struct(">I")
+
+# A value as the server prints it; None = NULL, or not sent.
+Value = bytes | None
+Row = tuple[Value, ...]
+# (row, where it ends, bits of the values that were not sent)
+Split = Callable[[bytes, int], tuple[Row, int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class RelationColumn:
+    """modifier: of the type, as in pg_attribute. is_key: in the replica identity."""
+
+    name: str
+    type: int
+    modifier: int
+    is_key: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A table as the log describes it before its rows, and again when it changed.
+
+    identity  what old rows say: d = the primary key, i = an index, f = all columns,
+              n = nothing
+    """
+
+    oid: int
+    schema: str
+    name: str
+    identity: str
+    columns: tuple[RelationColumn, ...]
+
+    def positions(self, names: tuple[str, ...]) -> tuple[int, ...]:
+        """Of these columns. KeyError when one is not there."""
+        places = {column.name: n for n, column in enumerate(self.columns)}
+        return tuple(places[name] for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """A transaction: its commit's place in the log, its time (microseconds since 1970)
+    and its number, of which the lower 32 bits."""
+
+    commit: int
+    committed: int
+    xid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The transaction is whole. end: behind its commit; from there reading goes on."""
+
+    commit: int
+    end: int
+    committed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What `pg_logical_emit_message` wrote."""
+
+    place: int
+    prefix: str
+    content: bytes
+
+
+@dataclass(slots=True)
+class Rows:
+    """Rows of one table in the order of the log, side by side: what happened, in which
+    transaction, the values, and bits of those that were not sent (by the row's place).
+    """
+
+    relation: Relation
+    ops: list[int] = field(default_factory=list)
+    xids: list[int] = field(default_factory=list)
+    values: list[Row] = field(default_factory=list)
+    unchanged: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Table:
+    rows: Rows
+    split: Split
+    count: bytes
+    key: tuple[int, ...]
+
+
+# The places of a table's record key among its columns; None = its rows are not wanted.
+Wanted = Callable[[Relation], tuple[int, ...] | None]
+
+
+class Decoder:
+    """One connection's messages, in their order. TerminalError `log_unreadable` for
+    what is no such message; the decoder is of no use then.
+
+    size  bytes of the messages whose rows wait
+    """
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+        self._tables: dict[bytes, _Table | None] = {}
+        self._relations: dict[bytes, Relation] = {}
+        self._closed: list[Rows] = []
+        self._xid = -1
+        self.size = 0
+
+    @property
+    def is_within(self) -> bool:
+        """Whether a transaction has begun whose commit has not come."""
+        return self._xid >= 0
+
+    def decode(self, message: bytes) -> Begin | Commit | Relation | Message | None:
+        """Rows are kept for `take`; what else happened is returned."""
+        try:
+            kind = message[0]
+            if kind == 73 or kind == 85 or kind == 68:
+                self._row(kind, message)
+                return None
+            if kind == 66:
+                return self._begin(message)
+            if kind == 67:
+                return self._commit(message)
+            return self._other(kind, message)
+        except (IndexError, ValueError, struct.error) as error:
+            _refuse(message, str(error))
+
+    def take(self) -> list[Rows]:
+        """What was gathered: of a table several when it was altered in between."""
+        found, self._closed, self.size = self._closed, [], 0
+        for table in self._tables.values():
+            if table is not None and table.rows.ops:
+                found.append(table.rows)
+                table.rows = Rows(table.rows.relation)
+        return found
+
+    def _row(self, kind: int, message: bytes) -> None:
+        key = message[1:5]
+        table = self._tables.get(key)
+        if table is None:
+            if key not in self._tables:
+                _refuse(message, "a row without its table")
+            return
+        if self._xid < 0:
+            _refuse(message, "a row without its transaction")
+        self.size += len(message)
+        mark = message[5]
+        if message[6:8] != table.count:
+            _refuse(message, "a row with another number of columns than its table")
+        row, end, unsent = table.split(message, 8)
+        rows = table.rows
+        if kind == 85 and mark != 78:
+            if (mark != 75 and mark != 79) or message[end] != 78:
+                _refuse(message, "an update without a row")
+            if message[end + 1 : end + 3] != table.count:
+                _refuse(message, "a row with another number of columns than its table")
+            old, is_whole = row, mark == 79
+            row, end, unsent = table.split(message, end + 3)
+            if unsent and is_whole:
+                row, unsent = _filled(row, old, unsent), 0
+            if _is_moved(old, row, table.key, unsent):
+                rows.ops.append(DELETE)
+                rows.xids.append(self._xid)
+                rows.values.append(old)
+                op = MOVED
+            else:
+                op = UPDATE
+        elif kind == 68:
+            if mark != 75 and mark != 79:
+                _refuse(message, "a delete without its old row")
+            op = DELETE
+        elif mark != 78:
+            _refuse(message, "an insert without a row")
+        else:
+            op = INSERT if kind == 73 else UPDATE
+        if end != len(message):
+            _refuse(message, f"a row that ends at {end}")
+        if unsent:
+            rows.unchanged[len(rows.ops)] = unsent
+        rows.ops.append(op)
+        rows.xids.append(self._xid)
+        rows.values.append(row)
+
+    def _begin(self, message: bytes) -> Begin:
+        commit, committed, xid = _whole(_BEGIN, message)
+        if self._xid >= 0:
+            _refuse(message, "a transaction within another one")
+        self._xid = xid
+        return Begin(commit, committed + _EPOCH, xid)
+
+    def _commit(self, message: bytes) -> Commit:
+        _, commit, end, committed = _whole(_COMMIT, message)
+        if self._xid < 0:
+            _refuse(message, "a commit of no transaction")
+        self._xid = -1
+        return Commit(commit, end, committed + _EPOCH)
+
+    def _other(self, kind: int, message: bytes) -> Relation | Message | None:
+        if kind == 82:
+            return self._relation(message)
+        if kind == 84:
+            self._truncate(message)
+            return None
+        if kind == 77:
+            return _message(message)
+        if kind not in (79, 89):  # origins, types
+            _refuse(message, "an unknown kind")
+        return None
+
+    def _relation(self, message: bytes) -> Relation | None:
+        """None when it is as it was."""
+        relation, key = _relation(message), message[1:5]
+        if self._relations.get(key) == relation:
+            return None
+        before = self._tables.get(key)
+        if before is not None and before.rows.ops:
+            self._closed.append(before.rows)
+        self._relations[key] = relation
+        wanted = self._wanted(relation)
+        count = len(relation.columns)
+        self._tables[key] = (
+            None
+            if wanted is None
+            else _Table(Rows(relation), _splitter(count), _COUNT.pack(count), wanted)
+        )
+        return relation
+
+    def _truncate(self, message: bytes) -> None:
+        count, _ = _TRUNCATED.unpack_from(message)
+        oids = message[_TRUNCATED.size :]
+        if self._xid < 0 or len(oids) != count * 4:
+            _refuse(message, "tables that were emptied")
+        for at in range(0, len(oids), 4):
+            key = oids[at : at + 4]
+            if key not in self._tables:
+                _refuse(message, "a table that was emptied without its description")
+            table = self._tables[key]
+            if table is not None:
+                table.rows.ops.append(TRUNCATE)
+                table.rows.xids.append(self._xid)
+                table.rows.values.append((None,) * len(table.rows.relation.columns))
+
+
+def _whole(form: struct.Struct, message: bytes) -> tuple[Any, ...]:
+    if len(message) != form.size:
+        _refuse(message, f"{form.size} bytes were expected")
+    return form.unpack(message)
+
+
+def _relation(message: bytes) -> Relation:
+    (oid,) = _RELATION.unpack_from(message)
+    schema, at = _text(message, _RELATION.size)
+    name, at = _text(message, at)
+    identity = chr(message[at])
+    (count,) = _COUNT.unpack_from(message, at + 1)
+    at += 3
+    columns = []
+    for _ in range(count):
+        is_key = bool(message[at] & 1)
+        column, at = _text(message, at + 1)
+        type, modifier = _COLUMN.unpack_from(message, at)
+        at += _COLUMN.size
+        columns.append(RelationColumn(column, type, modifier, is_key))
+    if at != len(message):
+        _refuse(message, f"a table that ends at {at}")
+    # "" stands for pg_catalog
+    return Relation(oid, schema or "pg_catalog", name, identity, tuple(columns))
+
+
+def _message(message: bytes) -> Message:
+    _, place = _MESSAGE.unpack_from(message)
+    prefix, at = _text(message, _MESSAGE.size)
+    (length,) = _LENGTH.unpack_from(message, at)
+    content = message[at + 4 :]
+    if len(content) != length:
+        _refuse(message, f"{length} bytes of content were expected")
+    return Message(place, prefix, content)
+
+
+def _text(message: bytes, at: int) -> tuple[str, int]:
+    end = message.index(0, at)
+    return message[at:end].decode(), end + 1
+
+
+def _filled(row: Row, old: Row, unsent: int) -> Row:
+    """With the values of the whole old row where none were sent."""
+    return tuple(old[n] if unsent >> n & 1 else value for n, value in enumerate(row))
+
+
+def _is_moved(old: Row, row: Row, key: tuple[int, ...], unsent: int) -> bool:
+    return any(old[n] != row[n] and not unsent >> n & 1 for n in key)
+
+
+@lru_cache(1_000)
+def _splitter(count: int) -> Split:
+    """Takes a row of so many columns apart: written out column by column, which takes
+    half the time of a loop. Only numbers go into its text."""
+    lines = ["def split(b, p):", " u = 0"]
+    for n in range(count):
+        lines += [
+            " k = b[p]",
+            " if k == 116:",
+            "  e = p + 5 + L(b, p + 1)[0]",
+            f"  v{n} = b[p + 5:e]",
+            "  p = e",
+            " else:",
+            f"  v{n} = None",
+            "  p += 1",
+            f"  if k == 117: u |= {1 << n}",
+            "  elif k != 110: raise ValueError(f'a value of kind {k}')",
+        ]
+    values = "".join(f"v{n}, " for n in range(count))
+    lines.append(f" return ({values}), p, u")
+    made: dict[str, Any] = {"L": _LENGTH.unpack_from}
+    exec("\n".join(lines), made)
+    split: Split = made["split"]
+    return split
+
+
+def _refuse(message: bytes, why: str) -> NoReturn:
+    raise TerminalError(
+        f"the source's log sent what cannot be read: {why} (message"
+        f" {bytes(message[:1])!r} of {len(message)} bytes). Nothing of its transaction"
+        " was written",
+        code="log_unreadable",
+        hint="reading begins again behind the last segment; when it comes again, report"
+        " the server's version",
+    )
