@@ -7,7 +7,7 @@ collation in the client would lose rows. Pure.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ingest.sources.dialects import Dialect
@@ -72,6 +72,11 @@ def plan_walked_chunks(
             chunks.append(Chunk(len(chunks), low, edge))
         low = edge
     return tuple(chunks)
+
+
+def without_end(chunks: Sequence[Chunk]) -> tuple[Chunk, ...]:
+    """The last one goes on beyond the highest key, whatever was taken for that."""
+    return (*chunks[:-1], replace(chunks[-1], high=()))
 
 
 def plan_page_chunks(*, pages: int, rows: int, chunk_rows: int) -> tuple[Chunk, ...]:

@@ -57,7 +57,8 @@ class SourceAccess:
 class KeyFacts:
     """What the source guarantees about a key.
 
-    types       SQL type text per column, in key order
+    types       SQL type text per column, in key order, as the dialect's `key_text` and
+                `key_value` take it
     is_unique   a valid unique index over these columns, or over some of them: a key
                 has no NULL
     is_walkable an ordered index that begins with them in this order

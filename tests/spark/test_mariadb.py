@@ -186,6 +186,51 @@ def test_chunks_walk_a_composite_key_of_text_and_numbers(bench: MariadbBench) ->
     assert (facts["verdict"], facts["pending"]) == ("equal", 0)
 
 
+@pytest.fixture
+def cyrillic(bench: MariadbBench) -> Any:
+    """A table with keys of a byte without a character, and with a NUL."""
+    bench.sql(
+        "CREATE TABLE c (k varchar(10) CHARACTER SET cp1251 COLLATE cp1251_bin"
+        " PRIMARY KEY, v int, at timestamp(6) NOT NULL DEFAULT '2024-01-01')"
+    )
+    bench.sql("INSERT INTO c (k, v) VALUES ('1', 1), ('2', 2), ('a', 3), ('z', 4)")
+    bench.sql("INSERT INTO c (k, v) VALUES (_cp1251 X'98', 5)")
+    bench.sql("INSERT INTO c (k, v) VALUES (concat('z', char(0), 'z'), 6)")
+    bench.sql("ANALYZE TABLE c")
+    return bench.table("c", ("k",), cursor="at")
+
+
+def test_a_key_without_a_text_in_unicode_ends_no_chunk_early(
+    bench: MariadbBench, cyrillic: Any
+) -> None:
+    report = assert_done(bench.load(cyrillic, chunk_rows=2))
+    assert (report.facts["rows"], report.facts["chunks"]) == (6, 3)
+    assert sorted(bench.texts(cyrillic, "v")) == list("123456")
+    bench.sql("UPDATE c SET v = v + 3, at = now(6)")
+    assert_done(bench.round(cyrillic, report.facts["bound"]))
+    assert sorted(bench.texts(cyrillic, "v")) == list("456789")
+    facts = assert_done(bench.verify(cyrillic)).facts
+    assert (facts["verdict"], facts["source_rows"]) == ("equal", 6)
+
+
+def test_a_verification_disagrees_with_bounds_that_hide_rows(
+    bench: MariadbBench, cyrillic: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bounds by way of Unicode, in the load and in the verification alike."""
+    monkeypatch.setattr("ingest.sources.mariadb.reader.text_type", lambda t, *_: t)
+    loaded = assert_done(bench.load(cyrillic))
+    assert loaded.facts["rows"] == 2, "the fault is there"
+    facts = assert_done(bench.verify(cyrillic)).facts
+    assert (facts["verdict"], facts["missing"]) == ("different", 4)
+    # and rows in the middle that no range holds
+    monkeypatch.undo()
+    monkeypatch.setattr(
+        "ingest.driver.table_services.verify.predicate_for", lambda *_: "v IN (1, 2)"
+    )
+    failed = bench.verify(cyrillic, chunk_rows=2)
+    assert failed.error.code == "rows_not_read"  # type: ignore[union-attr]
+
+
 def test_a_single_integer_key_is_cut_evenly(bench: MariadbBench) -> None:
     bench.sql("CREATE TABLE e (id bigint unsigned PRIMARY KEY, v int)")
     bench.sql("INSERT INTO e SELECT 9223372036854775800 + seq, seq FROM seq_1_to_100")
@@ -334,6 +379,28 @@ def test_a_text_that_grows_beyond_a_packet_in_unicode_is_read(
     bench.sql("UPDATE wide SET at = now(6)")
     assert_done(bench.sync(table, report.facts["bound"]))
     assert lengths(bench, table) == wanted
+
+
+def test_values_beyond_a_packet_are_read(bench: MariadbBench) -> None:
+    """Whatever the server was told to take from others meanwhile."""
+    bench.sql(
+        "CREATE TABLE small (id int PRIMARY KEY, t text CHARACTER SET latin1,"
+        " v varchar(9000) CHARACTER SET latin1, g linestring, b mediumblob)"
+    )
+    line = "ST_GeomFromText(concat('LINESTRING(', repeat('1 1,', 2000), '2 2)'))"
+    values = "repeat(_latin1 X'E9', 60000), repeat(_latin1 X'E9', 9000)"
+    bench.sql(f"INSERT INTO small VALUES (1, {values}, {line}, repeat('x', 99999))")
+    table = bench.table("small")
+    (packet,) = bench.sql("SELECT @@global.max_allowed_packet")[0]
+    try:
+        bench.sql("SET GLOBAL max_allowed_packet = 16384")
+        report = assert_done(bench.load(table))
+        facts = assert_done(bench.verify(table)).facts
+    finally:
+        bench.sql(f"SET GLOBAL max_allowed_packet = {packet}")
+    assert (report.facts["lossy"], facts["verdict"]) == ({}, "equal")
+    found = bench.frame(table).selectExpr("length(t)", "length(v)", "length(g)", "length(b)")  # fmt: skip
+    assert [tuple(row) for row in found.collect()] == [(60_000, 9_000, 32_029, 99_999)]
 
 
 def lengths(bench: MariadbBench, table: Any) -> list[tuple[int, int | None]]:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from core.errors import TerminalError
 from ingest.contract.table import SourceSpec, TableSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.sources.chunks import (
@@ -99,16 +101,16 @@ def _by_key(
     )
     if not highest:
         return Cut("key", (Chunk(0),))
-    top = tuple(highest[0])
-    if len(parts) == 1 and dialect.is_integer(parts[0].type) and top[0] is not None:
+    top = _edge(table, highest[0])
+    if len(parts) == 1 and dialect.is_integer(parts[0].type):
         lowest = source.one(f"SELECT min({names[0]}) FROM {relation}")[0]
         even = plan_even_chunks(
             lowest=int(lowest), highest=int(top[0]), rows=rows, chunk_rows=chunk_rows
         )
         if even is not None:
             return Cut("key", even)
-    edges: list[tuple[str, ...]] = []
     upwards = ", ".join(names)
+    edges: dict[tuple[str, ...], None] = {}
     low: tuple[str, ...] = ()
     while True:
         run.check()
@@ -117,9 +119,30 @@ def _by_key(
             f"{after_predicate(dialect, parts, low)}"
             f" ORDER BY {upwards} LIMIT 1 OFFSET {chunk_rows - 1}"
         )
-        if not found or None in found[0]:
+        if not found:
             break
         run.note_answer()
-        low = tuple(found[0])
-        edges.append(low)
-    return Cut("key", plan_walked_chunks(edges, top))
+        low = _edge(table, found[0])
+        if low in edges:
+            raise _unwalkable(table, "behind a boundary the source finds it again")
+        edges[low] = None
+    return Cut("key", plan_walked_chunks([*edges], top))
+
+
+def _edge(table: TableSpec, found: tuple[Any, ...]) -> tuple[str, ...]:
+    if None in found:
+        raise _unwalkable(
+            table, "the source gives NULL for a value of it (max_allowed_packet?)"
+        )
+    return tuple(found)
+
+
+def _unwalkable(table: TableSpec, why: str) -> TerminalError:
+    """What a walk would never end with, or pass rows over."""
+    return TerminalError(
+        f"{table.source_schema}.{table.source_table} cannot be cut by its key"
+        f" {', '.join(table.key)}: {why}. Nothing was written",
+        code="key_not_walkable",
+        hint="check the table and its index at the source (CHECK TABLE, REINDEX), then"
+        " start this again; report it if it stays",
+    )

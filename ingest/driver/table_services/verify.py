@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from core.errors import SluiceError
+from core.errors import SluiceError, TransientError
 from ingest.contract.job import JobSpec, VerifyWork
 from ingest.contract.positions import from_text, later
 from ingest.contract.table import SourceSpec
@@ -49,9 +49,10 @@ from ingest.lake.place import place_at
 from ingest.lake.port import Place
 from ingest.lake.staging import require_space
 from ingest.maintenance.verdict import Comparison, Sums, facts_of
-from ingest.sources.chunks import Chunk
+from ingest.sources.chunks import Chunk, without_end
 from ingest.sources.dialects import dialect_of
-from ingest.sources.registry import Snapshot, Source, SourceAccess
+from ingest.sources.failures import failure_of
+from ingest.sources.registry import SOURCE_ERRORS, Snapshot, Source, SourceAccess
 from ingest.sources.select import Selection, relation_of, select_columns
 
 _LOOKS = 5
@@ -197,6 +198,10 @@ def _read_source(check: _Check, source: Source, trial: Trial) -> Sums:
             chunk_rows=fit_throttle(work.chunk_rows, _slower(limits, work)),
             readers=limits.max_parallel_reads,
         )
+    # a load ends at the highest key: here, what it took for that must not hide a row
+    chunks = without_end(cut.chunks) if cut.by == "key" else cut.chunks
+    is_ranged = cut.by == "key" and len(chunks) > 1
+    counted = _count(run, source) if is_ranged else None
     fetch = fetch_rows(source.widths(table), trial.was_wide)
     if fetch.is_of_wide_rows:
         check.spark.conf.set(*_ROW_BY_ROW)
@@ -217,8 +222,48 @@ def _read_source(check: _Check, source: Source, trial: Trial) -> Sums:
         run.add_done(found.rows)
         sums.append(found)
 
-    run_parallel(run, cut.chunks, read, threads=limits.max_parallel_reads)
-    return Sums.total(sums)
+    run_parallel(run, chunks, read, threads=limits.max_parallel_reads)
+    found = Sums.total(sums)
+    _refuse_another_count(run, source, found.rows, counted)
+    return found
+
+
+def _count(run: JobRun, source: Source) -> int | None:
+    """All rows at once, by no key and no range; None = not in time."""
+    relation = relation_of(source.dialect, run.spec.table)
+    try:
+        with source.within(run.spec.table):
+            return int(source.one(f"SELECT count(*) FROM {relation}")[0])
+    except SOURCE_ERRORS as error:
+        # the request to stop this job ended the statement
+        run.check()
+        if failure_of(error).error.code not in {"source_cancelled", "source_slow"}:
+            raise
+        run.warn(
+            "the source did not count its rows in time: rows that no range of the key"
+            " holds would not be noticed"
+        )
+        return None
+
+
+def _refuse_another_count(
+    run: JobRun, source: Source, read: int, before: int | None
+) -> None:
+    """TransientError `rows_not_read` when the ranges of the key did not hold the whole
+    table: the load read by such ranges, too. Rows may come and go meanwhile."""
+    if before is None or read == before or (after := _count(run, source)) is None:
+        return
+    if min(before, after) <= read <= max(before, after):
+        return
+    table = run.spec.table
+    raise TransientError(
+        f"{table.source_schema}.{table.source_table} has {after:,} rows when all are"
+        f" counted at once, and {read:,} were read by ranges of its key. Nothing was"
+        " compared",
+        code="rows_not_read",
+        hint="verify again while nothing writes to the table; if the numbers stay"
+        " apart, check its index at the source (CHECK TABLE, REINDEX), and report it",
+    )
 
 
 def _slower(limits: SourceSpec, work: VerifyWork) -> SourceSpec:

@@ -25,7 +25,14 @@ _NUMBERS = _INTEGERS | {"decimal", "numeric", "bit"}
 _BYTES = frozenset(
     {"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"}
 )
-_LONG_TEXTS = frozenset({"mediumtext", "longtext"})
+# As `text_type` has it.
+_TEXT = re.compile(r"CHARACTER SET (?P<charset>\w+) COLLATE (?P<collation>\w+)$")
+_PADS_OTHERWISE = re.compile("nopad|tis620_thai_ci")
+# What a CAST makes of a value that is longer than max_allowed_packet is NULL. These the
+# server itself sends in the character set of the connection, however long they become.
+_TEXTS = frozenset(
+    {"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"}
+)
 _GEOMETRY = frozenset(
     {"geometry", "point", "linestring", "polygon", "multipoint"}
     | {"multilinestring", "multipolygon", "geometrycollection", "geomcollection"}
@@ -65,6 +72,10 @@ class MariadbDialect:
             number = (_DAYS if kind.name == "date" else _MICROS).format(quoted)
             fits = _IS_DATE.format(quoted)
             return Read(f"CAST(CASE WHEN {fits} THEN {number} END AS SIGNED)", fits)
+        if kind.name == "string" and _base(column.source_type) == "json":
+            # MySQL's; the server sends it as another type than text
+            text = f"CAST({quoted} AS CHAR CHARACTER SET utf8mb4)"
+            return Read(text, f"{quoted} IS NULL OR {text} IS NOT NULL")
         return Read(self._plain(quoted, column.source_type, kind))
 
     def _plain(self, quoted: str, source_type: str, kind: DataType) -> str:
@@ -81,9 +92,8 @@ class MariadbDialect:
             return f"CAST({quoted} AS DOUBLE)"
         if kind.name == "binary":
             # of geometries: four bytes of SRID, then WKB
-            return f"CAST({quoted} AS BINARY)" if base in _GEOMETRY else quoted
-        if base in _LONG_TEXTS:
-            # of a value that is longer than a packet in UTF-8 a CAST makes NULL
+            return quoted
+        if base in _TEXTS:
             return quoted
         if kind.name == "string":
             return f"CAST({quoted} AS CHAR CHARACTER SET utf8mb4)"
@@ -96,7 +106,8 @@ class MariadbDialect:
 
     def key_text(self, expression: str, type: str) -> str:
         base = _base(type)
-        if base in _BYTES:
+        if base in _BYTES or _TEXT.search(type):
+            # by way of Unicode some texts come back as others, and some not at all
             return f"HEX({expression})"
         if base == "bit":
             expression = f"{expression} + 0"
@@ -111,6 +122,9 @@ class MariadbDialect:
             return text
         if base in _BYTES:
             return f"X'{bytes.fromhex(text).hex()}'"
+        if found := _TEXT.search(type):
+            its_bytes = f"_{found['charset']} X'{bytes.fromhex(text).hex()}'"
+            return f"{its_bytes} COLLATE {found['collation']}"
         return self.literal(text)
 
     def beyond(self, columns: Sequence[str], values: Sequence[str]) -> str:
@@ -146,10 +160,20 @@ def _compared(
     return f"{columns[0]} {strict}= {values[0]} AND (({') OR ('.join(ways)}))"
 
 
+def text_type(type: str, charset: str | None, collation: str | None) -> str:
+    """A column's type with what its values are compared by; None = it has no such."""
+    if not charset or not collation:
+        return type
+    return f"{type} CHARACTER SET {charset} COLLATE {collation}"
+
+
 def is_walkable(type: str) -> bool:
     """Whether an index on this type is in the order in which constants compare:
-    ENUM and SET sort by number and compare as text, floats lose digits as text."""
-    base = _base(type)
+    ENUM and SET sort by number and compare as text, floats lose digits as text. An
+    index has the spaces that fill a CHAR up, which its values lack."""
+    base, text = _base(type), _TEXT.search(type)
+    if base == "char" and text and _PADS_OTHERWISE.search(text["collation"]):
+        return False
     return base not in {"float", "double", "real", "enum", "set", *_GEOMETRY}
 
 

@@ -28,7 +28,7 @@ from ingest.sources.mariadb.connection import (
     connect,
     mark,
 )
-from ingest.sources.mariadb.dialect import is_walkable
+from ingest.sources.mariadb.dialect import is_walkable, text_type
 from ingest.sources.mariadb.fingerprint import read_replica, read_signs
 from ingest.sources.mariadb.watch import Watch
 from ingest.sources.port import (
@@ -111,7 +111,7 @@ class MariadbSource:
     def definition(self, table: TableSpec) -> str:
         """Columns, unique indexes, when the table was made, and InnoDB's numbers of it
         and its partitions: a TRUNCATE shows in these, and they only with PROCESS."""
-        names = [table.source_schema, table.source_table]
+        names = _named(table)
         facts = [self.rows(sql, names) for sql in _DEFINITION]
         facts.append(self._innodb_numbers(*names))
         return hashlib.sha256(str(facts).encode()).hexdigest()[:16]
@@ -146,20 +146,16 @@ class MariadbSource:
 
     def columns(self, table: TableSpec) -> dict[str, tuple[str, bool]]:
         found = self._columns(table)
-        if not found:
+        return {name: (type, nullable == "NO") for name, type, nullable, *_ in found}
+
+    def _columns(self, table: TableSpec) -> list[Row]:
+        """Name, type, whether it is nullable, character set and collation."""
+        if not (found := self.rows(_COLUMNS, _named(table))):
             # says in the server's words whether it is absent or forbidden
             relation = relation_of(DIALECT, table)
             self.rows(f"SELECT 1 FROM {relation} LIMIT 0")
-            found = self._columns(table)  # it was made anew between the two
-        return {name: (type, nullable == "NO") for name, type, nullable in found}
-
-    def _columns(self, table: TableSpec) -> list[Row]:
-        return self.rows(
-            "SELECT column_name, column_type, is_nullable"
-            " FROM information_schema.columns"
-            " WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
-            [table.source_schema, table.source_table],
-        )
+            found = self.rows(_COLUMNS, _named(table))  # made anew between the two
+        return found
 
     def estimated_rows(self, table: TableSpec) -> int:
         return self._statistics(table)[0]
@@ -172,7 +168,7 @@ class MariadbSource:
             " THEN 4294967296 ELSE coalesce(character_octet_length, 64) END),"
             " @@global.max_allowed_packet) FROM information_schema.columns"
             " WHERE table_schema = %s AND table_name = %s",
-            [table.source_schema, table.source_table],
+            _named(table),
         )
         return Widths(self._statistics(table)[1], int(found[0] or 0))
 
@@ -184,12 +180,14 @@ class MariadbSource:
             "SELECT coalesce(table_rows, 0), coalesce(avg_row_length, 0)"
             " FROM information_schema.tables"
             " WHERE table_schema = %s AND table_name = %s",
-            [table.source_schema, table.source_table],
+            _named(table),
         )
         return (int(found[0][0]), int(found[0][1])) if found else (0, 0)
 
     def key_facts(self, table: TableSpec, key: Sequence[str]) -> KeyFacts:
-        columns = self.columns(table)
+        found = self._columns(table)
+        columns = {name: (type, *order) for name, type, _, *order in found}
+        not_null = {name for name, _, nullable, *_ in found if nullable == "NO"}
         indexes: dict[str, list[tuple[bool, str | None]]] = {}
         # a prefix or an expression is no column: rows beyond it are not told apart
         for index, is_unique, column, is_ordered in self.rows(
@@ -198,12 +196,12 @@ class MariadbSource:
             " FROM information_schema.statistics"
             " WHERE table_schema = %s AND table_name = %s"
             " ORDER BY index_name, seq_in_index",
-            [table.source_schema, table.source_table],
+            _named(table),
         ):
             if is_ordered:
                 indexes.setdefault(index, []).append((bool(is_unique), column))
         wanted = list(key)
-        types = tuple(columns[k][0] for k in wanted)
+        types = tuple(text_type(*columns[k]) for k in wanted)
         parts = [(unique[0][0], [c for _, c in unique]) for unique in indexes.values()]
         return KeyFacts(
             types=types,
@@ -212,7 +210,7 @@ class MariadbSource:
             ),
             is_walkable=all(is_walkable(t) for t in types)
             and any(names[: len(wanted)] == wanted for _, names in parts),
-            is_not_null=all(columns[k][1] for k in wanted),
+            is_not_null=not_null >= set(wanted),
         )
 
     def clock(self) -> SourceClock:
@@ -272,6 +270,11 @@ class MariadbSource:
         )
 
 
+_COLUMNS = """
+SELECT column_name, column_type, is_nullable, character_set_name, collation_name
+FROM information_schema.columns
+WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position
+"""
 _DEFINITION = (
     "SELECT create_time, engine, table_type FROM information_schema.tables"
     " WHERE table_schema = %s AND table_name = %s",
@@ -348,6 +351,10 @@ _LOOKS = 20
 _LATEST = datetime.max.replace(tzinfo=UTC)
 # The first statement of a transaction read the clock shortly before it began.
 _CLOCK_BEFORE_START = timedelta(seconds=2)
+
+
+def _named(table: TableSpec) -> list[str]:
+    return [table.source_schema, table.source_table]
 
 
 def _open(pid: int, since: datetime) -> OpenTransaction:

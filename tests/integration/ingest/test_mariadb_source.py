@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from catalog.schema.limits import LIMITS
+from core.errors import TerminalError
 from ingest.contract.job import JobSpec
 from ingest.contract.table import FenceSpec, TableSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.capture.chunking import cut_table, key_parts, predicate_for
 from ingest.driver.capture.jdbc import Fetch, fetch_rows
 from ingest.sources.chunks import KeyPart
+from ingest.sources.mariadb.dialect import MariadbDialect
 from ingest.sources.registry import Source, open_source
 from tests.mariadb import MariaDbServer
 from tests.source_access import mariadb_at
@@ -37,6 +39,37 @@ KEYS = [
     ("k bit(20)", "seq"),
     ("k uuid", "uuid()"),
     ("k inet6", "concat('::', hex(seq))"),
+]
+# type → bytes of keys, in no order
+ODD_TEXTS = {
+    "varchar(10) character set cp1251 collate cp1251_bin": "31 32 61 7A 98",
+    "char(10) character set cp1251 collate cp1251_general_ci": "31 3F 7A 98",
+    "varchar(10) character set greek collate greek_bin": "31 3F AE D2 FF C1",
+    "varchar(10) character set hebrew": "3F A1 BF DF E0 FB",
+    "varchar(10) character set cp1250 collate cp1250_bin": "3F 81 83 98 E1",
+    "varchar(10) character set cp1256 collate cp1256_bin": "3F 8A AA FF C7",
+    # one character by two codes
+    "varchar(10) character set sjis collate sjis_bin": "61 81E0 815F B1 E040",
+    "varchar(10) character set cp932 collate cp932_bin": "61 81E0 8790 EE40 FA5C",
+    "varchar(10) character set eucjpms collate eucjpms_bin": "61 A2E2 ADB5 8EB1",
+    "varchar(10) character set gbk collate gbk_bin": "61 8140 A2A0 A6B9 FEFE",
+    "char(10) character set euckr collate euckr_bin": "61 A1A1 C8FE FEFE",
+    "varchar(10) character set big5 collate big5_bin": "61 A15A A1C3 F9FE",
+    "varchar(10) character set ucs2 collate ucs2_bin": "0061 0000 D800 FFFF 0041",
+    "varchar(10) character set utf16 collate utf16_bin": "0061 0000 D83DDE00 FFFF",
+    "varchar(10) character set utf8mb4 collate utf8mb4_unicode_ci": "61 C3A9 F09F9880 C39F",
+    "varchar(10) character set utf8mb4 collate utf8mb4_nopad_bin": "61 6100 6120 6109",
+    # NUL, and what else is short of a space
+    "varchar(10) collate utf8mb4_bin": "61 7A007A 7A 00 0000 61092D 5C",
+    "char(10) character set latin1": "61 7A007A 00 5C27",
+    "varchar(10) character set binary": "61 7A007A 00 98 FF",
+}  # fmt: skip
+# Indexes with an order that comparisons do not have.
+UNORDERED = [
+    "char(6) character set utf8mb4 collate utf8mb4_nopad_bin",
+    "char(6) character set cp1256 collate cp1256_general_nopad_ci",
+    "char(6) character set utf8mb4 collate utf8mb4_uca1400_nopad_as_cs",
+    "char(6) character set tis620 collate tis620_thai_ci",
 ]
 UNWALKED = [
     ("k double", "seq / 3"),
@@ -95,6 +128,64 @@ def test_chunks_by_any_key_hold_every_row_once(
         plan = source.rows(f"EXPLAIN SELECT n FROM `keys`.`k` WHERE {where}")
         assert plan[0][3] in {"range", "index"}, plan
     assert sorted(found) == list(range(1, 101))
+
+
+@pytest.mark.parametrize("key", [("k",), ("n", "k")])
+@pytest.mark.parametrize("type", ODD_TEXTS)
+def test_text_keys_are_cut_by_the_bytes_of_their_own_character_set(
+    source: Source, mariadb_server: MariaDbServer, type: str, key: tuple[str, ...]
+) -> None:
+    """By way of Unicode some have no text of their own: each is a boundary here."""
+    texts = ODD_TEXTS[type].split()
+    charset = type.partition("character set ")[2].split() or ["utf8mb4"]
+    mariadb_server.run(
+        f"CREATE OR REPLACE TABLE odd (k {type} NOT NULL, n int NOT NULL, v int,"
+        f" PRIMARY KEY ({', '.join(key)})) CHARACTER SET utf8mb4",
+        *(
+            f"INSERT INTO odd VALUES (_{charset[0]} X'{text}', {n % 2}, {n})"
+            for n, text in enumerate(texts)
+        ),
+        database="keys",
+    )
+    table = spec_of("odd", key)
+    facts = source.key_facts(table, key)
+    assert facts.is_walkable
+    cut = cut_table(run_for(table), source, facts, chunk_rows=1, readers=1)
+    assert len(cut.chunks) == len(texts)
+    for chunk in cut.chunks:
+        where = predicate_for(source.dialect, cut.by, key_parts(table, facts), chunk)
+        [(hexed,)] = source.rows(f"SELECT hex(k) FROM `keys`.odd WHERE {where}")
+        texts.remove(hexed)
+    assert texts == []
+
+
+@pytest.mark.parametrize("type", UNORDERED)
+def test_text_keys_whose_index_has_another_order_are_read_whole(
+    source: Source, mariadb_server: MariaDbServer, type: str
+) -> None:
+    """Of CHAR without padding the index still has the spaces: 'a' stands behind
+    'a\\t' there, and compares as less."""
+    fill(mariadb_server, f"k {type}", "concat('a', char(seq))")
+    facts = source.key_facts(spec_of("k", ("k", "n")), ("k", "n"))
+    assert (facts.is_unique, facts.is_walkable) == (True, False)
+
+
+def test_a_boundary_that_does_not_grow_ends_the_walk(
+    source: Source, mariadb_server: MariaDbServer
+) -> None:
+    """It sent thousands of statements a second, for ever."""
+
+    class Stuck(MariadbDialect):
+        def key_value(self, text: str, type: str) -> str:
+            return "''"
+
+    fill(mariadb_server, "k varchar(9)", "seq")
+    source.dialect = Stuck()  # type: ignore[misc]
+    table = spec_of("k", ("k",))
+    facts = source.key_facts(table, table.key)
+    with pytest.raises(TerminalError, match="behind a boundary") as caught:
+        cut_table(run_for(table), source, facts, chunk_rows=3, readers=1)
+    assert caught.value.code == "key_not_walkable"
 
 
 @pytest.mark.parametrize(("column", "value"), UNWALKED)
