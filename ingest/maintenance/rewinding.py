@@ -39,7 +39,7 @@ class Reach:
     """What a source said when it was asked about the way from a position to now.
 
     later     rows that the next sync finds by their cursor, counted to MOST_COUNTED
-    unmarked  rows without a cursor value, likewise
+    unmarked  rows without a cursor value that a sync reads, likewise
     broken    why it does not reach back to the position; "" = it does
     silent    why it could not be asked
     """
@@ -83,7 +83,7 @@ def what_the_source_says(cursor: str | None, reach: Reach) -> tuple[str, ...]:
     told = [f"The source was asked: {_many(reach.later)} will be read again"]
     if reach.unmarked:
         many = _many(reach.unmarked)
-        told.append(f"{many} there have no {cursor}, and no sync reads them")
+        told.append(f"{many} there have no {cursor} that a sync reads")
     return tuple(told)
 
 

@@ -263,7 +263,10 @@ def _notes_of(facts: Facts, *, is_held_back: bool) -> str:
             f"{float(held.get('age_seconds') or 0):.0f} s old"
         )
     if nulls := facts.get("null_cursors"):
-        said.append(f"{nulls} rows have no cursor value and are not followed")
+        said.append(
+            f"{nulls} rows have no cursor value, or one below every position, and are"
+            " not followed"
+        )
     if ahead := facts.get("ahead"):
         said.append(
             f"{ahead} rows have a cursor value ahead of the source's clock and are not"

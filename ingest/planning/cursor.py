@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from catalog.schema.types import Column
+from catalog.sources.registry import cannot_hold
 from core.errors import InvalidRequest
 from ingest.planning.capture_limits import TABLES, TRAPS
 from ingest.planning.facts import Choices, Conditions, TableFacts
@@ -109,8 +110,7 @@ def what_is_missed(
     ]
     if facts.relation == "partitioned table":
         missed.append(TABLES[facts.relation].unseen)
-    if facts.schema.column(cursor).nullable:
-        missed.append(f"rows whose '{cursor}' is NULL are counted, not synced")
+    missed += _never_read(facts, cursor)
     if facts.sees_all_transactions is False:
         missed.append(
             f"transactions open longer than {conditions.lag_seconds:g} s can be "
@@ -118,3 +118,12 @@ def what_is_missed(
             "(PostgreSQL: pg_read_all_stats, MariaDB and MySQL: PROCESS)"
         )
     return tuple(missed)
+
+
+def _never_read(facts: TableFacts, cursor: str) -> list[str]:
+    column = facts.schema.column(cursor)
+    odd = cannot_hold(column.source_type, column.type, kind=facts.source_kind)
+    found = ["NULL"] * column.nullable + [f"no moment ({odd})"] * bool(odd)
+    if not found:
+        return []
+    return [f"rows whose '{cursor}' is {' or '.join(found)} are counted, not synced"]

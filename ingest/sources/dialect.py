@@ -70,6 +70,12 @@ class Dialect(Protocol):
         """A constant for comparison with a cursor; `text` as in `positions`."""
         ...
 
+    def below_all(self, column: ColumnSpec, *, position: str) -> str:
+        """Rows whose value of this cursor stands below every position, or is in no
+        calendar and stands at or below this one, as far as an index on the cursor
+        finds them. `position` as in `positions`, "" = none yet."""
+        ...
+
     def fraction_digits(self, type: str) -> int:
         """Digits of a second that a timestamp of this type keeps, 0 to 6."""
         ...

@@ -197,9 +197,9 @@ def test_a_large_window_is_cut_without_splitting_equal_cursors(loaded: Any) -> N
 
 def test_null_cursors_are_counted(loaded: Any) -> None:
     bench, table, low = loaded
-    bench.sql("INSERT INTO o VALUES (50, 'never', NULL)")
+    bench.sql("INSERT INTO o VALUES (50, 'never', NULL), (51, 'low', '-infinity')")
     report = assert_done(bench.sync(table, low))
-    assert report.facts["null_cursors"] == 1
+    assert report.facts["null_cursors"] == 2
     assert any("at" in w for w in report.warnings)
 
 

@@ -153,3 +153,11 @@ def range_of(dialect: Dialect, table: TableSpec, low: str, high: str) -> str:
     if low:
         terms.append(f"{cursor} > {dialect.moment(low, has_zone=is_zoned)}")
     return " AND ".join(terms)
+
+
+def never_read(dialect: Dialect, table: TableSpec, *, position: str) -> str:
+    """SQL for rows whose changes no window holds: they have no cursor value, or one
+    below every position. position "" = of no load."""
+    column = cursor_column(table)
+    below = dialect.below_all(column, position=position)
+    return f"({dialect.name(column.source_name)} IS NULL OR {below})"

@@ -30,7 +30,13 @@ from ingest.driver.capture.added_columns import (
     find_earlier_values,
     new_columns,
 )
-from ingest.driver.capture.cursor import has_zone, range_of, read_bound
+from ingest.driver.capture.cursor import (
+    cursor_column,
+    has_zone,
+    never_read,
+    range_of,
+    read_bound,
+)
 from ingest.driver.capture.follower import Captured
 from ingest.driver.capture.gate import SourceGate
 from ingest.driver.capture.jdbc import Fetch, fetch_rows
@@ -52,7 +58,7 @@ from ingest.sources.dialects import Dialect, dialect_of
 from ingest.sources.registry import Snapshot, Source, SourceAccess
 from ingest.sources.select import relation_of, select_columns
 
-# Counting more NULL cursors than this adds nothing.
+# Counting more rows that no window holds than this adds nothing.
 _NULLS_COUNTED = 100_000
 # What the replay of a sealed epoch tells.
 NOTHING_READ: Mapping[str, Any] = {"held_back": None, "more": False, "null_cursors": 0}
@@ -64,6 +70,7 @@ class Window:
 
     reach  up to where it reads, at least `high`
     more   cut at max_rows: run another sync
+    null_cursors  rows that no window holds, see `never_read`
     earlier  rows below it that are read, too
     unknown  columns of the source that are left out, and of which no one knows
     """
@@ -198,13 +205,16 @@ def _window(run: JobRun, source: Source, clock: SourceClock, bound: Bound) -> Wi
     table, work = run.spec.table, sync_work(run)
     is_zoned = has_zone(table)
     dialect = source.dialect
-    cursor = dialect.name(table.cursor or "")
+    column = cursor_column(table)
+    cursor = dialect.name(column.source_name)
     relation = relation_of(dialect, table)
     low, high = work.low or "", to_text(bound.high, has_zone=is_zoned)
     # equal rows without a key are counted, so they have to be read all at once
     reach = high if table.row_hash else to_text(bound.reach, has_zone=is_zoned)
     cut = source.rows(
+        # an edge is a moment
         f"SELECT {cursor} FROM {relation} WHERE {range_of(dialect, table, low, reach)}"
+        f" AND {dialect.read(column).fits}"
         f" ORDER BY {cursor} LIMIT 1 OFFSET {max(1, work.max_rows) - 1}"
     )
     more = False
@@ -213,13 +223,18 @@ def _window(run: JobRun, source: Source, clock: SourceClock, bound: Bound) -> Wi
         moment: datetime = cut[0][0]
         edge = min(high, to_text(_labelled(moment), has_zone=is_zoned))
         more, high, reach = edge != high, edge, edge
-    nulls = source.one(
-        f"SELECT count(*) FROM (SELECT 1 FROM {relation} WHERE {cursor} IS NULL"
-        f" LIMIT {_NULLS_COUNTED}) AS nulls"
-    )[0]
+    unseen = never_read(dialect, table, position=low or high)
+    found = source.one(
+        f"SELECT count(*) FROM (SELECT 1 FROM {relation} WHERE {unseen}"
+        f" LIMIT {_NULLS_COUNTED}) AS unseen"
+    )
+    nulls = int(found[0])
     if nulls:
-        run.warn(f"{nulls} rows have no {table.cursor}: their changes are not seen")
-    return Window(low, high, reach, _held_back(clock, bound), more, int(nulls))
+        run.warn(
+            f"{nulls} rows have no {table.cursor}, or one that is no moment or before"
+            " the year 1: their changes are not seen"
+        )
+    return Window(low, high, reach, _held_back(clock, bound), more, nulls)
 
 
 def _read(

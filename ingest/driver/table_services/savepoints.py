@@ -20,7 +20,7 @@ from ingest.contract.table import TableSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.recovery import write_client
 from ingest.driver.apply.writer import qualified_name
-from ingest.driver.capture.cursor import has_zone
+from ingest.driver.capture.cursor import has_zone, never_read
 from ingest.driver.capture.reading import open_stoppable
 from ingest.driver.capture.source_check import require_columns
 from ingest.lake.commits import (
@@ -202,7 +202,7 @@ def _reach(source: Source, table: TableSpec, position: str) -> Reach:
         since = f"{cursor} > {dialect.moment(position, has_zone=has_zone(table))}"
     return Reach(
         later=_count(source, table, since),
-        unmarked=_count(source, table, f"{cursor} IS NULL"),
+        unmarked=_count(source, table, never_read(dialect, table, position=position)),
     )
 
 

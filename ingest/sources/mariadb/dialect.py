@@ -7,7 +7,7 @@ so what sql_mode says about these does not matter.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from catalog.schema.types import DataType
 from core.errors import InvalidRequest
@@ -37,6 +37,9 @@ _GEOMETRY = frozenset(
     {"geometry", "point", "linestring", "polygon", "multipoint"}
     | {"multilinestring", "multipolygon", "geometrycollection", "geomcollection"}
 )
+# Dates with a zero month or day are looked for in the years before a position: each has
+# a dozen ranges of an index.
+_YEARS_BACK = 10
 # Whole days and microseconds since 1970, proleptic Gregorian.
 _DAYS = "TO_DAYS({}) - 719528"
 _MICROS = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', {})"
@@ -140,6 +143,18 @@ class MariadbDialect:
         # TIMESTAMP columns compare in the session's zone, which is UTC
         return f"'{text.removesuffix('Z').replace('T', ' ')}'"
 
+    def below_all(self, column: ColumnSpec, *, position: str) -> str:
+        quoted = self.name(column.source_name)
+        if column.type == "timestamp":
+            # of what is in no calendar the type holds this only
+            return f"{quoted} = '0000-00-00 00:00:00'"
+        last = int(position[:4]) if position else 0
+        years = range(max(1, last - _YEARS_BACK), last + 1)
+        return " OR ".join(
+            f"{quoted} >= {low} AND {quoted} < {high}"
+            for low, high in _days_of_no_calendar(years)
+        )
+
     def fraction_digits(self, type: str) -> int:
         found = _TYPE.match(type.lower())
         return int(found["numbers"]) if found and found["numbers"] else 0
@@ -158,6 +173,16 @@ def _compared(
     if len(ways) == 1:
         return ways[0]
     return f"{columns[0]} {strict}= {values[0]} AND (({') OR ('.join(ways)}))"
+
+
+def _days_of_no_calendar(years: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """[low, high) as YYYYMMDD. An index finds these ranges, and no function."""
+    yield 0, 1_01_01
+    for year in years:
+        yield year * 1_00_00, year * 1_00_00 + 1_01
+        for month in range(2, 13):
+            start = year * 1_00_00 + month * 1_00
+            yield start, start + 1
 
 
 def text_type(type: str, charset: str | None, collation: str | None) -> str:

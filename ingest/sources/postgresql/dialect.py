@@ -103,6 +103,10 @@ class PostgresDialect:
     def moment(self, text: str, *, has_zone: bool) -> str:
         return f"{self.literal(text)}::{'timestamptz' if has_zone else 'timestamp'}"
 
+    def below_all(self, column: ColumnSpec, *, position: str) -> str:
+        cast, first, *_ = _RANGES[DataType.parse(column.type).name]
+        return f"{self.name(column.source_name)} < '{first}'::{cast}"
+
     def fraction_digits(self, type: str) -> int:
         found = _FRACTION.search(type)
         return int(found[1]) if found else 6

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from catalog.schema.limits import LIMITS
+from catalog.sources.mariadb.types import lake_type
 from core.errors import TerminalError
-from ingest.contract.job import JobSpec
-from ingest.contract.table import FenceSpec, TableSpec
+from ingest.contract.job import JobSpec, SyncWork
+from ingest.contract.positions import Bound, SourceClock
+from ingest.contract.table import ColumnSpec, FenceSpec, TableSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.capture.chunking import cut_table, key_parts, predicate_for
+from ingest.driver.capture.cursor import never_read
 from ingest.driver.capture.jdbc import Fetch, fetch_rows
+from ingest.driver.capture.timestamp import _window
 from ingest.sources.chunks import KeyPart
 from ingest.sources.mariadb.dialect import MariadbDialect
 from ingest.sources.registry import Source, open_source
@@ -214,6 +218,65 @@ def test_prefixes_and_nullable_columns_are_no_keys(
     assert (nullable.is_unique, nullable.is_not_null) == (True, False)
     wider = source.key_facts(table, ("a", "b"))
     assert (wider.is_unique, wider.is_walkable) == (True, False), "b alone tells rows"
+
+
+ODD_CURSORS = {
+    "timestamp not null": ["0"],
+    "timestamp null": ["0", "NULL"],
+    "datetime not null": ["0"],
+    "datetime(6) null": [
+        *("0", "NULL", "'2024-00-10 01:02:03'", "'2024-02-00'", "'2025-00-00'"),
+        "'0000-12-31'",
+    ],
+}
+
+
+@pytest.mark.parametrize("type", ODD_CURSORS)
+def test_cursors_below_every_position_are_counted_like_null(
+    source: Source, mariadb_server: MariaDbServer, type: str
+) -> None:
+    """They were neither read nor told of."""
+    odd = ODD_CURSORS[type]
+    rows = [*odd, "'2024-01-31 23:59:59'", "'2024-02-01'", "'2026-11-26'"]
+    mariadb_server.run(
+        "SET sql_mode = '', time_zone = '+00:00'",
+        f"CREATE OR REPLACE TABLE c (id int PRIMARY KEY, at {type}, KEY (at))",
+        "INSERT INTO c SELECT 1000 + seq, '2025-01-01' + INTERVAL seq MINUTE"
+        " FROM seq_1_to_5000",
+        *(f"INSERT INTO c VALUES ({i}, {value})" for i, value in enumerate(rows)),
+        "ANALYZE TABLE c",
+        database="keys",
+    )
+    lake = lake_type(type).type
+    at = ColumnSpec("at", "at", type, lake)
+    table = replace(spec_of("c", ("id",)), columns=(at,), cursor="at")
+    unseen = never_read(source.dialect, table, position="2026-11-26T00:00:00")
+    found = source.rows(f"SELECT id FROM `keys`.c WHERE {unseen}")
+    assert sorted(row[0] for row in found) == list(range(len(odd)))
+    [plan] = source.rows(f"EXPLAIN SELECT id FROM `keys`.c WHERE {unseen}")
+    assert plan[3] in {"range", "ref", "ref_or_null"}, plan
+
+
+def test_a_window_is_not_cut_at_a_date_of_no_calendar(
+    source: Source, mariadb_server: MariaDbServer
+) -> None:
+    """The driver gives such a one as text."""
+    mariadb_server.run(
+        "SET sql_mode = ''",
+        "CREATE OR REPLACE TABLE c (id int PRIMARY KEY, at datetime)",
+        "INSERT INTO c VALUES (1, '2024-02-01'), (2, '2024-03-00'), (3, '2024-03-02'),"
+        " (4, '2024-03-03')",
+        database="keys",
+    )
+    at = ColumnSpec("at", "at", "datetime", "timestamp_ntz")
+    table = replace(spec_of("c", ("id",)), columns=(at,), cursor="at")
+    run = run_for(table)
+    work = SyncWork("2024-01-01T00:00:00", 0, 1, max_rows=2)
+    run.spec = replace(run.spec, round=work)
+    now = datetime(2026, 11, 26, tzinfo=UTC)
+    window = _window(run, source, SourceClock(now, (), True), Bound(now, now))
+    assert (window.high, window.more) == ("2024-03-02T00:00:00.000000", True)
+    assert window.null_cursors == 1
 
 
 @pytest.mark.parametrize("tls", ["off", "require"])

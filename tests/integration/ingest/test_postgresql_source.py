@@ -13,6 +13,7 @@ from catalog.sources.access import SourceAccess as DiscoveryAccess
 from catalog.sources.postgresql.discover import PostgresReader
 from core.errors import TerminalError
 from ingest.contract.table import ColumnSpec, TableSpec
+from ingest.driver.capture.cursor import never_read
 from ingest.driver.capture.jdbc import Fetch, fetch_rows
 from ingest.sources.failures import failure_of
 from ingest.sources.fingerprint import (
@@ -284,6 +285,31 @@ def test_a_parent_of_children_has_no_unique_key_and_counts_their_rows(
     link.execute("CREATE TABLE parts (id int PRIMARY KEY) PARTITION BY RANGE (id)")
     link.execute("CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (9)")
     assert source.key_facts(spec_of("parts"), ("id",)).is_unique
+
+
+@pytest.mark.parametrize("zone", ["with", "without"])
+def test_cursors_below_every_position_are_counted_like_null(
+    link: psycopg.Connection, source: PostgresSource, zone: str
+) -> None:
+    """They were neither read nor told of."""
+    type = f"timestamp {zone} time zone"
+    link.execute(f"CREATE TABLE c (id int PRIMARY KEY, at {type})")
+    link.execute("CREATE INDEX ON c (at)")
+    link.execute(
+        "INSERT INTO c SELECT 1000 + g, now() FROM generate_series(1, 20000) g"
+    )
+    odd = ["NULL", "'-infinity'", "'0044-03-15 BC'"]
+    for i, value in enumerate([*odd, "'0001-01-01 00:00+00'", "now()", "'infinity'"]):
+        link.execute(f"INSERT INTO c VALUES ({i}, {value})")
+    link.execute("ANALYZE c")
+    lake = "timestamp" if zone == "with" else "timestamp_ntz"
+    at = ColumnSpec("at", "at", type, lake)
+    table = replace(spec_of("c"), columns=(at,), cursor="at")
+    unseen = never_read(source.dialect, table, position="")
+    found = source.rows(f"SELECT id FROM public.c WHERE {unseen}")
+    assert sorted(row[0] for row in found) == [0, 1, 2]
+    plan = str(source.rows(f"EXPLAIN SELECT id FROM public.c WHERE {unseen}"))
+    assert "Seq Scan" not in plan, plan
 
 
 def test_the_clock_is_read_before_the_list_of_transactions(
