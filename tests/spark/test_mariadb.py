@@ -207,7 +207,7 @@ def test_a_key_without_a_text_in_unicode_ends_no_chunk_early(
     assert (report.facts["rows"], report.facts["chunks"]) == (6, 3)
     assert sorted(bench.texts(cyrillic, "v")) == list("123456")
     bench.sql("UPDATE c SET v = v + 3, at = now(6)")
-    assert_done(bench.round(cyrillic, report.facts["bound"]))
+    assert_done(bench.sync(cyrillic, report.facts["bound"]))
     assert sorted(bench.texts(cyrillic, "v")) == list("456789")
     facts = assert_done(bench.verify(cyrillic)).facts
     assert (facts["verdict"], facts["source_rows"]) == ("equal", 6)
