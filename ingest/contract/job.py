@@ -253,7 +253,7 @@ class JobReport:
                      "per_chunk"), bound (capture starts here), lossy {column: count}
     sync             rows, epoch, instant | None, position {from, to},
                      held_back {pid, age_seconds} | None, null_cursors (rows
-                     whose cursor is NULL or stands below every position),
+                     whose cursor is NULL or is below every position),
                      more (True: cut at max_rows, run again), added, unknown_columns,
                      signs, ahead
     compact          instants, seconds

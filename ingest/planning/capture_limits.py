@@ -267,7 +267,7 @@ TRAPS: dict[str, Promise] = {
     "cursor_kept": Promise(
         "Writers that leave the cursor as it was",
         unseen="an update that does not set the cursor, a row whose cursor is NULL or"
-        " stands below every position: -infinity and years before 1 in PostgreSQL, zero"
+        " is below every position: -infinity and years before 1 in PostgreSQL, zero"
         " dates in MariaDB and MySQL, also those with a zero month or day",
         does="NULLs and values below every position are counted and reported by each"
         " sync, dates with a zero month or day those of the last ten years; :verify"

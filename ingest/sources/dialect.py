@@ -71,8 +71,8 @@ class Dialect(Protocol):
         ...
 
     def below_all(self, column: ColumnSpec, *, position: str) -> str:
-        """Rows whose value of this cursor stands below every position, or is in no
-        calendar and stands at or below this one, as far as an index on the cursor
+        """Rows whose value of this cursor is below every position, or is in no
+        calendar and is at or below this one, as far as an index on the cursor
         finds them. `position` as in `positions`, "" = none yet."""
         ...
 

@@ -100,11 +100,15 @@ def cannot_hold(source_type: str, lake: str) -> str:
     """Which values of a column's type have no place in its lake type; "" = none."""
     base, _ = _split(source_type.removesuffix("[]"))
     element = lake.removeprefix("array<").removesuffix(">")
+    found = []
     if element.startswith("decimal"):
-        return "NaN"
+        found.append("NaN")
     if element in {"date", "timestamp", "timestamp_ntz"} and base != "text":
-        return "infinity, -infinity and years outside 0001-9999"
-    return ""
+        found.append("infinity, -infinity and years outside 0001-9999")
+    if element != lake:
+        # what a column declares of its dimensions binds no value
+        found.append("arrays of several dimensions")
+    return "; ".join(found)
 
 
 def unsupported_reason(source_type: str) -> str:
