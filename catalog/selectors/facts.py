@@ -34,7 +34,7 @@ class TableFacts:
     onboarding  id of the request that carries it
     lake_table  "database.table" of the lake table that a source's table feeds
     sync        state, reason, lake_table (id) of the sync that a source's table feeds
-    partial_update_mode  of a lake table's pinned identity, None = whole rows
+    partial_update_mode  of a lake table's pinned identity, empty = whole rows
     """
 
     id: int

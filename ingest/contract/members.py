@@ -25,10 +25,10 @@ def value_of(kind: type[T], data: Mapping[str, Any]) -> T:
     return kind(**known_members(kind, data))
 
 
-def version_of(data: Mapping[str, Any], *, default: int | None = None) -> int:
-    """The version number of a value; `default` when it has none. ValueError when that
-    is not a whole number above 0."""
-    version = data.get("v", default)
+def version_of(data: Mapping[str, Any]) -> int:
+    """The version number of a value. ValueError when that is not a whole number above
+    0."""
+    version = data.get("v")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise ValueError(f"its version is {version!r}")
     return version

@@ -133,12 +133,12 @@ def require_space(folder: str, needed: int) -> None:
 
 
 def _save(path: Place, value: LoadPlan | ChunkManifest) -> None:
-    path.replace(json.dumps(dataclasses.asdict(value)))
+    path.replace(json.dumps({"v": VERSION} | dataclasses.asdict(value)))
 
 
 def _decoded(text: bytes) -> dict[str, Any]:
     data = dict(json.loads(text))
-    version = version_of(data, default=VERSION)
+    version = version_of(data)
     if version > VERSION:
         raise TerminalError(
             f"what was staged for this load has version {version}, this release reads"

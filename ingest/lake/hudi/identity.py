@@ -67,9 +67,6 @@ class TableIdentity:
         data = dataclasses.asdict(self)
         data["record_key"] = list(self.record_key)
         data["partition_by"] = list(self.partition_by)
-        if not self.partial_update_mode:
-            # identities that were pinned before this field was there stay equal
-            del data["partial_update_mode"]
         return data
 
     @classmethod

@@ -34,7 +34,7 @@ def test_the_choice_is_planned_pinned_and_shown(world, admin) -> None:
     assert shown == {"orders": "partial", "items": "full"}
     pinned = world.lake("orders").identity
     assert pinned["partial_update_mode"] == "IGNORE_DEFAULTS"
-    assert "partial_update_mode" not in world.lake("items").identity
+    assert world.lake("items").identity["partial_update_mode"] == ""
     source = admin("GET", f"tables/{world.pipeline('orders').source_table_id}").json()
     assert source["updates"] is None
 
