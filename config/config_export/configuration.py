@@ -130,6 +130,7 @@ def plan_fields(plan: Fields) -> Fields:
             if proposal["is_chosen"]
         }
     found["exclude_columns"] = list(plan["excluded"])
+    found["as_text"] = list(plan.get("as_text", ()))
     return {name: value for name, value in found.items() if value}
 
 

@@ -35,7 +35,7 @@ from ingest.planning.patterns import select
 
 CHOICES = (
     "lake", "record_key", "cursor", "partition_by", "buckets", "updates",
-    "exclude_columns",
+    "exclude_columns", "as_text",
 )  # fmt: skip
 _POINTER = re.compile(r"/(tables|include)/([^/]*)(.*)")
 

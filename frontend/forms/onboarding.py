@@ -16,6 +16,7 @@ from frontend.forms.schedules import (
 )
 from ingest.models import Pipeline
 from ingest.pipelines.plan_overrides import Everywhere, chosen_in
+from ingest.planning.as_text import can_be_text
 from ingest.planning.cursor import CURSOR_TYPES
 from ingest.planning.defaults import PlanDefaults
 from ingest.planning.facts import ROW_HASH, Capture, Choices
@@ -252,6 +253,14 @@ class ChoicesForm(ScheduleFields):
             "Fixed for the table's life."
         ),
     )
+    as_text = forms.MultipleChoiceField(
+        required=False,
+        label=_("Synced as text"),
+        help_text=_(
+            "Text holds what the lake's types cannot: infinity, zero dates, NaN."
+        ),
+        widget=forms.CheckboxSelectMultiple,
+    )
     exclude_columns = forms.MultipleChoiceField(
         required=False,
         label=_("Columns left out"),
@@ -271,6 +280,8 @@ class ChoicesForm(ScheduleFields):
         names: Any = [(c.source_name, _described(c)) for c in columns]
         self.fields["cursor"].choices = choices  # type: ignore[attr-defined]
         self.fields["exclude_columns"].choices = names  # type: ignore[attr-defined]
+        texts: Any = [(c.source_name, _described(c)) for c in columns if can_be_text(c)]
+        self.fields["as_text"].choices = texts  # type: ignore[attr-defined]
 
     def choices(self) -> Choices:
         data = self.cleaned_data
@@ -286,6 +297,7 @@ class ChoicesForm(ScheduleFields):
             buckets=data["buckets"],
             partition_by=(data["partition_by"],) if data["partition_by"] else (),
             exclude_columns=tuple(data["exclude_columns"]),
+            as_text=tuple(data["as_text"]),
             lake=data["lake"].strip().removeprefix("lake.") or None,
             updates=data["updates"] or None,
             capture=capture,
@@ -314,6 +326,7 @@ def _chosen(pipeline: Pipeline) -> dict[str, Any]:
         "buckets": was.buckets,
         "partition_by": next(iter(was.partition_by), ""),
         "exclude_columns": list(was.exclude_columns),
+        "as_text": list(was.as_text),
         "updates": "partial" if was.updates == "partial" else "",
         **schedule_initial(pipeline.policy.get("schedule")),
     }

@@ -43,6 +43,7 @@ class TableChoices(s.Serializer[Any]):
     partition_by = _Names(required=False)
     buckets = Whole(required=False, allow_null=True)
     exclude_columns = _Names(required=False)
+    as_text = _Names(required=False, help_text="columns that are synced as text")
     lake = Text(required=False, allow_null=True, help_text="database.table in the lake")
     updates = s.ChoiceField(
         choices=["full", "partial"],

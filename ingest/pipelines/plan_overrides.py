@@ -152,6 +152,7 @@ def chosen_in(plan: Mapping[str, Any]) -> Choices:
         partition_by=tuple(value("partition_by") or ()),
         buckets=value("buckets"),
         exclude_columns=tuple(plan.get("excluded", ())),
+        as_text=tuple(plan.get("as_text", ())),
         updates=value("updates"),
     )
 

@@ -138,6 +138,7 @@ def parse_choices(data: Mapping[str, Any], at: str) -> Choices:
         partition_by=tuple(data.get("partition_by") or ()),
         buckets=data.get("buckets"),
         exclude_columns=tuple(data.get("exclude_columns") or ()),
+        as_text=tuple(data.get("as_text") or ()),
         lake=data.get("lake"),
         updates=data.get("updates"),
         capture=capture,

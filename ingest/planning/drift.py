@@ -18,6 +18,7 @@ from catalog.schema.naming import lake_columns
 from catalog.schema.types import Column, TableSchema
 from catalog.schema.widening import keeps_values, widens_in_place
 from catalog.sources.registry import proposed_choice
+from ingest.planning.as_text import as_text
 from ingest.planning.plan import ApplyChanges, CreateTable, PlannedColumn, TablePlan
 
 SchemaPolicy = Literal["follow", "ask", "ignore"]
@@ -71,6 +72,7 @@ def judge_drift(
     """What becomes of each difference between the plan and the source's columns."""
     create: CreateTable = plan.step(CreateTable)
     apply: ApplyChanges | None = plan.step(ApplyChanges)
+    source = as_text(source, plan.as_text)
     judge = _Judge(create, apply, source, policy)
     found: dict[str, list[SchemaChange]] = {}
     changes = diff(_planned(create), _chosen(plan, create, source))
@@ -98,6 +100,7 @@ def evolved(
 ) -> TablePlan:
     """The plan after these changes. Lake names stay; columns are added at the end."""
     create: CreateTable = plan.step(CreateTable)
+    source = as_text(source, plan.as_text)
     taken = list(changes)
     named = {change.column for change in taken}
     has_new_key = any(change.kind == "key" for change in taken)

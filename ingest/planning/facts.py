@@ -60,6 +60,7 @@ class Choices:
 
     record_key      source names, or "row_hash"
     exclude_columns source names that are not carried at all
+    as_text         source names that are carried as text, whatever their type
     lake            "database.table" in the lake, instead of the derived name
     updates         see `TableSpec`
     capture, schedule  of this table, instead of those of the request; the schedule
@@ -71,6 +72,7 @@ class Choices:
     partition_by: tuple[str, ...] = ()
     buckets: int | None = None
     exclude_columns: tuple[str, ...] = ()
+    as_text: tuple[str, ...] = ()
     lake: str | None = None
     updates: Updates | None = None
     capture: Capture | None = None

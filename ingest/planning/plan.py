@@ -166,6 +166,7 @@ class TablePlan:
     steps: tuple[Step, ...]
     warnings: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
+    as_text: tuple[str, ...] = ()
     blocked: str = ""
     reading: tuple[str, ...] = ()
     is_target_chosen: bool = False
@@ -208,6 +209,7 @@ def plan_from_json(data: Mapping[str, Any]) -> TablePlan:
             steps=tuple(_step(s) for s in data["steps"]),
             warnings=tuple(data["warnings"]),
             excluded=tuple(data["excluded"]),
+            as_text=tuple(data.get("as_text", ())),
             blocked=data["blocked"],
             reading=tuple(data.get("reading", ())),
             is_target_chosen=data.get("is_target_chosen", False),

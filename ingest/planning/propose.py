@@ -9,6 +9,7 @@ from __future__ import annotations
 from catalog.schema.types import Column
 from catalog.sources.registry import cannot_hold
 from core.errors import InvalidRequest
+from ingest.planning.as_text import what_stops, with_texts
 from ingest.planning.capture_limits import TRAPS, cautions_of, reading_of
 from ingest.planning.cursor import propose_cursor, what_is_missed
 from ingest.planning.facts import ROW_HASH, Choices, Conditions, TableFacts, Target
@@ -36,6 +37,7 @@ def propose_table(
 ) -> TablePlan:
     """The plan for one table; InvalidRequest (facts.field) for impossible choices."""
     _require_known(facts, choices)
+    facts, target = with_texts(facts, choices, target)
     carried = [
         c for c in facts.schema.columns if c.source_name not in choices.exclude_columns
     ]
@@ -58,6 +60,7 @@ def propose_table(
         else _steps(facts, carried, proposals, target=target, conditions=conditions),
         warnings=_warnings(facts, carried, proposals, target, conditions),
         excluded=choices.exclude_columns,
+        as_text=choices.as_text,
         blocked=blocked,
         reading=reading_of(facts, conditions),
         is_target_chosen=target.is_chosen,
@@ -71,6 +74,7 @@ def _require_known(facts: TableFacts, choices: Choices) -> None:
         "record_key": tuple(key),
         "cursor": (choices.cursor,) if choices.cursor else (),
         "partition_by": choices.partition_by,
+        "as_text": choices.as_text,
         "exclude_columns": choices.exclude_columns,
     }
     for field, names in named.items():
@@ -267,6 +271,9 @@ def _warnings(
 ) -> tuple[str, ...]:
     found: list[str] = [*cautions_of(facts, conditions)]
     found += _key_forms(facts, proposals)
+    key = proposals["record_key"].value
+    if key and key != ROW_HASH:
+        found += what_stops([facts.schema.column(n) for n in key], facts.source_kind)
     if conditions.capture == "timestamp":
         found += _not_guaranteed(facts, proposals)
     if conditions.capture == "snapshot":

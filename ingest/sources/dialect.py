@@ -46,6 +46,10 @@ class Dialect(Protocol):
         """A 64-bit integer with every flag whose condition is false."""
         ...
 
+    def shown(self, expression: str) -> str:
+        """Any value as text for a message; it need not come back."""
+        ...
+
     def key_text(self, expression: str, type: str) -> str:
         """A key's value as text that `key_value` takes back without loss."""
         ...

@@ -127,6 +127,16 @@ def test_dates_of_no_calendar_are_counted_or_kept_as_text(
     assert assert_done(bench.verify(table)).facts["verdict"] == "equal"
 
 
+def test_a_zero_date_in_the_key_is_named(bench: MariadbBench) -> None:
+    bench.sql("SET sql_mode = ''")
+    bench.sql("CREATE TABLE k (id int, d date, PRIMARY KEY (id, d))")
+    bench.sql("INSERT INTO k VALUES (1, '2024-01-01'), (2, '0000-00-00')")
+    report = bench.load(bench.table("k", ("id", "d")))
+    assert report.error is not None
+    assert report.error.code == "key_without_form"
+    assert "'d' (date) is of the key and has 0000-00-00" in report.error.message
+
+
 HOSTILE = [
     "a`b",
     "select",

@@ -100,6 +100,48 @@ def plain(values: list[Any] | None) -> list[Any] | None:
     return [bytes(v) if isinstance(v, bytearray) else v for v in values]
 
 
+KEYS = {
+    "till": ("timestamptz", "infinity", "date '2024-01-01'"),
+    "day": ("date", "0044-03-15 BC", "'2024-01-01'"),
+    "n": ("numeric(5,2)", "NaN", "1.5"),
+    "many": ("int[]", "{{1,2},{3,4}}", "'{1}'"),
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_a_key_without_a_form_in_the_lake_is_named_or_carried_as_text(
+    lake_bench: LakeBench, name: str
+) -> None:
+    """The usual temporal table has infinity in its key, and no NULL."""
+    kind, odd, usual = KEYS[name]
+    lake_bench.sql(
+        f"CREATE TABLE k (id int, {name} {kind}, at timestamptz DEFAULT now(),"
+        f" PRIMARY KEY (id, {name})); INSERT INTO k VALUES (1, {usual})"
+    )
+    table = planned(lake_bench, "k", key=("id", name), cursor="at")
+    low = assert_done(lake_bench.load(table)).facts["bound"]
+    lake_bench.sql(f"INSERT INTO k VALUES (2, '{odd}')")
+    again = planned(lake_bench, "k", key=("id", name), cursor="at")
+    for report in (lake_bench.sync(table, low), lake_bench.load(again)):
+        assert report.outcome == "invalid_request"
+        assert report.error is not None
+        assert report.error.code == "key_without_form"
+        assert f"'{name}' ({table.columns[1].source_type})" in report.error.message
+        assert odd in report.error.message
+    as_text = replace(
+        planned(lake_bench, "k", key=("id", name), cursor="at"),
+        columns=tuple(
+            replace(c, type="string") if c.source_name == name else c
+            for c in table.columns
+        ),
+    )
+    low = assert_done(lake_bench.load(as_text)).facts["bound"]
+    assert lake_bench.texts(as_text, name)[1] == odd
+    lake_bench.sql("UPDATE k SET at = clock_timestamp()")
+    assert assert_done(lake_bench.sync(as_text, low)).facts["rows"] == 2
+    assert lake_bench.verify(as_text).facts["verdict"] == "equal"
+
+
 def test_rows_without_a_key_that_differ_by_microseconds_stay_two(
     lake_bench: LakeBench,
 ) -> None:

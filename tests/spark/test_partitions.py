@@ -78,7 +78,7 @@ def test_a_table_is_partitioned_by_day(
     values = lake_bench.texts(table, column)
     assert folders(lake_bench, table) == FOLDERS
     lake_bench.sql("UPDATE p SET at = clock_timestamp()")
-    report = assert_done(lake_bench.round(table, report.facts["bound"]))
+    report = assert_done(lake_bench.sync(table, report.facts["bound"]))
     assert folders(lake_bench, table) == FOLDERS
     assert lake_bench.verify(table).facts["verdict"] == "equal"
     assert_done(lake_bench.compact(table))
@@ -127,13 +127,13 @@ def test_a_text_that_can_be_no_folder_is_refused_before_it_is_kept(
     table = lake_bench.table("p", partition_by=("area",), cursor="at")
     low = assert_done(lake_bench.load(table)).facts["bound"]
     lake_bench.link.execute("INSERT INTO p VALUES (2, %s)", [text])
-    for report in (lake_bench.round(table, low), lake_bench.load(other(lake_bench))):
+    for report in (lake_bench.sync(table, low), lake_bench.load(other(lake_bench))):
         assert report.error is not None
         assert report.error.code == "partition_too_long"
         for part in ("area", "public.p", f"{OF_BYTES} at most"):
             assert part in report.error.message
     lake_bench.sql("DELETE FROM p WHERE id = 2; INSERT INTO p VALUES (3, 'next')")
-    assert_done(lake_bench.round(table, low))
+    assert_done(lake_bench.sync(table, low))
     assert lake_bench.rows(table, "id", "area") == [(1, "short"), (3, "next")]
 
 

@@ -17,6 +17,8 @@ from ingest.sources.fingerprint import from_data
 from ingest.sources.registry import Source
 from ingest.sources.select import relation_of, select_columns
 
+# Characters of a value in a message.
+_MOST_SHOWN = 60
 # Counting more repeated keys than this tells nobody anything new.
 _MOST_COUNTED = 1_000
 
@@ -53,6 +55,43 @@ def refuse_repeated_keys(
         )
     if not may_ask and from_data(run.signs.get("signs", {})).is_unique:
         raise _no_more_unique(table)
+
+
+def null_keys(
+    source: Source, table: TableSpec, count: int, *, where: str = ""
+) -> InvalidRequest:
+    """Of `count` staged rows whose key is NULL as the lake would have it, which is not
+    always NULL at the source: names the first column of the key with such a value.
+
+    where  their condition at the source
+    """
+    dialect, columns = source.dialect, {c.source_name: c for c in table.columns}
+    said = f"{count} rows of {_name(table)} cannot be synced"
+    for name in table.key:
+        column, among = columns[name], f"({where}) AND " if where else ""
+        fits, value = dialect.read(column).fits, dialect.name(name)
+        text = dialect.shown(value)
+        found = fits and source.rows(
+            f"SELECT {text} FROM {relation_of(dialect, table)}"
+            f" WHERE {among}NOT ({fits}) LIMIT 1"
+        )
+        if found:
+            return InvalidRequest(
+                f"{said}: '{name}' ({column.source_type}) is of the key and has"
+                f" {str(found[0][0])[:_MOST_SHOWN]}, for which {column.type} of the"
+                " lake has no form. Nothing was written",
+                code="key_without_form",
+                hint="mend the value at the source, then resume; or remove the table"
+                f" and add it again with 'as_text': [\"{name}\"], which syncs the"
+                " column as text, or with another key",
+            )
+    return InvalidRequest(
+        f"{said}: they have NULL in the key {', '.join(table.key)}."
+        " Nothing was written",
+        code="null_keys",
+        hint="choose a key that is never NULL; a table that is loaded once may have the"
+        " whole-row hash",
+    )
 
 
 def _what_is_looked_for(table: TableSpec, *, may_ask: bool) -> str:

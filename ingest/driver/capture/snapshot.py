@@ -51,6 +51,7 @@ from ingest.driver.capture.chunking import (
 from ingest.driver.capture.cursor import has_zone, read_bound
 from ingest.driver.capture.gate import SourceGate
 from ingest.driver.capture.jdbc import Fetch, fetch_rows
+from ingest.driver.capture.keys import null_keys
 from ingest.driver.capture.parallel import run_parallel
 from ingest.driver.capture.read_with_retry import Trial, read_patiently
 from ingest.driver.capture.reading import Reading, open_stoppable, read_to_parquet
@@ -199,6 +200,11 @@ def _staged(
     plan = _plan(load, source, facts, definition=trial.definition, bound=bound)
     fetch = fetch_rows(source.widths(table), trial.was_wide)
     _read_chunks(load, source, plan, facts, fetch=fetch)
+    nulls = sum(m.null_keys for m in load.staging.finished().values())
+    if nulls:
+        # once they are mended at the source, they have to be read again
+        load.staging.clear()
+        raise null_keys(source, table, nulls)
     if not _rows_of(load.staging):
         refuse_doubtful_emptiness(load.spark, load.run, source)
     return plan, facts
@@ -322,20 +328,12 @@ def _rows_of(staging: StagingArea) -> int:
 
 
 def _refuse_bad_keys(load: _Load, staged: DataFrame, facts: KeyFacts | None) -> None:
-    """NULL or repeated keys would vanish or double silently in the lake."""
+    """Repeated keys would vanish or double silently in the lake."""
     run, table = load.run, load.run.spec.table
     manifests = load.staging.finished().values()
-    nulls = sum(m.null_keys for m in manifests)
     if any(m.unfit for m in manifests):
         run.note_lossy(unfit_counts(staged, load.selection))
     run.note_lossy(nameless_partitions(staged, table, load.selection))
-    if nulls:
-        raise InvalidRequest(
-            f"{nulls} rows of {table.source_schema}.{table.source_table} have NULL"
-            f" in the key {', '.join(table.key)}. Nothing was loaded",
-            code="null_keys",
-            hint="choose a key that is never NULL, or the whole-row hash",
-        )
     if facts is not None and not facts.is_unique:
         repeated = duplicate_keys(staged, table, load.selection)
         if repeated:

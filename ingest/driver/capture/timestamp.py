@@ -40,7 +40,11 @@ from ingest.driver.capture.cursor import (
 from ingest.driver.capture.follower import Captured
 from ingest.driver.capture.gate import SourceGate
 from ingest.driver.capture.jdbc import Fetch, fetch_rows
-from ingest.driver.capture.keys import has_unique_keys, refuse_repeated_keys
+from ingest.driver.capture.keys import (
+    has_unique_keys,
+    null_keys,
+    refuse_repeated_keys,
+)
 from ingest.driver.capture.read_with_retry import Trial, read_patiently
 from ingest.driver.capture.reading import (
     Counts,
@@ -175,7 +179,10 @@ def _captured(
     run.enter("reading")
     fetch = fetch_rows(source.widths(table), trial.was_wide)
     with source.reading(table, can_renew=False) as snapshot:
-        file = _read(run, spark, access, view=(snapshot, fetch), window=window)
+        file, nulls = _read(run, spark, access, view=(snapshot, fetch), window=window)
+    if nulls:
+        changed = _condition(source.dialect, table, window)
+        raise null_keys(source, table, nulls, where=changed)
     source.give_back()
     if has_unique_keys(source, table):
         return window, replace(file, unique_keys=True)
@@ -244,7 +251,8 @@ def _read(
     *,
     view: tuple[Snapshot, Fetch],
     window: Window,
-) -> SealedFile:
+) -> tuple[SealedFile, int]:
+    """The file, and how many of its rows have NULL in their key."""
     spec, work = run.spec, sync_work(run)
     table = spec.table
     dialect = dialect_of(access.spec.kind)
@@ -263,7 +271,7 @@ def _read(
     staged = read_staged(spark, selection, [target.uri])
     refuse_long_partitions(staged, table, selection)
     size = bytes_below(target)
-    return SealedFile(
+    file = SealedFile(
         table.table_id,
         path,
         counts.rows,
@@ -272,6 +280,7 @@ def _read(
         unfit=counts.unfit,
         columns=columns_of(selection, table.columns),
     )
+    return file, counts.null_keys
 
 
 def _is_empty(source: Source, table: TableSpec, window: Window) -> bool:
@@ -297,13 +306,6 @@ def _refuse(table: TableSpec, counts: Counts) -> None:
             " too many for an epoch",
             code="epoch_too_large",
             hint="resync the table, then go on",
-        )
-    if counts.null_keys:
-        raise InvalidRequest(
-            f"{counts.null_keys} changed rows of {where} have NULL in the key."
-            " Nothing was written",
-            code="null_keys",
-            hint="choose a key that is never NULL, or the whole-row hash",
         )
 
 

@@ -107,6 +107,9 @@ class MariadbDialect:
         terms = (f"CASE WHEN NOT ({fits}) THEN {f} ELSE 0 END" for fits, f in flags)
         return f"CAST({' + '.join(terms)} AS SIGNED)"
 
+    def shown(self, expression: str) -> str:
+        return f"CAST({expression} AS CHAR CHARACTER SET utf8mb4)"
+
     def key_text(self, expression: str, type: str) -> str:
         base = _base(type)
         if base in _BYTES or _TEXT.search(type):

@@ -84,6 +84,9 @@ class PostgresDialect:
             for fits, flag in flags
         )
 
+    def shown(self, expression: str) -> str:
+        return f"{expression}::text"
+
     def key_text(self, expression: str, type: str) -> str:
         return f"{expression}::text"
 

@@ -47,6 +47,16 @@ def planned(capture: str = "timestamp", **choices: object) -> TablePlan:
     )
 
 
+def test_a_column_that_is_carried_as_text_has_not_changed() -> None:
+    plan = planned(as_text=("price",))
+    assert judge_drift(plan, now(), "follow") == NO_DRIFT
+    wider = judge_drift(plan, now(NEW), "follow")
+    after = evolved(plan, now(NEW), wider.followed, kind="postgresql")
+    create: CreateTable = after.step(CreateTable)
+    types = {c.source_name: c.type for c in create.columns}
+    assert (types["price"], types["new"]) == ("string", "string")
+
+
 def now(*new: Column, without: str = "", **changed: Column) -> TableSchema:
     kept = [changed.get(c.name, c) for c in COLUMNS if c.name != without]
     return TableSchema((*kept, *new))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from catalog.schema.types import Column, TableSchema
 from core.errors import InvalidRequest
+from ingest.pipelines.plan_overrides import chosen_in
 from ingest.planning.facts import Choices, Conditions, TableFacts, Target
 from ingest.planning.patterns import select
 from ingest.planning.plan import (
@@ -260,6 +261,61 @@ def test_a_table_is_planned_by_the_day_of_a_timestamp(kind: str) -> None:
     assert made.blocked == ""
     assert made.step(CreateTable).partition_by == ("born",)
     assert any("_sluice_day" in w and "the day of born" in w for w in made.warnings)
+
+
+TILL = dataclasses.replace(column("valid_to", "date", nullable=False), key=2)
+NUMBERS = dataclasses.replace(
+    column("numbers", "array<int>", nullable=False), key=2, source_type="integer[]"
+)
+
+
+@pytest.mark.parametrize(
+    ("second", "values"),
+    [(TILL, "infinity"), (NUMBERS, "several dimensions"), (PLAIN_ID, "")],
+)
+def test_values_that_no_key_can_have_are_said_before(
+    second: Column, values: str
+) -> None:
+    first = dataclasses.replace(ID, source_name="a", name="a")
+    made = plan(facts(first, second, UPDATED))
+    told = [w for w in made.warnings if "stops the load" in w]
+    assert bool(told) == bool(values)
+    assert all(values in w and second.source_name in w for w in told)
+
+
+@pytest.mark.parametrize("second", [TILL, NUMBERS])
+def test_a_column_is_carried_as_text_by_choice(second: Column) -> None:
+    name = second.source_name
+    made = plan(
+        facts(ID, second, UPDATED),
+        Choices(as_text=(name,)),
+        target={"lossy": {name: "null"}},
+    )
+    assert made.blocked == ""
+    assert not any("stops the load" in w or "become NULL" in w for w in made.warnings)
+    create = made.step(CreateTable)
+    assert {c.source_name: (c.type, c.lossy) for c in create.columns}[name] == (
+        "string",
+        "",
+    )
+    assert create.record_key == ("id", name)
+    stored = plan_from_json(plan_to_json(made))
+    assert stored == made
+    assert chosen_in(plan_to_json(made)).as_text == (name,)
+
+
+@pytest.mark.parametrize(
+    ("choices", "code"),
+    [
+        (Choices(as_text=("id",)), "invalid_as_text"),
+        (Choices(as_text=("nope",)), "unknown_column"),
+        (Choices(as_text=("updated_at",), cursor="updated_at"), "invalid_cursor"),
+    ],
+)
+def test_what_cannot_be_carried_as_text_is_refused(choices: Choices, code: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        plan(facts(ID, UPDATED), choices)
+    assert caught.value.code == code
 
 
 @pytest.mark.parametrize(
