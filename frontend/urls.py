@@ -46,6 +46,7 @@ urlpatterns = [
     path("sources/<str:name>/delete", source_forms.delete_source, name="source-delete"),
     path("sources/<str:name>/test", sources.test_source, name="source-test"),
     path("sources/<str:name>/discover", sources.discover, name="source-discover"),
+    path("sources/<str:name>/resume", sources.resume_tables, name="source-resume"),
     path("sources/<str:name>/onboard", onboard.pick_tables, name="onboard"),
     path("sources/<str:name>/onboard/rows", onboard.pick_stretch, name="onboard-rows"),
     path("schedule", onboard.describe_schedule, name="schedule"),

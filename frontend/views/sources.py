@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext
@@ -34,6 +35,7 @@ from frontend.reading.sources import steps_of, stored_steps
 from ingest.models.states import MOVING
 from ingest.pipelines.job_selectors import newest_on_source
 from ingest.pipelines.selectors import plans_with_open_tables
+from ingest.pipelines.source_commands import failed_tables, resume_failed
 from ingest.pipelines.source_overview import tables_synced_from
 from ingest.pipelines.table_status import failing_by_source, standings
 
@@ -86,6 +88,7 @@ def source_page(request: PageRequest, name: str) -> HttpResponse:
     if request.htmx and request.htmx.target == "source-tables":
         return render(request, "frontend/sources/tables.html", context)
     context |= {"may": may_on(request.principal, Securable(source.name))}
+    context["failed"] = len(failed_tables(request.principal, source))
     context |= work | {"limits": LIMITS, "footprint": _footprint(source)}
     return render(request, "frontend/sources/source.html", context)
 
@@ -131,6 +134,19 @@ def discover(request: PageRequest, name: str) -> HttpResponse:
         gettext("Discovery requested."),
         lambda: start_discovery(source, by=actor),
     )
+    return redirect("frontend:source", name)
+
+
+@page
+@require_POST
+def resume_tables(request: PageRequest, name: str) -> HttpResponse:
+    """Every failed table of it: after a password was put right, for example."""
+    source = source_named(request, name)
+    require(request.principal, Privilege.OPERATE, Securable(source.name))
+    resumed, left = resume_failed(request.principal, source)
+    texts = {"resumed": resumed, "left": left}
+    said = gettext("%(resumed)s failed tables resumed, %(left)s not.") % texts
+    messages.success(request, said, extra_tags="bad" if left else "ok")
     return redirect("frontend:source", name)
 
 

@@ -292,6 +292,11 @@ class TableSwitched(Reply):
     links = s.DictField()
 
 
+class TablesResumed(Reply):
+    resumed = s.IntegerField()
+    left = s.IntegerField(help_text="that could not be resumed: their pages say why")
+
+
 class Removal(Reply):
     """The answer to `"dry_run": true`."""
 

@@ -14,6 +14,7 @@ from ingest.api import (
     onboardings,
     policies,
     schema_changes,
+    sources,
     tables,
 )
 
@@ -29,6 +30,7 @@ urlpatterns: list[URLPattern] = [
     path(_ONE, onboardings.OnboardingView.as_view()),
     path(f"{_ONE}:approve", onboardings.ApproveView.as_view()),
     path(f"{_ONE}:discard", onboardings.DiscardView.as_view()),
+    path("datasources/<source:ds>:resume", sources.DatasourceResumeView.as_view()),
     path("datasources/<source:ds>/policy", policies.DatasourcePolicyView.as_view()),
     path(
         "datasources/<source:ds>/databases/<name:db>/policy",

@@ -75,6 +75,14 @@ def propose_cursor(
         return _chosen(facts, choices.cursor, carried)
     if not ranked:
         times = [c.source_name for c in carried if c.type in CURSOR_TYPES]
+        if others := _named_so_without_time(carried):
+            return Proposal(
+                None,
+                f"a cursor must be a timestamp, and {', '.join(others)} of"
+                f" {facts.source_name} is none; choose another 'cursor' that every "
+                "insert and update sets, or capture 'snapshot'",
+                choices=tuple(times),
+            )
         return Proposal(
             None,
             f"no column of {facts.source_name} is named like a change time; choose a "
@@ -86,6 +94,15 @@ def propose_cursor(
         ranked[0].reason,
         choices=tuple(c.name for c in ranked[1:]),
     )
+
+
+def _named_so_without_time(carried: list[Column]) -> list[str]:
+    """Named like a change time, and of another type: a date, or a number."""
+    return [
+        f"'{c.source_name}' ({c.source_type})"
+        for c in carried
+        if c.type not in CURSOR_TYPES and _score_name(c.source_name.lower())[0] > 0
+    ]
 
 
 def _chosen(facts: TableFacts, name: str, carried: list[Column]) -> Proposal:

@@ -110,6 +110,7 @@ LEAST_OF_OTHERS = {
     ("POST", "tables/<id:table_id>:verify"): "operate",
     ("POST", "tables/<id:table_id>:remove"): "manage",
     ("GET", "datasources/<source:ds>/policy"): "discover",
+    ("POST", "datasources/<source:ds>:resume"): "operate",
     ("PATCH", "datasources/<source:ds>/policy"): "manage",
     ("GET", "datasources/<source:ds>/databases/<name:db>/policy"): "discover",
     ("PATCH", "datasources/<source:ds>/databases/<name:db>/policy"): "manage",

@@ -76,7 +76,7 @@ PAGES = {
 # Pages that only take POST, and those that need a running gateway.
 ELSEWHERE = {
     "language",
-    "login", "logout", "source-test", "source-discover", "onboarding-approve",
+    "login", "logout", "source-test", "source-discover", "source-resume", "onboarding-approve",
     "job-cancel", "job-retry", "sql-run", "sql-statement", "sql-cancel", "sql-saved-change",
     "tokens-delete", "sessions-close", "grants-revoke", "table-sample", "onboard-rows", "oidc", "oidc-back", "oidc-leave",
     "table-check",

@@ -125,6 +125,13 @@ def test_cursor(columns, indexed, cursor) -> None:
     assert bool(made.blocked) == (cursor is None)
 
 
+@pytest.mark.parametrize("kind", ["date", "bigint", "string"])
+def test_a_cursor_that_is_no_timestamp_is_said_to_be_none(kind: str) -> None:
+    made = plan(facts(ID, column("updated_at", kind)))
+    assert "a cursor must be a timestamp" in made.blocked
+    assert f"'updated_at' ({kind})" in made.blocked
+
+
 def test_what_can_be_missed_is_said() -> None:
     made = plan(
         facts(ID, column("updated_at", "timestamp"), sees_all_transactions=False)
