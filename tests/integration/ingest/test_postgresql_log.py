@@ -15,7 +15,7 @@ import pytest
 from catalog.schema.types import DataType
 from catalog.sources.postgresql.columns import COLUMNS
 from catalog.sources.postgresql.types import SourceType, lake_type
-from core.errors import TransientError
+from core.errors import InvalidRequest, TransientError
 from ingest.contract.segments import OP, UNCHANGED, XID
 from ingest.contract.source_positions import PostgresLog, lsn_of
 from ingest.contract.table import ColumnSpec
@@ -33,6 +33,12 @@ from ingest.sources.postgresql.log.pgoutput import (
     Rows,
 )
 from ingest.sources.postgresql.log.reader import LogReader, open_log
+from ingest.sources.postgresql.log.slot import (
+    drop_slot,
+    end_holder,
+    make_slot,
+    read_slot,
+)
 from ingest.sources.postgresql.log.values import RowReader, codec_of
 from ingest.sources.select import select_columns
 from tests.source_access import postgresql_at
@@ -107,7 +113,8 @@ def link(dsn: str) -> Iterator[Link]:
 
 def slot_in(link: Link) -> str:
     name = f"s_{uuid.uuid4().hex[:8]}"
-    link.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [name])
+    assert read_slot(link, name) is None
+    assert make_slot(link, name) == confirmed(link, name)
     return name
 
 
@@ -376,13 +383,36 @@ def test_a_large_transaction_is_taken_in_parts(logged: Logged) -> None:
     assert len([one for one in logged.told if isinstance(one, Commit)]) == 1
 
 
-def confirmed(link: Link, slot: str) -> int:
-    (found,) = link.execute(
-        "SELECT confirmed_flush_lsn::text FROM pg_replication_slots"
-        " WHERE slot_name = %s",
-        [slot],
-    ).fetchone() or ("0/0",)
-    return lsn_of(found)
+def confirmed(link: Link, name: str) -> int:
+    found = read_slot(link, name)
+    assert found is not None
+    return found.confirmed
+
+
+def test_a_slot_from_beginning_to_end(dsn: str, link: Link) -> None:
+    name = slot_in(link)
+    found = read_slot(link, name)
+    assert found is not None
+    assert (found.is_active, found.is_lost, found.left) == (False, False, None)
+    with open_log(postgresql_at(dsn)) as reader:
+        reader.start(name, "p", after=0)
+        assert not drop_slot(link, name)
+        # a reader that was superseded holds it no longer
+        end_holder(link, name)
+        wait_for(lambda: drop_slot(link, name), "the slot to be dropped")
+    assert read_slot(link, name) is None
+    assert not drop_slot(link, name)
+
+
+def test_a_slot_that_serves_something_else_is_left_alone(link: Link) -> None:
+    name = f"s_{uuid.uuid4().hex[:8]}"
+    link.execute("SELECT pg_create_physical_replication_slot(%s)", [name])
+    try:
+        with pytest.raises(InvalidRequest) as other:
+            read_slot(link, name)
+        assert other.value.code == "slot_of_another"
+    finally:
+        link.execute("SELECT pg_drop_replication_slot(%s)", [name])
 
 
 def test_the_server_is_told_what_is_durable_and_nothing_else(

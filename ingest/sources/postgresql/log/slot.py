@@ -1,0 +1,81 @@
+"""The slot that keeps the log for one stream: made once, looked at, dropped.
+
+Statements of an ordinary connection; nothing here reads the log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import psycopg
+
+from core.errors import InvalidRequest
+from ingest.contract.source_positions import lsn_of
+from ingest.sources.port import Row
+
+_MAKE = "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'pgoutput')"
+_DROP = (
+    "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots"
+    " WHERE slot_name = %s AND NOT active"
+)
+_END_HOLDER = (
+    "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots"
+    " WHERE slot_name = %s AND active"
+)
+_LOOK = """
+SELECT plugin, database = current_database(), active,
+  coalesce(confirmed_flush_lsn, '0/0')::text, coalesce(wal_status, 'lost'),
+  coalesce(pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
+    ELSE pg_current_wal_lsn() END, restart_lsn), 0)::bigint, safe_wal_size
+FROM pg_replication_slots WHERE slot_name = %s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """confirmed  up to where the server was told that all is durable
+    is_lost    the server threw away what the slot needs: it is of no use any more
+    kept       bytes of the log that the server keeps for it
+    left       bytes that may come before it is lost; None = without a limit
+    """
+
+    confirmed: int
+    is_active: bool
+    is_lost: bool
+    kept: int
+    left: int | None
+
+
+def read_slot(connection: psycopg.Connection[Row], name: str) -> Slot | None:
+    """None when there is none. InvalidRequest `slot_of_another` when it is not of this
+    database, or not of pgoutput."""
+    found = connection.execute(_LOOK, [name]).fetchone()
+    if found is None:
+        return None
+    plugin, is_here, is_active, confirmed, state, kept, left = found
+    if plugin != "pgoutput" or not is_here:
+        raise InvalidRequest(
+            f"the slot {name} at the source is used for something else ({plugin})",
+            code="slot_of_another",
+            hint="drop it at the source when nobody needs it, or name another",
+        )
+    return Slot(lsn_of(confirmed), bool(is_active), state == "lost", int(kept), left)
+
+
+def make_slot(connection: psycopg.Connection[Row], name: str) -> int:
+    """Where the log of the new slot begins. The publication came before: a slot knows
+    of none that was made later than the changes that it decodes."""
+    found = connection.execute(_MAKE, [name]).fetchone()
+    assert found is not None
+    return lsn_of(str(found[0]))
+
+
+def end_holder(connection: psycopg.Connection[Row], name: str) -> None:
+    """Ends the session that receives the slot's log, of a reader that was superseded:
+    the chain shuts it out, and the slot has to be free."""
+    connection.execute(_END_HOLDER, [name])
+
+
+def drop_slot(connection: psycopg.Connection[Row], name: str) -> bool:
+    """False when it is not there, or somebody receives its log."""
+    return connection.execute(_DROP, [name]).fetchone() is not None
