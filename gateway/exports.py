@@ -42,7 +42,8 @@ class ResultColumn:
 
 
 def csv_chunks(columns: Sequence[ResultColumn], pages: Iterable[Rows]) -> Chunks:
-    """RFC 4180 with a header, UTF-8. NULL is an empty field, "" an empty text.
+    """RFC 4180 with a header, UTF-8. NULL is an empty field, "" an empty text; a line
+    of nothing else is quoted, as readers skip blank lines.
 
     Values are never altered: what a spreadsheet might take for a formula stays.
     """
@@ -52,7 +53,8 @@ def csv_chunks(columns: Sequence[ResultColumn], pages: Iterable[Rows]) -> Chunks
 
 
 def _line(values: Sequence[object]) -> str:
-    return ",".join(map(_field, values)) + "\r\n"
+    line = ",".join(map(_field, values))
+    return (line if line.strip() else f'"{line}"') + "\r\n"
 
 
 def _field(value: object) -> str:

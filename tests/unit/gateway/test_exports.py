@@ -58,6 +58,14 @@ def test_csv_is_read_back_by_others_as_it_was() -> None:
     assert text_of(["only"]) == "only\r\n"
 
 
+def test_readers_skip_no_row_of_one_column() -> None:
+    """They take a line of blanks for none, as pandas does."""
+    text = text_of(["a"], [None], [""], ["  "], ["\t"], ["x"], [None])
+    assert text == 'a\r\n""\r\n""\r\n"  "\r\n"\t"\r\nx\r\n""\r\n'
+    rows = [row["a"] for row in csv.DictReader(io.StringIO(text, newline=""))]
+    assert rows == ["", "", "  ", "\t", "x", ""]
+
+
 CASES = [
     ("boolean", pa.bool_(), [True, None, False], [True, None, False]),
     ("tinyint", pa.int8(), [-128, 127], [-128, 127]),
