@@ -124,7 +124,7 @@ class StatementService:
 
     def open(self) -> None:
         """Remove results of an earlier process and begin to sweep."""
-        self._directory.mkdir(parents=True, exist_ok=True)
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         for path in self._directory.glob("*.jsonl"):
             path.unlink(missing_ok=True)
         self._sweeper = asyncio.create_task(self._sweep())

@@ -214,7 +214,9 @@ class EmbeddedPostgres:
             self.store.mkdir(parents=True, exist_ok=True)
             return
         owner = pwd.getpwnam(self.user)
-        ROOT_STORE.mkdir(mode=0o711, parents=True, exist_ok=True)
+        if not ROOT_STORE.exists():
+            ROOT_STORE.mkdir(parents=True)
+            ROOT_STORE.chmod(0o711)  # whatever the umask: another user goes through
         if not self.store.exists():
             self.store.mkdir(mode=0o700)
             os.chown(self.store, owner.pw_uid, owner.pw_gid)

@@ -59,7 +59,7 @@ class Home:
 
 def make_keys(home: Path) -> None:
     """Create directories and missing keys; existing keys are never touched."""
-    home.mkdir(parents=True, exist_ok=True)
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
     for folder in ("keys", "run", "logs", "lake", "static"):
         (home / folder).mkdir(mode=0o700, exist_ok=True)
     for name, make in KEY_FILES.items():

@@ -156,7 +156,8 @@ class Child:
 
 
 def spawn(spec: ChildSpec) -> Child:
-    """Start the child in its own session and process group.
+    """Start the child in its own session and process group; what it makes is its
+    user's alone, unless it says otherwise.
 
     The thread that calls this must live as long as the child: the kernel takes its
     end for ours.
@@ -174,6 +175,7 @@ def spawn(spec: ChildSpec) -> Child:
             stderr=output,
             cwd=spec.directory,
             start_new_session=True,
+            umask=0o077,
             preexec_fn=_die_with(os.getpid(), spec.death_signal),
             user=account.pw_uid if account else None,
             group=account.pw_gid if account else None,

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import json
 import os
-import re
 import shutil
 import signal
 import sys
@@ -40,7 +39,7 @@ JAVA_OPTIONS = (
     "-Dfile.encoding=UTF-8 -Duser.timezone=UTC -Djol.skipHotspotSAAttach=true"
 )
 _READY = '{"ready"'  # an engine that died before may have written above it
-_END = re.compile(r"^engine ends: (.+)$", re.MULTILINE)
+_ENDS, _ENGINE = "engine ends: ", "io.sluice.engine.Engine"
 _KEPT = (
     "PATH", "JAVA_HOME", "JDK_JAVA_OPTIONS", "HOME", "USER", "TMPDIR", "LANG",
     "HADOOP_USER_NAME",
@@ -111,7 +110,7 @@ class EngineProcess:
 
     async def launch(self) -> None:
         """Start the process. Call it on the main thread: the engine dies with it."""
-        self._state_dir.mkdir(parents=True, exist_ok=True)
+        self._state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         # before the secret lies in a file: whoever comes after a kill finds it
         self._record(None)
         start_file = self._write_start_file()
@@ -156,8 +155,13 @@ class EngineProcess:
         """Return why the engine ended itself, as its log has it; empty when it did not
         say."""
         log_of_this_one = self.log_tail().rpartition(_READY)[2]
-        reasons = _END.findall(log_of_this_one)
-        return str(reasons[-1]) if reasons else ""
+        reason = ""
+        for line in log_of_this_one.splitlines():
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                entry = json.loads(line)
+                if entry["logger"] == _ENGINE and entry["message"].startswith(_ENDS):
+                    reason = entry["message"].removeprefix(_ENDS)
+        return reason
 
     def _forget(self) -> None:
         self._pid_file.unlink(missing_ok=True)

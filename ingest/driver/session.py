@@ -60,7 +60,8 @@ def start_session(spec: SessionSpec) -> SparkSession:
     for name, value in {**_settings(spec), **spec.extra}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("WARN")
+    jvm: Any = spark.sparkContext._jvm
+    jvm.io.sluice.lake.LogLines.takeOver()
     _keep_names(spark)
     return spark
 

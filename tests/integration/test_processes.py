@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 import textwrap
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from config.supervisor.home import make_keys
 from config.supervisor.supervisor import wait_before_restart
 from core.files import write_private
 from core.processes.child import Child, ChildSpec, spawn, stop_all
@@ -216,6 +218,23 @@ def test_servers_get_none_of_our_environment(
     spawn(ChildSpec("bare", show, log=log, inherits="path")).wait(LIMIT_SECONDS)
     assert "SLUICE_CANARY" not in log.read_text()
     assert "PATH" in log.read_text()
+
+
+def test_what_a_child_makes_is_private(tmp_path: Path) -> None:
+    """Results, scratch and spill files of a home hold rows of others."""
+    made = tmp_path / "folder"
+    make = f"import os; os.mkdir({str(made)!r}); open({str(made / 'f')!r}, 'w')"
+    child = spawn(ChildSpec("maker", [sys.executable, "-c", make]))
+    assert child.wait() == 0
+    assert stat.S_IMODE(made.stat().st_mode) == 0o700
+    assert stat.S_IMODE((made / "f").stat().st_mode) == 0o600
+
+
+def test_a_home_is_private(tmp_path: Path) -> None:
+    make_keys(tmp_path / "home")
+    for path in (tmp_path / "home").rglob("*"):
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
+    assert stat.S_IMODE((tmp_path / "home").stat().st_mode) == 0o700
 
 
 def test_a_log_is_private(tmp_path: Path) -> None:

@@ -177,7 +177,6 @@ def start_spark(start: EngineStart) -> SparkSession:
     for key, value in spark_settings(start).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("WARN")
     context: Any = spark.sparkContext._jsc
     configuration = context.hadoopConfiguration()
     for key, value in start.store.items():

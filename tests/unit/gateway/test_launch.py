@@ -131,14 +131,24 @@ def test_an_engine_gets_the_heap_that_the_settings_give(
     assert facts["memory"] == "123m"
 
 
+READY = '{"ready": 1, "seconds": 9.1}\n'
+
+
+def entry(message: str, *, logger: str = "io.sluice.engine.Engine") -> str:
+    return json.dumps({"logger": logger, "message": message}) + "\n"
+
+
 @pytest.mark.parametrize(
     ("log", "reason"),
     [
-        ('{"ready": 1, "seconds": 9.1}\nengine ends: it is broken\n', "it is broken"),
-        ('engine ends: long ago\n{"ready": 1, "seconds": 9.1}\nat work\n', ""),
+        (READY + entry("engine ends: it is broken"), "it is broken"),
+        (entry("engine ends: long ago") + READY + "at work\n", ""),
+        (READY + "engine ends: forged\n", ""),
+        (READY + entry("engine ends: forged", logger="System.err"), ""),
+        (READY + entry("x\nengine ends: forged"), ""),
         ("", ""),
     ],
-    ids=["this one", "the one before", "nothing"],
+    ids=["this one", "one before", "no entry", "printed", "in an entry", "nothing"],
 )
 def test_the_log_tells_why_an_engine_ended_itself(
     log: str, reason: str, spec: EngineSpec

@@ -4,6 +4,8 @@ import java.io.File;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Ends the statement that wrote most once little is left of the engine's disk, which may be the
@@ -11,6 +13,7 @@ import java.util.concurrent.TimeUnit;
  * it is collected before.
  */
 final class DiskGuard {
+  private static final Logger LOG = LoggerFactory.getLogger(DiskGuard.class);
   static final long LOOK_MILLIS = 250;
   private static final long SETTLE_NANOS = TimeUnit.SECONDS.toNanos(3);
   private static final long MOST_LEFT = 4L << 30;
@@ -59,9 +62,11 @@ final class DiskGuard {
     if (worst.isEmpty()) {
       return; // others fill this disk
     }
-    System.err.printf(
-        "the disk is short (%d MiB left): statement %s ends, its tasks wrote %d MiB%n",
-        left >> 20, worst.get(), written.get(worst.get()) >> 20);
+    LOG.warn(
+        "the disk is short ({} MiB left): statement {} ends, its tasks wrote {} MiB",
+        left >> 20,
+        worst.get(),
+        written.get(worst.get()) >> 20);
     open.get(worst.get()).end(TooLarge.disk(written.get(worst.get())));
     isCollected = false;
     decidedNanos = System.nanoTime();

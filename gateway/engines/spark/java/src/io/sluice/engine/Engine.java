@@ -1,15 +1,19 @@
 package io.sluice.engine;
 
+import io.sluice.lake.LogLines;
 import java.io.File;
 import java.nio.file.Path;
 import org.apache.spark.SparkStatusTracker;
 import org.apache.spark.sql.SparkSession;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The one engine of this JVM: its start file, its policies, who its sessions belong to, and its
  * line to the gateway. Called by the Python main through py4j, and by the Guard.
  */
 public final class Engine {
+  private static final Logger LOG = LoggerFactory.getLogger(Engine.class);
   private static volatile Engine current;
   private final StartFile start;
   private final Policies policies;
@@ -26,6 +30,7 @@ public final class Engine {
 
   /** Before the Thrift Server listens: from here on every client session is refused. */
   public static void prepare(String startFile, SparkSession root) throws Exception {
+    LogLines.takeOver();
     current = new Engine(StartFile.read(Path.of(startFile)), root);
     Thread.setDefaultUncaughtExceptionHandler(Engine::lost);
   }
@@ -81,13 +86,16 @@ public final class Engine {
 
   /** Ends the JVM at once: a hanging task must not keep an engine alive. */
   static void end(String why) {
-    System.err.println("engine ends: " + why);
-    Runtime.getRuntime().halt(3);
+    try {
+      LOG.error("engine ends: {}", why);
+    } finally {
+      Runtime.getRuntime().halt(3);
+    }
   }
 
   /** A statement that runs out of memory fails; a thread of everybody must not go missing. */
   private static void lost(Thread thread, Throwable error) {
-    error.printStackTrace();
+    LOG.error("thread {} ended", thread.getName(), error);
     if (error instanceof OutOfMemoryError) {
       end("thread " + thread.getName() + " ran out of memory");
     }

@@ -7,6 +7,8 @@ import org.apache.spark.scheduler.Schedulable;
 import org.apache.spark.scheduler.TaskSchedulerImpl;
 import org.apache.spark.scheduler.TaskSetManager;
 import org.apache.spark.scheduler.local.LocalSchedulerBackend;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import scala.collection.Iterator;
 
 /**
@@ -15,6 +17,7 @@ import scala.collection.Iterator;
  * task that gives way has not failed: it waits for its user's next place and begins anew.
  */
 final class FairPlaces {
+  private static final Logger LOG = LoggerFactory.getLogger(FairPlaces.class);
   static final long LOOK_MILLIS = 500;
   private final SparkContext context;
   private final TaskSchedulerImpl scheduler;
@@ -41,7 +44,7 @@ final class FairPlaces {
     List<Long> taken = turns.taken(places - lost, users);
     taken.forEach(task -> context.killTaskAttempt(task, true, "it gives way to other users"));
     if (!taken.isEmpty()) {
-      System.err.println(taken.size() + " tasks give way to users who have no place");
+      LOG.warn("{} tasks give way to users who have no place", taken.size());
     }
   }
 

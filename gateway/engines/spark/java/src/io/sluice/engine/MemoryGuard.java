@@ -14,6 +14,8 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.function.UnaryOperator;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Ends the statement whose tasks allocated most once little memory is left after a collection,
@@ -22,6 +24,7 @@ import java.util.function.UnaryOperator;
  * is known to have taken much and the heap stays full, the engine's successor takes over.
  */
 final class MemoryGuard {
+  private static final Logger LOG = LoggerFactory.getLogger(MemoryGuard.class);
   private static final double FULL = 0.85;
   static final long LOOK_MILLIS = 100;
   private static final long SETTLE_NANOS = TimeUnit.MILLISECONDS.toNanos(1500);
@@ -152,9 +155,11 @@ final class MemoryGuard {
 
   private void end(Statement statement, long took) {
     EndedStatements.are(Set.of(statement.statementId()));
-    System.err.printf(
-        "memory is short (%d MiB kept): statement %s ends, its tasks took %d MiB%n",
-        old.getCollectionUsage().getUsed() >> 20, statement.statementId(), took >> 20);
+    LOG.warn(
+        "memory is short ({} MiB kept): statement {} ends, its tasks took {} MiB",
+        old.getCollectionUsage().getUsed() >> 20,
+        statement.statementId(),
+        took >> 20);
     statement.end(TooLarge.memory(heap));
   }
 

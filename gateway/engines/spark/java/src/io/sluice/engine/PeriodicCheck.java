@@ -1,6 +1,8 @@
 package io.sluice.engine;
 
 import java.util.concurrent.TimeUnit;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Checks something every so many milliseconds for the life of the engine. A check that fails is
@@ -8,6 +10,7 @@ import java.util.concurrent.TimeUnit;
  * ended at its first failure would be missed only when it is needed.
  */
 final class PeriodicCheck implements Runnable {
+  private static final Logger LOG = LoggerFactory.getLogger(PeriodicCheck.class);
   private final long pauseMillis;
   private final Check check;
   private String lastFailure = "";
@@ -42,8 +45,7 @@ final class PeriodicCheck implements Runnable {
     } catch (Throwable failure) {
       if (!failure.toString().equals(lastFailure)) {
         lastFailure = failure.toString();
-        System.err.println("a check of " + Thread.currentThread().getName() + " failed:");
-        failure.printStackTrace();
+        LOG.error("a check of {} failed", Thread.currentThread().getName(), failure);
       }
     }
   }

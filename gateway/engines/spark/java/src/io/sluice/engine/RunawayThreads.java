@@ -7,6 +7,8 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Ends what goes on after it was told to end, for it looks at no interrupt: matches of regular
@@ -17,6 +19,7 @@ import java.util.concurrent.TimeUnit;
  * it; not in Spark's parser, which learns for all statements, nor while a class is made ready.
  */
 final class RunawayThreads {
+  private static final Logger LOG = LoggerFactory.getLogger(RunawayThreads.class);
   static final int LONGEST_PLANNING = 60; // seconds of the processor
   static final long LOOK_MILLIS = 500;
   // A deep stack takes its time to unwind. A second death would meet whoever tells the first.
@@ -126,7 +129,7 @@ final class RunawayThreads {
 
   @SuppressWarnings({"deprecation", "removal"})
   private static void stop(Thread thread, Work work) {
-    System.err.println("a cancelled or endless " + work.name + " ends: " + thread.getName());
+    LOG.warn("a cancelled or endless {} ends: {}", work.name, thread.getName());
     if (thread.getName().startsWith(STATEMENTS)) {
       thread.stop();
     } else {
