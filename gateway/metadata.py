@@ -203,7 +203,9 @@ def _pattern(text: str | None) -> str | None:
 
 
 def _column_row(column: Any) -> tuple[Any, ...]:
-    kind = metadata.sql_type(column.type)
+    # results know one kind of timestamp, and so does what Hive's clients read
+    type_name = column.type.replace("timestamp_ntz", "timestamp")
+    kind = metadata.sql_type(type_name)
     nullable = _NULLABLE if column.nullable else _NOT_NULL
     return (
         CATALOG,
@@ -211,7 +213,7 @@ def _column_row(column: Any) -> tuple[Any, ...]:
         column.table,
         column.name,
         kind.jdbc,
-        column.type.upper(),
+        type_name.upper(),
         kind.precision,
         None,
         kind.scale,

@@ -30,6 +30,8 @@ def type_name(column: EngineColumn) -> str:
         name = TypeId(column.type_id).name.lower()
     except ValueError:
         return "string"
+    if name == "null":
+        return "void"
     if name == "decimal" and "precision" in column.qualifiers:
         scale = column.qualifiers.get("scale", 0)
         return f"decimal({column.qualifiers['precision']},{scale})"

@@ -143,7 +143,6 @@ TYPES: tuple[SqlType, ...] = (
     SqlType("CHAR", 1, 255, is_text=True),
     SqlType("DATE", 91, 10),
     SqlType("TIMESTAMP", 93, 29, 9),
-    SqlType("TIMESTAMP_NTZ", 93, 29, 9),
     SqlType("BINARY", -2, 2147483647),
     SqlType("DECIMAL", 3, 38, 38, 10, is_signed=True),
     SqlType("ARRAY", 2003),

@@ -132,6 +132,21 @@ def test_columns_have_jdbc_types_and_positions(ask):
     assert len(ask("GetColumns", tableName="orders", columnName="am%")) == 1
 
 
+def test_a_type_has_the_name_that_results_give_it(ask):
+    from catalog.models import Column
+
+    times = {"id": "timestamp_ntz", "amount": "array<timestamp_ntz>"}
+    for name, kind in times.items():
+        Column.objects.filter(table__name="orders", name=name).update(type=kind)
+    rows = ask("GetColumns", tableName="orders")
+    types = {row["COLUMN_NAME"]: (row["TYPE_NAME"], row["DATA_TYPE"]) for row in rows}
+    assert types["id"] == ("TIMESTAMP", 93)
+    assert types["amount"] == ("ARRAY<TIMESTAMP>", 2003)
+    known = [row["TYPE_NAME"] for row in ask("GetTypeInfo")]
+    assert "TIMESTAMP" in known
+    assert "TIMESTAMP_NTZ" not in known
+
+
 @pytest.mark.parametrize(
     ("keys", "added"),
     [

@@ -43,6 +43,7 @@ def test_no_reader_loses_a_digit():
             "decimal(12,2)",
         ),
         (EngineColumn("a", 99), "string"),
+        (EngineColumn("a", TypeId.NULL), "void"),
     ],
 )
 def test_type_names(column, name):
