@@ -195,10 +195,12 @@ class Handler:
 
     async def _execute(self, request: messages.ExecuteStatement) -> messages.Reply:
         session = self._session(request.session)
-        for key, value in (request.overlay or {}).items():
-            settable.require_settable(key, value)
         operation = session.start(
-            request.statement, timeout_seconds=request.timeout_seconds
+            request.statement,
+            timeout_seconds=request.timeout_seconds,
+            settings=settable.statement_settings(
+                request.overlay or {}, username=self.user
+            ),
         )
         if not request.run_async:
             await operation.wait()

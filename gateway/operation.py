@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from core.states import Transitions, fan
@@ -94,6 +94,7 @@ class Operation:
     kind: OperationType
     statement: str = ""
     has_result_set: bool = True
+    settings: Mapping[str, str] = field(default_factory=dict)  # its own, by key
     handle: Handle = field(default_factory=new_handle)
     state: OperationState = S.INITIALIZED
     columns: tuple[EngineColumn, ...] = ()

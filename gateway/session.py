@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 import uuid
+from collections.abc import Mapping
 
 from catalog.like import escaped
 from core.errors import AccessDenied, InvalidRequest, SluiceError
@@ -24,8 +25,11 @@ from gateway.faults import (
     DENIED,
     ENGINE_AWAY,
     GENERAL,
+    NAME_TOO_LONG,
+    NO_PLACE,
     NO_SUCH_SCHEMA,
     RAN_SHORT,
+    TOO_COMPLEX,
     TOO_LARGE,
     Fault,
     clean,
@@ -37,7 +41,7 @@ from gateway.operation import Operation, new_handle
 from gateway.result_reader import ResultReader
 from gateway.services import Services
 from gateway.session_engine import DEFAULT_DATABASE, SessionEngine, overdue
-from gateway.settable import SessionSettings, require_settable
+from gateway.settable import LAKE_CATALOGS, SessionSettings, require_settable
 from gateway.statement import Kind, StatementRule, rule_of
 from gateway.statement_audit import LONGEST_AUDITED, StatementAudit
 from gateway.work_queue import DatabaseAway
@@ -45,7 +49,12 @@ from gateway.work_queue import DatabaseAway
 log = logging.getLogger(__name__)
 
 RUNS_AGAIN = "the query engine ended; the statement runs again on the next one"
-_LAKE_CATALOGS = {"", "lake", "spark_catalog"}
+_STATES = {
+    "schema_not_found": NO_SUCH_SCHEMA,
+    "statement_too_long": TOO_COMPLEX,
+    "name_too_long": NAME_TOO_LONG,
+    "pattern_too_long": TOO_LARGE,
+}
 
 
 class Session:
@@ -105,8 +114,14 @@ class Session:
                 )
         self.database = database.lower()
 
-    def start(self, statement: str, *, timeout_seconds: float = 0) -> Operation:
-        """Begin a statement and return its operation."""
+    def start(
+        self,
+        statement: str,
+        *,
+        timeout_seconds: float = 0,
+        settings: Mapping[str, str] | None = None,
+    ) -> Operation:
+        """Begin a statement and return its operation. `settings` hold for it alone."""
         limits = self._services.limits
         if len(self.operations) >= limits.operations_per_session:
             raise self._too_many()
@@ -116,15 +131,25 @@ class Session:
                 f"at most {limits.max_statement} are accepted",
                 code="statement_too_long",
             )
+        rule = rule_of(statement)
+        if settings and rule.kind is not Kind.QUERY:
+            raise InvalidRequest(
+                f"{rule.kind} changes the session, which settings of one statement "
+                "cannot go along with",
+                code="setting_not_allowed",
+                hint=f"send it without {', '.join(settings)}",
+            )
         release = self._services.hold_text(self.user, len(statement))
         try:
             self._services.open_statement(self.user)
         except InvalidRequest:
             release()
             raise
-        rule = rule_of(statement)
         operation = Operation(
-            OperationType.EXECUTE_STATEMENT, statement, rule.has_result_set
+            OperationType.EXECUTE_STATEMENT,
+            statement,
+            rule.has_result_set,
+            settings=settings or {},
         )
         self.add(operation)
         operation.runner = asyncio.create_task(self._run(operation, rule))
@@ -325,7 +350,7 @@ class Session:
         if rule.kind is Kind.SET:
             require_settable(rule.target)
             self._engine.require_room_for(rule.target, operation.statement)
-        if rule.kind is Kind.USE and rule.catalog.lower() in _LAKE_CATALOGS:
+        if rule.kind is Kind.USE and rule.catalog.lower() in {"", *LAKE_CATALOGS}:
             await self._engine.require_active()
             await self.use(rule.target)
             operation.finish()
@@ -392,6 +417,6 @@ def sql_state_of(error: SluiceError) -> str:
         return ENGINE_AWAY
     if isinstance(error, AccessDenied):
         return DENIED
-    if error.code == "schema_not_found":
-        return NO_SUCH_SCHEMA
-    return GENERAL
+    if error.code.startswith("too_many_"):
+        return NO_PLACE
+    return _STATES.get(error.code, GENERAL)

@@ -131,7 +131,7 @@ class SessionEngine:
         """Run a statement to its end in the engine, whatever the end is."""
         operation.reached_engine = time.monotonic()
         operation.engine_start = self._services.supervisor.facts().starts
-        handle = await engine.execute(operation.statement)
+        handle = await engine.execute(operation.statement, operation.settings)
         operation.engine = handle
         if not operation.is_alive:
             await engine.cancel(handle)
@@ -168,7 +168,8 @@ class SessionEngine:
         ended by `until`."""
         operation.reached_engine = time.monotonic()
         operation.engine_start = self._services.supervisor.facts().starts
-        handle = operation.engine = await engine.execute(operation.statement)
+        handle = await engine.execute(operation.statement, operation.settings)
+        operation.engine = handle
         status = await engine.status(handle)
         while not status.state.is_terminal:
             if time.time() > until:

@@ -13,6 +13,7 @@ from core.errors import AccessDenied, InvalidRequest
 from gateway.engines.settable import LONGEST_VALUE, names, rule_for
 from gateway.limits import MOST_SETTINGS
 
+LAKE_CATALOGS = frozenset({"lake", "spark_catalog"})
 OWN_PREFIX = "sluice."
 _HABITS = ("mapred.", "mapreduce.", "tez.", "hive.", "silent", "autocommit")
 _VARIABLE = "set:hivevar:"
@@ -50,23 +51,30 @@ def session_settings(
 ) -> SessionSettings:
     """Filter OpenSession's configuration; raise for a key or value that is refused.
 
-    Hive variables are taken and mean nothing: statements are not substituted.
-    `compat` is what the client needs unless it says so itself.
+    A key counts with Hive's prefix and without. Hive variables are taken and mean
+    nothing: statements are not substituted. `compat` is what the client needs unless
+    it says so itself.
     """
-    engine = {"set:hiveconf:sluice.compat": compat} if compat != "spark" else {}
-    _require_few(len(configuration))
-    database = ""
-    for name, value in configuration.items():
-        if name == "use:database":
-            database = value
-            continue
+    given = dict(configuration)
+    database = _in_lake(given.pop("use:database", ""))
+    settings = {"sluice.compat": compat} if compat != "spark" else {}
+    settings |= statement_settings(given, username=username)
+    engine = {f"set:hiveconf:{key}": value for key, value in settings.items()}
+    return SessionSettings(engine, database)
+
+
+def statement_settings(overlay: Mapping[str, str], *, username: str) -> dict[str, str]:
+    """Filter the settings of one statement, by key; raise as `session_settings`."""
+    _require_few(len(overlay))
+    settings = {}
+    for name, value in overlay.items():
         key = _bare(name)
         if key == _PROXY:
             _require_oneself(value, username)
         elif _is_setting(name, key):
             require_settable(key, value)
-            engine[f"set:hiveconf:{key}"] = value
-    return SessionSettings(engine, database)
+            settings[key] = value
+    return settings
 
 
 def _is_setting(name: str, key: str) -> bool:
@@ -74,7 +82,13 @@ def _is_setting(name: str, key: str) -> bool:
     if key.startswith(OWN_PREFIX):
         return True
     is_variable = name.startswith(_VARIABLE) and not key.startswith(_SPARKS)
-    return key != name and not key.startswith(_HABITS) and not is_variable
+    return not key.startswith(_HABITS) and not is_variable
+
+
+def _in_lake(database: str) -> str:
+    """A database without its catalog, which a URL may name as USE may."""
+    catalog, _, name = database.partition(".")
+    return name if name and catalog.lower() in LAKE_CATALOGS else database
 
 
 def _require_few(count: int) -> None:

@@ -17,7 +17,10 @@ _USE = re.compile(
     rf"use\s++(?:(?:database|schema)\s++)?(?:{_NAME}\s*+\.\s*+)?{_NAME}\s*+;?+\s*+",
     re.IGNORECASE,
 )
-_SET = re.compile(r"set\s++([\w.:$-]++)\s*+=", re.IGNORECASE)
+_KEY = r"(?:`([\w.:$-]++)`|([\w.:$-]++))"
+_SET = re.compile(rf"set\s++{_KEY}\s*+=", re.IGNORECASE)
+_RESET = re.compile(rf"reset\s++{_KEY}\s*+;?+\s*+", re.IGNORECASE)
+_TIME_ZONE = re.compile(r"set\s++time\s++zone\b", re.IGNORECASE)
 _RESULTLESS = re.compile(r"use\b", re.IGNORECASE)
 
 
@@ -31,7 +34,8 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StatementRule:
-    """`target` is the database of USE or the key of SET; `catalog` USE's first part."""
+    """`target` is the database of USE, or the key of SET and RESET; `catalog` USE's
+    first part."""
 
     kind: Kind
     target: str = ""
@@ -46,8 +50,10 @@ def rule_of(statement: str) -> StatementRule:
         return StatementRule(
             Kind.USE, _plain(found[2]), _plain(found[1] or ""), has_result_set=False
         )
-    if found := _SET.match(text):
-        return StatementRule(Kind.SET, found[1])
+    if found := _SET.match(text) or _RESET.fullmatch(text):
+        return StatementRule(Kind.SET, found[1] or found[2])
+    if _TIME_ZONE.match(text):
+        return StatementRule(Kind.SET, "spark.sql.session.timeZone")
     return StatementRule(Kind.QUERY, has_result_set=not _RESULTLESS.match(text))
 
 

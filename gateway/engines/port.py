@@ -184,8 +184,14 @@ class EngineSession(Protocol):
     def is_closed(self) -> bool:
         """True when the engine's side of the session is gone."""
 
-    async def execute(self, statement: str) -> EngineOperation:
-        """Start a statement and return; errors of analysis may come in `status`."""
+    async def execute(
+        self, statement: str, settings: Mapping[str, str] | None = None
+    ) -> EngineOperation:
+        """Start a statement and return; errors of analysis may come in `status`.
+
+        `settings` hold for this statement alone; a statement that changes the session
+        must have none.
+        """
 
     async def status(self, operation: EngineOperation) -> EngineStatus:
         """Return the state, waiting up to 5 s for a terminal one."""

@@ -84,10 +84,15 @@ class ThriftEngineSession:
         """True when the engine's side of the session is gone."""
         return self._channels.is_ended
 
-    async def execute(self, statement: str) -> EngineOperation:
+    async def execute(
+        self, statement: str, settings: Mapping[str, str] | None = None
+    ) -> EngineOperation:
         """Start a statement; see the port."""
         request = messages.ExecuteStatement(
-            session=self._session, statement=statement, run_async=True
+            session=self._session,
+            statement=statement,
+            overlay=settings or None,
+            run_async=True,
         )
         reply = await self._ask(request)
         handle: OperationHandle | None = reply.operation

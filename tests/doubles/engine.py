@@ -61,7 +61,7 @@ class FakeFaults:
 
 def answer_to(statement: str) -> FakeAnswer:
     """Answer `SELECT <n>` and `SELECT * FROM range(<n>)`; refuse the rest."""
-    if re.match(r"\s*(use|set)\b", statement, re.IGNORECASE):
+    if re.match(r"\s*(use|set|reset)\b", statement, re.IGNORECASE):
         return FakeAnswer()
     if found := _NUMBER.fullmatch(statement):
         column = EngineColumn(found[1], TypeId.INT)
@@ -103,11 +103,14 @@ class FakeSession:
         gone = self._engine.starts != self._process or not self._engine.is_ready
         return not self.is_open or gone
 
-    async def execute(self, statement: str) -> EngineOperation:
+    async def execute(
+        self, statement: str, settings: Mapping[str, str] | None = None
+    ) -> EngineOperation:
         """Start a statement."""
         self._require_open()
         self._engine.require_policy(self.principal)
         self._engine.journal.append((self.principal, statement))
+        self._engine.settings.append(dict(settings or {}))
         answer = self._engine.answers(statement)
         handle = new_handle()
         due = time.monotonic() + answer.seconds
@@ -220,6 +223,8 @@ class FakeEngine:
         self.answers = answers
         self.faults = faults or FakeFaults()
         self.journal: list[tuple[str, str]] = []
+        self.settings: list[dict[str, str]] = []  # of each statement in the journal
+        self.configurations: list[dict[str, str]] = []
         self.sessions: set[FakeSession] = set()
         self.policies: dict[str, EnginePolicy] = {}
         self.starts = 0
@@ -282,6 +287,7 @@ class FakeEngine:
     ) -> FakeSession:
         """Open a session."""
         self._require_ready()
+        self.configurations.append(dict(configuration))
         session = FakeSession(self, principal)
         self.sessions.add(session)
         return session

@@ -56,20 +56,22 @@ class Client:
         self._bench = bench
         self.session = session
 
-    def run(self, statement: str) -> Outcome:
-        return self._bench.wait(self._run(statement))
+    def run(self, statement: str, settings: Mapping[str, str] | None = None) -> Outcome:
+        return self._bench.wait(self._run(statement, settings))
 
-    def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        outcome = self.run(statement)
+    def rows(
+        self, statement: str, settings: Mapping[str, str] | None = None
+    ) -> list[tuple[Any, ...]]:
+        outcome = self.run(statement, settings)
         assert not outcome.is_refused, f"{statement}: {outcome.error}"
         return outcome.rows
 
     def close(self) -> None:
         self._bench.wait(self.session.close())
 
-    async def _run(self, statement: str) -> Outcome:
+    async def _run(self, statement: str, settings: Mapping[str, str] | None) -> Outcome:
         try:
-            operation = await self.session.execute(statement)
+            operation = await self.session.execute(statement, settings)
             status = await self.session.status(operation)
             while not status.state.is_terminal:
                 status = await self.session.status(operation)

@@ -158,6 +158,38 @@ def test_descriptions_of_hidden_tables_are_those_of_absent_ones(
     assert seen.sql_state == (NO_PRIVILEGE if is_query else ""), seen.error
 
 
+EPOCH = "select cast(timestamp_seconds(0) as string) as t"
+SHANGHAI = {"spark.sql.session.timeZone": "Asia/Shanghai"}
+
+
+def test_settings_of_one_statement_hold_for_it_alone(opened: Opener) -> None:
+    client = opened()
+    client.rows("use shop")
+    client.rows("set spark.sql.ansi.enabled=true")
+    assert client.rows(EPOCH, SHANGHAI) == [("1970-01-01 08:00:00",)]
+    assert client.rows(EPOCH) == [("1970-01-01 00:00:00",)]
+    # all else is the session's: user, database, other settings
+    assert client.rows("select count(*) from customers", SHANGHAI) == [(5,)]
+    assert client.rows("select current_user()", SHANGHAI) == [("una",)]
+    assert client.run("select 1 / 0", SHANGHAI).sql_state == "22012"
+    assert client.run("select * from vault.secrets", SHANGHAI).sql_state == ABSENT_TABLE
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("spark.sql.shuffle.partitions", "20000000"),
+        ("spark.sql.variable.substitute", "true"),
+        ("spark.sql.runSQLOnFiles", "true"),
+    ],
+)
+def test_settings_of_one_statement_have_the_range_of_a_session(
+    opened: Opener, key: str, value: str
+) -> None:
+    """The gateway filters these; the engine does not rely on it."""
+    assert opened().run("select 1", {key: value}).is_refused
+
+
 def test_one_range_for_set_and_for_sessions(opened: Opener) -> None:
     refused = opened().run("set spark.sql.shuffle.partitions=20000000")
     assert (refused.sql_state, "between 1 and 999" in refused.error) == (

@@ -56,8 +56,9 @@ def test_a_connection_has_so_many_sessions_and_a_session_so_many_operations(
         reply = connection.client.OpenSession(ttypes.TOpenSessionReq())
         assert "too many open sessions" in reply.status.errorMessage
         first, second = connection.cursor(), connection.cursor()
-        with pytest.raises(OperationalError, match="has 21 characters"):
+        with pytest.raises(OperationalError, match="has 21 characters") as raised:
             first.execute("SELECT 7" + " " * 13)
+        assert raised.value.args[0].status.sqlState == "54001"
         first.execute("SELECT 7")
         with pytest.raises(OperationalError, match="1 open operations"):
             second.execute("SELECT 7")

@@ -195,6 +195,53 @@ def test_settings_outside_the_list_are_refused(gateway):
         connection.cursor().execute("SET spark.sql.session.timeZone=UTC")
 
 
+def _execute(connection, sql, overlay):
+    request = ttypes.TExecuteStatementReq(connection.sessionHandle, sql, overlay)
+    return connection.client.ExecuteStatement(request).status
+
+
+def test_settings_of_one_statement_reach_the_engine_or_are_refused(gateway):
+    with connect(gateway) as connection:
+        zone = {"spark.sql.session.timeZone": "Asia/Shanghai"}
+        assert _execute(connection, "SELECT 1", zone).statusCode == 0
+        assert _execute(connection, "SELECT 2", None).statusCode == 0
+        refused = _execute(connection, "SELECT 1", {"spark.sql.catalog.evil": "x"})
+        assert "spark.sql.catalog.evil may not be changed" in refused.errorMessage
+        for sql in ("SET sluice.label=1", "RESET sluice.label", "USE default"):
+            refused = _execute(connection, sql, zone)
+            assert "send it without spark.sql.session.timeZone" in refused.errorMessage
+    ran = zip(gateway.engine.journal, gateway.engine.settings, strict=True)
+    assert [(sql, own) for (_, sql), own in ran] == [
+        ("SELECT 1", zone),
+        ("SELECT 2", {}),
+    ]
+
+
+def test_plain_keys_of_a_session_reach_the_engine_or_are_refused(gateway):
+    with pytest.raises(OperationalError, match="may not be changed"):
+        connect(gateway, configuration={"spark.driver.memory": "4g"})
+    given = {"spark.sql.ansi.enabled": "true"}
+    with connect(gateway, configuration=given) as connection:
+        connection.cursor().execute("SELECT 1")
+    opened = {"set:hiveconf:spark.sql.ansi.enabled": "true"}
+    assert any(opened.items() <= one.items() for one in gateway.engine.configurations)
+
+
+def test_an_engine_that_follows_another_knows_what_was_reset(gateway):
+    with connect(gateway) as connection, connection.cursor() as cursor:
+        for sql in ("SET TIME ZONE 'Asia/Shanghai'", "SET sluice.label=1"):
+            cursor.execute(sql)
+        cursor.execute("RESET sluice.label")
+        gateway.do(gateway.engine.die)
+        cursor.execute("SELECT 1")
+        replayed = [sql for _, sql in gateway.engine.journal[-3:]]
+        assert replayed == [
+            "SET TIME ZONE 'Asia/Shanghai'",
+            "RESET sluice.label",
+            "SELECT 1",
+        ]
+
+
 def test_use_of_an_unknown_database_is_refused_without_the_engine(gateway):
     with pytest.raises(OperationalError, match="SCHEMA_NOT_FOUND"):
         connect(gateway, database="nowhere")

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from core.errors import AccessDenied, InvalidRequest
-from gateway.settable import require_settable, session_settings
+from gateway.settable import (
+    require_settable,
+    session_settings,
+    statement_settings,
+)
 
 
 @pytest.mark.parametrize(
@@ -13,6 +17,10 @@ from gateway.settable import require_settable, session_settings
     [
         ({}, {}, ""),
         ({"use:database": "shop"}, {}, "shop"),
+        ({"use:database": "lake.shop"}, {}, "shop"),
+        ({"use:database": "Spark_Catalog.shop"}, {}, "shop"),
+        ({"use:database": "other.shop"}, {}, "other.shop"),
+        ({"use:database": "lake"}, {}, "lake"),
         (
             {"set:hiveconf:spark.sql.ansi.enabled": "true"},
             {"set:hiveconf:spark.sql.ansi.enabled": "true"},
@@ -25,7 +33,14 @@ from gateway.settable import require_settable, session_settings
         ),
         ({"mapred.job.tracker": "local"}, {}, ""),
         ({"set:hiveconf:mapreduce.job.name": "x"}, {}, ""),
-        ({"spark.sql.catalog.evil": "x"}, {}, ""),
+        (
+            {"spark.sql.session.timeZone": "Asia/Shanghai", "sluice.label": "x"},
+            {
+                "set:hiveconf:spark.sql.session.timeZone": "Asia/Shanghai",
+                "set:hiveconf:sluice.label": "x",
+            },
+            "",
+        ),
         ({"set:hivevar:y": "1", "set:hivevar:day": "x" * 500}, {}, ""),
         (
             {"set:hiveconf:sluice.compat": "hive"},
@@ -45,6 +60,9 @@ def test_what_is_left(configuration, engine, database):
     [
         "set:hiveconf:spark.sql.variable.substitute",
         "set:hiveconf:spark.sql.catalog.evil",
+        "spark.sql.catalog.evil",
+        "impala.resultset.cache.size",
+        "sluice",
         "set:hivevar:spark.sql.runSQLOnFiles",
         "set:hiveconf:fs.s3a.secret.key",
         "set:system:user.home",
@@ -70,7 +88,20 @@ def test_the_refusal_names_key_and_way_out():
     assert "spark.sql.session.timeZone" in raised.value.hint
 
 
-@pytest.mark.parametrize("prefix", ["set:hiveconf:", "set:hivevar:"])
+def test_settings_of_one_statement_are_filtered_alike():
+    given = {
+        "spark.sql.ansi.enabled": "true",
+        "set:hiveconf:sluice.label": "x",
+        "mapred.job.queue.name": "etl",
+    }
+    left = statement_settings(given, username="ann")
+    assert left == {"spark.sql.ansi.enabled": "true", "sluice.label": "x"}
+    for key in ("spark.sql.catalog.evil", "use:database", "hive.server2.proxy.user"):
+        with pytest.raises(AccessDenied):
+            statement_settings({key: "shop"}, username="ann")
+
+
+@pytest.mark.parametrize("prefix", ["", "set:hiveconf:", "set:hivevar:"])
 @pytest.mark.parametrize(
     ("key", "right", "wrong"),
     [

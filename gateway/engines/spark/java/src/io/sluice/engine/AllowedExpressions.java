@@ -58,7 +58,7 @@ final class AllowedExpressions {
       Rollup Round RoundCeil RoundFloor RowNumber ScalarSubquery SchemaOfCsv SchemaOfJson
       Sec Second SecondWithFraction SecondsToTimestamp Sentences Sequence SessionWindow Sha1
       Sha2 ShiftLeft ShiftRight ShiftRightUnsigned Shuffle Signum Sin Sinh Size Slice
-      SortArray SortOrder SoundEx SparkPartitionID SpecifiedWindowFrame SplitPart
+      SortArray SortOrder SoundEx SparkPartitionID SparkVersion SpecifiedWindowFrame SplitPart
       Sqrt Stack StartsWith StringDecode StringInstr StringLPad StringLocate StringRPad
       StringRepeat StringReplace StringSpace StringSplit StringSplitSQL StringToMap
       StringTranslate StringTrim StringTrimBoth StringTrimLeft StringTrimRight StructsToCsv
@@ -145,7 +145,7 @@ final class AllowedExpressions {
       trunc try_add try_aes_decrypt try_avg try_divide try_element_at try_multiply
       try_subtract try_sum try_to_binary try_to_number try_to_timestamp typeof ucase
       unbase64 unhex unix_date unix_micros unix_millis unix_seconds unix_timestamp upper
-      url_decode url_encode user uuid var_pop var_samp variance weekday weekofyear when
+      url_decode url_encode user uuid var_pop var_samp variance version weekday weekofyear when
       width_bucket window window_time xxhash64 year zip_with
       """);
 

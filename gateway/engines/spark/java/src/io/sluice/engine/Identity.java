@@ -75,6 +75,15 @@ final class Identity {
     }
   }
 
+  /** A copy of a user's session for one statement, with settings that hold for it alone. */
+  SQLContext withSettings(SQLContext context, String user, Map<String, String> settings) {
+    SparkSession copy = context.sparkSession().cloneSession();
+    settings.forEach(Settings::requireInRange);
+    settings.forEach(copy.conf()::set);
+    known.put(copy, user);
+    return copy.sqlContext();
+  }
+
   private String search(SparkSession session) throws Exception {
     Map<SessionHandle, SQLContext> contexts = operations.sessionToContexts();
     for (Map.Entry<SessionHandle, SQLContext> entry : contexts.entrySet()) {

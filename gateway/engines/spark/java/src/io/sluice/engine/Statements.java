@@ -27,6 +27,9 @@ final class Statements extends SparkSQLOperationManager {
       throw new IllegalArgumentException("the session is closed");
     }
     context.setConf(POOL, session.getUserName()); // its tasks take turns with other users'
+    if (overlay != null && !overlay.isEmpty()) {
+      context = Engine.get().identity().withSettings(context, session.getUserName(), overlay);
+    }
     Statement statement = new Statement(context, session, text, overlay, isAsync);
     handleToOperation().put(statement.getHandle(), statement);
     return statement;
