@@ -156,7 +156,7 @@ class EngineProcess:
         say."""
         log_of_this_one = self.log_tail().rpartition(_READY)[2]
         reason = ""
-        for line in log_of_this_one.splitlines():
+        for line in log_of_this_one.split("\n"):
             with contextlib.suppress(ValueError, KeyError, TypeError):
                 entry = json.loads(line)
                 if entry["logger"] == _ENGINE and entry["message"].startswith(_ENDS):
