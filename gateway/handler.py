@@ -158,7 +158,9 @@ class Handler:
                 hint="use a client of Hive 0.13 or newer (V6 at least)",
             )
         if len(self.sessions) >= self._services.limits.sessions_per_connection:
-            raise InvalidRequest("this connection has too many open sessions")
+            raise InvalidRequest(
+                "this connection has too many open sessions", code="too_many_sessions"
+            )
         settings = settable.session_settings(
             request.configuration or {},
             username=self.user,

@@ -55,6 +55,7 @@ def test_a_connection_has_so_many_sessions_and_a_session_so_many_operations(
     with bounded as gateway, connect(gateway) as connection:
         reply = connection.client.OpenSession(ttypes.TOpenSessionReq())
         assert "too many open sessions" in reply.status.errorMessage
+        assert reply.status.sqlState == "53400"
         first, second = connection.cursor(), connection.cursor()
         with pytest.raises(OperationalError, match="has 21 characters") as raised:
             first.execute("SELECT 7" + " " * 13)
