@@ -90,6 +90,15 @@ def trusted_proxy() -> str:
     )
 
 
+def token_days() -> int:
+    return read(
+        "TOKEN_DAYS",
+        default="0",
+        meaning="the longest life of a token in days, of those there are, too; 0 = any",
+        parse=_at_least(0),
+    )
+
+
 def audit_days() -> int:
     return read(
         "AUDIT_DAYS",

@@ -14,7 +14,15 @@ from config.alerts import networks_allowed, smtp, smtp_from
 from config.cluster import spark_master, web_door
 from config.env import boolean, heap, one_of, positive, read, words
 from config.lakes import lake_lock, lake_uri, object_store
-from config.logins import audit_days, idle_days, ldap, oidc, public_url, trusted_proxy
+from config.logins import (
+    audit_days,
+    idle_days,
+    ldap,
+    oidc,
+    public_url,
+    token_days,
+    trusted_proxy,
+)
 from config.toolchain.paths import extras_of, spark_classpath
 from core.addresses import is_loopback, reached_at
 
@@ -315,6 +323,7 @@ SLUICE_LDAP = ldap()
 SLUICE_OIDC = oidc()
 SLUICE_IDLE_DAYS = idle_days()
 SLUICE_AUDIT_DAYS = audit_days()
+SLUICE_TOKEN_DAYS = token_days()
 SLUICE_PUBLIC_URL = public_url()
 SLUICE_TRUSTED_PROXY = trusted_proxy()
 SLUICE_SMTP = smtp()

@@ -20,6 +20,7 @@ from catalog.access import audit
 from catalog.access.group_rules import Membership
 from catalog.access.ldap_spec import PROVIDER
 from catalog.access.policy_version import bump_version
+from catalog.access.users import was_deleted
 from catalog.models import DirectoryGroup, ExternalIdentity
 from catalog.names import is_principal_name
 from core.errors import AccessDenied, InvalidRequest, NotFound
@@ -134,6 +135,8 @@ def _locked(provider: str, subject: str) -> ExternalIdentity | None:
 def _create(person: ExternalPerson) -> ExternalIdentity:
     if not is_principal_name(person.name):
         raise _refused(f"'{person.name[:100]}' cannot be a user name", "invalid_name")
+    if was_deleted(person.name):
+        raise _refused(f"the user '{person.name}' was deleted here", "deleted")
     taken = User.objects.filter(username__iexact=person.name).first()
     if taken is not None:
         raise _refused(

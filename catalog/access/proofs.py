@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from django.contrib.auth.models import User
-from django.db.models import Q
 
 from catalog.models import ApiToken
 
@@ -51,9 +50,9 @@ def lapsed(proofs: Collection[Proof]) -> dict[Proof, str]:
 
 
 def _living(tokens: Collection[int]) -> set[int]:
-    not_over = Q(expires_at=None) | Q(expires_at__gt=datetime.now(UTC))
-    rows = ApiToken.objects.filter(not_over, pk__in=tokens)
-    return set(rows.values_list("pk", flat=True))
+    rows = ApiToken.objects.filter(pk__in=tokens)
+    now = datetime.now(UTC)
+    return {row.pk for row in rows if row.ends_at is None or row.ends_at > now}
 
 
 def _sums(users: Collection[int]) -> dict[int, str]:

@@ -56,6 +56,13 @@ def create_token(
             f"expires_in_days is {expires_in_days}",
             hint=f"1 to {LONGEST_LIFE_DAYS}, or null for a token that does not expire",
         )
+    most = settings.SLUICE_TOKEN_DAYS
+    if most and (expires_in_days is None or expires_in_days > most):
+        raise InvalidRequest(
+            f"tokens live {most} days at most here",
+            code="token_too_long",
+            hint=f"expires_in_days: 1 to {most} (SLUICE_TOKEN_DAYS)",
+        )
     key_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     expires_at = (
         None
@@ -100,6 +107,11 @@ def delete_token(token_id: int, *, by: User) -> None:
         row.delete()
 
 
+def end_tokens(user: User) -> int:
+    """End all tokens of a user at once; how many there were."""
+    return ApiToken.objects.filter(user=user).delete()[0]
+
+
 def find_token(text: str) -> ApiToken | None:
     """The living token with this text, user and `group_names` read along.
 
@@ -112,7 +124,7 @@ def find_token(text: str) -> ApiToken | None:
     now = datetime.now(UTC)
     if row is None or not is_right or not row.user.is_active:
         return None
-    if row.expires_at is not None and row.expires_at <= now:
+    if row.ends_at is not None and row.ends_at <= now:
         return None
     if row.last_used_at is None or now - row.last_used_at > USED_EVERY:
         ApiToken.objects.filter(pk=row.pk).update(last_used_at=now)
@@ -138,7 +150,7 @@ def _lookup() -> CompiledQuery[ApiToken]:
         ApiToken.objects.select_related("user")
         .filter(key_id="\x01")
         .only(
-            *("digest", "expires_at", "last_used_at"),
+            *("digest", "created_at", "expires_at", "last_used_at"),
             *("user__username", "user__is_superuser", "user__is_active"),
         )
     )

@@ -1,4 +1,5 @@
-"""Users and groups. A group exists by being named; no user is ever deleted.
+"""Users and groups. A group exists by being named; the name of a deleted user is
+never given out again.
 
 Each change bumps the policy version and writes the audit in its own transaction.
 """
@@ -14,8 +15,10 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from catalog.access import audit
+from catalog.access.grants import USER
 from catalog.access.policy_version import bump_version
-from catalog.models import ExternalIdentity
+from catalog.access.tokens import end_tokens
+from catalog.models import ExternalIdentity, FormerUser, Grant
 from catalog.names import check_group_name, check_user_name
 from core.errors import InvalidRequest, NotFound
 from core.redaction import remember_secret
@@ -23,12 +26,16 @@ from core.redaction import remember_secret
 
 @dataclass(frozen=True, slots=True)
 class UserChange:
-    """What to change; None = leave it as it is."""
+    """What to change; None = leave it as it is.
+
+    keep_tokens: with a new password the user's tokens end, too, unless this is set
+    """
 
     password: str | None = None
     groups: tuple[str, ...] | None = None
     is_admin: bool | None = None
     is_active: bool | None = None
+    keep_tokens: bool = False
 
 
 def create_user(
@@ -51,6 +58,7 @@ def create_user(
         _set_password(user, password)
     try:
         with transaction.atomic():
+            _require_new_name(name)
             user.save()
             _set_groups(user, groups)
             bump_version()
@@ -62,10 +70,57 @@ def create_user(
                 is_admin=is_admin,
             )
     except IntegrityError:
-        raise InvalidRequest(
-            f"there is already a user '{name}'", code="name_taken"
-        ) from None
+        raise _taken(name) from None
     return user
+
+
+def delete_user(name: str, *, by: str) -> None:
+    """Delete a user with their grants, tokens and saved queries, and end what they run.
+    History keeps the name, and nobody gets it again."""
+    if name == by:
+        raise InvalidRequest(
+            "you cannot delete yourself",
+            code="own_user",
+            hint="another administrator can",
+        )
+    with transaction.atomic():
+        user = User.objects.select_for_update().filter(username=name).first()
+        if user is None:
+            raise NotFound(f"there is no user '{name}'", code="user_not_found")
+        was_admin = user.is_superuser and user.is_active
+        FormerUser.objects.create(name=name)
+        given = Grant.objects.filter(principal_kind=USER, principal_name=name)
+        grants, _ = given.delete()
+        user.delete()
+        if was_admin:
+            _require_an_admin()
+        bump_version()
+        audit.record("user.delete", on=name, actor=by, grants=grants)
+
+
+def was_deleted(name: str) -> bool:
+    return FormerUser.objects.filter(name__iexact=name).exists()
+
+
+def _require_new_name(name: str) -> None:
+    """ANN beside ann would be read as the same in the audit."""
+    if was_deleted(name):
+        raise InvalidRequest(
+            f"a user '{name}' was deleted, and history keeps the name",
+            code="name_taken",
+            hint="choose another name",
+        )
+    taken = User.objects.filter(username__iexact=name).first()
+    if taken is not None:
+        raise _taken(taken.username)
+
+
+def _taken(name: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"there is already a user '{name}'",
+        code="name_taken",
+        hint="capital and small letters are the same in names",
+    )
 
 
 def update_user(name: str, change: UserChange, *, by: str) -> User:
@@ -74,10 +129,11 @@ def update_user(name: str, change: UserChange, *, by: str) -> User:
         user = User.objects.select_for_update().filter(username=name).first()
         if user is None:
             raise NotFound(f"there is no user '{name}'", code="user_not_found")
-        was_admin = user.is_superuser and user.is_active
+        was_admin, ended = user.is_superuser and user.is_active, 0
         if change.password is not None:
             _require_local(user)
             _set_password(user, change.password)
+            ended = 0 if change.keep_tokens else end_tokens(user)
         if change.is_admin is not None:
             user.is_superuser = change.is_admin
         if change.is_active is not None:
@@ -98,15 +154,34 @@ def update_user(name: str, change: UserChange, *, by: str) -> User:
             is_admin=change.is_admin,
             is_active=change.is_active,
             changed_credentials=change.password is not None,
+            ended_credentials=ended,
         )
     return user
+
+
+def change_password(user: User, new: str, *, keep_tokens: bool) -> None:
+    """A user's own, proven by the caller. Their sessions end."""
+    with transaction.atomic():
+        row = User.objects.select_for_update().get(pk=user.pk)
+        _require_local(row)
+        _set_password(row, new)
+        row.save(update_fields=["password"])
+        audit.record(
+            "user.change_password",
+            on=row.username,
+            actor=row.username,
+            ended_credentials=0 if keep_tokens else end_tokens(row),
+        )
 
 
 def ensure_admin(username: str, password: str) -> User:
     """An active administrator of that name with that password; repeatable."""
     check_user_name(username)
     with transaction.atomic():
-        user, _ = User.objects.select_for_update().get_or_create(username=username)
+        rows = User.objects.select_for_update()
+        if not rows.filter(username=username).exists():
+            _require_new_name(username)
+        user, _ = rows.get_or_create(username=username)
         is_same = user.is_active and user.is_superuser and user.check_password(password)
         if is_same:
             return user

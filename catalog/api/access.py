@@ -13,11 +13,12 @@ from rest_framework.response import Response
 
 from catalog.access import tokens, users
 from catalog.access.enforcement import require_admin
+from catalog.access.own_password import change_own_password
 from catalog.api import access_replies as replies
 from catalog.api.etag import content_tag, require_match, tagged
 from catalog.api.idempotency import idempotent
 from catalog.api.replies import page_of
-from catalog.api.serializers import TokenNew, UserNew, UserPatch
+from catalog.api.serializers import PasswordChange, TokenNew, UserNew, UserPatch
 from catalog.api.views import PAGING, ApiView, body_of, paged, truth
 from catalog.models import ApiToken, AuditEntry
 from core.errors import NotFound
@@ -92,6 +93,31 @@ class UserView(ApiView):
             change = users.UserChange(**given)
             row = users.update_user(name, change, by=self.principal.name)
         return tagged(request, replies.User.body(row), _user_tag(row))
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, name: str) -> Response:
+        """Delete a user with their grants, tokens and saved queries. History keeps the
+        name, and no other user gets it. For administrators."""
+        require_admin(self.principal)
+        users.delete_user(name, by=self.principal.name)
+        return Response(status=204)
+
+
+class PasswordView(ApiView):
+    @extend_schema(request=PasswordChange, responses=replies.User)
+    @idempotent
+    def post(self, request: Request) -> Response:
+        """Change the caller's own password. Ends their sessions, and their tokens
+        unless `keep_tokens` is true. Who logs in at a directory changes it there."""
+        given = body_of(PasswordChange, request)
+        change_own_password(
+            self.account,
+            current=given["current_password"],
+            new=given["new_password"],
+            keep_tokens=given["keep_tokens"],
+            door="rest",
+        )
+        return Response(replies.User.body(self.account))
 
 
 def _user_tag(row: User) -> str:

@@ -90,7 +90,7 @@ class Token(Reply):
     user = s.CharField(source="user.username")
     hint = s.CharField()
     created_at = Instant()
-    expires_at = Instant(allow_null=True)
+    expires_at = Instant(allow_null=True, source="ends_at")
     last_used_at = Instant(allow_null=True)
 
     @staticmethod

@@ -99,6 +99,18 @@ class UserPatch(s.Serializer[Any]):
     groups = Groups(required=False, max_length=200)
     is_admin = Flag(required=False)
     is_active = Flag(required=False)
+    keep_tokens = Flag(
+        required=False,
+        help_text="with a new password: the user's tokens stay, which else end",
+    )
+
+
+class PasswordChange(s.Serializer[Any]):
+    current_password = Text(max_length=1_000, write_only=True)
+    new_password = Text(max_length=1_000, write_only=True)
+    keep_tokens = Flag(
+        required=False, default=False, help_text="false: the caller's tokens end, too"
+    )
 
 
 class GrantNew(s.Serializer[Any]):

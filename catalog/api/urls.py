@@ -41,6 +41,7 @@ urlpatterns: list[URLPattern] = [
     path("tables/<id:id>/schema-history", tables.TableHistoryView.as_view()),
     path("users", access.UsersView.as_view()),
     path("users/<name:name>", access.UserView.as_view()),
+    path("password", access.PasswordView.as_view()),
     path("grants", grants.GrantsView.as_view()),
     path("grants/effective", grants.EffectiveView.as_view()),
     path("grants/<id:id>", grants.GrantView.as_view()),

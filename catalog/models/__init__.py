@@ -14,6 +14,7 @@ from catalog.models.table import Column, Database, SchemaVersion, SearchTerm, Ta
 from catalog.models.user import (
     DirectoryGroup,
     ExternalIdentity,
+    FormerUser,
     IdempotencyKey,
     Preferences,
     SavedQuery,
@@ -27,6 +28,7 @@ __all__ = [
     "Datasource",
     "DirectoryGroup",
     "ExternalIdentity",
+    "FormerUser",
     "Grant",
     "IdempotencyKey",
     "LoginFailure",

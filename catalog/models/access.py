@@ -5,6 +5,7 @@ Users and groups are Django's own (`is_superuser` = administrator).
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import ClassVar
 
 from django.conf import settings
@@ -77,6 +78,13 @@ class ApiToken(models.Model):
 
     def __str__(self) -> str:
         return f"slt_{self.key_id}…"
+
+    @property
+    def ends_at(self) -> datetime | None:
+        """When it expires; SLUICE_TOKEN_DAYS holds for older ones, too."""
+        most = settings.SLUICE_TOKEN_DAYS
+        longest = [self.created_at + timedelta(days=most)] if most else []
+        return min([each for each in (self.expires_at, *longest) if each], default=None)
 
 
 class PolicyVersion(models.Model):

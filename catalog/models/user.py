@@ -58,6 +58,17 @@ class DirectoryGroup(models.Model):
         return self.group.name
 
 
+class FormerUser(models.Model):
+    """The name of a user who was deleted. Jobs, results and the audit keep it, so
+    nobody else may get it."""
+
+    name = models.CharField(max_length=150, unique=True)
+    deleted_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class Preferences(models.Model):
     """How a user reads pages; "" = as the browser says."""
 

@@ -70,6 +70,10 @@ class UserForm(_Form):
     )
     is_admin = forms.BooleanField(required=False, label=_("Administrator"))
     is_active = forms.BooleanField(required=False, label=_("May log in"))
+    keep_tokens = forms.BooleanField(
+        required=False,
+        label=_("Keep tokens, which else end with the old password"),
+    )
 
     @staticmethod
     def initial_of(user: User) -> dict[str, Any]:
@@ -85,6 +89,22 @@ class UserForm(_Form):
         if "groups" in data:
             data["groups"] = tuple(_names(data["groups"]))
         return data
+
+
+class PasswordForm(_Form):
+    current = forms.CharField(
+        max_length=1000,
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
+        label=_("Current password"),
+    )
+    new = forms.CharField(
+        max_length=1000, strip=False, widget=PASSWORD, label=_("New password")
+    )
+    keep_tokens = forms.BooleanField(
+        required=False,
+        label=_("Keep tokens, which else end with the old password"),
+    )
 
 
 class GrantForm(_Form):

@@ -12,9 +12,11 @@ from django.shortcuts import redirect, render
 from django.utils import translation
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext
+from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
 from catalog.access.grants import rows_for
+from catalog.access.own_password import change_own_password
 from catalog.access.tokens import NewToken, create_token, delete_token
 from catalog.models import ApiToken
 from catalog.preferences import (
@@ -24,7 +26,7 @@ from catalog.preferences import (
     save_preferences,
 )
 from core.errors import SluiceError
-from frontend.forms.people import PreferencesForm, TokenForm
+from frontend.forms.people import PasswordForm, PreferencesForm, TokenForm
 from frontend.localisation import remember
 from frontend.pages import PageRequest, attempt, back, page
 
@@ -80,6 +82,28 @@ def preferences(request: PageRequest) -> HttpResponse:
             messages.success(request, gettext("Preferences saved."), extra_tags="ok")
         return redirect("frontend:preferences")
     return render(request, "frontend/preferences.html", {"form": form})
+
+
+@sensitive_post_parameters("current", "new")
+@page
+@require_http_methods(["GET", "POST"])
+def password(request: PageRequest) -> HttpResponse:
+    """One's own. Ends all sessions, this one too."""
+    form = PasswordForm(request.POST or None)
+    error: SluiceError | None = None
+    if request.method == "POST" and form.is_valid():
+        try:
+            change_own_password(request.user, **form.cleaned_data, door="ui")
+        except SluiceError as refused:
+            error = refused
+        else:
+            messages.success(
+                request,
+                gettext("Password changed. Log in with the new one."),
+                extra_tags="ok",
+            )
+            return redirect("frontend:login")
+    return render(request, "frontend/password.html", {"form": form, "error": error})
 
 
 @require_POST

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from catalog.access.grants import rows_for
 from catalog.access.principals import principal_of
-from catalog.access.users import UserChange, create_user, update_user
+from catalog.access.users import UserChange, create_user, delete_user, update_user
 from catalog.models import ApiToken
 from core.errors import NotFound, SluiceError
 from frontend.forms.people import NewUserForm, UserForm
@@ -83,6 +83,27 @@ def user_page(request: PageRequest, name: str) -> HttpResponse:
         "tokens": ApiToken.objects.filter(user=user).order_by("-created_at"),
     }
     return render(request, "frontend/admin/user.html", context)
+
+
+@admin_page
+@require_http_methods(["GET", "POST"])
+def user_delete(request: PageRequest, name: str) -> HttpResponse:
+    """Shows what goes with the user; a second press does it."""
+    user = User.objects.filter(username=name).first()
+    if user is None:
+        raise NotFound(f"there is no user '{name}'")
+    error: SluiceError | None = None
+    if request.method == "POST":
+        try:
+            delete_user(name, by=request.principal.name)
+        except SluiceError as refused:
+            error = refused
+        else:
+            done = gettext("User %(name)s deleted.") % {"name": name}
+            messages.success(request, done, extra_tags="ok")
+            return redirect("frontend:users")
+    context = {"person": user, "error": error}
+    return render(request, "frontend/admin/user_delete.html", context)
 
 
 @admin_page

@@ -13,7 +13,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 
 from catalog.access.tokens import create_token, find_token
-from catalog.access.users import ensure_admin
+from catalog.access.users import ensure_admin, was_deleted
 from config.supervisor.home import Home
 from core.files import write_private
 
@@ -35,11 +35,16 @@ class Command(BaseCommand):
         else:
             login = {"username": "admin", "password": first_password()}
         user = User.objects.filter(username=login["username"]).first()
+        if user is None and was_deleted(login["username"]):
+            return  # an administrator took the place of the first one
         if user is None:
             user = ensure_admin(login["username"], login["password"])
         if not login.get("token") or find_token(login["token"]) is None:
             token = create_token(
-                user, name="quickstart", expires_in_days=None, by="system"
+                user,
+                name="quickstart",
+                expires_in_days=settings.SLUICE_TOKEN_DAYS or None,
+                by="system",
             )
             login["token"] = token.text
         write_private(path, json.dumps(login))

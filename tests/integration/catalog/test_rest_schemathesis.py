@@ -118,6 +118,7 @@ NOT_NOW = {
     "nothing_to_approve",
     "nothing_to_do",
     "unknown_name",
+    "wrong_password",
 }
 
 
