@@ -69,7 +69,9 @@ class Client:
     def close(self) -> None:
         self._bench.wait(self.session.close())
 
-    async def _run(self, statement: str, settings: Mapping[str, str] | None) -> Outcome:
+    async def _run(
+        self, statement: str, settings: Mapping[str, str] | None = None
+    ) -> Outcome:
         try:
             operation = await self.session.execute(statement, settings)
             status = await self.session.status(operation)
