@@ -41,5 +41,5 @@ def test_commits_of_a_clock_that_was_ahead_are_told_with_their_repair() -> None:
     assert (loss.points, loss.repair) == (50, "rollback")
     assert FAR in loss.reason
     told = " ".join(externally_modified(facts))
-    assert "1 commit of the future" in told
+    assert "1 commit dated in the future" in told
     assert not externally_modified(replace(facts, future=()))
