@@ -63,12 +63,14 @@ class KeyFacts:
                 has no NULL
     is_walkable an ordered index that begins with them in this order
     is_not_null every column is declared NOT NULL
+    is_exact    no two texts of its character sets are one text in Unicode
     """
 
     types: tuple[str, ...]
     is_unique: bool
     is_walkable: bool
     is_not_null: bool
+    is_exact: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -223,6 +223,14 @@ def test_a_key_without_a_text_in_unicode_ends_no_chunk_early(
     assert (facts["verdict"], facts["source_rows"]) == ("equal", 6)
 
 
+def test_keys_that_are_one_text_in_unicode_are_refused(bench: MariadbBench) -> None:
+    """Else the lake would have two rows of one key, and a sync would write to either."""
+    bench.sql("CREATE TABLE g (k varchar(9) CHARACTER SET greek PRIMARY KEY)")
+    bench.sql("INSERT INTO g VALUES (_greek X'AE'), (_greek X'D2'), ('a')")
+    failed = bench.load(bench.table("g", ("k",)))
+    assert failed.error.code == "repeated_keys"  # type: ignore[union-attr]
+
+
 def test_a_verification_disagrees_with_bounds_that_hide_rows(
     bench: MariadbBench, cyrillic: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

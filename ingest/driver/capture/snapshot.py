@@ -334,12 +334,13 @@ def _refuse_bad_keys(load: _Load, staged: DataFrame, facts: KeyFacts | None) -> 
     if any(m.unfit for m in manifests):
         run.note_lossy(unfit_counts(staged, load.selection))
     run.note_lossy(nameless_partitions(staged, table, load.selection))
-    if facts is not None and not facts.is_unique:
+    if facts is not None and not (facts.is_unique and facts.is_exact):
         repeated = duplicate_keys(staged, table, load.selection)
         if repeated:
+            how = " in Unicode, other than at the source" if facts.is_unique else ""
             raise InvalidRequest(
                 f"{repeated} keys of {table.source_schema}.{table.source_table} occur"
-                f" more than once in {', '.join(table.key)}. Nothing was loaded",
+                f" more than once in {', '.join(table.key)}{how}. Nothing was loaded",
                 code="repeated_keys",
                 hint="choose columns that are unique together, or the whole-row hash",
             )

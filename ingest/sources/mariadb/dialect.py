@@ -27,6 +27,10 @@ _BYTES = frozenset(
 )
 # As `text_type` has it.
 _TEXT = re.compile(r"CHARACTER SET (?P<charset>\w+) COLLATE (?P<collation>\w+)$")
+_EXACT = frozenset(
+    {"utf8", "utf8mb3", "utf8mb4", "ucs2", "utf16", "utf16le", "utf32"}
+    | {"ascii", "latin1"}
+)
 _PADS_OTHERWISE = re.compile("nopad|tis620_thai_ci")
 # What a CAST makes of a value that is longer than max_allowed_packet is NULL. These the
 # server itself sends in the character set of the connection, however long they become.
@@ -193,6 +197,13 @@ def text_type(type: str, charset: str | None, collation: str | None) -> str:
     if not charset or not collation:
         return type
     return f"{type} CHARACTER SET {charset} COLLATE {collation}"
+
+
+def is_exact(type: str) -> bool:
+    """Whether each text of this type has one of its own in Unicode: others have bytes
+    without a character, which all become '?', or characters of two codes."""
+    text = _TEXT.search(type)
+    return text is None or text["charset"] in _EXACT
 
 
 def is_walkable(type: str) -> bool:

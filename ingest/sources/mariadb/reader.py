@@ -28,7 +28,7 @@ from ingest.sources.mariadb.connection import (
     connect,
     mark,
 )
-from ingest.sources.mariadb.dialect import is_walkable, text_type
+from ingest.sources.mariadb.dialect import is_exact, is_walkable, text_type
 from ingest.sources.mariadb.fingerprint import read_replica, read_signs
 from ingest.sources.mariadb.watch import Watch
 from ingest.sources.port import (
@@ -211,6 +211,7 @@ class MariadbSource:
             is_walkable=all(is_walkable(t) for t in types)
             and any(names[: len(wanted)] == wanted for _, names in parts),
             is_not_null=not_null >= set(wanted),
+            is_exact=all(is_exact(t) for t in types),
         )
 
     def clock(self) -> SourceClock:
