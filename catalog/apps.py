@@ -9,7 +9,7 @@ class CatalogConfig(AppConfig):
 
     def ready(self) -> None:
         # models can be imported only once all apps are there
-        from catalog.discovery.services import HANDLERS
-        from core.jobs.handlers import register
+        from catalog.discovery.services import JOB_KINDS
+        from core.jobs.kinds import register
 
-        register(*HANDLERS)
+        register(*JOB_KINDS)

@@ -10,8 +10,8 @@ ADVANCE = "catalog.advance_discovery"
 RECHECK = "catalog.recheck_directory"
 
 
-def ring(job_id: uuid.UUID) -> bool:
-    """Whether the broker took the message; the tick rings again for what is due."""
+def notify_worker(job_id: uuid.UUID) -> bool:
+    """Whether the broker took the message; the tick sends another for what is due."""
     return send(ADVANCE, str(job_id))
 
 

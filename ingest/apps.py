@@ -12,23 +12,29 @@ class IngestConfig(AppConfig):
         from django.conf import settings
 
         from catalog.extensions import registered
-        from core.jobs.handlers import register
+        from core.jobs.kinds import register
         from ingest.actions.registry import listed
         from ingest.alerts import metrics as alert_metrics
         from ingest.lake.place import use_object_store
-        from ingest.maintenance import storage_check
-        from ingest.maintenance.compact_job import CompactJob
-        from ingest.maintenance.repair_job import RepairJob
-        from ingest.maintenance.verify_job import VerifyJob
+        from ingest.maintenance import (
+            compact_job,
+            repair_job,
+            storage_check,
+            verify_job,
+        )
         from ingest.models.alerts import AlertTarget
-        from ingest.pipelines import catalog_hooks, schema_diff, schema_drift
-        from ingest.pipelines.load_job import ResyncJob, SnapshotJob
+        from ingest.pipelines import (
+            catalog_hooks,
+            load_job,
+            removal,
+            schema_diff,
+            schema_drift,
+            sync_job,
+        )
         from ingest.pipelines.metrics import gauges
-        from ingest.pipelines.removal import RemoveJob
-        from ingest.pipelines.sync_job import SyncJob
 
-        register(SnapshotJob(), ResyncJob(), SyncJob())
-        register(CompactJob(), VerifyJob(), RepairJob(), RemoveJob())
+        register(*load_job.KINDS, sync_job.KIND, removal.KIND)
+        register(compact_job.KIND, verify_job.KIND, repair_job.KIND)
         use_object_store(settings.SLUICE_OBJECT_STORE)
         registered.annotations["onboarding"] = catalog_hooks.onboarding_id
         registered.annotations["lake_table"] = catalog_hooks.lake_table

@@ -17,7 +17,7 @@ from core.jobs.pages import paged
 from core.models import Job
 
 
-def retry(job_id: UUID, *, by: str) -> Job:
+def retry(job_id: UUID, by: str) -> Job:
     """Queue the job again, from its beginning.
 
     Not from where it stopped: another discovery may have looked at the source since,
@@ -38,7 +38,7 @@ def retry(job_id: UUID, *, by: str) -> Job:
             )
             Job.objects.filter(pk=job.pk).update(reason="")
             job.reason = ""
-            transaction.on_commit(lambda: dispatch.ring(job.pk))
+            transaction.on_commit(lambda: dispatch.notify_worker(job.pk))
             return job
     except IntegrityError as error:
         raise _already_queued(job.kind, job.subject) from error

@@ -1,4 +1,4 @@
-"""Connection tests and discovery as jobs in pages: their starts, and their handlers.
+"""Connection tests and discovery as jobs in pages: their starts, and their kinds.
 
 The job row is the work. What counts of a page is the cursor on the row, moved in the
 same transaction as the page's tables.
@@ -7,8 +7,10 @@ same transaction as the page's tables.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import uuid
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -29,8 +31,8 @@ from core import jobs
 from core.advance import advance
 from core.clock import SystemClock
 from core.errors import SluiceError, TerminalError
-from core.jobs.handlers import SCHEDULE, handler_of
-from core.jobs.pages import Done, Failed, More, Outcome, PagedJob
+from core.jobs.kinds import SCHEDULE
+from core.jobs.pages import Done, Failed, More, Outcome, PagedKind, paged
 from core.models import Job, JobLog
 from core.redaction import redact
 from core.retries import Backoff
@@ -79,7 +81,7 @@ def _start(
     except IntegrityError:
         # Another one was started between the look and the insert.
         job = open_jobs.get()
-    transaction.on_commit(lambda: dispatch.ring(job.pk))
+    transaction.on_commit(lambda: dispatch.notify_worker(job.pk))
     return job
 
 
@@ -89,175 +91,179 @@ def _key(datasource: Datasource, kind: str, payload: dict[str, Any]) -> str:
 
 
 def _new(datasource: Datasource, kind: str, *, by: str, payload: dict[str, Any]) -> Job:
-    handler = handler_of(kind)
-    assert isinstance(handler, SourceJob)
+    described = paged(kind)
     job = Job.objects.create(
         kind=kind,
         subject=datasource.name,
         subject_id=str(datasource.pk),
         exclusive_key=_key(datasource, kind, payload),
         payload=payload,
-        unit=handler.unit,
-        total=handler.total,
+        unit=described.unit,
+        total=described.total,
         requested_by=by,
-        max_attempts=handler.max_attempts,
+        max_attempts=described.max_attempts,
     )
     advance(job, "enqueue", actor=by, queued_at=_clock.now())
     return job
 
 
-class SourceJob(PagedJob[Datasource | None]):
-    """A kind that asks a source."""
-
-    max_attempts = 5
-    backoff = Backoff(1, 60)
-    unit = "tables"
-
-    def lock(self, job: Job) -> Datasource | None:
-        return Datasource.objects.filter(pk=job.subject_id).first()
-
-    def read(self, job: Job, subject: Datasource | None) -> Any:
-        if subject is None:
-            raise TerminalError("it was removed", code="datasource_removed")
-        return self.ask(job, subject)
-
-    def save(self, job: Job, subject: Datasource | None, found: Any) -> Outcome:
-        assert subject is not None
-        return self.keep(job, subject, found)
-
-    def ask(self, job: Job, datasource: Datasource) -> Any:
-        """Return what the source answered."""
-        raise NotImplementedError
-
-    def keep(self, job: Job, datasource: Datasource, found: Any) -> Outcome:
-        """Write it to the catalog, in the transaction of the job's move."""
-        raise NotImplementedError
-
-    def admit(self, job: Job) -> bool:
-        return turns.has_place(job, KINDS)
-
-    def ring(self, job_id: uuid.UUID) -> bool:
-        return dispatch.ring(job_id)
-
-    def left(self, job: Job) -> None:
-        for job_id in turns.next_ones(KINDS, _clock.now()):
-            dispatch.ring(job_id)
-
-    def again(self, job_id: uuid.UUID, *, by: str) -> Job:
-        return again.retry(job_id, by=by)
+# --------------------------------------------------------------- what all of them do
 
 
-class TestJob(SourceJob):
-    """Tries the connection in steps, each of which shows on the row."""
+def _ask(
+    job: Job, question: Callable[[Job, Datasource], Any]
+) -> tuple[Datasource, Any]:
+    """Return the source of the job, and what it answered."""
+    datasource = Datasource.objects.filter(pk=job.subject_id).first()
+    if datasource is None:
+        raise TerminalError("it was removed", code="datasource_removed")
+    return datasource, question(job, datasource)
 
-    name = TEST
-    title = "connection test"
-    unit = "steps"
-    total = len(STEPS)
 
-    def ask(self, job: Job, datasource: Datasource) -> Report:
-        done: list[dict[str, Any]] = []
+def _has_place(job: Job) -> bool:
+    return turns.has_place(job, KINDS)
 
-        def keep(step: Step) -> None:
-            done.append(step.as_json())
-            level = "error" if step.status == "failed" else "info"
-            text = " ".join(filter(None, (step.message, step.raw and f"[{step.raw}]")))
-            _say(job, level, f"{step.name} {step.status}: {text}")
-            Job.objects.filter(pk=job.pk, state=jobs.RUNNING).update(
-                phase=step.name,
-                done=len(done),
-                report={"steps": done},
-                progress_at=Now(),
-            )
 
-        return run_probe(access_for(datasource, job=job.pk), on_step=keep)
+def _notify(job_id: uuid.UUID) -> bool:
+    return dispatch.notify_worker(job_id)
 
-    def keep(self, job: Job, datasource: Datasource, found: Report) -> Outcome:
-        result = found.as_json()
-        Datasource.objects.filter(pk=datasource.pk, version=datasource.version).update(
-            tested_at=_clock.now(), test_result=result
+
+def _notify_next(job: Job) -> None:
+    for job_id in turns.next_ones(KINDS, _clock.now()):
+        dispatch.notify_worker(job_id)
+
+
+_of_source = functools.partial(
+    PagedKind,
+    max_attempts=5,
+    backoff=Backoff(1, 60),
+    admit=_has_place,
+    notify=_notify,
+    left=_notify_next,
+    again=again.retry,
+)
+
+# ------------------------------------------------------------- kinds: connection test
+
+
+def _try_connection(job: Job, datasource: Datasource) -> Report:
+    """In steps, each of which shows on the row."""
+    done: list[dict[str, Any]] = []
+
+    def keep(step: Step) -> None:
+        done.append(step.as_json())
+        level = "error" if step.status == "failed" else "info"
+        text = " ".join(filter(None, (step.message, step.raw and f"[{step.raw}]")))
+        _say(job, level, f"{step.name} {step.status}: {text}")
+        Job.objects.filter(pk=job.pk, state=jobs.RUNNING).update(
+            phase=step.name,
+            done=len(done),
+            report={"steps": done},
+            progress_at=Now(),
         )
-        if found.failed is None:
-            return Done(changes={"report": result})
-        step = found.failed
-        error = SluiceError(step.message, code=step.code, hint=step.hint)
-        return Failed(error, {"report": result})
+
+    return run_probe(access_for(datasource, job=job.pk), on_step=keep)
 
 
-class DiscoverJob(SourceJob):
-    """Reads the source's catalog, a page of tables at a time."""
-
-    name = DISCOVER
-    title = "discovery"
-
-    def ask(self, job: Job, datasource: Datasource) -> tuple[Overview | None, Page]:
-        after = tuple(job.cursor["after"]) if job.cursor.get("after") else None
-        with reader_for(datasource, job=job.pk) as reader:
-            is_first = job.cursor.get("seen_at") is None
-            overview = reader.overview() if is_first else None
-            # A page that timed out is tried again with fewer tables.
-            limit = max(PAGE_TABLES >> (2 * job.attempts), FEWEST_TABLES)
-            return overview, reader.page(after, limit=limit)
-
-    def keep(
-        self,
-        job: Job,
-        datasource: Datasource,
-        found: tuple[Overview | None, Page],
-    ) -> Outcome:
-        overview, page = found
-        if overview is not None:
-            _begin(job, datasource, overview)
-        _save(job, datasource, page)
-        if page.next_after is not None:
-            return More()
-        seen_at = datetime.fromisoformat(job.cursor["seen_at"])
-        vanished = store.finish(datasource, seen_at=seen_at)
-        job.cursor["written"] += vanished
-        names = ("pages", "new", "changed", "columns_not_carried")
-        report = {name: job.cursor[name] for name in names}
-        report |= {"tables": job.done, "vanished": vanished}
-        return Done(changes={"report": report, "total": job.done})
-
-    def forgotten(self) -> Q:
-        """A source is discovered again each hour."""
-        return Q(state__in=[jobs.SUCCEEDED, jobs.FAILED], requested_by=SCHEDULE)
-
-    def saved(self, job: Job) -> None:
-        if job.is_finished and job.cursor["written"] > ROWS_WORTH_STATISTICS:
-            _refresh_statistics(job)
+def _keep_result(job: Job, found: tuple[Datasource, Report]) -> Outcome:
+    datasource, report = found
+    result = report.as_json()
+    Datasource.objects.filter(pk=datasource.pk, version=datasource.version).update(
+        tested_at=_clock.now(), test_result=result
+    )
+    if report.failed is None:
+        return Done(changes={"report": result})
+    step = report.failed
+    error = SluiceError(step.message, code=step.code, hint=step.hint)
+    return Failed(error, {"report": result})
 
 
-class LookJob(SourceJob):
-    """Reads one table in one statement: what a discovery would write of it."""
-
-    name = LOOK
-    title = "discovery"
-    total = 1
-
-    def forgotten(self) -> Q:
-        return Q(state__in=[jobs.SUCCEEDED, jobs.FAILED])
-
-    def ask(self, job: Job, datasource: Datasource) -> tuple[DiscoveredTable | None]:
-        names = str(job.payload["database"]), str(job.payload["table"])
-        return (table_at_source(datasource, *names, job=job.pk),)
-
-    def keep(
-        self,
-        job: Job,
-        datasource: Datasource,
-        found: tuple[DiscoveredTable | None],
-    ) -> Outcome:
-        if found[0] is None:
-            what = f"table {job.payload['database']}.{job.payload['table']}"
-            gone = f"{what} is not at the source any more"
-            return Failed(SluiceError(gone, code="table_gone"))
-        changed = save_look(datasource, found[0])
-        return Done(changes={"report": {"changed": changed}, "done": 1})
+# --------------------------------------------------------------------- kinds: discovery
 
 
-HANDLERS = (TestJob(), DiscoverJob(), LookJob())
-KINDS = tuple(handler.name for handler in HANDLERS)
+def _read_page(job: Job, datasource: Datasource) -> tuple[Overview | None, Page]:
+    after = tuple(job.cursor["after"]) if job.cursor.get("after") else None
+    with reader_for(datasource, job=job.pk) as reader:
+        is_first = job.cursor.get("seen_at") is None
+        overview = reader.overview() if is_first else None
+        # A page that timed out is tried again with fewer tables.
+        limit = max(PAGE_TABLES >> (2 * job.attempts), FEWEST_TABLES)
+        return overview, reader.page(after, limit=limit)
+
+
+def _keep_page(
+    job: Job, found: tuple[Datasource, tuple[Overview | None, Page]]
+) -> Outcome:
+    datasource, (overview, page) = found
+    if overview is not None:
+        _begin(job, datasource, overview)
+    _save(job, datasource, page)
+    if page.next_after is not None:
+        return More()
+    seen_at = datetime.fromisoformat(job.cursor["seen_at"])
+    vanished = store.finish(datasource, seen_at=seen_at)
+    job.cursor["written"] += vanished
+    names = ("pages", "new", "changed", "columns_not_carried")
+    report = {name: job.cursor[name] for name in names}
+    report |= {"tables": job.done, "vanished": vanished}
+    return Done(changes={"report": report, "total": job.done})
+
+
+def _plan_for_size(job: Job) -> None:
+    if job.is_finished and job.cursor["written"] > ROWS_WORTH_STATISTICS:
+        _refresh_statistics(job)
+
+
+# ------------------------------------------------------------- kinds: look at one table
+
+
+def _read_table(job: Job, datasource: Datasource) -> DiscoveredTable | None:
+    names = str(job.payload["database"]), str(job.payload["table"])
+    return table_at_source(datasource, *names, job=job.pk)
+
+
+def _keep_table(job: Job, found: tuple[Datasource, DiscoveredTable | None]) -> Outcome:
+    datasource, table = found
+    if table is None:
+        what = f"table {job.payload['database']}.{job.payload['table']}"
+        gone = f"{what} is not at the source any more"
+        return Failed(SluiceError(gone, code="table_gone"))
+    changed = save_look(datasource, table)
+    return Done(changes={"report": {"changed": changed}, "done": 1})
+
+
+JOB_KINDS = (
+    _of_source(
+        name=TEST,
+        title="connection test",
+        unit="steps",
+        total=len(STEPS),
+        read=lambda job: _ask(job, _try_connection),
+        save=_keep_result,
+    ),
+    # the source's catalog, a page of tables at a time
+    _of_source(
+        name=DISCOVER,
+        title="discovery",
+        unit="tables",
+        read=lambda job: _ask(job, _read_page),
+        save=_keep_page,
+        saved=_plan_for_size,
+        # a source is discovered again each hour
+        forgotten=Q(state__in=[jobs.SUCCEEDED, jobs.FAILED], requested_by=SCHEDULE),
+    ),
+    # one table in one statement: what a discovery would write of it
+    _of_source(
+        name=LOOK,
+        title="discovery",
+        unit="tables",
+        total=1,
+        read=lambda job: _ask(job, _read_table),
+        save=_keep_table,
+        forgotten=Q(state__in=[jobs.SUCCEEDED, jobs.FAILED]),
+    ),
+)
+KINDS = tuple(kind.name for kind in JOB_KINDS)
 
 
 def _refresh_statistics(job: Job) -> None:

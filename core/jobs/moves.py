@@ -1,33 +1,38 @@
 """How jobs are queued, claimed and ended, of whatever kind.
 
-Each move writes the row, the sentence that people see on it and its event; an ending
-adds the handler's consequences in the same transaction. The caller holds the row and
-hands over what the handler locked for it. What an attempt needs beside its row (a
-place, leases, a spec) its executor prepares within `try_claim`.
+Each move writes the row, the sentence that people see on it and its event, and nothing
+else. The caller holds the row's lock. What ends an attempt returns its `End`, which the
+caller gives to `core.jobs.kinds.conclude` in the same transaction.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 
 from core.advance import advance_and_say, record_moves
 from core.clock import SystemClock
 from core.errors import SluiceError, StaleState, TransientError
 from core.jobs import CANCELLING, PLANNED, QUEUED, WAITING
-from core.jobs.handlers import UNKNOWN_KIND, Facts, handler_of
+from core.jobs.kinds import (
+    UNKNOWN_KIND,
+    Cancelled,
+    Facts,
+    Failed,
+    Rejected,
+    Retried,
+    Succeeded,
+    kind_of,
+)
 from core.models import Job
 
 _now = SystemClock().now
 # Within the caller's transaction, where there is one, at no statement more.
 _atomic = functools.partial(transaction.atomic, savepoint=False)
-NO_FACTS: Mapping[str, Any] = {}
 # A job that is put off once more within so long still waits for the same: of many, a
 # few are tried at a time.
 SAME_WAIT = timedelta(seconds=300)
@@ -70,89 +75,60 @@ def _waiting_twin(job: Job) -> Job:
 # ------------------------------------------------------------------------- claim
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """An attempt that may begin: what the job works for, and columns of its row."""
+def lock_queued(job_id: UUID) -> Job | None:
+    """Return the row of a QUEUED job, locked; None when another process has it or it
+    has begun."""
+    rows = Job.objects.select_for_update(skip_locked=True)
+    return rows.filter(pk=job_id, state=QUEUED).first()
 
-    subject: Any
-    changes: Mapping[str, Any]
+
+def claim(job: Job, **changes: Any) -> None:
+    """Begin an attempt. IntegrityError while another job with its key is active."""
+    move_job(job, "claim", **changes)
 
 
-def try_claim(job_id: UUID, prepare: Callable[[Job], Claim | None]) -> Job | None:
-    """Move a QUEUED job to LAUNCHING; None when another one took it or it must wait.
-
-    prepare  called with the locked row; None = not now, and the row says why. What it
-             raises lets the job wait (TransientError) or ends it
-    """
-    try:
-        with transaction.atomic():
-            rows = Job.objects.select_for_update(skip_locked=True)
-            job = rows.filter(pk=job_id, state=QUEUED).first()
-            if job is None:
-                return None
-            handler = handler_of(job.kind)
-            claim = prepare(job)
-            if claim is None:
-                return None
-            move_job(job, "claim", **claim.changes)
-            handler.claimed(job, claim.subject)
-            return job
-    except (IntegrityError, StaleState):
-        return None  # another process was first
-    except SluiceError as error:
-        put_off(job_id, error)
+def put_off(job: Job, error: SluiceError) -> Rejected | None:
+    """Let a job that was refused before anything ran wait, or end it for good."""
+    if job.state != QUEUED:
         return None
+    if isinstance(error, TransientError):
+        wait_on(job, reason=str(error), seconds=pause_after(job, 3))
+    elif error.code == UNKNOWN_KIND:
+        end_unknown(job, error)
+    else:
+        return reject(job, error)
+    return None
 
 
 # --------------------------------------------------------------------------- end
 
 
-def succeed(
-    job: Job,
-    subject: Any,
-    facts: Facts,
-    *,
-    reason: str = "",
-    **changes: Any,
-) -> None:
+def succeed(job: Job, facts: Facts, *, reason: str = "", **changes: Any) -> Succeeded:
     """End the job SUCCEEDED. `changes` are further columns of its row."""
-    with _atomic():
-        move_job(job, "succeed", reason=reason, finished_at=_now(), **changes)
-        handler_of(job.kind).succeeded(job, subject, facts)
+    move_job(job, "succeed", reason=reason, finished_at=_now(), **changes)
+    return Succeeded(facts)
 
 
 def fail(
-    job: Job,
-    subject: Any,
-    error: SluiceError,
-    facts: Facts = NO_FACTS,
-    **changes: Any,
-) -> None:
+    job: Job, error: SluiceError, facts: Facts | None = None, **changes: Any
+) -> Failed:
     """End the job FAILED."""
-    with _atomic():
-        _move_failed(job, "fail", error, **changes)
-        handler_of(job.kind).failed(job, subject, error, facts)
+    _move_failed(job, "fail", error, **changes)
+    return Failed(error, facts or {})
 
 
 def fail_or_retry(
-    job: Job,
-    subject: Any,
-    error: SluiceError,
-    facts: Facts = NO_FACTS,
-) -> None:
+    job: Job, error: SluiceError, facts: Facts | None = None, *, tried: int
+) -> Failed | Retried:
     """Queue the job again after a pause when the error may pass and attempts are left,
-    else end it FAILED."""
-    handler = handler_of(job.kind)
-    tried = handler.tried(job)
+    else end it FAILED. tried: attempts it has had, the present one included."""
     if not isinstance(error, TransientError) or tried >= job.max_attempts:
-        fail(job, subject, error, facts)
-        return
-    wait = handler.backoff.after(tried)
-    try_again(
+        return fail(job, error, facts)
+    wait = pause_after(job, tried)
+    return try_again(
         job,
-        subject,
         error,
-        facts,
+        facts or {},
         wait=wait,
         reason=f"{error.message}; try {tried + 1} in {wait:.0f} s",
         attempts=tried,
@@ -160,49 +136,47 @@ def fail_or_retry(
     )
 
 
+def pause_after(job: Job, failures: int) -> float:
+    """Return the seconds that the job's kind waits after so many failures in a row."""
+    return kind_of(job.kind).backoff.after(failures)
+
+
 def try_again(
     job: Job,
-    subject: Any,
     error: SluiceError,
     facts: Facts,
     *,
     wait: float,
     reason: str,
     **changes: Any,
-) -> None:
+) -> Retried:
     """Queue the job again; it is not claimed before `wait` seconds have passed."""
     later = _now() + timedelta(seconds=wait)
-    with _atomic():
-        move_job(job, "try_again", reason=reason, not_before=later, **changes)
-        handler_of(job.kind).retried(job, subject, error, facts)
+    move_job(job, "try_again", reason=reason, not_before=later, **changes)
+    return Retried(error, facts)
 
 
-def end_cancelled(job: Job, subject: Any, facts: Facts, *, reason: str) -> None:
+def end_cancelled(job: Job, facts: Facts, *, reason: str) -> Cancelled:
     """End a running job that was asked to stop. facts: of its last attempt."""
     asked = job.events.filter(event="request_cancel").last()
-    with _atomic():
-        move_job(job, "cancelled", finished_at=_now(), reason=reason)
-        handler_of(job.kind).cancelled(
-            job, subject, facts, actor=asked.actor if asked else ""
-        )
+    move_job(job, "cancelled", finished_at=_now(), reason=reason)
+    return Cancelled(facts, asked.actor if asked else "")
 
 
-def cancel(job: Job, subject: Any, *, reason: str, actor: str = "") -> None:
+def cancel(job: Job, *, reason: str, actor: str = "") -> Cancelled:
     """End a waiting job that is not wanted any more."""
-    with _atomic():
-        move_job(job, "cancel", reason=reason, actor=actor, finished_at=_now())
-        handler_of(job.kind).cancelled(job, subject, None, actor=actor)
+    move_job(job, "cancel", reason=reason, actor=actor, finished_at=_now())
+    return Cancelled(actor=actor)
 
 
-def reject(job: Job, subject: Any, error: SluiceError) -> None:
+def reject(job: Job, error: SluiceError) -> Rejected | None:
     """End a waiting job that cannot run any more; one that is only not wanted now is
-    cancelled."""
+    cancelled, which means nothing for its table."""
     if error.code == "not_now":
         move_job(job, "cancel", reason=error.message, finished_at=_now())
-        return
-    with _atomic():
-        _move_failed(job, "reject", error)
-        handler_of(job.kind).rejected(job, subject, error)
+        return None
+    _move_failed(job, "reject", error)
+    return Rejected(error)
 
 
 def end_unknown(job: Job, error: SluiceError) -> None:
@@ -212,21 +186,6 @@ def end_unknown(job: Job, error: SluiceError) -> None:
         move_job(job, "cancelled", reason=error.message, finished_at=_now())
         return
     _move_failed(job, "reject" if job.state in WAITING else "fail", error)
-
-
-def put_off(job_id: UUID, error: SluiceError) -> None:
-    """Let a job that was refused before anything ran wait, or end it for good."""
-    with transaction.atomic():
-        job = Job.objects.select_for_update().get(pk=job_id)
-        if job.state != QUEUED:
-            return
-        if isinstance(error, TransientError):
-            wait = handler_of(job.kind).backoff.after(3)
-            wait_on(job, reason=str(error), seconds=wait)
-        elif error.code == UNKNOWN_KIND:
-            end_unknown(job, error)
-        else:
-            reject(job, handler_of(job.kind).lock(job), error)
 
 
 def wait_on(job: Job, *, reason: str, seconds: float) -> None:

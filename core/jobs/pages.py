@@ -7,13 +7,13 @@ and may die at any line: what counts is what was saved with the row, in one tran
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, ClassVar, TypeVar
+from typing import Any
 from uuid import UUID
 
-from django.db import OperationalError, transaction
+from django.db import IntegrityError, OperationalError, transaction
 from django.db.models import Q, QuerySet
 
 from core import jobs
@@ -27,23 +27,31 @@ from core.errors import (
     TransientError,
 )
 from core.jobs import moves, page_marks
-from core.jobs.handlers import Facts, JobHandler, handler_of, handlers_of, names_of
-from core.jobs.moves import Claim, move_job, try_claim
+from core.jobs.kinds import (
+    End,
+    Facts,
+    JobKind,
+    Retried,
+    conclude,
+    kind_of,
+    kinds_of,
+    names_of,
+)
+from core.jobs.moves import move_job
 from core.models import Job, JobLog
 from core.redaction import redact
 
 log = logging.getLogger(__name__)
 
 SILENT_SECONDS = 10
-MOST_RUNG = 200
+MOST_NOTIFIED = 200
 MOST_IN_BEAT = 20
 CANCELLED = "cancelled on request"
 _clock = SystemClock()
-_rung: dict[UUID, datetime] = {}
+_notified: dict[UUID, datetime] = {}
 _Position = tuple[datetime, UUID]
 _last_in_beat: _Position | None = None
-_last_rung: _Position | None = None
-S = TypeVar("S")
+_last_notified: _Position | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,73 +85,57 @@ class Failed:
 Outcome = Done | More | Waits | Failed
 
 
-class PagedJob(JobHandler[S]):
+def _always(job: Job) -> bool:
+    return True
+
+
+def _nothing(job: Job) -> None:
+    """There is nothing to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PagedKind(JobKind):
     """A kind in pages: `read` outside of transactions, `save` in the one of its move.
 
     `Job.attempts` counts the failures since the last page that was saved.
 
     unit, total   what its progress counts, and how many there are; None = not known
     runs_in_beat  its pages end within seconds, whatever another server does: the beat
-                  executes them. Others are rung for
+                  executes them. Workers are notified of others
+    admit         whether the job may begin; a row that waits has the reason
+    read          what `save` needs and may take long to get; None = nothing
+    save          does the page. The row is locked, and as it was when `read` began
+    saved         the page is durable; called outside of its transaction
+    notify        asks a worker for the next page; whether the broker took the message
+    left          no page of the job follows now: another one may have its place
     """
 
-    unit: ClassVar[str] = ""
-    total: ClassVar[int | None] = None
-    runs_in_beat: ClassVar[bool] = False
-
-    def lock(self, job: Job) -> S:
-        """Return what the job works for; not locked, for a page may take long."""
-        raise NotImplementedError
-
-    def admit(self, job: Job) -> bool:
-        """Return whether the job may begin; a row that waits says why."""
-        return True
-
-    def read(self, job: Job, subject: S) -> Any:
-        """Return what `save` needs and may take long to get; None = nothing."""
-        return None
-
-    def save(self, job: Job, subject: S, found: Any) -> Outcome:
-        """Do the page. The row is locked, and as it was when `read` began."""
-        raise NotImplementedError
-
-    def saved(self, job: Job) -> None:
-        """The page is durable; called outside of its transaction."""
-
-    def ring(self, job_id: UUID) -> bool:
-        """Ask a worker for the next page; return whether the broker took it."""
-        raise NotImplementedError
-
-    def left(self, job: Job) -> None:
-        """No page of the job follows now: another one may have its place."""
-
-    def tried(self, job: Job) -> int:
-        return job.attempts + 1
-
-    def retried(self, job: Job, subject: S, error: SluiceError, facts: Facts) -> None:
-        """The row shows what went wrong until a page is saved again."""
-        Job.objects.filter(pk=job.pk).update(
-            error_code=error.code,
-            error_message=error.message,
-            error_hint=error.hint,
-        )
+    unit: str = ""
+    total: int | None = None
+    runs_in_beat: bool = False
+    admit: Callable[[Job], bool] = _always
+    read: Callable[[Job], Any] = _nothing
+    save: Callable[[Job, Any], Outcome]
+    saved: Callable[[Job], None] = _nothing
+    notify: Callable[[UUID], bool]
+    left: Callable[[Job], None] = _nothing
 
 
-def paged(kind: str) -> PagedJob[Any]:
-    """Return the handler of a kind in pages; TerminalError for any other kind."""
-    handler = handler_of(kind)
-    if not isinstance(handler, PagedJob):
-        raise TerminalError(f"a {kind} job is not done in pages", code="not_paged")
-    return handler
+def paged(name: str) -> PagedKind:
+    """Return a kind in pages; TerminalError for any other kind."""
+    kind = kind_of(name)
+    if not isinstance(kind, PagedKind):
+        raise TerminalError(f"a {name} job is not done in pages", code="not_paged")
+    return kind
 
 
 def advance(job_id: UUID) -> bool:
-    """Do the next page of a job and ring for the one after; whether it came further.
+    """Do the next page of a job and notify for the one after; whether it came further.
 
     Harmless on a job that is finished, busy elsewhere, or gone.
     """
     try:
-        job = Job.objects.filter(pk=job_id, kind__in=names_of(PagedJob)).first()
+        job = Job.objects.filter(pk=job_id, kind__in=names_of(PagedKind)).first()
         if job is None or job.is_finished or (running := _running(job)) is None:
             return False
         return _next_page(running, paged(job.kind))
@@ -153,10 +145,10 @@ def advance(job_id: UUID) -> bool:
 
 
 def due(now: datetime) -> QuerySet[Job]:
-    """Return jobs to ring for that nobody has touched for a while. One that a worker
-    died with is among them: its page is done again."""
+    """Return jobs to notify workers of: none has touched them for a while. One that a
+    worker died with is among them: its page is done again."""
     silent = now - timedelta(seconds=SILENT_SECONDS)
-    kinds = [each.name for each in handlers_of(PagedJob) if not each.runs_in_beat]
+    kinds = [each.name for each in kinds_of(PagedKind) if not each.runs_in_beat]
     return (
         Job.objects.filter(kind__in=kinds, state__in=jobs.UNFINISHED)
         .filter(Q(not_before=None) | Q(not_before__lte=now))
@@ -169,30 +161,31 @@ def due(now: datetime) -> QuerySet[Job]:
     )
 
 
-def ring_due() -> int:
-    """Ring for due jobs, so many at a time, in turn; how many the broker took.
+def notify_due() -> int:
+    """Notify workers of due jobs, so many at a time, in turn; how many messages the
+    broker took.
 
-    A job that no worker answers for is rung once in SILENT_SECONDS per process, so
-    that messages do not pile up while no worker runs.
+    For a job that no worker takes one message is sent in SILENT_SECONDS per process,
+    so that messages do not pile up while no worker runs.
     """
-    global _last_rung  # whose turn it was is a matter of this process alone
+    global _last_notified  # whose turn it was is a matter of this process alone
     now = _clock.now()
     silent = now - timedelta(seconds=SILENT_SECONDS)
-    turn = _turn(due(now), _last_rung, MOST_RUNG)
-    _last_rung = turn[-1] if len(turn) == MOST_RUNG else None
-    found = [job_id for _, job_id in turn if _rung.get(job_id, silent) <= silent]
-    for job_id in [known for known, at in _rung.items() if at <= silent]:
-        del _rung[job_id]
-    _rung.update(dict.fromkeys(found, now))
+    turn = _turn(due(now), _last_notified, MOST_NOTIFIED)
+    _last_notified = turn[-1] if len(turn) == MOST_NOTIFIED else None
+    found = [job_id for _, job_id in turn if _notified.get(job_id, silent) <= silent]
+    for job_id in [known for known, at in _notified.items() if at <= silent]:
+        del _notified[job_id]
+    _notified.update(dict.fromkeys(found, now))
     kinds = dict(Job.objects.filter(pk__in=found).values_list("pk", "kind"))
-    return sum(paged(kinds[pk]).ring(pk) for pk in found if pk in kinds)
+    return sum(paged(kinds[pk]).notify(pk) for pk in found if pk in kinds)
 
 
 def advance_in_beat() -> int:
     """Give unfinished jobs whose pages are short one of them, so many at a time, in
     turn: those that have to wait keep no other from it. How many moved on."""
     global _last_in_beat  # whose turn it was is a matter of this process alone
-    kinds = [each.name for each in handlers_of(PagedJob) if each.runs_in_beat]
+    kinds = [each.name for each in kinds_of(PagedKind) if each.runs_in_beat]
     rows = Job.objects.filter(kind__in=kinds, state__in=jobs.UNFINISHED)
     turn = _turn(rows, _last_in_beat, MOST_IN_BEAT)
     _last_in_beat = turn[-1] if len(turn) == MOST_IN_BEAT else None
@@ -227,16 +220,16 @@ def _running(job: Job) -> Job | None:
     if job.cancel_requested or job.state == jobs.CANCELLING:
         with transaction.atomic():
             if job.state in jobs.WAITING:
-                moves.cancel(job, None, reason=CANCELLED)
+                conclude(job, moves.cancel(job, reason=CANCELLED))
             else:
-                moves.end_cancelled(job, None, {}, reason=CANCELLED)
+                conclude(job, moves.end_cancelled(job, {}, reason=CANCELLED))
         return None
     if job.not_before and job.not_before > now:
         return None
     if job.state == jobs.PLANNED:
         move_job(job, "enqueue", queued_at=now)
     if job.state == jobs.QUEUED:
-        claimed = try_claim(job.pk, _prepared)
+        claimed = _claim(job.pk)
         if claimed is None:
             return None
         job = claimed
@@ -245,47 +238,55 @@ def _running(job: Job) -> Job | None:
     return job if job.state == jobs.RUNNING else None
 
 
-def _prepared(job: Job) -> Claim | None:
-    if not paged(job.kind).admit(job):
+def _claim(job_id: UUID) -> Job | None:
+    """Move a QUEUED job to LAUNCHING; None when another worker took it or it waits."""
+    try:
+        with transaction.atomic():
+            job = moves.lock_queued(job_id)
+            if job is None or not paged(job.kind).admit(job):
+                return None
+            started = job.started_at or _clock.now()
+            moves.claim(job, started_at=started, not_before=None)
+            return job
+    except (IntegrityError, StaleState):
+        return None  # another process was first
+    except SluiceError as error:
+        with transaction.atomic():
+            refused = Job.objects.select_for_update().get(pk=job_id)
+            conclude(refused, moves.put_off(refused, error))
         return None
-    started = job.started_at or _clock.now()
-    return Claim(None, {"started_at": started, "not_before": None})
 
 
-def _next_page(job: Job, handler: PagedJob[Any]) -> bool:
-    """A page that the beat executes costs no mark: it ends within seconds, nothing
-    rings for it, and of two beats at once the lock of its row lets one through."""
-    if handler.runs_in_beat:
-        outcome = _do_page(job, handler)
+def _next_page(job: Job, kind: PagedKind) -> bool:
+    """A page that the beat executes costs no mark: it ends within seconds, no message
+    asks for it, and of two beats at once the lock of its row lets one through."""
+    if kind.runs_in_beat:
+        outcome = _do_page(job, kind)
     else:
         is_cut_off = page_marks.was_cut_off(job)
         if not page_marks.begin(job, _clock.now()):
             return False
         try:
-            outcome = _do_page(job, handler, is_cut_off=is_cut_off)
+            outcome = _do_page(job, kind, is_cut_off=is_cut_off)
         finally:
             page_marks.end(job)
     if isinstance(outcome, More):
-        handler.ring(job.pk)
+        kind.notify(job.pk)
     else:
-        handler.left(job)
+        kind.left(job)
     return outcome is not None and not isinstance(outcome, Waits)
 
 
-def _do_page(
-    job: Job, handler: PagedJob[Any], *, is_cut_off: bool = False
-) -> Outcome | None:
+def _do_page(job: Job, kind: PagedKind, *, is_cut_off: bool = False) -> Outcome | None:
     """One page; a transient failure waits for another try, others end the job: None.
 
     is_cut_off  the page was begun before and ended the process that was at it
     """
     before = dict(job.cursor)
-    subject = None
     try:
-        subject = handler.lock(job)
         if is_cut_off:
             raise _cut_off()
-        found = handler.read(job, subject)
+        found = kind.read(job)
         with transaction.atomic():
             # where nothing was read nothing is lost by leaving it to who holds the row
             rows = Job.objects.select_for_update(skip_locked=found is None)
@@ -296,28 +297,36 @@ def _do_page(
                 or locked.cursor != before
             ):
                 raise StaleState(f"job {job.pk} was moved while its page was read")
-            outcome = handler.save(locked, subject, found)
-            _apply(locked, subject, outcome)
+            outcome = kind.save(locked, found)
+            conclude(locked, _end(locked, outcome))
             page_marks.take_off(job)
     except (StaleState, IllegalTransition):
         raise
     except SluiceError as error:
-        _fail_page(job, subject, error)
+        _fail_page(job, error)
         return None
     except Exception as error:
         if is_away(error):
             raise
         log.exception("a page of a %s failed", job.kind, extra={"job_id": str(job.pk)})
-        _fail_page(job, subject, _unforeseen(error))
+        _fail_page(job, _unforeseen(error))
         return None
-    handler.saved(locked)
+    kind.saved(locked)
     return outcome
 
 
-def _fail_page(job: Job, subject: Any, error: SluiceError) -> None:
+def _fail_page(job: Job, error: SluiceError) -> None:
     _log(job, error)
     with transaction.atomic():
-        moves.fail_or_retry(job, subject, error)
+        end = moves.fail_or_retry(job, error, tried=job.attempts + 1)
+        if isinstance(end, Retried):
+            # the row shows what went wrong until a page is saved again
+            Job.objects.filter(pk=job.pk).update(
+                error_code=error.code,
+                error_message=error.message,
+                error_hint=error.hint,
+            )
+        conclude(job, end)
         page_marks.take_off(job)
 
 
@@ -353,13 +362,12 @@ def _log(job: Job, error: SluiceError) -> None:
     JobLog.objects.create(job=job, level="error", message=redact(message))
 
 
-def _apply(job: Job, subject: Any, outcome: Outcome) -> None:
+def _end(job: Job, outcome: Outcome) -> End | None:
     match outcome:
         case Done():
-            moves.succeed(job, subject, outcome.facts, **outcome.changes)
+            return moves.succeed(job, outcome.facts, **outcome.changes)
         case Failed():
-            moves.fail(job, subject, outcome.error, **outcome.changes)
+            return moves.fail(job, outcome.error, **outcome.changes)
         case Waits():
             Job.objects.filter(pk=job.pk).update(reason=outcome.reason)
-        case More():
-            pass
+    return None

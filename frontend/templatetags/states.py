@@ -8,7 +8,7 @@ from django import template
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from core.jobs.handlers import JobHandler, handlers_of
+from core.jobs.kinds import JobKind, kinds_of
 from frontend.reading.sources import NAMES
 
 register = template.Library()
@@ -99,7 +99,7 @@ def state(name: object) -> dict[str, object]:
 
 def titles_of_jobs() -> dict[str, str]:
     """By kind, in English."""
-    return {each.name: each.title for each in handlers_of(JobHandler)}
+    return {each.name: each.title for each in kinds_of(JobKind)}
 
 
 # By what a stored value is of: elsewhere the same one may mean another thing.

@@ -18,7 +18,7 @@ from catalog.discovery.services import DISCOVER, LOOK, TEST
 from catalog.selectors import job_without_contents, require_log, shows_log
 from core import jobs as states
 from core.clock import SystemClock
-from core.jobs.handlers import JobHandler, names_of
+from core.jobs.kinds import JobKind, names_of
 from core.models import Job
 from frontend.pages import PageRequest, attempt, numbered_page, page
 from frontend.reading.jobs import (
@@ -82,7 +82,7 @@ def job_list(request: PageRequest) -> HttpResponse:
         "wanted": wanted,
         "jobs": replace(found, items=[shown(job) for job in found.items]),
         "table": table_named_by(request.principal, wanted.subject),
-        "kinds": [name for name in names_of(JobHandler) if name != LOOK],
+        "kinds": [name for name in names_of(JobKind) if name != LOOK],
         "states": states.JOB.states,
         "is_filtered": any((wanted.q, wanted.kind, wanted.state, wanted.subject)),
         "poll_seconds": 2 if is_moving else 10,

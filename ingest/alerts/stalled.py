@@ -14,12 +14,12 @@ from django.db import connection, transaction
 
 from core.clock import SystemClock
 from core.jobs import ACTIVE, QUEUED
-from core.jobs.handlers import names_of
+from core.jobs.kinds import names_of
 from core.models import Job
 from ingest.alerts.lag import last_absence
 from ingest.alerts.rules import RECOVERED, STALLED
 from ingest.alerts.store import DISMISSED
-from ingest.jobs.driver_jobs import DriverJob
+from ingest.jobs.kinds import DriverKind
 
 # One that waits in the queue stands still when nothing moves where it waits: behind a
 # lane or another job of its table it waits its turn, which may take hours. One that
@@ -108,7 +108,7 @@ def compare_stalled(now: datetime) -> None:
         "limit": limit,
         "active": sorted(ACTIVE),
         "queued": QUEUED,
-        "kinds": list(names_of(DriverJob)),
+        "kinds": list(names_of(DriverKind)),
         "dismissed": DISMISSED,
         "recovered": RECOVERED,
     }

@@ -369,3 +369,11 @@ def _require_version(data: Mapping[str, Any], what: str) -> None:
             f"{what} has version {version}, this side reads versions up to {VERSION}",
             hint="restart the driver and the workers with the same release",
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Survivor:
+    """A submission of an earlier host that has not surely ended."""
+
+    job_id: str
+    attempt: int

@@ -1,7 +1,7 @@
-"""Running jobs side by side in lanes, each with its own limit.
+"""Running jobs side by side, a thread each, in the Spark pool of their lane.
 
-A load that takes hours must not stop fresh changes of other tables. It must not
-know the control pipe: it gets specs and gives reports back.
+How many there are of a lane the driver host decides before it hands them over. It must
+not know the control pipe: it gets specs and gives reports back.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from ingest.driver.run import run_job
 from ingest.sources.failures import failure_of
 
 log = logging.getLogger(__name__)
-LIMITS = {"apply": 4, "snapshot": 4, "maintenance": 1, "verify": 3, "interactive": 2}
 # Tasks send their figures every ten seconds.
 WORK_SECONDS = 10.0
 _POLL_SECONDS = 0.2
@@ -106,11 +105,10 @@ class Lanes:
         self._report = report
         self._say = say
         self._gates = SourceGates()
-        self._places = {k: threading.Semaphore(n) for k, n in LIMITS.items()}
         self._lock = threading.Lock()
         self._runs: list[JobRun] = []
         self._abandoned: list[JobRun] = []
-        self._placed: dict[JobRun, threading.Semaphore] = {}
+        self._at_work: set[JobRun] = set()
         self._last_at_work: set[JobRun] | None = None
         self._work: dict[JobRun, SparkWork] = {}
 
@@ -145,17 +143,17 @@ class Lanes:
 
     def abandon(self, job_id: str) -> None:
         """Every attempt of the job is over for the host, which has judged it, though
-        its threads answer nothing: other jobs get its place, and nobody hears of it
-        again. Another job of its table waits until those threads have ended."""
+        its threads answer nothing: nothing is reported of it again. Another job of its
+        table waits until those threads have ended."""
         with self._lock:
             runs = [r for r in self._runs if r.spec.job_id == job_id]
             for run in runs:
                 self._runs.remove(run)
                 self._abandoned.append(run)
+            self._at_work.difference_update(runs)
         self._stop_runs(runs, "cancel")
         for run in runs:
             log.error("job %s is abandoned in %s", job_id, run.progress.phase)
-            self._give_back(run)
 
     def abandoned(self) -> list[str]:
         """Jobs whose threads live on."""
@@ -196,7 +194,7 @@ class Lanes:
             is_over = run in self._abandoned
             (self._abandoned if is_over else self._runs).remove(run)
             self._work.pop(run, None)
-        self._give_back(run)
+            self._at_work.discard(run)
         if not is_over:
             self._report(report)
 
@@ -207,7 +205,7 @@ class Lanes:
             return report
         with self._lock:
             if self._last_at_work is None:
-                self._last_at_work = set(self._placed)
+                self._last_at_work = set(self._at_work)
             if self._last_at_work != {run}:
                 return report
         what = "wide rows" if run.progress.phase == "reading" else "its rows"
@@ -235,30 +233,16 @@ class Lanes:
         except Interrupted as stopped:
             return _ended(run, stopped)
 
-    def _give_back(self, run: JobRun) -> None:
-        """Once: an abandoned job's threads may end, too."""
-        with self._lock:
-            place = self._placed.pop(run, None)
-        if place is not None:
-            place.release()
-
     def _wait_for_turn(self, run: JobRun) -> None:
-        """Older attempts of the job end first, then a place must be free."""
-        place = self._places.get(run.spec.lane, self._places["interactive"])
+        """Older attempts of the job end first."""
         while self._has_older(run):
             run.explain("waits for an earlier attempt to end")
             time.sleep(_POLL_SECONDS)
             run.check()
-        while not place.acquire(timeout=_POLL_SECONDS):
-            run.explain(f"waits for a place in lane {run.spec.lane}")
-            run.check()
         with self._lock:
-            is_over = run in self._abandoned
-            if not is_over:
-                self._placed[run] = place
-        if is_over:
-            place.release()
-            raise Interrupted("cancel")
+            if run in self._abandoned:
+                raise Interrupted("cancel")
+            self._at_work.add(run)
         run.explain("")
 
     def _has_older(self, run: JobRun) -> bool:

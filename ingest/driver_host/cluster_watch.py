@@ -22,13 +22,13 @@ def confirm_gone(
     cluster: Cluster,
     tag: str,
     *,
-    unseen: Callable[[str], None],
+    unreachable: Callable[[str], None],
     stop: threading.Event,
 ) -> bool:
     """Wait until the master lists no application of this tag; False when told to stop.
 
     Its driver is dead already, but executors go on for a moment, and with the master
-    away nobody knows: that is said by `unseen` again and again.
+    away nobody knows: that is said by `unreachable` again and again.
     """
     while not stop.is_set():
         try:
@@ -37,14 +37,14 @@ def confirm_gone(
                 return True
             cluster.kill(app)
         except MasterAway as away:
-            unseen(away.message)
+            unreachable(away.message)
         stop.wait(ASK_SECONDS)
     return False
 
 
 class ClusterWatch:
-    """Says `ready` when the master answers and `unseen` while it does not, and ends
-    applications of this instance that no known submission has."""
+    """Sends `ready` when the master answers and `unreachable` while it does not, and
+    ends applications of this instance that no known submission has."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class ClusterWatch:
                     self._cluster.kill(app)
         except MasterAway as away:
             self._is_there = False
-            self._say(Message("unseen", {"why": away.message}))
+            self._say(Message("unreachable", {"why": away.message}))
             return
         if not self._is_there:
             self._is_there = True

@@ -9,6 +9,8 @@ driver alive and everything said until it can be written.
 from __future__ import annotations
 
 import logging
+import math
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -22,13 +24,13 @@ from core.errors import SluiceError, TransientError
 from core.jobs import LAUNCHING
 from core.redaction import redact
 from ingest.contract.job import DRIVER_DIED, JobReport, progress_from, report_from
-from ingest.driver_host import report_store
+from ingest.driver_host import attempts, report_store
+from ingest.driver_host.attempts import START_SECONDS, InFlight, InFlightJob
 from ingest.driver_host.backlog import Backlog
 from ingest.driver_host.incarnation import Incarnation
-from ingest.driver_host.inflight import START_SECONDS, InFlight, InFlightJob
 from ingest.driver_host.launcher import Launcher, Message, storable
 from ingest.driver_host.secret_delivery import SecretBroker
-from ingest.jobs import lifecycle, reconcile
+from ingest.jobs import queue, reconcile
 
 log = logging.getLogger(__name__)
 
@@ -66,15 +68,21 @@ class DriverHost:
         self._secrets: list[tuple[str, str]] = []
         self._broker = SecretBroker()
         self._ended: Backlog[tuple[UUID, bool]] = Backlog()
-        self._unseen: dict[str, str] = {}
+        self._unreachable: dict[str, str] = {}
         self._unwanted: list[str] = []
         self.is_database_away = False
         self.refusal = ""
+        self._is_woken = threading.Event()
 
     @property
     def in_flight(self) -> dict[str, InFlightJob]:
         """By job id."""
         return self._jobs.in_flight
+
+    def wake(self) -> None:
+        """Look at the rows at once; from any thread."""
+        self._is_woken.set()
+        self.launcher.wake()
 
     # ------------------------------------------------------------------ the step
 
@@ -82,7 +90,7 @@ class DriverHost:
         """Listen for at most `seconds`, then write, look and speak as is due."""
         self._keep_driver()
         for message in self.launcher.poll(seconds):
-            self._hear(storable(message))
+            self._receive(storable(message))
         now = self.clock()
         if now - self._pinged >= PING_SECONDS:
             self._pinged = now
@@ -97,6 +105,10 @@ class DriverHost:
             self._with_database(self._flush)
         for answer, origin in self._broker.answered():
             self.launcher.give_secret(answer, origin=origin)
+        if self._is_woken.is_set():
+            self._is_woken.clear()
+            self._jobs.claims.note_change()
+            self._looked = -math.inf
         if now - self._looked >= LOOK_SECONDS:
             self._looked = now
             self._with_database(self._look)
@@ -195,41 +207,41 @@ class DriverHost:
         driver.is_told_to_end = True
         self.launcher.kill()
 
-    # ------------------------------------------------------------------- hearing
+    # ---------------------------------------------------------------- messages
 
-    def _hear(self, message: Message) -> None:
+    def _receive(self, message: Message) -> None:
         if self.driver is not None and not message.origin:
             self.driver.heard = self.clock()
         data = message.data
         try:
             match message.kind:
                 case "ready":
-                    self._hear_ready(message)
+                    self._on_ready(message)
                 case "accepted":
-                    self._hear_accepted(str(data["job_id"]), int(data["attempt"]))
+                    self._on_accepted(str(data["job_id"]), int(data["attempt"]))
                 case "secret_request":
                     self._secrets.append((str(data["ref"]), message.origin))
                 case "heartbeat":
-                    self._hear_heartbeat(message)
+                    self._on_heartbeat(message)
                 case "log":
-                    self._hear_log(data)
+                    self._on_log(data)
                 case "report":
-                    self._hear_report(report_from(data["report"]))
+                    self._on_report(report_from(data["report"]))
                 case "died":
-                    self._hear_death(message)
-                case "unseen":
-                    self._hear_unseen(message.origin, str(data["why"]))
+                    self._on_death(message)
+                case "unreachable":
+                    self._on_unreachable(message.origin, str(data["why"]))
         except (KeyError, TypeError, ValueError, SluiceError):
             log.exception("a driver sent a malformed %s", message.kind)
 
-    def _hear_ready(self, message: Message) -> None:
+    def _on_ready(self, message: Message) -> None:
         if self.driver is not None and not message.origin:
             self.driver.is_ready = True
             self.driver.away = ""
             self.driver.facts = dict(message.data)
             self._flushed = 0.0
 
-    def _hear_accepted(self, job_id: str, attempt: int) -> None:
+    def _on_accepted(self, job_id: str, attempt: int) -> None:
         flight = self.in_flight.get(job_id)
         if flight and flight.attempt == attempt:
             flight.is_accepted = True
@@ -238,7 +250,7 @@ class DriverHost:
             if flight.origin:  # it outlives this host, and its row has to say so
                 self._flushed = self._progressed = 0.0
 
-    def _hear_heartbeat(self, message: Message) -> None:
+    def _on_heartbeat(self, message: Message) -> None:
         for each in message.data.get("jobs", []):
             progress = progress_from(each)
             flight = self.in_flight.get(progress.job_id)
@@ -249,31 +261,31 @@ class DriverHost:
             abandoned = message.data.get("jobs_abandoned", ())
             self.driver.note_abandoned(abandoned, now=self.clock())
 
-    def _hear_log(self, data: Any) -> None:
+    def _on_log(self, data: Any) -> None:
         if len(self._logs) < MAX_LOGS:
             text = redact(str(data["message"]))[:MAX_LINE]
             job_id = str(UUID(str(data["job_id"])))
             self._logs.append((job_id, str(data["level"])[:10], text))
 
-    def _hear_report(self, report: JobReport) -> None:
+    def _on_report(self, report: JobReport) -> None:
         flight = self.in_flight.get(report.job_id)
         is_death = report.error is not None and report.error.code == DRIVER_DIED
         # its death is judged when it is seen, and is no attempt of the job
         if flight and flight.attempt == report.attempt and not is_death:
             self._reports.add(report)
 
-    def _hear_unseen(self, origin: str, why: str) -> None:
-        """Neither alive nor dead as far as anybody can tell: nothing new goes there,
-        and nothing that is there is judged."""
+    def _on_unreachable(self, origin: str, why: str) -> None:
+        """Whether it still runs cannot be found out now: nothing new goes there, and no
+        job that is there is given up."""
         if not origin and self.driver is not None:
             self.driver.is_ready = False
             self.driver.away = why
         for job_id, flight in self.in_flight.items():
             if flight.origin == origin:
                 flight.seen = self.clock()
-                self._unseen[job_id] = why
+                self._unreachable[job_id] = why
 
-    def _hear_death(self, message: Message) -> None:
+    def _on_death(self, message: Message) -> None:
         if self._jobs.is_of_earlier_attempt(message):
             return
         # what it had accepted is judged otherwise than what it never got
@@ -305,10 +317,10 @@ class DriverHost:
         self._reports.write_all(self._finish, give_up=self._give_up_report)
         self._write_incarnation()
         self._write_progress()
-        while self._unseen:
-            job_id, why = next(iter(self._unseen.items()))
+        while self._unreachable:
+            job_id, why = next(iter(self._unreachable.items()))
             reconcile.mark_unreachable(UUID(job_id), why)
-            del self._unseen[job_id]
+            del self._unreachable[job_id]
         self._ended.write_all(
             self._note_end,
             # once its heartbeat is old, it counts as ended all the same
@@ -334,7 +346,7 @@ class DriverHost:
         reconcile.reconcile_jobs()
 
     def _finish(self, report: JobReport) -> None:
-        lifecycle.finish(report)
+        attempts.finish(report)
         self._accepted.keep(lambda said: said[0] != report.job_id)
         self._jobs.note_finished(report.job_id)
 
@@ -362,7 +374,7 @@ class DriverHost:
         driver = self.driver
         if driver is None or not self.launcher.is_running:
             return
-        if self.clock() - driver.heard > lifecycle.SILENT_SECONDS and driver.is_ready:
+        if self.clock() - driver.heard > queue.SILENT_SECONDS and driver.is_ready:
             return
         if not driver.is_worth_writing(self.clock()):
             return
@@ -381,7 +393,7 @@ class DriverHost:
         if now - self._progressed < FLUSH_SECONDS:
             return
         self._accepted.write_all(
-            lambda said: lifecycle.note_accepted(UUID(said[0]), said[1]),
+            lambda said: queue.note_accepted(UUID(said[0]), said[1]),
             give_up=lambda said, error: None,
         )
         self._progressed = now  # not before: what is lost is judged behind this

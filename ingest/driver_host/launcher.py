@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from core.processes.marks import Mark
-from ingest.contract.job import JobSpec, SecretAnswer, encode
-from ingest.jobs.reconcile import Survivor
+from ingest.contract.job import JobSpec, SecretAnswer, Survivor, encode
 
 # In the environment of a driver, and so of everything it starts.
 MARK = "SLUICE_DRIVER_BOOT"
@@ -27,7 +26,8 @@ MessageKind = Literal[
     "log",
     "report",
     "died",
-    "unseen",
+    "unreachable",
+    "woken",
 ]
 # abandon: the job is over for everybody else, whatever its threads still do
 CancelMode = Literal["cancel", "pause", "abandon"]
@@ -35,8 +35,8 @@ CancelMode = Literal["cancel", "pause", "abandon"]
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One line from a driver, or what the launcher itself says: `died`, and `unseen`
-    again and again while nobody can tell whether it lives.
+    """One line from a driver, or what the launcher itself found: `died`, `unreachable`
+    again and again while it cannot find out whether the process lives, and `woken`.
 
     origin  which process: "" = the warm driver, else the job id that has its own
     """
@@ -132,6 +132,10 @@ class Launcher(Protocol):
 
     def poll(self, seconds: float) -> list[Message]:
         """What was said since; waits at most so long for the first."""
+        ...
+
+    def wake(self) -> None:
+        """End a `poll` that waits; from any thread."""
         ...
 
     def kill(self, origin: str = "") -> None:

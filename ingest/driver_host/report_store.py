@@ -17,8 +17,8 @@ from core.leases import owner_of
 from core.models import Job, JobLog
 from core.processes.identity import ProcessIdentity
 from ingest.contract.job import Progress
+from ingest.driver_host.attempts import InFlightJob
 from ingest.driver_host.incarnation import Incarnation
-from ingest.driver_host.inflight import InFlightJob
 from ingest.jobs import leases
 from ingest.models import DriverIncarnation
 

@@ -23,7 +23,7 @@ from core.files import write_private
 from core.processes.child import ChildSpec, spawn
 from ingest.contract.driver_size import arguments_for
 from ingest.contract.java import driver_options
-from ingest.contract.job import JobSpec, SecretAnswer
+from ingest.contract.job import JobSpec, SecretAnswer, Survivor
 from ingest.driver_host.cluster import Cluster, tag_of
 from ingest.driver_host.cluster_watch import ClusterWatch, confirm_gone
 from ingest.driver_host.control_socket import Connection, ControlDoor, Greeting
@@ -37,7 +37,6 @@ from ingest.driver_host.launcher import (
     run_order,
     secret_order,
 )
-from ingest.jobs.reconcile import Survivor
 
 log = logging.getLogger(__name__)
 
@@ -170,6 +169,9 @@ class SubmitLauncher:
             found.append(Message("heartbeat", {"jobs": []}))
         return found
 
+    def wake(self) -> None:
+        self._lines.put(Message("woken"))
+
     def kill(self, origin: str = "") -> None:
         if work := self._works.get(origin):
             mark_of(work.tag).kill()
@@ -238,11 +240,11 @@ class SubmitLauncher:
         mark.kill()
         mark.wait_gone(seconds=10)
 
-        def unseen(why: str) -> None:
-            self._lines.put(Message("unseen", {"why": why}, work.job_id))
+        def unreachable(why: str) -> None:
+            self._lines.put(Message("unreachable", {"why": why}, work.job_id))
 
         if self._cluster is not None and not confirm_gone(
-            self._cluster, work.tag, unseen=unseen, stop=self._stopping
+            self._cluster, work.tag, unreachable=unreachable, stop=self._stopping
         ):
             return
         if self._works.get(work.job_id) is work:
@@ -260,7 +262,7 @@ class SubmitLauncher:
             return not mark_of(work.tag).pids()
         stop = threading.Event()
         return confirm_gone(
-            self._cluster, work.tag, unseen=lambda why: stop.set(), stop=stop
+            self._cluster, work.tag, unreachable=lambda why: stop.set(), stop=stop
         )
 
     def _admit(self, who: Greeting, connection: Connection) -> bool:

@@ -26,7 +26,7 @@ from core.files import write_private
 from core.processes.child import Child, ChildSpec, spawn
 from core.processes.identity import ProcessIdentity, wait_group_gone
 from ingest.contract.driver_size import arguments_for
-from ingest.contract.job import JobSpec, SecretAnswer
+from ingest.contract.job import JobSpec, SecretAnswer, Survivor
 from ingest.driver_host.cluster import Cluster, tag_of
 from ingest.driver_host.cluster_watch import ClusterWatch, confirm_gone
 from ingest.driver_host.launcher import (
@@ -39,7 +39,6 @@ from ingest.driver_host.launcher import (
     run_order,
     secret_order,
 )
-from ingest.jobs.reconcile import Survivor
 
 log = logging.getLogger(__name__)
 
@@ -193,6 +192,9 @@ class WarmLauncher:
                     self.submit(spec, isolated=True)
         return found
 
+    def wake(self) -> None:
+        self._lines.put(Message("woken"))
+
     def kill(self, origin: str = "") -> None:
         self._next.pop(origin, None)
         if child := self._children.get(origin):
@@ -259,11 +261,11 @@ class WarmLauncher:
     def _is_surely_gone(self, origin: str, tag: str) -> bool:
         """The process is; False when told to stop before the cluster could be asked."""
 
-        def unseen(why: str) -> None:
-            self._lines.put(Message("unseen", {"why": why}, origin))
+        def unreachable(why: str) -> None:
+            self._lines.put(Message("unreachable", {"why": why}, origin))
 
         return self._cluster is None or confirm_gone(
-            self._cluster, tag, unseen=unseen, stop=self._stopping
+            self._cluster, tag, unreachable=unreachable, stop=self._stopping
         )
 
     def _send(self, origin: str, data: Mapping[str, Any]) -> None:

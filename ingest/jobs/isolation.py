@@ -11,10 +11,11 @@ from django.conf import settings
 
 from core.models import Job
 from core.retries import Backoff
-from ingest.jobs.driver_jobs import DriverJob
+from ingest.jobs.kinds import DriverKind
 from ingest.lake.fence import Scope
 from ingest.lake.hudi.identity import shares_lock
 from ingest.models import Pipeline
+from ingest.models.states import RETIRED
 
 DEATHS_BEFORE_ISOLATION = 2
 FIRST_SECONDS = 2.0
@@ -75,18 +76,16 @@ def is_isolated(job: Job, pipeline: Pipeline) -> bool:
     )
 
 
-def scopes_of(handler: DriverJob, pipeline: Pipeline) -> tuple[Scope, ...]:
+def scopes_of(kind: DriverKind, pipeline: Pipeline) -> tuple[Scope, ...]:
     """Of a job in a driver of its own. Such drivers share no lock in memory: they take
     the whole table, unless it has a lock that all of them know."""
     lake = pipeline.lake_table
     is_shared = lake is not None and shares_lock(lake.identity)
-    return handler.scopes if is_shared else ("write", "service")
+    return kind.scopes if is_shared else ("write", "service")
 
 
-def run_alone(pipeline: Pipeline, why: str) -> None:
-    """From now on its jobs get processes of their own: what ends those ends nothing
-    of other tables."""
-    if pipeline.alone_reason:
-        return
-    Pipeline.objects.filter(pk=pipeline.pk).update(alone_reason=why)
-    pipeline.alone_reason = why
+def use_dedicated_driver(table_id: int, why: str) -> None:
+    """From now on the table's jobs get processes of their own: what ends those ends
+    nothing of other tables."""
+    synced = Pipeline.objects.filter(lake_table=table_id).exclude(state=RETIRED)
+    synced.filter(alone_reason="").update(alone_reason=why)

@@ -28,9 +28,9 @@ from django.db.models.functions import Least
 
 from catalog.compiled import CompiledValues
 from core.jobs import ACTIVE
-from core.jobs.handlers import names_of
+from core.jobs.kinds import names_of
 from core.models import Job
-from ingest.jobs.driver_jobs import DriverJob
+from ingest.jobs.kinds import DriverKind
 
 # Where jobs with a driver of their own wait for it: they hold up nobody else.
 OWN_LANE: Final = "own"
@@ -137,7 +137,7 @@ def use_of(lane: str) -> LaneUse:
 def _taken() -> CompiledValues[Place]:
     """By lane."""
     # one of a kind that nobody here knows is ended by nobody: it must not keep a place
-    known = names_of(DriverJob)
+    known = names_of(DriverKind)
     rows = Job.objects.filter(lane="\x01", state__in=ACTIVE, kind__in=known)
     return CompiledValues(rows.values_list("share_key", "weight"), ["\x01"], Place)
 

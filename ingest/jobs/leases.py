@@ -10,15 +10,17 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from django.conf import settings
+from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, Value
 from django.db.models.functions import Concat, Now
 
 from core.errors import TransientError
-from core.jobs.handlers import handlers_of
-from core.leases import Held, next_token, outgrow, take_lease
-from core.models import Lease
+from core.jobs.kinds import kinds_of
+from core.leases import Held, next_token, outgrow, owner_of, take_lease
+from core.models import Job, Lease
 from ingest.contract.table import FenceSpec
-from ingest.jobs.driver_jobs import DriverJob
+from ingest.jobs.isolation import is_isolated, scopes_of
+from ingest.jobs.kinds import DriverKind, TableHold, driver_kind
 from ingest.lake.fence import (
     Scope,
     fence_path,
@@ -26,6 +28,7 @@ from ingest.lake.fence import (
     raise_fence,
     take_back,
 )
+from ingest.models import Pipeline
 
 WRITE: Scope = "write"
 SERVICE: Scope = "service"
@@ -34,6 +37,29 @@ _FOR = {WRITE: "writes", SERVICE: "table services"}
 
 def lease_name(table_id: int, scope: Scope) -> str:
     return f"table:{table_id}:{scope}"
+
+
+def hold_table(
+    job: Job, pipeline: Pipeline, *, takes_back: bool = False
+) -> TableHold | None:
+    """Take the table for the job's next attempt; None when a lease is not free, which
+    the row then has as its reason. takes_back: as for `take_table`."""
+    kind = driver_kind(job.kind)
+    is_alone = is_isolated(job, pipeline)
+    scopes = scopes_of(kind, pipeline) if is_alone else kind.scopes
+    with transaction.atomic():
+        fences = take_table(
+            int(job.payload["table"]),
+            scopes,
+            owner=owner_of(job.pk, job.attempts + 1),
+            takes_back=takes_back,
+        )
+        # one lease without the other would keep others out, and do nothing
+        transaction.set_rollback(fences is None)
+    if fences is None:
+        Job.objects.filter(pk=job.pk).update(reason="waiting for the table's lease")
+        return None
+    return TableHold(fences[scopes.index(kind.scopes[0])], scopes, is_alone)
 
 
 def take_table(
@@ -109,7 +135,7 @@ def is_held() -> Q:
     """Of jobs: somebody has one of the leases that the kind of the job needs."""
     held = Q()
     for scope in (WRITE, SERVICE):
-        kinds = [each.name for each in handlers_of(DriverJob) if scope in each.scopes]
+        kinds = [each.name for each in kinds_of(DriverKind) if scope in each.scopes]
         # as `lease_name` says it
         name = Concat(Value("table:"), OuterRef("subject_id"), Value(f":{scope}"))
         leases = Lease.objects.filter(name=name, expires_at__gt=Now())
@@ -126,7 +152,7 @@ def renew(owners: Iterable[str]) -> None:
     )
 
 
-def shut_out(table_id: int, scopes: Sequence[Scope]) -> None:
+def fence_off_writers(table_id: int, scopes: Sequence[Scope]) -> None:
     """Raise the fences without an owner: whoever wrote until now cannot commit."""
     for scope in scopes:
         token = next_token(lease_name(table_id, scope))

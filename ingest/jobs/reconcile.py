@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -23,29 +22,22 @@ from core.clock import SystemClock
 from core.database_errors import is_away
 from core.errors import SluiceError, TerminalError, TransientError
 from core.jobs import ACTIVE, CANCELLING, LAUNCHING, RUNNING, moves
-from core.jobs.handlers import UNKNOWN_KIND, names_of
+from core.jobs.kinds import UNKNOWN_KIND, End, conclude, names_of
 from core.jobs.moves import move_job
 from core.models import Job
+from ingest.contract.job import Survivor
 from ingest.jobs import leases
-from ingest.jobs.driver_jobs import DriverJob, driver_job
-from ingest.jobs.isolation import Deaths, run_alone, wait_after
-from ingest.jobs.lifecycle import ring
+from ingest.jobs.isolation import Deaths, use_dedicated_driver, wait_after
+from ingest.jobs.kinds import DriverKind, driver_kind
+from ingest.jobs.queue import notify_workers, wake_host
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.fence import Scope
-from ingest.models import DriverIncarnation, Pipeline
+from ingest.models import DriverIncarnation
 
 log = logging.getLogger(__name__)
 
 MAX_DEATHS = 4
 LOOK_BACK = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Survivor:
-    """A submission of an earlier host that has not surely ended."""
-
-    job_id: str
-    attempt: int
 
 
 DAMAGED = "timeline_damaged"
@@ -59,7 +51,7 @@ def reconcile_jobs() -> int:
         return 0
     # whatever has a lane is a driver's, also of a kind that another release stored:
     # it keeps its table busy
-    in_drivers = Q(kind__in=names_of(DriverJob)) | ~Q(lane="")
+    in_drivers = Q(kind__in=names_of(DriverKind)) | ~Q(lane="")
     lost = Job.objects.filter(in_drivers, state__in=ACTIVE)
     incarnations = {
         pk: handle.get("boot", "") for pk, handle in lost.values_list("pk", "handle")
@@ -197,26 +189,26 @@ def judge_lost(job_id: UUID, why: str, *, incarnation: str | None = None) -> boo
             incarnation is not None and incarnation != job.handle.get("boot", "")
         ):
             return False
-        is_known = job.kind in names_of(DriverJob)
+        is_known = job.kind in names_of(DriverKind)
         try:
             _fence(job)
             if not is_known:
                 moves.end_unknown(job, _unknown(job, why))
-                ring()
+                wake_host()
+                notify_workers()
                 return True
             state = read_lake_table(_path_of(job), commits=LOOK_BACK)
         except SluiceError as error:
             if error.code == DAMAGED:
-                pipeline = driver_job(job.kind).lock(job)
-                moves.fail(job, pipeline, _unreadable(job, error))
+                conclude(job, moves.fail(job, _unreadable(job, error)))
                 return True
             _mark_unreachable(job, _lake_is_away(error.message))
             return False
         except OSError as error:
             _mark_unreachable(job, _lake_is_away(str(error)))
             return False
-        _decide(job, state, why)
-        ring()
+        conclude(job, _end_of(job, state, why))
+        wake_host()
     return True
 
 
@@ -225,9 +217,9 @@ def _fence(job: Job) -> None:
     scopes = job.handle.get("scopes")
     if scopes is None:
         # jobs of before the handle named them took both when isolated
-        scopes = both if job.handle.get("isolated") else driver_job(job.kind).scopes
+        scopes = both if job.handle.get("isolated") else driver_kind(job.kind).scopes
     table = int(job.payload["table"])
-    leases.shut_out(table, [s for s in both if s in scopes])
+    leases.fence_off_writers(table, [s for s in both if s in scopes])
 
 
 def _path_of(job: Job) -> str:
@@ -260,39 +252,39 @@ def _lake_is_away(why: str) -> str:
 
 def _mark_unreachable(job: Job, reason: str) -> None:
     if job.state in {LAUNCHING, RUNNING}:
-        move_job(job, "lose_sight", reason=reason)
+        move_job(job, "mark_unreachable", reason=reason)
     elif job.reason != reason:
         Job.objects.filter(pk=job.pk).update(reason=reason)
 
 
-def _decide(job: Job, state: LakeState, why: str) -> None:
-    handler = driver_job(job.kind)
-    pipeline = handler.lock(job)
-    facts = handler.committed(job, pipeline, state) if state.exists else None
+def _end_of(job: Job, state: LakeState, why: str) -> End:
+    """What the lake's timeline says of a lost attempt."""
+    left = driver_kind(job.kind).left_by(job, state)
+    facts = left.facts if state.exists else None
     seen = {"pending_compactions": list(state.pending_compactions)}
-    if facts is not None and handler.is_done_by(facts, job):
-        moves.succeed(
+    if facts is not None and left.is_done:
+        return moves.succeed(
             job,
-            pipeline,
             facts,
             reason=f"{why}, and the lake's timeline shows its commit",
             report={"v": 1, "from": "timeline", "facts": dict(facts)},
         )
-        return
     if job.state == CANCELLING:
         is_gone = why in {GONE, STOPPED} or "answer" not in why
         reason = f"{why} before it answered" if is_gone else why
-        moves.end_cancelled(job, pipeline, seen, reason=reason)
-        return
-    left = "no commit" if facts is None else "a commit that was not compared"
-    _try_again(job, pipeline, state, why=why, left=left)
+        return moves.end_cancelled(job, seen, reason=reason)
+    found = "no commit" if facts is None else "a commit that was not compared"
+    return _try_again(job, left.payload, seen, why=why, found=found)
 
 
 def _try_again(
-    job: Job, pipeline: Pipeline | None, state: LakeState, *, why: str, left: str
-) -> None:
-    handler = driver_job(job.kind)
-    seen = {"pending_compactions": list(state.pending_compactions)}
+    job: Job,
+    payload: Mapping[str, Any],
+    seen: Mapping[str, Any],
+    *,
+    why: str,
+    found: str,
+) -> End:
     is_death = job.state != LAUNCHING and why != STOPPED
     now = SystemClock().now()
     deaths = Deaths.of(job.payload)
@@ -301,30 +293,27 @@ def _try_again(
     if deaths.counted >= MAX_DEATHS:
         error = TerminalError(
             f"{job.kind} of {job.subject}: the driver died {deaths.seen} times under"
-            f" it; the last time it left {left}",
+            f" it; the last time it left {found}",
             code="driver_died",
             hint="look at the log of the last attempt, then retry the job",
         )
-        moves.fail(job, pipeline, error, seen)
-        return
-    if pipeline is not None and is_death and job.handle.get("isolated"):
-        _note_own_death(pipeline, deaths)
-    payload = job.payload | deaths.to_payload() | handler.payload_again(job, state)
-    wait = wait_after(deaths.seen) if is_death else 0.0
-    moves.try_again(
+        return moves.fail(job, error, seen)
+    if is_death and job.handle.get("isolated"):
+        _note_own_death(job, deaths)
+    return moves.try_again(
         job,
-        pipeline,
         TransientError(why),
         seen,
-        wait=wait,
-        reason=f"{why} and left {left}; it runs again",
-        payload=payload,
+        wait=wait_after(deaths.seen) if is_death else 0.0,
+        reason=f"{why} and left {found}; it runs again",
+        payload=job.payload | deaths.to_payload() | payload,
         # a death is counted as a death, not as an attempt of its own
         max_attempts=job.max_attempts + 1,
     )
 
 
-def _note_own_death(pipeline: Pipeline, deaths: Deaths) -> None:
+def _note_own_death(job: Job, deaths: Deaths) -> None:
     """It died with nothing beside it, after it had been in two drivers that died."""
     if settings.SLUICE_LAUNCHER != "submit" and deaths.counted > 2:
-        run_alone(pipeline, f"its driver died {deaths.seen} times, the last time alone")
+        why = f"its driver died {deaths.seen} times, the last time alone"
+        use_dedicated_driver(int(job.payload["table"]), why)

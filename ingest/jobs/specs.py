@@ -1,6 +1,6 @@
 """From rows to a JobSpec: what a driver has to know, and nothing secret.
 
-It decides nothing; who may run when is decided in `ingest.jobs.lifecycle`.
+It decides nothing: a kind's `spec_for` does.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from django.conf import settings
 
 from catalog.models import Datasource, Table
 from core.models import Job
-from ingest.contract.job import JobSpec
 from ingest.contract.table import ColumnSpec, FenceSpec, SourceSpec, TableSpec
-from ingest.jobs.driver_jobs import driver_job
+from ingest.jobs.kinds import driver_kind
 from ingest.models import Pipeline
 from ingest.planning.plan import ApplyChanges, CreateTable, TablePlan, plan_from_json
 
@@ -22,17 +21,14 @@ SECRET_PREFIX = "datasource:"
 SWEPT_WITHIN = 120.0
 
 
-def build_spec(
-    job: Job, pipeline: Pipeline, *, fence: FenceSpec, epoch: int
-) -> JobSpec:
-    """The spec of this job's next attempt. `epoch` is reserved for it, 0 = none."""
-    handler = driver_job(job.kind)
+def shared_by_all(job: Job, pipeline: Pipeline, fence: FenceSpec) -> dict[str, Any]:
+    """Return the members that the spec of any kind has, for the job's next attempt."""
     table = _lake_table(pipeline)
-    shared: dict[str, Any] = {
+    return {
         "job_id": str(job.pk),
         "attempt": job.attempts + 1,
         "kind": job.kind,
-        "lane": handler.lane,
+        "lane": driver_kind(job.kind).lane,
         "lake": settings.SLUICE_LAKE_URI,
         "lock_service": settings.SLUICE_LAKE_LOCK,
         "keep_seconds": keep_seconds(),
@@ -41,7 +37,6 @@ def build_spec(
         ),
         "fence": fence,
     }
-    return handler.spec(job, pipeline, shared, epoch=epoch)
 
 
 def keep_seconds() -> float:

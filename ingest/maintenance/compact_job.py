@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+import functools
+from collections.abc import Iterable
 
 from django.db import transaction
 from django.db.models import Q
@@ -11,16 +11,25 @@ from django.db.models import Q
 from catalog.access import audit
 from catalog.models import Table
 from core.advance import advance_all
-from core.errors import SluiceError
 from core.jobs import SUCCEEDED
-from core.jobs.handlers import SCHEDULE, Facts
+from core.jobs.kinds import (
+    SCHEDULE,
+    Cancelled,
+    End,
+    Failed,
+    Rejected,
+    Retried,
+    Succeeded,
+)
 from core.models import Job
 from ingest.contract.job import COMPACT, CompactWork, DriverSpec, JobSpec
 from ingest.contract.members import value_of
+from ingest.jobs.kinds import Attempt, DriverKind, Left, Refused
 from ingest.jobs.lanes import OWN_LANE
-from ingest.jobs.lifecycle import job_on, start_jobs
+from ingest.jobs.leases import hold_table
+from ingest.jobs.queue import job_on, put
+from ingest.jobs.specs import shared_by_all
 from ingest.lake.commits import LakeState, read_timeline
-from ingest.lake.fence import Scope
 from ingest.lake.place import place_at
 from ingest.maintenance import compaction_drivers
 from ingest.maintenance.compaction_drivers import DriverRequest
@@ -29,90 +38,95 @@ from ingest.models.states import PLAN_FAILED, REMOVING
 from ingest.pipelines import compaction_plans
 from ingest.pipelines.policies.effective import policy_of
 from ingest.pipelines.table_commands import not_now
-from ingest.pipelines.table_job import TableJob
-from ingest.pipelines.transitions import locked_pipeline
+from ingest.pipelines.table_job import admitted, note_end, queue_again, stop_table
+from ingest.pipelines.transitions import lock_pipeline, locked_pipeline
 
 
-class CompactJob(TableJob):
-    name = COMPACT
-    title = "compaction"
-    lane = "maintenance"
-    scopes: ClassVar[tuple[Scope, ...]] = ("service",)
+def spec_for(job: Job) -> Attempt | Refused | None:
+    """Return the next attempt: the instants to execute; none = plan some first."""
+    pipeline = admitted(job, lock_pipeline(job))
+    if isinstance(pipeline, Refused):
+        return pipeline
+    hold = hold_table(job, pipeline)
+    if hold is None:
+        return None
+    own = job.payload.get("driver")
+    is_bound = job.payload.get(compaction_drivers.BOUND)
+    table_id, policy = _table_of(job), policy_of(pipeline)
+    spec = JobSpec(
+        **shared_by_all(job, pipeline, hold.fence),
+        compact=CompactWork(instants=tuple(job.payload.get("instants", ()))),
+        budget=compaction_plans.budget_of(table_id, policy) if is_bound else None,
+        driver=value_of(DriverSpec, own) if own else None,
+    )
+    compaction_plans.start(table_id, job.payload["instants"])
+    return Attempt(spec, hold)
 
-    def spec(
-        self, job: Job, pipeline: Pipeline, shared: Mapping[str, Any], *, epoch: int
-    ) -> JobSpec:
-        own = job.payload.get("driver")
-        is_bound = job.payload.get(compaction_drivers.BOUND)
-        table_id, policy = _table_of(job), policy_of(pipeline)
-        return JobSpec(
-            **shared,
-            compact=CompactWork(instants=tuple(job.payload.get("instants", ()))),
-            budget=compaction_plans.budget_of(table_id, policy) if is_bound else None,
-            driver=value_of(DriverSpec, own) if own else None,
-        )
 
-    def claimed(self, job: Job, pipeline: Pipeline | None) -> None:
-        compaction_plans.start(_table_of(job), job.payload["instants"])
+def _revive(job: Job, pipeline: Pipeline, actor: str) -> None:
+    failed = MaintenancePlan.objects.filter(
+        table=pipeline.lake_table, state=PLAN_FAILED
+    )
+    advance_all(list(failed), "reschedule", actor=actor)
 
-    def revive(self, job: Job, pipeline: Pipeline, *, actor: str) -> None:
-        failed = MaintenancePlan.objects.filter(
-            table=pipeline.lake_table, state=PLAN_FAILED
-        )
-        advance_all(list(failed), "reschedule", actor=actor)
 
-    def apply(self, job: Job, pipeline: Pipeline | None, facts: Facts) -> bool:
-        done = [str(i) for i in facts.get("instants", ())]
-        compaction_plans.complete(_table_of(job), done)
-        return False
+def outcome(job: Job, end: End) -> None:
+    """What the end of a compaction means for what is planned on its table."""
+    table_id, instants = _table_of(job), job.payload.get("instants") or []
+    pipeline = lock_pipeline(job)
+    match end:
+        case Succeeded(facts):
+            done = [str(i) for i in facts.get("instants", ())]
+            compaction_plans.complete(table_id, done)
+        case Failed(error):
+            compaction_plans.fail(table_id, instants, error)
+        case Retried():
+            compaction_plans.roll_back(table_id, instants)
+    note_end(job, end, is_synced=pipeline is not None)
+    match end:
+        case Rejected(error) if pipeline is not None:
+            stop_table(pipeline, error)
+        case Cancelled(_, actor):
+            _put_off(job, table_id, instants, actor=actor)
 
-    def failed(
-        self, job: Job, pipeline: Pipeline | None, error: SluiceError, facts: Facts
-    ) -> None:
-        compaction_plans.fail(_table_of(job), job.payload.get("instants", []), error)
-        super().failed(job, pipeline, error, facts)
 
-    def retried(
-        self, job: Job, pipeline: Pipeline | None, error: SluiceError, facts: Facts
-    ) -> None:
-        compaction_plans.roll_back(_table_of(job), job.payload.get("instants", []))
-        super().retried(job, pipeline, error, facts)
+def _put_off(job: Job, table_id: int, instants: list[str], *, actor: str) -> None:
+    """What it was to execute, or planned itself, waits: it would be no cancelling if
+    the next second executed it."""
+    until = compaction_plans.put_off(table_id, instants)
+    by = f" by {actor}" if actor else ""
+    job.reason = (
+        f"{compaction_plans.CANCELLED}{by}; what is planned stays planned, and"
+        f" no automatic compaction of the table before {until:%H:%M} UTC"
+    )
+    Job.objects.filter(pk=job.pk).update(reason=job.reason)
 
-    def cancelled(
-        self, job: Job, pipeline: Pipeline | None, facts: Facts | None, *, actor: str
-    ) -> None:
-        """What it was to execute, or planned itself, waits: it would be no cancelling
-        if the next second executed it."""
-        super().cancelled(job, pipeline, facts, actor=actor)
-        instants = job.payload.get("instants") or []
-        until = compaction_plans.put_off(_table_of(job), instants)
-        by = f" by {actor}" if actor else ""
-        job.reason = (
-            f"{compaction_plans.CANCELLED}{by}; what is planned stays planned, and"
-            f" no automatic compaction of the table before {until:%H:%M} UTC"
-        )
-        Job.objects.filter(pk=job.pk).update(reason=job.reason)
 
-    def forgotten(self) -> Q:
-        """Each fifth sync brings one."""
-        return Q(state=SUCCEEDED, requested_by=SCHEDULE)
+def left_by(job: Job, state: LakeState) -> Left:
+    """By instant: a compaction has no position of its own. One that planned instants
+    before it was lost executes these."""
+    wanted = [str(i) for i in job.payload.get("instants", ())]
+    pending = list(state.pending_compactions)
+    if not wanted:
+        return Left(payload={"instants": pending})
+    found = [state.timeline.find(instant) for instant in wanted]
+    if not all(i and i.state == "COMPLETED" for i in found):
+        return Left()
+    return Left({"instants": wanted, "pending_compactions": pending})
 
-    def committed(
-        self, job: Job, pipeline: Pipeline | None, state: LakeState
-    ) -> Facts | None:
-        """By instant: a compaction has no position of its own."""
-        wanted = [str(i) for i in job.payload.get("instants", ())]
-        found = [state.timeline.find(instant) for instant in wanted]
-        if not wanted or not all(i and i.state == "COMPLETED" for i in found):
-            return None
-        pending = list(state.pending_compactions)
-        return {"instants": wanted, "pending_compactions": pending}
 
-    def payload_again(self, job: Job, state: LakeState) -> Mapping[str, Any]:
-        """The instants that it planned before it was lost."""
-        if job.payload.get("instants"):
-            return {}
-        return {"instants": list(state.pending_compactions)}
+KIND = DriverKind(
+    name=COMPACT,
+    title="compaction",
+    lane="maintenance",
+    scopes=("service",),
+    spec_for=spec_for,
+    outcome=outcome,
+    left_by=left_by,
+    again=functools.partial(queue_again, revive=_revive),
+    # each fifth sync brings one
+    forgotten=Q(state=SUCCEEDED, requested_by=SCHEDULE),
+)
 
 
 def start_due_compactions() -> int:
@@ -137,7 +151,7 @@ def start_compaction(
     payload |= compaction_drivers.payload_for(table, asked)
     job = job_on(table, COMPACT, payload, actor=actor)
     job.lane = OWN_LANE if "driver" in payload else job.lane
-    found = start_jobs([job])[0]
+    found = put([job])[0]
     if found.pk != job.pk:
         compaction_drivers.take_over(found, job, asked)
     return found

@@ -25,7 +25,7 @@ from core.json_values import iso
 from core.models import Job
 from core.outbox import NewEvent
 from ingest.contract.job import COMPACT, REPAIR, RESYNC, VERIFY
-from ingest.jobs.endings import is_any_due, note_change, rows_due
+from ingest.jobs.job_outcome_events import is_any_due, note_change, rows_due
 from ingest.lake.commits import read_commit
 from ingest.lake.hudi.budget import choose, credit_after, first_credit
 from ingest.lake.hudi.timeline import at_of, instant_of

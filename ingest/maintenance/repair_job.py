@@ -2,121 +2,116 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+import functools
 
 from django.db.models.functions import Now
 
-from core.errors import SluiceError
 from core.jobs import CANCELLING
-from core.jobs.handlers import Facts
+from core.jobs.kinds import Cancelled, End, Facts, Failed, Retried, Succeeded
 from core.models import Job
 from ingest.contract.job import REPAIR, JobSpec, RepairWork
 from ingest.contract.members import value_of
-from ingest.jobs.endings import report_failure
-from ingest.jobs.specs import source_spec
+from ingest.jobs.kinds import Attempt, DriverKind, Left, Refused
+from ingest.jobs.leases import hold_table
+from ingest.jobs.specs import shared_by_all, source_spec
 from ingest.lake.commits import LakeState
-from ingest.lake.fence import Scope
 from ingest.maintenance import repairs
 from ingest.models import Pipeline
-from ingest.pipelines import compaction_plans, transitions
+from ingest.pipelines import compaction_plans, schema_drift, transitions
 from ingest.pipelines.lake_identity import set_buckets
 from ingest.pipelines.lake_reconcile import follow_lake, note_restored
-from ingest.pipelines.table_job import TableJob, commit_of, facts_of, span_of
+from ingest.pipelines.table_job import (
+    admitted,
+    commit_of,
+    facts_of,
+    note_end,
+    queue_again,
+    span_of,
+)
 
 
-class RepairJob(TableJob):
-    """Nothing else writes to the table. Hudi believes in a dead writer for half a
-    minute, so it is tried more often."""
+def spec_for(job: Job) -> Attempt | Refused | None:
+    """Return the next attempt. A rollback takes back a fence that no lease gave out."""
+    if schema_drift.waits_for_look(job):
+        return None
+    pipeline = admitted(job, transitions.lock_pipeline(job))
+    if isinstance(pipeline, Refused):
+        return pipeline
+    work = value_of(RepairWork, job.payload["repair"])
+    hold = hold_table(job, pipeline, takes_back=work.action == "rollback")
+    if hold is None:
+        return None
+    # a former attempt may have changed what the plan says
+    follow_lake(pipeline)
+    spec = JobSpec(
+        **shared_by_all(job, pipeline, hold.fence),
+        source=source_spec(pipeline.source_table.database.datasource),
+        repair=work,
+    )
+    return Attempt(spec, hold)
 
-    name = REPAIR
-    title = "repair"
-    lane = "maintenance"
-    scopes: ClassVar[tuple[Scope, ...]] = ("write", "service")
-    max_attempts = 6
 
-    def takes_back(self, job: Job) -> bool:
-        return bool(job.payload.get("repair", {}).get("action") == "rollback")
+def _revive(job: Job, pipeline: Pipeline, actor: str) -> None:
+    repairs.require_worth_repeating(job, pipeline)
 
-    def prepare(self, job: Job, pipeline: Pipeline) -> None:
-        # a former attempt may have changed what the plan says
+
+def outcome(job: Job, end: End) -> None:
+    """What the end of a repair means for its table. However it ended, it may have ended
+    behind its commit."""
+    pipeline = transitions.lock_pipeline(job)
+    if isinstance(end, Succeeded):
+        _note_success(job, pipeline, end.facts)
+    note_end(job, end, is_synced=pipeline is not None)
+    has_run = isinstance(end, Failed | Retried) or (
+        isinstance(end, Cancelled) and end.facts is not None
+    )
+    if has_run and pipeline is not None:
         follow_lake(pipeline)
 
-    def spec(
-        self, job: Job, pipeline: Pipeline, shared: Mapping[str, Any], *, epoch: int
-    ) -> JobSpec:
-        source = source_spec(pipeline.source_table.database.datasource)
-        work = value_of(RepairWork, job.payload["repair"])
-        return JobSpec(**shared, source=source, repair=work)
 
-    def revive(self, job: Job, pipeline: Pipeline, *, actor: str) -> None:
-        repairs.require_worth_repeating(job, pipeline)
-
-    def about(self, job: Job) -> Mapping[str, Any]:
-        return repairs.named(job)
-
-    def apply(self, job: Job, pipeline: Pipeline | None, facts: Facts) -> bool:
-        table_id = int(job.payload["table"])
-        rolled_back = [str(i) for i in facts.get("rolled_back", ())]
-        compaction_plans.roll_back(table_id, rolled_back)
-        unscheduled = [str(i) for i in facts.get("unscheduled", ())]
-        compaction_plans.unschedule(table_id, unscheduled)
-        if pipeline is None:
-            return False
-        if facts.get("buckets"):
-            why = "resized, or gone back to it"
-            set_buckets(pipeline, int(facts["buckets"]), why=why)
-        if facts.get("restored"):
-            note_restored(pipeline, facts)
-        elif facts.get("instant"):
-            # the same rows once, at the same position
-            instant = str(facts["instant"])
-            transitions.show(
-                pipeline, last_commit_instant=instant, last_commit_at=Now()
-            )
-        return False
-
-    def failed(
-        self, job: Job, pipeline: Pipeline | None, error: SluiceError, facts: Facts
-    ) -> None:
-        super().failed(job, pipeline, error, facts)
-        _follow(pipeline)
-
-    def rejected(self, job: Job, pipeline: Pipeline | None, error: SluiceError) -> None:
-        if pipeline is not None:
-            report_failure(job, error)
-
-    def retried(
-        self, job: Job, pipeline: Pipeline | None, error: SluiceError, facts: Facts
-    ) -> None:
-        super().retried(job, pipeline, error, facts)
-        _follow(pipeline)
-
-    def cancelled(
-        self, job: Job, pipeline: Pipeline | None, facts: Facts | None, *, actor: str
-    ) -> None:
-        super().cancelled(job, pipeline, facts, actor=actor)
-        if facts is not None:
-            _follow(pipeline)
-
-    def committed(
-        self, job: Job, pipeline: Pipeline | None, state: LakeState
-    ) -> Facts | None:
-        commit = commit_of(job, state)
-        if commit is None or commit.position is None:
-            return None
-        return facts_of(commit, state) | {
-            "position": span_of(commit),
-            "buckets": commit.position.identity.buckets,
-        }
-
-    def is_done_by(self, facts: Facts, job: Job) -> bool:
-        """It ends with a comparison of its rows, which the next attempt makes; one that
-        was to be cancelled has none."""
-        return job.state == CANCELLING
+def _note_success(job: Job, pipeline: Pipeline | None, facts: Facts) -> None:
+    table_id = int(job.payload["table"])
+    rolled_back = [str(i) for i in facts.get("rolled_back", ())]
+    compaction_plans.roll_back(table_id, rolled_back)
+    unscheduled = [str(i) for i in facts.get("unscheduled", ())]
+    compaction_plans.unschedule(table_id, unscheduled)
+    if pipeline is None:
+        return
+    if facts.get("buckets"):
+        why = "resized, or gone back to it"
+        set_buckets(pipeline, int(facts["buckets"]), why=why)
+    if facts.get("restored"):
+        note_restored(pipeline, facts)
+    elif facts.get("instant"):
+        # the same rows once, at the same position
+        instant = str(facts["instant"])
+        transitions.show(pipeline, last_commit_instant=instant, last_commit_at=Now())
 
 
-def _follow(pipeline: Pipeline | None) -> None:
-    """It may have ended behind its commit."""
-    if pipeline is not None:
-        follow_lake(pipeline)
+def left_by(job: Job, state: LakeState) -> Left:
+    """What a lost attempt has committed. It ends with a comparison of its rows, which
+    the next attempt makes; one that was to be cancelled has none."""
+    commit = commit_of(job, state)
+    if commit is None or commit.position is None:
+        return Left()
+    facts = facts_of(commit, state) | {
+        "position": span_of(commit),
+        "buckets": commit.position.identity.buckets,
+    }
+    return Left(facts, is_done=job.state == CANCELLING)
+
+
+# Nothing else writes to the table. Hudi believes in a dead writer for half a minute, so
+# it is tried more often.
+KIND = DriverKind(
+    name=REPAIR,
+    title="repair",
+    lane="maintenance",
+    scopes=("write", "service"),
+    max_attempts=6,
+    spec_for=spec_for,
+    outcome=outcome,
+    left_by=left_by,
+    again=functools.partial(queue_again, revive=_revive),
+    about=repairs.named,
+)

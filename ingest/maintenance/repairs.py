@@ -18,7 +18,7 @@ from core.errors import InvalidRequest, StaleState
 from core.models import Job
 from ingest.contract.job import REPAIR, RepairAction, RepairWork
 from ingest.contract.members import value_of
-from ingest.jobs import lifecycle
+from ingest.jobs.queue import new_job, put
 from ingest.lake.commits import read_timeline
 from ingest.lake.place import place_at
 from ingest.maintenance.observation import facts_of
@@ -51,10 +51,10 @@ def start_repair(table: Table, work: RepairWork, *, actor: str) -> Job:
     with transaction.atomic():
         pipeline = locked_pipeline(table)
         _require_sense(table, work, pipeline)
-        job = lifecycle.new_job(pipeline, REPAIR, actor=actor)
+        job = new_job(pipeline, REPAIR, actor=actor)
         wanted: dict[str, Any] = dataclasses.asdict(work)
         job.payload = job.payload | {"repair": wanted}
-        found = lifecycle.start_jobs([job])[0]
+        found = put([job])[0]
         if found.payload.get("repair") != wanted:
             raise StaleState(
                 f"another repair of {table} waits already",

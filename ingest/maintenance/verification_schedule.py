@@ -14,11 +14,11 @@ from django.db.models import QuerySet
 
 from core.clock import SystemClock
 from core.jobs import TERMINAL
-from core.jobs.handlers import SCHEDULE
+from core.jobs.kinds import SCHEDULE
 from core.models import Job
 from ingest.contract.job import VERIFY
 from ingest.jobs.lanes import LANE_LIMITS
-from ingest.jobs.lifecycle import new_job, start_jobs
+from ingest.jobs.queue import new_job, put
 from ingest.models import Pipeline
 from ingest.models.states import LOADED
 from ingest.pipelines.policies.store import Policies, policy_of
@@ -38,7 +38,7 @@ def start_due_verifications() -> int:
     with transaction.atomic():
         due = verifications_due()
         if due:
-            start_jobs([new_job(each, VERIFY, actor=SCHEDULE) for each in due])
+            put([new_job(each, VERIFY, actor=SCHEDULE) for each in due])
     return len(due)
 
 

@@ -2,86 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
-
 from django.db.models import Exists, OuterRef, Q
 
-from core.errors import SluiceError
 from core.jobs import SUCCEEDED
-from core.jobs.handlers import SCHEDULE, Facts
+from core.jobs.kinds import SCHEDULE, End, Facts, Failed, Rejected, Succeeded
 from core.models import Job
 from ingest.contract.job import VERIFY, JobSpec, VerifyWork
-from ingest.jobs.endings import report_failure
-from ingest.jobs.specs import source_spec
+from ingest.jobs.kinds import Attempt, DriverKind, Left, Refused
+from ingest.jobs.leases import hold_table
+from ingest.jobs.specs import shared_by_all, source_spec
 from ingest.lake.commits import LakeState
-from ingest.lake.fence import Scope
 from ingest.maintenance import verification_schedule
 from ingest.models import Pipeline
-from ingest.pipelines import transitions
+from ingest.pipelines import schema_drift, transitions
 from ingest.pipelines.policies.effective import policy_of
-from ingest.pipelines.table_job import TableJob
+from ingest.pipelines.table_job import admitted, note_end, queue_again
 from ingest.sources.fingerprint import from_data, settled, to_data
 
 
-class VerifyJob(TableJob):
-    """Nothing that it reads may be cleaned away. It has a lane of its own: one with a
-    budget takes hours, and compactions do not wait for it."""
-
-    name = VERIFY
-    title = "verify"
-    lane = "verify"
-    scopes: ClassVar[tuple[Scope, ...]] = ("service",)
-
-    def weight(self, pipeline: Pipeline) -> int:
-        return max(0, pipeline.source_table.estimated_rows)
-
-    def spec(
-        self, job: Job, pipeline: Pipeline, shared: Mapping[str, Any], *, epoch: int
-    ) -> JobSpec:
-        # whoever asks for one wants its answer; what comes automatically has a budget
-        is_asked_for = job.requested_by != SCHEDULE
-        policy = policy_of(pipeline)
-        rate = 0 if is_asked_for else policy.verification.rows_per_second
-        work = VerifyWork(
-            position=pipeline.position, rows_per_second=rate, signs=pipeline.signs
-        )
-        source = source_spec(pipeline.source_table.database.datasource)
-        return JobSpec(**shared, source=source, verify=work)
-
-    def apply(self, job: Job, pipeline: Pipeline | None, facts: Facts) -> bool:
-        if pipeline is None:
-            return False
-        verdict = str(facts.get("verdict") or "")
-        verification_schedule.note_verified(pipeline, job, verdict)
-        if verdict == "equal":
-            # whatever had happened to the source, nothing of it is wrong in the lake
-            pipeline.refresh_from_db(fields=["signs"])
-            work = (job.spec or {}).get("verify") or {}
-            known = from_data(work.get("signs") or {})
-            signs = to_data(settled(from_data(pipeline.signs), known))
-            transitions.set_columns(pipeline, signs=signs)
-        return False
-
-    def failed(
-        self, job: Job, pipeline: Pipeline | None, error: SluiceError, facts: Facts
-    ) -> None:
-        super().failed(job, pipeline, error, facts)
-        if pipeline is not None:
-            verification_schedule.note_undecided(pipeline)
-
-    def rejected(self, job: Job, pipeline: Pipeline | None, error: SluiceError) -> None:
-        if pipeline is not None:
-            report_failure(job, error)
-            verification_schedule.note_undecided(pipeline)
-
-    def forgotten(self) -> Q:
-        """But for the newest of its table, which the table shows."""
-        newest = Pipeline.objects.filter(verified_job=OuterRef("pk"))
-        return Q(state=SUCCEEDED, requested_by=SCHEDULE) & ~Q(Exists(newest))
-
-    def committed(
-        self, job: Job, pipeline: Pipeline | None, state: LakeState
-    ) -> Facts | None:
-        """It commits nothing: a lost one begins again."""
+def spec_for(job: Job) -> Attempt | Refused | None:
+    """Return the next attempt: the comparison at the table's position."""
+    if schema_drift.waits_for_look(job):
         return None
+    pipeline = admitted(job, transitions.lock_pipeline(job))
+    if isinstance(pipeline, Refused):
+        return pipeline
+    hold = hold_table(job, pipeline)
+    if hold is None:
+        return None
+    # one that a user requested is waited for; one of a schedule has a budget
+    is_scheduled = job.requested_by == SCHEDULE
+    budget = policy_of(pipeline).verification.rows_per_second
+    work = VerifyWork(
+        position=pipeline.position,
+        rows_per_second=budget if is_scheduled else 0,
+        signs=pipeline.signs,
+    )
+    spec = JobSpec(
+        **shared_by_all(job, pipeline, hold.fence),
+        source=source_spec(pipeline.source_table.database.datasource),
+        verify=work,
+    )
+    return Attempt(spec, hold)
+
+
+def outcome(job: Job, end: End) -> None:
+    """What the end of a verification means for its table."""
+    pipeline = transitions.lock_pipeline(job)
+    if isinstance(end, Succeeded) and pipeline is not None:
+        _note_verdict(job, pipeline, end.facts)
+    note_end(job, end, is_synced=pipeline is not None)
+    if isinstance(end, Failed | Rejected) and pipeline is not None:
+        verification_schedule.note_undecided(pipeline)
+
+
+def _note_verdict(job: Job, pipeline: Pipeline, facts: Facts) -> None:
+    verdict = str(facts.get("verdict") or "")
+    verification_schedule.note_verified(pipeline, job, verdict)
+    if verdict != "equal":
+        return
+    # whatever had happened to the source, nothing of it is wrong in the lake
+    pipeline.refresh_from_db(fields=["signs"])
+    work = (job.spec or {}).get("verify") or {}
+    known = from_data(work.get("signs") or {})
+    signs = to_data(settled(from_data(pipeline.signs), known))
+    transitions.set_columns(pipeline, signs=signs)
+
+
+def left_by(job: Job, state: LakeState) -> Left:
+    """It commits nothing: a lost one begins again."""
+    return Left()
+
+
+# Nothing that it reads may be cleaned away. It has a lane of its own: one with a budget
+# takes hours, and compactions do not wait for it.
+KIND = DriverKind(
+    name=VERIFY,
+    title="verify",
+    lane="verify",
+    scopes=("service",),
+    weighs_rows=True,
+    spec_for=spec_for,
+    outcome=outcome,
+    left_by=left_by,
+    again=queue_again,
+    # but for the newest of its table, which the table shows
+    forgotten=Q(state=SUCCEEDED, requested_by=SCHEDULE)
+    & ~Q(Exists(Pipeline.objects.filter(verified_job=OuterRef("pk")))),
+)

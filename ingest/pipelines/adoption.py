@@ -23,12 +23,12 @@ from catalog.models import Table
 from core.clock import SystemClock
 from core.errors import SluiceError, TransientError
 from core.jobs import ACTIVE, TERMINAL, WAITING
-from core.jobs.handlers import names_of
+from core.jobs.kinds import Cancelled, conclude, names_of
 from core.jobs.moves import move_job
 from core.models import Job, Lease
 from ingest.contract.job import LOADS, REMOVE
 from ingest.jobs import leases
-from ingest.jobs.driver_jobs import DriverJob, driver_job
+from ingest.jobs.kinds import DriverKind
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.epochs import last_epoch, last_table
 from ingest.lake.hudi.identity import COUNT, DELETED, KEY, SEQ, drift
@@ -155,7 +155,7 @@ def _pages() -> Iterator[_Page]:
 def _jobs_of(found: Sequence[Pipeline]) -> dict[str, list[Job]]:
     ids = [str(pipeline.lake_table_id) for pipeline in found]
     jobs = Job.objects.filter(
-        subject_id__in=ids, kind__in=[*names_of(DriverJob), REMOVE]
+        subject_id__in=ids, kind__in=[*names_of(DriverKind), REMOVE]
     )
     by_table: dict[str, list[Job]] = defaultdict(list)
     for job in jobs.exclude(state__in=TERMINAL).order_by("created_at"):
@@ -374,4 +374,4 @@ def _end(job: Job, pipeline: Pipeline) -> None:
         APPROVED, SNAPSHOTTING, RESYNCING,
     }  # fmt: skip
     if is_load_open:
-        driver_job(job.kind).cancelled(job, pipeline, None, actor=ACTOR)
+        conclude(job, Cancelled(actor=ACTOR))

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from django.utils.translation import gettext
 
 from catalog.sources.registry import kind_named
 from core.clock import SystemClock
 from core.errors import SluiceError
-from core.jobs.handlers import Facts
+from core.jobs.kinds import (
+    Cancelled,
+    End,
+    Facts,
+    Failed,
+    Rejected,
+    Succeeded,
+)
 from core.models import Job
 from ingest.contract.job import RESYNC, SNAPSHOT, JobSpec, SnapshotWork
 from ingest.jobs.epochs import reserve_epochs
-from ingest.jobs.lifecycle import new_job, start_jobs
-from ingest.jobs.specs import source_spec
+from ingest.jobs.kinds import Attempt, DriverKind, Left, Refused
+from ingest.jobs.leases import hold_table
+from ingest.jobs.queue import new_job, put
+from ingest.jobs.specs import shared_by_all, source_spec
 from ingest.lake.commits import LakeState
-from ingest.lake.fence import Scope
 from ingest.models import Pipeline, states
 from ingest.pipelines import needed_resync, schema_diff, schema_drift, transitions
 from ingest.pipelines.policies import store
@@ -25,11 +34,14 @@ from ingest.pipelines.policies.effective import policy_of
 from ingest.pipelines.policies.lateness import owing
 from ingest.pipelines.schema_diff import source_changed
 from ingest.pipelines.table_job import (
-    TableJob,
+    admitted,
     columns_of,
     commit_of,
     facts_of,
     has_columns,
+    note_end,
+    queue_again,
+    require,
     resume_table,
     stop_table,
 )
@@ -39,130 +51,150 @@ from ingest.planning.plan import plan_from_json
 _LOST = frozenset({"source_recreated", "key_values_changed"})
 
 
-class LoadJob(TableJob):
-    """resumes: the event by which its table goes on after a cancel; "" = where it was.
-    leaves: what a cancelled load leaves, and what may be done next."""
+_RUNS_IN = {
+    SNAPSHOT: frozenset({states.APPROVED, states.SNAPSHOTTING}),
+    RESYNC: frozenset({states.RESYNCING}),
+}
 
-    lane = "snapshot"
-    resumes: ClassVar[str] = ""
-    leaves: ClassVar[str]
+# -------------------------------------------------------------------------- start
 
-    def left(self, pipeline: Pipeline) -> str:
-        return self.leaves
 
-    def weight(self, pipeline: Pipeline) -> int:
-        return max(0, pipeline.source_table.estimated_rows)
-
-    def settle(self, job: Job) -> Pipeline | None:
-        return schema_drift.lock_settled(job)
-
-    def admit(self, job: Job, pipeline: Pipeline | None) -> SluiceError | None:
-        if (refusal := super().admit(job, pipeline)) or pipeline is None:
-            return refusal
-        return source_changed(pipeline, plan_from_json(pipeline.plan))
-
-    def revive(self, job: Job, pipeline: Pipeline, *, actor: str) -> None:
-        resume_table(self, job, pipeline, pipeline.resume_event, actor=actor)
-
-    def epoch(self, job: Job, pipeline: Pipeline) -> int:
-        """All attempts share one, because staged chunks survive them."""
-        if pipeline.load_epoch is None:
-            source = pipeline.source_table.database.datasource_id
-            pipeline.load_epoch = reserve_epochs(source)
-            pipeline.save(update_fields=["load_epoch"])
-        return pipeline.load_epoch
-
-    def spec(
-        self, job: Job, pipeline: Pipeline, shared: Mapping[str, Any], *, epoch: int
-    ) -> JobSpec:
-        policy = policy_of(pipeline)
-        work = SnapshotWork(
+def spec_for(job: Job) -> Attempt | Refused | None:
+    """Return the next attempt: a copy of the whole table."""
+    if schema_drift.waits_for_look(job):
+        return None
+    pipeline = _admitted(job, schema_drift.lock_settled(job))
+    if isinstance(pipeline, Refused):
+        return pipeline
+    hold = hold_table(job, pipeline)
+    if hold is None:
+        return None
+    source = pipeline.source_table.database.datasource
+    policy = policy_of(pipeline)
+    spec = JobSpec(
+        **shared_by_all(job, pipeline, hold.fence),
+        source=source_spec(source),
+        epoch=_epoch_of(pipeline),
+        snapshot=SnapshotWork(
             lag_seconds=policy.lag_seconds,
             lag_is_chosen=policy.is_chosen("lag_seconds"),
             accept_empty=bool(job.payload.get("accept_empty")),
-        )
-        source = source_spec(pipeline.source_table.database.datasource)
-        return JobSpec(**shared, source=source, epoch=epoch, snapshot=work)
+        ),
+    )
+    if pipeline.state == states.APPROVED:
+        transitions.move(pipeline, "start_snapshot")
+    return Attempt(spec, hold)
 
-    def apply(self, job: Job, pipeline: Pipeline | None, facts: Facts) -> bool:
-        if pipeline is not None:
-            note_loaded(pipeline, facts, columns=columns_of(job))
-        if facts.get("rows") is not None:
-            # what it copied stays on its row; its last phase counted nothing
-            rows = int(facts["rows"])
-            done = {"phase": "loaded", "done": rows, "total": rows, "unit": "rows"}
-            Job.objects.filter(pk=job.pk).update(**done)
-        return pipeline is not None
 
-    def failed(
-        self, job: Job, pipeline: Pipeline | None, error: SluiceError, facts: Facts
-    ) -> None:
-        super().failed(job, pipeline, error, facts)
-        if pipeline is not None and not lost_source(pipeline, error):
+def _admitted(job: Job, pipeline: Pipeline | None) -> Pipeline | Refused:
+    found = admitted(job, pipeline, _RUNS_IN[job.kind])
+    if isinstance(found, Refused):
+        return found
+    changed = source_changed(found, plan_from_json(found.plan))
+    return Refused(changed) if changed else found
+
+
+def _epoch_of(pipeline: Pipeline) -> int:
+    """All attempts share one, because staged chunks survive them."""
+    if pipeline.load_epoch is None:
+        source = pipeline.source_table.database.datasource_id
+        pipeline.load_epoch = reserve_epochs(source)
+        pipeline.save(update_fields=["load_epoch"])
+    return pipeline.load_epoch
+
+
+def _revive(job: Job, pipeline: Pipeline, actor: str) -> None:
+    # a table that goes on without its resync would not take it
+    event = "resume_resync" if job.kind == RESYNC else pipeline.resume_event
+    resume_table(pipeline, event, actor=actor)
+    require(_admitted(job, pipeline))
+
+
+# --------------------------------------------------------------------------- ends
+
+
+def outcome(job: Job, end: End) -> None:
+    """What the end of a load means for its table."""
+    pipeline = transitions.lock_pipeline(job)
+    if isinstance(end, Succeeded):
+        _note_success(job, pipeline, end.facts)
+    note_end(
+        job, end, is_synced=pipeline is not None, has_caught_up=pipeline is not None
+    )
+    if pipeline is None:
+        return
+    match end:
+        case Failed(error) if not lost_source(pipeline, error):
             stop_table(pipeline, error)
-
-    def cancelled(
-        self, job: Job, pipeline: Pipeline | None, facts: Facts | None, *, actor: str
-    ) -> None:
-        super().cancelled(job, pipeline, facts, actor=actor)
-        if pipeline is None or pipeline.state == states.PAUSED:
-            return
-        by = f" by {actor}" if actor else ""
-        left = self.left(pipeline)
-        reason = f"its {job.kind} was cancelled{by}, so it is paused: {left}"
-        transitions.stop(pipeline, "pause", reason=reason, actor=actor)
-        if self.resumes and pipeline.state == states.PAUSED:
-            transitions.set_columns(pipeline, resume_event=self.resumes)
-
-    def committed(
-        self, job: Job, pipeline: Pipeline | None, state: LakeState
-    ) -> Facts | None:
-        commit = commit_of(job, state)
-        if commit is None or commit.position is None:
-            return None
-        single = job.attempts == 1 and _shares_snapshots(pipeline)
-        return facts_of(commit, state) | {
-            "has_columns": has_columns(job, commit),
-            "bound": commit.position.end,
-            "consistency": "snapshot" if single else "per_chunk",
-        }
+        case Rejected(error):
+            stop_table(pipeline, error)
+        case Cancelled(_, actor) if pipeline.state != states.PAUSED:
+            _pause_cancelled(job, pipeline, actor=actor)
 
 
-class SnapshotJob(LoadJob):
-    name = SNAPSHOT
-    title = "snapshot"
-    scopes: ClassVar[tuple[Scope, ...]] = ("write",)
-    runs_in = frozenset({states.APPROVED, states.SNAPSHOTTING})
-    leaves = "no rows can be read yet. Resume goes on with the chunks that are finished"
-
-    def claimed(self, job: Job, pipeline: Pipeline | None) -> None:
-        """A load that may run now shows as one."""
-        if pipeline is not None and pipeline.state == states.APPROVED:
-            transitions.move(pipeline, "start_snapshot")
+def _note_success(job: Job, pipeline: Pipeline | None, facts: Facts) -> None:
+    if pipeline is not None:
+        note_loaded(pipeline, facts, columns=columns_of(job))
+    if facts.get("rows") is not None:
+        # what it copied stays on its row; its last phase counted nothing
+        rows = int(facts["rows"])
+        done = {"phase": "loaded", "done": rows, "total": rows, "unit": "rows"}
+        Job.objects.filter(pk=job.pk).update(**done)
 
 
-class ResyncJob(LoadJob):
-    """Replaces every file group, so nothing may compact them until it has ended."""
+def _pause_cancelled(job: Job, pipeline: Pipeline, *, actor: str) -> None:
+    by = f" by {actor}" if actor else ""
+    left = _left_for_readers(job, pipeline)
+    reason = f"its {job.kind} was cancelled{by}, so it is paused: {left}"
+    transitions.stop(pipeline, "pause", reason=reason, actor=actor)
+    if job.kind == RESYNC and pipeline.state == states.PAUSED:
+        # the old copy and its position are untouched, so that is where it goes on
+        transitions.set_columns(pipeline, resume_event="resume_catch_up")
 
-    name = RESYNC
-    title = "resync"
-    scopes: ClassVar[tuple[Scope, ...]] = ("write", "service")
-    runs_in = frozenset({states.RESYNCING})
-    # the old copy and its position are untouched, so that is where it goes on
-    resumes = "resume_catch_up"
-    leaves = (
+
+def _left_for_readers(job: Job, pipeline: Pipeline) -> str:
+    """What a cancelled load leaves, and what may be done next."""
+    if job.kind == SNAPSHOT:
+        return (
+            "no rows can be read yet. Resume goes on with the chunks that are finished"
+        )
+    if why := needed_resync.why_needed(pipeline):
+        return f"readers keep the rows of before, and it still needs a resync: {why}"
+    return (
         "readers keep the rows of before. Resume continues from there without the"
         " resync; Resync begins a fresh copy"
     )
 
-    def left(self, pipeline: Pipeline) -> str:
-        why = needed_resync.why_needed(pipeline)
-        kept = "readers keep the rows of before, and it still needs a resync"
-        return f"{kept}: {why}" if why else self.leaves
 
-    def revive(self, job: Job, pipeline: Pipeline, *, actor: str) -> None:
-        """A table that goes on without it would not take it."""
-        resume_table(self, job, pipeline, "resume_resync", actor=actor)
+def left_by(job: Job, state: LakeState) -> Left:
+    """Return what a lost attempt has committed."""
+    commit = commit_of(job, state)
+    if commit is None or commit.position is None:
+        return Left()
+    pipeline = transitions.pipeline_of(int(job.payload["table"]))
+    single = job.attempts == 1 and _shares_snapshots(pipeline)
+    facts = facts_of(commit, state) | {
+        "has_columns": has_columns(job, commit),
+        "bound": commit.position.end,
+        "consistency": "snapshot" if single else "per_chunk",
+    }
+    return Left(facts)
+
+
+_LOAD = functools.partial(
+    DriverKind,
+    lane="snapshot",
+    weighs_rows=True,
+    spec_for=spec_for,
+    outcome=outcome,
+    left_by=left_by,
+    again=functools.partial(queue_again, revive=_revive),
+)
+KINDS = (
+    _LOAD(name=SNAPSHOT, title="snapshot", scopes=("write",)),
+    # replaces every file group, so nothing may compact them until it has ended
+    _LOAD(name=RESYNC, title="resync", scopes=("write", "service")),
+)
 
 
 def start_load(
@@ -170,7 +202,7 @@ def start_load(
 ) -> Job:
     """Queue the load (snapshot or resync) of an approved table."""
     payload = {"accept_empty": True} if accept_empty else {}
-    return start_jobs([new_job(pipeline, kind, actor=actor, payload=payload)])[0]
+    return put([new_job(pipeline, kind, actor=actor, payload=payload)])[0]
 
 
 def lost_source(pipeline: Pipeline, error: SluiceError) -> bool:

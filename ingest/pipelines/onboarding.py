@@ -23,7 +23,7 @@ from core.advance import advance_all, record_moves
 from core.errors import InvalidRequest
 from core.models import Job
 from ingest.contract.job import SNAPSHOT
-from ingest.jobs.lifecycle import new_job, start_jobs
+from ingest.jobs.queue import new_job, put
 from ingest.jobs.specs import table_spec
 from ingest.lake.hudi.identity import identity_for
 from ingest.models import Onboarding, Pipeline
@@ -134,9 +134,7 @@ def approve_onboarding(row: Onboarding, *, principal: Principal) -> list[Job]:
         Onboarding.objects.filter(pk=row.pk, approved_at=None).update(
             approved_at=Now(), approved_by=actor
         )
-        return start_jobs(
-            [new_job(pipeline, SNAPSHOT, actor=actor) for pipeline in pipelines]
-        )
+        return put([new_job(pipeline, SNAPSHOT, actor=actor) for pipeline in pipelines])
 
 
 def discard_onboarding(row: Onboarding, *, actor: str) -> int:

@@ -18,17 +18,18 @@ from django.utils.translation import gettext, ngettext
 from catalog.access import audit
 from catalog.models import Table
 from core.clock import SystemClock
-from core.errors import InvalidRequest, SluiceError, TerminalError, TransientError
+from core.errors import SluiceError, TerminalError, TransientError
 from core.jobs import ACTIVE, QUEUED
-from core.jobs.handlers import Facts, names_of
-from core.jobs.pages import Done, More, Outcome, PagedJob, Waits
+from core.jobs.kinds import End, Failed, Rejected, Succeeded, names_of
+from core.jobs.moves import enqueue
+from core.jobs.pages import Done, More, Outcome, PagedKind, Waits
 from core.leases import owner_of, release_all
 from core.models import Job
 from ingest.contract.job import REMOVE
-from ingest.jobs import leases, lifecycle
-from ingest.jobs.driver_jobs import DriverJob
-from ingest.jobs.endings import report_failure
-from ingest.jobs.lifecycle import ring
+from ingest.jobs import leases
+from ingest.jobs.job_outcome_events import report_failure
+from ingest.jobs.kinds import DriverKind
+from ingest.jobs.queue import notify_workers
 from ingest.jobs.specs import staging_path
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
@@ -96,7 +97,8 @@ def start_removal(table: Table, *, drop_data: bool, actor: str) -> Job:
             queued_at=SystemClock().now(),
             reason="waiting for running work on the table to stop",
         )
-        found = lifecycle.start_jobs([job])[0]
+        found = enqueue([job])[0]
+        notify_workers()
         said: dict[str, Any] = {
             "job": str(found.pk),
             "data": "drop" if drop_data else "keep",
@@ -108,73 +110,73 @@ def start_removal(table: Table, *, drop_data: bool, actor: str) -> Job:
 def _stop_pipeline(table: Table, *, drop_data: bool, actor: str) -> None:
     pipeline = locked_pipeline(table)
     move(pipeline, "remove", actor=actor, drop_data=drop_data, due_at=None)
-    cancel_waiting(pipeline, list(names_of(DriverJob)), actor=actor)
+    cancel_waiting(pipeline, list(names_of(DriverKind)), actor=actor)
     running = of_table(Job.objects.all(), str(table.pk)).filter(state__in=ACTIVE)
     for job in running.exclude(kind=REMOVE).select_for_update():
         ask_to_stop(job, "cancel", actor=actor)
 
 
-class RemoveJob(PagedJob[None]):
-    """Deletes files a page at a time, under both leases of the table."""
+def _admit(job: Job) -> bool:
+    """It begins with both leases of the table, when no other job works on it."""
+    jobs = of_table(Job.objects.all(), str(job.payload["table"]))
+    if jobs.filter(state__in=ACTIVE).exclude(pk=job.pk).exists():
+        return False
+    if _take_table(job) is None:
+        return False
+    job.attempts = 1
+    Job.objects.filter(pk=job.pk).update(attempts=1, phase="deleting", unit="files")
+    return True
 
-    name = REMOVE
-    title = "remove"
-    unit = "files"
-    runs_in_beat = True
 
-    def lock(self, job: Job) -> None:
-        """Nothing: its table may have no pipeline any more."""
+def _save(job: Job, found: object) -> Outcome:
+    try:
+        is_done = _delete_page(job)
+    except TransientError as error:
+        # what is deleted half way stays in the hands of this job
+        return Waits(str(error))
+    return Done() if is_done else More()
 
-    def admit(self, job: Job) -> bool:
-        table_id = int(job.payload["table"])
-        jobs = of_table(Job.objects.all(), str(table_id))
-        others = jobs.filter(state__in=ACTIVE)
-        if others.exclude(pk=job.pk).exists():
-            return False
-        return _take_table(job) is not None
 
-    def claimed(self, job: Job, subject: None) -> None:
-        job.attempts = 1
-        Job.objects.filter(pk=job.pk).update(
-            attempts=1, phase="deleting", unit=self.unit
-        )
+def _notify(job_id: UUID) -> bool:
+    notify_workers()
+    return True
 
-    def save(self, job: Job, subject: None, found: object) -> Outcome:
-        try:
-            is_done = _delete_page(job)
-        except TransientError as error:
-            # what is deleted half way stays in the hands of this job
-            return Waits(str(error))
-        return Done() if is_done else More()
 
-    def ring(self, job_id: UUID) -> bool:
-        ring()
-        return True
-
-    def succeeded(self, job: Job, subject: None, facts: Facts) -> None:
-        table_id = int(job.payload["table"])
-        pipeline = pipeline_of(table_id)
-        if pipeline is not None:
-            Pipeline.objects.select_for_update().get(pk=pipeline.pk)
-            move(pipeline, "retire", actor=job.requested_by)
-        compaction_plans.give_up(table_id)
-        # what is wrong with a table that stays as it is counts no more
-        TableHealth.objects.filter(table_id=table_id).delete()
+def outcome(job: Job, end: End) -> None:
+    """What the end of a removal means for its table."""
+    if isinstance(end, Succeeded):
+        _note_removed(job)
+    if isinstance(end, Failed | Rejected):
+        report_failure(job, end.error)
+    if isinstance(end, Succeeded | Failed | Rejected):
         release_all(owner_of(job.pk, 1))
-        if job.payload["drop_data"]:
-            Table.objects.filter(pk=table_id).delete()
 
-    def failed(self, job: Job, subject: None, error: SluiceError, facts: Facts) -> None:
-        release_all(owner_of(job.pk, 1))
-        report_failure(job, error)
 
-    def refuses_to_stop(self, job: Job) -> SluiceError | None:
-        return InvalidRequest(
-            "a removal that has begun cannot be cancelled", code="not_now"
-        )
+def _note_removed(job: Job) -> None:
+    table_id = int(job.payload["table"])
+    pipeline = pipeline_of(table_id)
+    if pipeline is not None:
+        Pipeline.objects.select_for_update().get(pk=pipeline.pk)
+        move(pipeline, "retire", actor=job.requested_by)
+    compaction_plans.give_up(table_id)
+    # what is wrong with a table that stays as it is counts no more
+    TableHealth.objects.filter(table_id=table_id).delete()
+    if job.payload["drop_data"]:
+        Table.objects.filter(pk=table_id).delete()
 
-    def rejected(self, job: Job, subject: None, error: SluiceError) -> None:
-        self.failed(job, subject, error, {})
+
+# Deletes files a page at a time, under both leases of the table.
+KIND = PagedKind(
+    name=REMOVE,
+    title="remove",
+    unit="files",
+    runs_in_beat=True,
+    admit=_admit,
+    save=_save,
+    notify=_notify,
+    outcome=outcome,
+    cannot_stop="a removal that has begun cannot be cancelled",
+)
 
 
 def _take_table(job: Job) -> object | None:

@@ -22,7 +22,7 @@ from core.jobs import TERMINAL
 from core.jobs.moves import wait_on
 from core.models import Job
 from ingest.contract.job import RESYNC, SNAPSHOT
-from ingest.jobs.lifecycle import new_job, start_jobs
+from ingest.jobs.queue import new_job, put
 from ingest.models import Pipeline
 from ingest.models.states import (
     APPROVED,
@@ -90,7 +90,7 @@ def settle(pipeline: Pipeline) -> None:
         event = pipeline.resume_event or "resume_catch_up"
         transitions.move(pipeline, event, actor=ACTOR, resume_event="", due_at=due)
         if kind := _LOAD.get(pipeline.state):
-            start_jobs([new_job(pipeline, kind, actor=ACTOR)])
+            put([new_job(pipeline, kind, actor=ACTOR)])
     elif pipeline.state in LOADED and (why := needed_resync.why_needed(pipeline)):
         transitions.lose_position(pipeline, reason=why, actor=ACTOR)
 

@@ -16,8 +16,8 @@ from catalog.access.policy import Principal, Securable
 from catalog.models import Datasource, Table
 from catalog.selectors import TableFilter, tables_for
 from core.jobs import SUCCEEDED
-from core.jobs.handlers import names_of
-from ingest.jobs.driver_jobs import DriverJob
+from core.jobs.kinds import names_of
+from ingest.jobs.kinds import DriverKind
 from ingest.models import Pipeline
 from ingest.models.states import LIVE, PROPOSED, RETIRED
 from ingest.pipelines.selectors import jobs_for, pipelines_on_schedule
@@ -56,7 +56,7 @@ def rows_by_minute(
     keys = pipelines.annotate(key=Cast("lake_table_id", CharField())).values("key")
     ended = jobs_for(principal).filter(
         finished_at__gte=since,
-        kind__in=names_of(DriverJob),
+        kind__in=names_of(DriverKind),
         unit="rows",
         state=SUCCEEDED,
         subject_id__in=keys,

@@ -1,10 +1,14 @@
-"""An incremental sync: the job that brings a table up to its source's present rows."""
+"""An incremental sync: the job that brings a table up to its source's present rows.
+
+`start_due_syncs` queues it, `spec_for` makes what a driver does, and `outcome` applies
+what its end means for the table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
 from datetime import datetime, timedelta
-from typing import Any, ClassVar
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
@@ -14,15 +18,25 @@ from catalog.compiled import AnyRow
 from core.clock import SystemClock
 from core.errors import SluiceError
 from core.jobs import SUCCEEDED
-from core.jobs.handlers import SCHEDULE, Facts
+from core.jobs.kinds import (
+    SCHEDULE,
+    Cancelled,
+    End,
+    Facts,
+    Failed,
+    Rejected,
+    Retried,
+    Succeeded,
+)
 from core.models import Job
 from ingest.contract.job import SYNC, JobSpec, SyncWork
 from ingest.jobs.epochs import reserve_epochs
 from ingest.jobs.isolation import wait_after
-from ingest.jobs.lifecycle import new_job, start_jobs
-from ingest.jobs.specs import source_spec
+from ingest.jobs.kinds import Attempt, DriverKind, Left, Refused
+from ingest.jobs.leases import hold_table
+from ingest.jobs.queue import new_job, notify_workers, put
+from ingest.jobs.specs import shared_by_all, source_spec
 from ingest.lake.commits import LakeState
-from ingest.lake.fence import Scope
 from ingest.models import Pipeline, states
 from ingest.pipelines import schema_diff, schema_drift, transitions
 from ingest.pipelines.compaction_plans import budget_of
@@ -32,11 +46,15 @@ from ingest.pipelines.policies.effective import policy_of
 from ingest.pipelines.policies.lateness import owed_from, owing
 from ingest.pipelines.policies.schedule import describe_skipped, every_seconds_of
 from ingest.pipelines.table_job import (
-    TableJob,
+    admitted,
     columns_of,
     commit_of,
     facts_of,
     has_columns,
+    note_end,
+    note_success,
+    queue_again,
+    require,
     resume_table,
     span_of,
     stop_table,
@@ -72,111 +90,132 @@ def start_due_syncs() -> int:
         due = list(rows.order_by("due_at")[:DUE_PAGE])
         if due:
             jobs = [new_job(pipeline, SYNC, actor=SCHEDULE) for pipeline in due]
-            start_jobs(jobs, rings=False)
+            put(jobs, is_awaited=False)
             Pipeline.objects.filter(pk__in=[f.pk for f in due]).update(due_at=None)
     return len(due)
 
 
-class SyncJob(TableJob):
-    name = SYNC
-    title = "sync"
-    lane = "apply"
-    scopes: ClassVar[tuple[Scope, ...]] = ("write",)
-    max_attempts = 3
-    runs_in = states.LOADED
-
-    def settle(self, job: Job) -> Pipeline | None:
-        return schema_drift.lock_settled(job)
-
-    def revive(self, job: Job, pipeline: Pipeline, *, actor: str) -> None:
-        resume_table(self, job, pipeline, pipeline.resume_event, actor=actor)
-
-    def epoch(self, job: Job, pipeline: Pipeline) -> int:
-        """A fresh one for each attempt."""
-        return reserve_epochs(pipeline.source_table.database.datasource_id)
-
-    def spec(
-        self, job: Job, pipeline: Pipeline, shared: Mapping[str, Any], *, epoch: int
-    ) -> JobSpec:
-        policy, table = policy_of(pipeline), pipeline.lake_table
-        assert table is not None
-        follows = policy.schema_changes == "follow"
-        work = SyncWork(
-            low=pipeline.position or None,
-            lag_seconds=policy.lag_seconds,
-            epoch=epoch,
-            behind=table.last_commit_instant,
-            lag_is_chosen=policy.is_chosen("lag_seconds"),
-            signs=pipeline.signs,
-            **schema_drift.sync_facts(job, pipeline, follows=follows),
-        )
-        return JobSpec(
-            **shared,
-            source=source_spec(pipeline.source_table.database.datasource),
-            sync=work,
-            compact_after=policy.compact_after,
-            budget=budget_of(table.pk, policy),
-        )
-
-    def apply(self, job: Job, pipeline: Pipeline | None, facts: Facts) -> bool:
-        return pipeline is not None and _sync_done(job, pipeline, facts)
-
-    def alters_health(self, pipeline: Pipeline | None, facts: Facts) -> bool:
-        """Most syncs find nothing new, and a look costs as much as they do."""
-        was_failing = pipeline is not None and pipeline.failures > 0
-        return was_failing or bool(facts.get("instant"))
-
-    def is_awaited(self, job: Job, pipeline: Pipeline | None) -> bool:
-        """Not one that went well: what waits for its place is claimed by the host that
-        reports it."""
-        is_synced = pipeline is not None and pipeline.state in states.LOADED
-        return not (job.state == SUCCEEDED and is_synced)
-
-    def failures(self, pipeline: Pipeline, error: SluiceError) -> int:
-        return pipeline.failures + 1 if error.default_code == "transient" else 0
-
-    def failed(
-        self, job: Job, pipeline: Pipeline | None, error: SluiceError, facts: Facts
-    ) -> None:
-        """What may pass never stops the table."""
-        super().failed(job, pipeline, error, facts)
-        if pipeline is None or lost_source(pipeline, error):
-            return
-        if failures := self.failures(pipeline, error):
-            _fall_behind(pipeline, error, failures)
-        else:
-            stop_table(pipeline, error)
-
-    def cancelled(
-        self, job: Job, pipeline: Pipeline | None, facts: Facts | None, *, actor: str
-    ) -> None:
-        """It comes again when the schedule says so."""
-        super().cancelled(job, pipeline, facts, actor=actor)
-        if pipeline is not None and pipeline.state in states.LOADED:
-            transitions.set_columns(pipeline, due_at=_next_sync(pipeline, job))
-
-    def forgotten(self) -> Q:
-        """A busy table makes thousands a day that go well."""
-        return Q(state=SUCCEEDED)
-
-    def committed(
-        self, job: Job, pipeline: Pipeline | None, state: LakeState
-    ) -> Facts | None:
-        commit = commit_of(job, state)
-        if commit is None:
-            return None
-        return facts_of(commit, state) | {
-            "has_columns": has_columns(job, commit),
-            "position": span_of(commit),
-            # whether it was cut is unknown: one more finds nothing, or the rest
-            "more": True,
-            **unread_columns(job, commit, state),
-        }
-
-
 def start_sync(pipeline: Pipeline, *, actor: str) -> Job:
     """Queue one sync of timestamp capture; one that waits already is returned."""
-    return start_jobs([new_job(pipeline, SYNC, actor=actor)])[0]
+    return put([new_job(pipeline, SYNC, actor=actor)])[0]
+
+
+# -------------------------------------------------------------------------- start
+
+
+def spec_for(job: Job) -> Attempt | Refused | None:
+    """Return the next attempt: what changed behind the table's position, as an epoch of
+    its own."""
+    if schema_drift.waits_for_look(job):
+        return None
+    pipeline = admitted(job, schema_drift.lock_settled(job), states.LOADED)
+    if isinstance(pipeline, Refused):
+        return pipeline
+    hold = hold_table(job, pipeline)
+    if hold is None:
+        return None
+    policy, table = policy_of(pipeline), pipeline.lake_table
+    assert table is not None
+    source = pipeline.source_table.database.datasource
+    follows = policy.schema_changes == "follow"
+    work = SyncWork(
+        low=pipeline.position or None,
+        lag_seconds=policy.lag_seconds,
+        epoch=reserve_epochs(source.pk),
+        behind=table.last_commit_instant,
+        lag_is_chosen=policy.is_chosen("lag_seconds"),
+        signs=pipeline.signs,
+        **schema_drift.sync_facts(job, pipeline, follows=follows),
+    )
+    spec = JobSpec(
+        **shared_by_all(job, pipeline, hold.fence),
+        source=source_spec(source),
+        sync=work,
+        compact_after=policy.compact_after,
+        budget=budget_of(table.pk, policy),
+    )
+    return Attempt(spec, hold)
+
+
+def _revive(job: Job, pipeline: Pipeline, actor: str) -> None:
+    resume_table(pipeline, pipeline.resume_event, actor=actor)
+    require(admitted(job, pipeline, states.LOADED))
+
+
+# --------------------------------------------------------------------------- ends
+
+
+def outcome(job: Job, end: End) -> None:
+    """What the end of a sync means for its table: where capture goes on, and when."""
+    pipeline = transitions.lock_pipeline(job)
+    if pipeline is None:
+        note_end(job, end, is_synced=False)
+        return
+    match end:
+        case Succeeded(facts):
+            # most syncs find nothing new, and a look costs as much as they do
+            is_other = pipeline.failures > 0 or bool(facts.get("instant"))
+            has_caught_up = _sync_done(job, pipeline, facts)
+            note_success(
+                job, facts, has_caught_up=has_caught_up, alters_health=is_other
+            )
+            if pipeline.state not in states.LOADED:
+                notify_workers()
+        case Failed(error):
+            failures = _failures(pipeline, error)
+            note_end(job, end, is_synced=True, failures=failures)
+            if lost_source(pipeline, error):
+                return
+            if failures:
+                # what may pass never stops the table
+                _fall_behind(pipeline, error, failures)
+            else:
+                stop_table(pipeline, error)
+        case Cancelled():
+            note_end(job, end, is_synced=True)
+            if pipeline.state in states.LOADED:
+                # it comes again when the schedule says so
+                transitions.set_columns(pipeline, due_at=_next_sync(pipeline, job))
+        case Rejected(error):
+            note_end(job, end, is_synced=True)
+            stop_table(pipeline, error)
+        case Retried():
+            note_end(job, end, is_synced=True)
+
+
+def _failures(pipeline: Pipeline, error: SluiceError) -> int:
+    """How many attempts failed in a row by what may pass; 0 = it will not."""
+    return pipeline.failures + 1 if error.default_code == "transient" else 0
+
+
+def left_by(job: Job, state: LakeState) -> Left:
+    """Return what a lost attempt has committed."""
+    commit = commit_of(job, state)
+    if commit is None:
+        return Left()
+    facts = facts_of(commit, state) | {
+        "has_columns": has_columns(job, commit),
+        "position": span_of(commit),
+        # whether it was cut is unknown: one more finds nothing, or the rest
+        "more": True,
+        **unread_columns(job, commit, state),
+    }
+    return Left(facts)
+
+
+KIND = DriverKind(
+    name=SYNC,
+    title="sync",
+    lane="apply",
+    scopes=("write",),
+    max_attempts=3,
+    spec_for=spec_for,
+    outcome=outcome,
+    left_by=left_by,
+    again=functools.partial(queue_again, revive=_revive),
+    # a busy table makes thousands a day that go well
+    forgotten=Q(state=SUCCEEDED),
+)
 
 
 def _sync_done(job: Job, pipeline: Pipeline, facts: Facts) -> bool:

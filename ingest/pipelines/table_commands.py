@@ -1,6 +1,6 @@
 """What people ask of a table or a job that is there: sync, re-sync, pause, resume,
-compact, cancel, retry. Each call writes rows, the audit's too, and rings; nothing runs
-here."""
+compact, cancel, retry. Each call writes rows, the audit's too, and wakes who acts on
+them; nothing runs here."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from catalog.models import Table
 from core.clock import SystemClock
 from core.errors import InvalidRequest, NotFound, StaleState
 from core.jobs import ACTIVE, CANCELLING, TERMINAL, WAITING, moves
-from core.jobs.handlers import JobHandler, handler_of, names_of
+from core.jobs.kinds import JobKind, conclude, kind_of, names_of
 from core.jobs.moves import move_job
 from core.models import Job
 from ingest.contract.job import LOADS, RESYNC, SNAPSHOT, SYNC, VERIFY
-from ingest.jobs import lifecycle
-from ingest.jobs.lifecycle import ring
+from ingest.jobs.queue import new_job, notify_workers, put, wake_host
 from ingest.models import Pipeline
 from ingest.models.states import (
     APPROVED,
@@ -95,9 +94,7 @@ def start_verify(table: Table, *, actor: str) -> Job:
         pipeline = locked_pipeline(table)
         if not table.is_queryable or pipeline.state == REMOVING:
             raise not_now(pipeline, "verify")
-        job = lifecycle.start_jobs([lifecycle.new_job(pipeline, VERIFY, actor=actor)])[
-            0
-        ]
+        job = put([new_job(pipeline, VERIFY, actor=actor)])[0]
         audit.record("table.verify", on=str(table), actor=actor, job=str(job.pk))
         return job
 
@@ -119,7 +116,7 @@ def pause(table: Table, *, actor: str) -> Pipeline:
         for job in running.select_for_update():
             ask_to_stop(job, "pause", actor=actor)
         audit.record("table.pause", on=str(table), actor=actor)
-        ring()
+        wake_host()
         return pipeline
 
 
@@ -189,21 +186,21 @@ def cancel_job(job_id: UUID, *, actor: str) -> Job:
                 f"{job.kind} of {job.subject} is {job.state} already",
                 code="job_finished",
             )
-        is_known = job.kind in names_of(JobHandler)
+        is_known = job.kind in names_of(JobKind)
         is_in_driver = job.state in ACTIVE and bool(job.lane)
         if not is_known and not is_in_driver:
             # of another release: no process of this one begins it or goes on with it
             _end_unasked(job, actor=actor)
         elif job.state in WAITING:
-            handler = handler_of(job.kind)
             reason = f"cancelled by {actor}"
-            moves.cancel(job, handler.lock(job), reason=reason, actor=actor)
-        elif is_known and (refusal := handler_of(job.kind).refuses_to_stop(job)):
-            raise refusal
+            conclude(job, moves.cancel(job, reason=reason, actor=actor))
+        elif is_known and (refusal := kind_of(job.kind).cannot_stop):
+            raise InvalidRequest(refusal, code="not_now")
         else:
             ask_to_stop(job, "cancel", actor=actor)
         audit.record("job.cancel", on=job.subject, actor=actor, id=str(job.pk))
-        ring()
+        wake_host()
+        notify_workers()
         return job
 
 
@@ -212,11 +209,11 @@ def retry_job(job_id: UUID, *, actor: str) -> Job:
     kind = Job.objects.filter(pk=job_id).values_list("kind", flat=True).first()
     if kind is None:
         raise NotFound("there is no such job", code="job_not_found")
-    handler = handler_of(kind)
+    known = kind_of(kind)
     try:
         with transaction.atomic():
-            job = handler.again(job_id, by=actor)
-            about = {"id": str(job.pk), **handler.about(job)}
+            job = known.again(job_id, actor)
+            about = {"id": str(job.pk), **known.about(job)}
             audit.record("job.retry", on=job.subject, actor=actor, **about)
             return job
     except IntegrityError as error:

@@ -1,23 +1,24 @@
-"""What all jobs of drivers have in common: they work on a table that a pipeline syncs.
+"""What jobs of drivers have in common: they work on a table that a pipeline syncs.
 
-An ending is noted for alerts, for the table's next look, and by the rows that mirror
-its compactions. The handlers of kinds build on it.
+The kinds call it: whether their job may run, what is noted at its end, what a lost
+attempt has committed.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any
 from uuid import UUID
 
 from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError
-from core.jobs.handlers import Facts
+from core.jobs.kinds import Cancelled, End, Facts, Failed, Rejected, Retried, Succeeded
 from core.jobs.moves import move_job
 from core.models import Job
 from ingest.contract.job import spec_from
-from ingest.jobs.driver_jobs import DriverJob
-from ingest.jobs.endings import note_change, report_failure, report_success
-from ingest.jobs.lifecycle import ring
+from ingest.jobs.job_outcome_events import note_change, report_failure, report_success
+from ingest.jobs.kinds import Refused, driver_kind
+from ingest.jobs.queue import notify_workers, wake_host
 from ingest.lake.commits import Commit, LakeState
 from ingest.lake.hudi.evolution import lacking_columns
 from ingest.models import Pipeline
@@ -31,130 +32,135 @@ _BEFORE = {
     NEEDS_RESYNC: "resync the table",
 }
 
+# ------------------------------------------------------------------------- start
 
-class TableJob(DriverJob):
-    """runs_in: states of the pipeline in which it may run; empty = in any."""
 
-    runs_in: ClassVar[frozenset[str]] = frozenset()
-
-    def lock(self, job: Job) -> Pipeline | None:
-        return transitions.lock_pipeline(job)
-
-    # --------------------------------------------------------------------- claim
-
-    def is_ready(self, job: Job) -> bool:
-        return not schema_drift.waits_for_look(job)
-
-    def admit(self, job: Job, pipeline: Pipeline | None) -> SluiceError | None:
-        if pipeline is None:
-            return InvalidRequest(
+def admitted(
+    job: Job, pipeline: Pipeline | None, states: frozenset[str] = frozenset()
+) -> Pipeline | Refused:
+    """Return the pipeline when the job may run. states: of the pipeline, in which it
+    may; empty = in any."""
+    if pipeline is None:
+        return Refused(
+            InvalidRequest(
                 f"{job.subject} is no longer onboarded",
                 code="not_onboarded",
                 hint="onboard the table again if it should be synced",
             )
-        if self.runs_in and pipeline.state not in self.runs_in:
-            return InvalidRequest(
+        )
+    if states and pipeline.state not in states:
+        return Refused(
+            InvalidRequest(
                 f"{job.subject} is {pipeline.state}: a {job.kind} does not run now",
                 code="not_now",
                 hint=_BEFORE.get(pipeline.state, ""),
             )
-        return None
-
-    # ---------------------------------------------------------------- on request
-
-    def again(self, job_id: UUID, *, by: str) -> Job:
-        job = Job.objects.select_for_update().get(pk=job_id)
-        move_job(
-            job,
-            "retry",
-            reason="waiting for a driver",
-            actor=by,
-            queued_at=SystemClock().now(),
-            not_before=None,
-            moved_at=None,
-            finished_at=None,
-            cancel_requested="",
-            max_attempts=job.attempts + self.max_attempts,
         )
-        pipeline = transitions.pipeline_of(int(job.payload["table"]))
-        if pipeline is None:
-            gone = f"{job.subject} is no longer onboarded"
-            raise InvalidRequest(gone, code="not_now")
-        self.revive(job, pipeline, actor=by)
-        ring()
-        return job
-
-    def revive(self, job: Job, pipeline: Pipeline, *, actor: str) -> None:
-        """Bring the table to where this job may run; raises when that cannot be."""
-
-    # ---------------------------------------------------------------------- ends
-
-    def error_of(
-        self, job: Job, pipeline: Pipeline | None, error: SluiceError
-    ) -> SluiceError:
-        if pipeline is None:
-            return error
-        return schema_drift.looked_first(job, pipeline, healed(pipeline, error))
-
-    def apply(self, job: Job, pipeline: Pipeline | None, facts: Facts) -> bool:
-        """Advance the table by what was committed; whether it has caught up by that."""
-        return False
-
-    def alters_health(self, pipeline: Pipeline | None, facts: Facts) -> bool:
-        """Return whether a look at the table may find something else than before this
-        success."""
-        return True
-
-    def failures(self, pipeline: Pipeline, error: SluiceError) -> int:
-        """Return how many attempts failed in a row by what may pass; 0 = it will not,
-        or that is not counted."""
-        return 0
-
-    def succeeded(self, job: Job, pipeline: Pipeline | None, facts: Facts) -> None:
-        is_other = self.alters_health(pipeline, facts)
-        has_caught_up = self.apply(job, pipeline, facts)
-        note_plans(job, facts)
-        report_success(job, facts, has_caught_up=has_caught_up)
-        if is_other:
-            note_change(int(job.payload["table"]))
-
-    def failed(
-        self, job: Job, pipeline: Pipeline | None, error: SluiceError, facts: Facts
-    ) -> None:
-        if pipeline is not None:
-            # what is wrong with the table's files may be why
-            note_change(int(job.payload["table"]))
-            failures = self.failures(pipeline, error)
-            report_failure(job, error, failures=failures)
-        note_plans(job, facts)
-
-    def rejected(self, job: Job, pipeline: Pipeline | None, error: SluiceError) -> None:
-        if pipeline is not None:
-            report_failure(job, error)
-            stop_table(pipeline, error)
-
-    def retried(
-        self, job: Job, pipeline: Pipeline | None, error: SluiceError, facts: Facts
-    ) -> None:
-        note_plans(job, facts)
-
-    def cancelled(
-        self, job: Job, pipeline: Pipeline | None, facts: Facts | None, *, actor: str
-    ) -> None:
-        if facts is not None:
-            note_plans(job, facts)
+    return pipeline
 
 
-def resume_table(
-    handler: TableJob, job: Job, pipeline: Pipeline, event: str, *, actor: str
-) -> None:
-    """A table that is stopped goes on by `event`, for a job that is asked for again."""
+# -------------------------------------------------------------------- on request
+
+Revive = Callable[[Job, Pipeline, str], object]
+
+
+def queue_again(job_id: UUID, by: str, *, revive: Revive | None = None) -> Job:
+    """Queue a job that failed or was cancelled once more.
+
+    revive: brings the table to where this job may run, for (job, pipeline, by whom);
+    raises when that cannot be.
+    """
+    job = Job.objects.select_for_update().get(pk=job_id)
+    move_job(
+        job,
+        "retry",
+        reason="waiting for a driver",
+        actor=by,
+        queued_at=SystemClock().now(),
+        not_before=None,
+        moved_at=None,
+        finished_at=None,
+        cancel_requested="",
+        max_attempts=job.attempts + driver_kind(job.kind).max_attempts,
+    )
+    pipeline = transitions.pipeline_of(int(job.payload["table"]))
+    if pipeline is None:
+        gone = f"{job.subject} is no longer onboarded"
+        raise InvalidRequest(gone, code="not_now")
+    if revive is not None:
+        revive(job, pipeline, by)
+    wake_host()
+    return job
+
+
+def resume_table(pipeline: Pipeline, event: str, *, actor: str) -> None:
+    """A table that is stopped goes on by `event`, for a job that is requested again."""
     if pipeline.state in {PAUSED, FAILED}:
         transitions.move(
             pipeline, event or "resume_approved", actor=actor, resume_event=""
         )
-    if refusal := handler.admit(job, pipeline):
-        raise refusal
+
+
+def require(found: Pipeline | Refused) -> None:
+    if isinstance(found, Refused):
+        raise found.error
+
+
+# -------------------------------------------------------------------------- ends
+
+
+def explained(job: Job, error: SluiceError) -> SluiceError:
+    """Return what an attempt failed by: after the rows follow the lake, and after a
+    look at the source's columns, the next attempt may succeed."""
+    pipeline = transitions.lock_pipeline(job)
+    if pipeline is None:
+        return error
+    return schema_drift.looked_first(job, pipeline, healed(pipeline, error))
+
+
+def note_end(
+    job: Job,
+    end: End,
+    *,
+    is_synced: bool,
+    has_caught_up: bool = False,
+    failures: int = 0,
+) -> None:
+    """What follows from the end of any job of a table: events for alerts, a look at the
+    table's health, and rows of compactions as the job saw them on the timeline.
+
+    is_synced      a pipeline syncs the table still
+    has_caught_up  the table has all rows that were to be read
+    failures       how many attempts failed in a row by what may pass
+    """
+    match end:
+        case Succeeded(facts):
+            note_success(job, facts, has_caught_up=has_caught_up)
+        case Failed(error, facts):
+            if is_synced:
+                # what is wrong with the table's files may be why
+                note_change(int(job.payload["table"]))
+                report_failure(job, error, failures=failures)
+            note_plans(job, facts)
+        case Rejected(error):
+            if is_synced:
+                report_failure(job, error)
+        case Retried(_, facts):
+            note_plans(job, facts)
+        case Cancelled(facts):
+            note_plans(job, facts or {})
+    # a removal of the table may wait for this
+    notify_workers()
+
+
+def note_success(
+    job: Job, facts: Facts, *, has_caught_up: bool, alters_health: bool = True
+) -> None:
+    """alters_health: a look at the table may find something else than before."""
+    note_plans(job, facts)
+    report_success(job, facts, has_caught_up=has_caught_up)
+    if alters_health:
+        note_change(int(job.payload["table"]))
 
 
 def stop_table(pipeline: Pipeline, error: SluiceError) -> None:

@@ -19,7 +19,7 @@ from core.advance import advance
 from core.clock import SystemClock
 from core.errors import InvalidRequest
 from core.models import Job
-from ingest.jobs.endings import note_change
+from ingest.jobs.job_outcome_events import note_change
 from ingest.models import Pipeline
 from ingest.models.states import (
     APPROVED,

@@ -21,11 +21,11 @@ from catalog.access import forgetting
 from core import outbox_reader
 from core.database_errors import is_away
 from core.jobs import pages
-from core.jobs.handlers import JobHandler, handlers_of
+from core.jobs.kinds import JobKind, kinds_of
 from core.models import Job
 from ingest.alerts import fan_out, lag, stalled, triggers
 from ingest.alerts.lag import note_presence
-from ingest.jobs import lifecycle
+from ingest.jobs import queue
 from ingest.jobs.reconcile import reconcile_jobs
 from ingest.maintenance import compact_job, health_collector, verification_schedule
 from ingest.models import DriverIncarnation
@@ -38,13 +38,9 @@ PRUNE_PAGE = 2000
 
 
 def tick_asked() -> None:
-    """What a notification may be about: a job that was queued or has ended, a removal,
-    a discovery for which onboardings wait."""
-    for part in (
-        lifecycle.claim_queued,
-        pages.advance_in_beat,
-        deferred_onboardings.plan_waiting,
-    ):
+    """What a notification may be about: a removal, which waits for the jobs of its
+    table to end, and onboardings, which wait for a discovery."""
+    for part in (pages.advance_in_beat, deferred_onboardings.plan_waiting):
         _run(part)
 
 
@@ -78,8 +74,8 @@ def _parts() -> dict[Callable[[], object], float]:
         verification_schedule.start_due_verifications: 10,
         lag.open_late: 10,
         stalled.look_at_stalled: 10,
-        # whoever queues a job rings
-        lifecycle.claim_queued: 2,
+        # the driver host claims jobs, and explains why others wait
+        queue.explain_no_driver: 2,
         pages.advance_in_beat: 2,
         deferred_onboardings.plan_waiting: 5,
         # behind all that appends events
@@ -104,8 +100,8 @@ def _run(part: Callable[[], object]) -> None:
 
 
 def prune() -> int:
-    """Forget what a schedule brought about long ago, as the handlers of kinds say."""
-    forgotten = {each.name: each.forgotten() for each in handlers_of(JobHandler)}
+    """Forget what a schedule brought about long ago, as kinds of jobs say."""
+    forgotten = {each.name: each.forgotten for each in kinds_of(JobKind)}
     parts = [Q(kind=kind) & part for kind, part in forgotten.items() if part]
     rows = Job.objects.filter(finished_at__lt=Now() - KEPT_JOBS)
     old = rows.filter(functools.reduce(operator.or_, parts))

@@ -220,15 +220,15 @@ def measure_onboarding() -> dict[str, float]:
     from django.db import transaction
 
     from catalog.access.policy import Principal
-    from ingest.jobs import lifecycle
+    from ingest.jobs import queue
     from ingest.pipelines import onboarding
     from ingest.pipelines.drafting import plan_onboarding
     from ingest.pipelines.requests import parse_request
     from tests.integration.ingest.world import make_source, make_tables
 
     root = Principal("root", is_admin=True)
-    rung: Any = lambda *_, **__: None  # noqa: E731  no broker here
-    vars(lifecycle)["ring"] = rung
+    no_broker: Any = lambda *_, **__: None  # noqa: E731
+    vars(queue)["notify_workers"] = no_broker
     body = {"datasource": "fresh", "include": ["public.*"], "capture": "timestamp"}
     plan = parse_request({**body, "dry_run": True})
     approve = parse_request({**body, "approve": True})

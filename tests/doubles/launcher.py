@@ -27,10 +27,10 @@ from ingest.contract.job import (
     Outcome,
     Progress,
     SecretAnswer,
+    Survivor,
 )
 from ingest.driver_host.cluster import App, MasterAway
 from ingest.driver_host.launcher import CancelMode, Message
-from ingest.jobs.reconcile import Survivor
 from ingest.lake.fence import require_fence
 from ingest.lake.hudi.identity import identity_for, properties_of
 from ingest.lake.hudi.position import (
@@ -156,6 +156,9 @@ class FakeLauncher:
                 self._say("heartbeat", at=0.0, jobs=jobs, jobs_abandoned=gone)
         said, self._said = self._said, []
         return said
+
+    def wake(self) -> None:
+        """Its polls do not wait."""
 
     def kill(self, origin: str = "") -> None:
         self._die(origin)

@@ -176,7 +176,7 @@ def test_a_submitted_job_outlives_its_host_and_dies_when_the_master_says_so(
     assert [app.tag for app in master_of(home, cluster).apps()] == [tag]
     cluster.kill_master()
     mark_of(tag).kill()
-    why = talk.until("unseen", lambda m: m.origin == spec.job_id).data["why"]
+    why = talk.until("unreachable", lambda m: m.origin == spec.job_id).data["why"]
     assert "does not answer" in why
     assert not [m for m in talk.heard if m.kind == "died"]
     cluster.start_master()

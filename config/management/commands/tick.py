@@ -49,7 +49,7 @@ class Command(BaseCommand):
         try:
             self._ticking.tick()
             if next(self._passes) % _OTHERS_EVERY == 0:
-                pages.ring_due()
+                pages.notify_due()
                 ring_due_recheck()
                 suspend_idle_now_and_then()
                 discover_again_now_and_then()

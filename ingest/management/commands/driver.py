@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import shutil
+import threading
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,6 +21,7 @@ from ingest.driver_host.commands import (
     require_parts,
 )
 from ingest.driver_host.host import DriverHost
+from ingest.driver_host.wake_up import listen
 from ingest.driver_host.warm import DriverCommand, kill_leftovers
 
 log = logging.getLogger(__name__)
@@ -40,6 +42,7 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         clean_up(driver_command(home))
         host = DriverHost(launcher_for(home), place=place_of(home))
+        threading.Thread(target=listen, args=(host.wake, stop), daemon=True).start()
         try:
             while not stop.is_set():
                 host.step()

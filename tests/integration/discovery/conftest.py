@@ -75,6 +75,6 @@ def rung(monkeypatch) -> list[uuid.UUID]:
         calls.append(job_id)
         return True
 
-    monkeypatch.setattr(dispatch, "ring", ring)
-    monkeypatch.setattr(pages, "_rung", {})
+    monkeypatch.setattr(dispatch, "notify_worker", ring)
+    monkeypatch.setattr(pages, "_notified", {})
     return calls

@@ -22,7 +22,7 @@ from core.retries import CircuitBreaker
 from tests.integration.discovery.support import finish
 
 pytestmark = pytest.mark.django_db
-ring_for_real = dispatch_module.ring
+ring_for_real = dispatch_module.notify_worker
 
 
 def test_the_tick_rings_for_jobs_nobody_answers_for(source, rung, monkeypatch) -> None:
@@ -30,10 +30,10 @@ def test_the_tick_rings_for_jobs_nobody_answers_for(source, rung, monkeypatch) -
     now = timezone.now()
     clock = SimpleNamespace(now=lambda: now)
     monkeypatch.setattr(pages, "_clock", clock)
-    assert pages.ring_due() == 1
-    assert pages.ring_due() == 0  # once in a while, not each tick
+    assert pages.notify_due() == 1
+    assert pages.notify_due() == 0  # once in a while, not each tick
     now += timedelta(seconds=pages.SILENT_SECONDS)
-    assert pages.ring_due() == 1
+    assert pages.notify_due() == 1
     Job.objects.filter(pk=job.pk).update(not_before=now + timedelta(seconds=60))
     assert list(pages.due(now)) == []
     assert pages.due(now + timedelta(seconds=61)).get() == job
@@ -48,7 +48,7 @@ def test_the_tick_rings_for_jobs_nobody_answers_for(source, rung, monkeypatch) -
 def test_those_that_nobody_answers_for_hide_no_later_one(
     source, rung, monkeypatch
 ) -> None:
-    monkeypatch.setattr(pages, "MOST_RUNG", 2)
+    monkeypatch.setattr(pages, "MOST_NOTIFIED", 2)
     started = [
         start(source.datasource, by="ann")
         for start in (services.start_test, services.start_discovery)
@@ -56,7 +56,7 @@ def test_those_that_nobody_answers_for_hide_no_later_one(
     other = Datasource.objects.create(name="other", kind=source.datasource.kind)
     started += [services.start_discovery(other, by="ann")]
     for _ in range(2):
-        pages.ring_due()
+        pages.notify_due()
     assert rung == [job.pk for job in started]
 
 
@@ -84,5 +84,5 @@ def test_a_broker_that_is_away_fails_nothing(source, settings, monkeypatch) -> N
     job = services.start_discovery(source.datasource, by="ann")
     assert ring_for_real(job.pk) is False
     assert ring_for_real(job.pk) is False
-    monkeypatch.setattr(dispatch_module, "ring", ring_for_real)
+    monkeypatch.setattr(dispatch_module, "notify_worker", ring_for_real)
     assert finish(job).state == jobs.SUCCEEDED

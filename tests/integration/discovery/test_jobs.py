@@ -23,7 +23,7 @@ from core.models import Job
 from tests.integration.discovery.support import discover, finish
 
 pytestmark = pytest.mark.django_db
-ring_for_real = dispatch_module.ring
+ring_for_real = dispatch_module.notify_worker
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def test_workers_killed_at_seeded_times_and_resumed(
     job = services.start_discovery(tables.datasource, by="ann")
     program = (
         "import sys, time, uuid; import django; django.setup();"
-        "from catalog import dispatch; dispatch.ring = lambda job_id: True;"
+        "from catalog import dispatch; dispatch.notify_worker = lambda job_id: True;"
         "from catalog.discovery import services; services.PAGE_TABLES = 3;"
         "from core.jobs import pages;"
         "print('ready', flush=True);\n"
@@ -250,7 +250,7 @@ def test_cancel_between_pages(tables, small_pages, rung) -> None:
     pages.advance(job.pk)
     job.refresh_from_db()
     advance(job, "request_cancel", cancel_requested="cancel")
-    assert pages.ring_due() == 1  # asked to stop: at once
+    assert pages.notify_due() == 1  # asked to stop: at once
     finish(job, most=1)
     assert (job.state, job.done) == (jobs.CANCELLED, 10)
     # What was read stays; nothing was marked as vanished.

@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from catalog.models import Datasource, Grant, Table
-from core.jobs.handlers import handler_of
+from core.jobs.kinds import Cancelled, Succeeded, conclude
 from core.models import Job
 from ingest.maintenance.facts import LakeFacts
 from ingest.maintenance.score import score
 from ingest.models import Pipeline
 from ingest.models.alerts import Alert
 from ingest.pipelines.policies.maintenance import MaintenancePolicy
-from ingest.pipelines.transitions import pipeline_of
 from tests.integration.frontend.reading import html_of
 
 
@@ -70,7 +69,7 @@ def test_a_cancelled_load_says_what_the_table_is_now(world, browse, kind, said):
     job = world.jobs["running"]
     Job.objects.filter(pk=job.pk).update(kind=kind)
     job.refresh_from_db()
-    handler_of(kind).cancelled(job, pipeline_of(table.pk), None, actor="root")
+    conclude(job, Cancelled(actor="root"))
     page = browse("root").get(f"/tables/{table.pk}").content.decode()
     assert "so it is paused" in page
     assert said in page
@@ -82,7 +81,7 @@ def test_a_finished_load_keeps_what_it_carried(world, browse):
     job.payload = {"table": world.lake_tables["customers"].pk}
     job.save()
     facts = {"rows": 120_000, "bytes": 7_000_000, "chunks": 3}
-    handler_of(job.kind).succeeded(job, None, facts)
+    conclude(job, Succeeded(facts))
     Job.objects.filter(pk=job.pk).update(
         state="SUCCEEDED", phase="loaded", report={"facts": facts}
     )

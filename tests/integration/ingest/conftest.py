@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _quick_lake(settings, tmp_path, monkeypatch):
-    from core.jobs.handlers import JobHandler
-    from core.retries import Backoff
     from ingest.jobs import reconcile
 
     settings.SLUICE_LAKE_URI = str(tmp_path / "lake")
@@ -22,7 +20,7 @@ def _quick_lake(settings, tmp_path, monkeypatch):
     # the test's PostgreSQL may be seconds old
     monkeypatch.setattr(reconcile, "GRACE_SECONDS", 0)
     monkeypatch.setattr("ingest.jobs.isolation.GLITCH_SECONDS", 0)
-    monkeypatch.setattr(JobHandler, "backoff", Backoff(0.0, 0.0))
+    monkeypatch.setattr("core.jobs.moves.pause_after", lambda job, failures: 0.0)
     monkeypatch.setattr("ingest.jobs.reconcile.wait_after", lambda failures: 0.0)
 
 

@@ -18,10 +18,11 @@ from django.core.management import call_command
 from django.db import connection, transaction
 
 from core.models import Job, Lease
+from ingest.contract.job import JobSpec
 from ingest.contract.table import FenceSpec
 from ingest.jobs import leases as job_leases
-from ingest.jobs import lifecycle, reconcile
-from ingest.jobs.specs import build_spec
+from ingest.jobs import queue, reconcile
+from ingest.jobs.specs import shared_by_all, source_spec
 from ingest.lake.epochs import last_epoch
 from ingest.lake.fence import fence_at, fence_path
 from ingest.maintenance import compact_job
@@ -345,8 +346,10 @@ def adopted(world: Any, *, count: int) -> None:
     jobs, fence = [], FenceSpec("", 9)
     for pipeline in pipelines.order_by("pk"):
         table = pipeline.lake_table
-        jobs.append(lifecycle.new_job(pipeline, "snapshot", actor="x"))
-        spec = build_spec(jobs[-1], pipeline, fence=fence, epoch=1)
+        jobs.append(queue.new_job(pipeline, "snapshot", actor="x"))
+        source = source_spec(pipeline.source_table.database.datasource)
+        shared = shared_by_all(jobs[-1], pipeline, fence)
+        spec = JobSpec(**shared, source=source, epoch=1)
         known = write_commit(spec, start="", end="a", epoch=1)
         # the fake's instants have whole seconds and a number that begins anew at 1,000
         while write_commit(spec, start="a", end="b", epoch=7) <= known:

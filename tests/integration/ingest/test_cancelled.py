@@ -6,10 +6,9 @@ import pytest
 
 from core.errors import StaleState
 from core.models import Job, Lease
-from ingest.driver_host import host
+from ingest.driver_host import attempts, host
+from ingest.driver_host.attempts import UNANSWERED_SECONDS
 from ingest.driver_host.incarnation import ABANDONED_SECONDS
-from ingest.driver_host.inflight import UNANSWERED_SECONDS
-from ingest.jobs import lifecycle
 from ingest.jobs.lanes import LANE_LIMITS
 from ingest.pipelines import table_commands
 from tests.doubles.launcher import Fault
@@ -50,7 +49,7 @@ def test_one_cancelled_between_claim_and_hand_over_ends(world, clock) -> None:
     """Another process claims it, and a person cancels it before the host has looked."""
     world.steps(3)
     world.onboard("orders")
-    assert lifecycle.claim_queued()
+    assert attempts.claim_queued()
     job = snapshot(world, "orders")
     table_commands.cancel_job(job.pk, actor="ann")
     world.until(lambda: snapshot(world, "orders").state == "CANCELLED")
@@ -139,14 +138,14 @@ def test_a_job_in_its_own_process_is_ended_with_it(world, clock) -> None:
 def test_a_report_that_meets_a_moved_row_is_written_the_next_time(
     world, monkeypatch
 ) -> None:
-    finish, refusals = lifecycle.finish, [StaleState("another was first")] * 2
+    finish, refusals = attempts.finish, [StaleState("another was first")] * 2
 
     def failing(report):
         if refusals:
             raise refusals.pop()
         return finish(report)
 
-    monkeypatch.setattr("ingest.jobs.lifecycle.finish", failing)
+    monkeypatch.setattr("ingest.driver_host.attempts.finish", failing)
     world.onboard("orders")
     world.until_live("orders")
     assert world.jobs("snapshot")[0].attempts == 1
@@ -157,7 +156,7 @@ def test_a_report_that_is_always_refused_stops_nothing(
     world, monkeypatch, error
 ) -> None:
     """The lake says what became of its job; those of the others are written."""
-    finish = lifecycle.finish
+    finish = attempts.finish
 
     def failing(report):
         job = Job.objects.get(pk=report.job_id)
@@ -165,7 +164,7 @@ def test_a_report_that_is_always_refused_stops_nothing(
             raise error
         return finish(report)
 
-    monkeypatch.setattr("ingest.jobs.lifecycle.finish", failing)
+    monkeypatch.setattr("ingest.driver_host.attempts.finish", failing)
     world.onboard("orders", "items")
     world.until_live("orders", "items")
     job = snapshot(world, "orders")
@@ -182,7 +181,7 @@ def test_one_that_fails_and_whose_report_is_always_refused_ends(
     def failing(_: object) -> None:
         raise KeyError("facts")
 
-    monkeypatch.setattr("ingest.jobs.lifecycle.finish", failing)
+    monkeypatch.setattr("ingest.driver_host.attempts.finish", failing)
     monkeypatch.setattr(host, "FLUSH_SECONDS", clock.now / 2)
     world.fail_with("snapshot", *[Fault.TRANSIENT] * 50)
     world.onboard("orders")

@@ -13,7 +13,7 @@ from django.test import Client
 from catalog.models import AuditEntry
 from core.models import Job
 from ingest.api import health, health_replies
-from ingest.jobs import lifecycle
+from ingest.driver_host import attempts
 from ingest.maintenance import compact_job, health_collector, observation
 from ingest.models import MaintenancePlan, TableHealth
 from ingest.pipelines import sync_job
@@ -376,7 +376,7 @@ def test_two_schedulers_start_one_compaction(world, table) -> None:
     def scheduler(_: int) -> None:
         for _ in range(5):
             compact_job.start_due_compactions()
-            lifecycle.claim_queued()
+            attempts.claim_queued()
 
     at_once(scheduler, times=2)
     assert [j.payload["instants"] for j in world.jobs("compact")] == [[OLD]]

@@ -10,7 +10,8 @@ from django.db import connection
 
 from core import dispatch
 from core.models import Job, Lease
-from ingest.jobs import lifecycle, reconcile
+from ingest.driver_host import attempts
+from ingest.jobs import reconcile
 from ingest.models import DriverIncarnation, Pipeline
 from ingest.pipelines import onboarding, sync_job, table_commands
 from ingest.scheduler import tick
@@ -105,14 +106,14 @@ def test_the_database_goes_away_and_everything_said_is_kept(world, monkeypatch) 
     world.onboard("orders")
     world.until(lambda: world.jobs("snapshot")[0].state == "RUNNING")
     broken = [True]
-    finish = lifecycle.finish
+    finish = attempts.finish
 
     def failing(report):
         if broken[0]:
             raise OperationalError("the connection is closed")
         return finish(report)
 
-    monkeypatch.setattr("ingest.jobs.lifecycle.finish", failing)
+    monkeypatch.setattr("ingest.driver_host.attempts.finish", failing)
     monkeypatch.setattr("ingest.driver_host.host.connection.close", lambda: None)
     for _ in range(10):
         world.host.step(0)
@@ -131,7 +132,7 @@ def test_many_claimers_and_reconcilers_at_once(transactional_db, request) -> Non
     world.host.step(0)
     world.host.step(0)
     world.onboard("a", "b", "c", "d", "e")
-    at_once(lambda _: lifecycle.claim_queued(), times=4)
+    at_once(lambda _: attempts.claim_queued(), times=4)
     jobs = world.jobs("snapshot")
     assert sorted(j.attempts for j in jobs) == [0, 0, 1, 1, 1]
     for job in jobs:

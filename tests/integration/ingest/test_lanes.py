@@ -65,24 +65,25 @@ def test_syncs_of_one_source_leave_a_place_to_others(world) -> None:
 
 
 def test_syncs_of_a_schedule_need_no_message(world, monkeypatch) -> None:
-    """The host finds them; the sync that somebody asks for is rung for."""
-    from ingest.jobs import lifecycle
+    """The host finds them; a sync that a user requests wakes it."""
+    from ingest.jobs import queue
     from ingest.models import Pipeline
     from ingest.pipelines import sync_job
 
     onboard(world.source, "orders", schedule={"every_seconds": 60})
     world.until_live("orders")
-    rung: list[bool] = []
-    monkeypatch.setattr(lifecycle, "ring", lambda: rung.append(True))
+    sent: list[str] = []
+    monkeypatch.setattr(queue, "wake_host", lambda: sent.append("host"))
+    monkeypatch.setattr(queue, "send", lambda task: sent.append(task))
     Pipeline.objects.update(due_at="2026-01-01T00:00:00Z")
     sync_job.start_due_syncs()
     (job,) = Job.objects.filter(kind="sync").exclude(state="SUCCEEDED")
     for _ in range(20):
         world.host.step(0)
     job.refresh_from_db()
-    assert (job.state, rung) == ("SUCCEEDED", [])
+    assert (job.state, sent) == ("SUCCEEDED", [])
     sync_job.start_sync(world.pipeline("orders"), actor="ann")
-    assert rung == [True]
+    assert sent == ["host"]
 
 
 def test_a_small_table_does_not_wait_behind_large_ones(world) -> None:

@@ -177,6 +177,6 @@ def test_a_defect_in_one_part_of_the_tick_stops_no_other(
         world.steps(3)
         assert world.jobs("verify")[-1].state == "RUNNING"
     with monkeypatch.context() as patched:
-        patched.setattr(tick.lifecycle, "claim_queued", breaks)
+        patched.setattr(tick.queue, "explain_no_driver", breaks)
         tick.Ticking().tick()
     world.until(lambda: world.jobs("verify")[-1].state == "SUCCEEDED")

@@ -74,7 +74,7 @@ def test_a_report_of_a_dead_jvm_is_no_attempt(world) -> None:
     job = snapshot(world, "orders")
     died = ErrorFact(DRIVER_DIED, "the JVM of the driver ended")
     report = JobReport(str(job.pk), job.attempts, "transient", error=died)
-    world.host._hear_report(report)
+    world.host._on_report(report)
     world.launcher.kill()
     world.until_live("orders")
     after = snapshot(world, "orders")

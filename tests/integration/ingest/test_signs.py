@@ -8,8 +8,9 @@ import pytest
 
 from core.errors import InvalidRequest
 from core.jobs import moves
-from core.jobs.handlers import handler_of
-from ingest.jobs.specs import build_spec
+from core.jobs.kinds import Succeeded, conclude
+from ingest.jobs.kinds import Attempt, driver_kind
+from ingest.models import Pipeline
 from ingest.pipelines.sync_job import start_sync
 from ingest.pipelines.transitions import pipeline_of
 from ingest.sources.fingerprint import ServerSigns, Signs, to_data
@@ -63,16 +64,15 @@ def test_the_table_says_it_until_a_verification_finds_both_sides_equal(
     assert live.lake("orders").status_reason == reason
     job = live.jobs("sync")[-1]
     job.kind, job.spec = "verify", {"verify": {"signs": NOTICED}}
-    pipeline = pipeline_of(job.payload["table"])
-    handler_of(job.kind).succeeded(job, pipeline, {"verdict": "different"})
+    conclude(job, Succeeded({"verdict": "different"}))
     assert live.pipeline("orders").signs == NOTICED
     meanwhile = {**NOTICED, "notices": [*NOTICED["notices"], "a fail-over"]}
     sync(live, signs=meanwhile)
-    handler_of(job.kind).succeeded(job, pipeline, {"verdict": "equal"})
+    conclude(job, Succeeded({"verdict": "equal"}))
     kept = live.pipeline("orders").signs
     assert (kept["notices"], kept["late"]) == (["a fail-over"], 0), "it began before"
     job.spec = {"verify": {"signs": meanwhile}}
-    handler_of(job.kind).succeeded(job, pipeline, {"verdict": "equal"})
+    conclude(job, Succeeded({"verdict": "equal"}))
     kept = live.pipeline("orders").signs
     assert (kept["notices"], kept["late"]) == ([], 0)
     assert kept["server"] == "7001"
@@ -81,9 +81,7 @@ def test_the_table_says_it_until_a_verification_finds_both_sides_equal(
 def test_a_load_begins_with_what_it_saw_itself(live: Any) -> None:
     sync(live, signs=NOTICED)
     job = live.jobs("snapshot")[-1]
-    handler_of(job.kind).succeeded(
-        job, pipeline_of(job.payload["table"]), {"signs": {"late": 0}}
-    )
+    conclude(job, Succeeded({"signs": {"late": 0}}))
     assert live.pipeline("orders").signs == {"late": 0}
 
 
@@ -113,12 +111,12 @@ def test_a_chosen_lag_reaches_the_driver(live: Any, own: Any, is_chosen: bool) -
     pipeline.policy = own
     pipeline.save()
     pipeline = pipeline_of(pipeline.lake_table_id)
-    for kind in ("snapshot", "sync"):
+    for kind, state in (("snapshot", "SNAPSHOTTING"), ("sync", "LIVE")):
+        Pipeline.objects.filter(pk=pipeline.pk).update(state=state)
         job = live.jobs("snapshot")[0]
         job.kind = kind
-        spec = build_spec(
-            job, pipeline, fence=live.launcher.submitted[0].fence, epoch=9
-        )
-        work = spec.sync or spec.snapshot
+        attempt = driver_kind(kind).spec_for(job)
+        assert isinstance(attempt, Attempt)
+        work = attempt.spec.sync or attempt.spec.snapshot
         assert work is not None
         assert work.lag_is_chosen is is_chosen

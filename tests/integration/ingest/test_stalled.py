@@ -14,7 +14,8 @@ from catalog.discovery.services import start_look
 from core.jobs import moves
 from core.models import Job
 from ingest.alerts import stalled
-from ingest.jobs import leases, lifecycle
+from ingest.driver_host import attempts
+from ingest.jobs import leases
 from ingest.lake.fence import raise_fence
 from ingest.lake.files import storage_error
 from ingest.models.alerts import Alert, Presence
@@ -152,7 +153,7 @@ def put_off(request: Any, world: Any, monkeypatch: Any, now: datetime) -> Any:
 def try_at(at: datetime, monkeypatch: Any) -> list[str]:
     """The job is tried then; what alerts say of that."""
     monkeypatch.setattr(moves, "_now", lambda: at)
-    lifecycle.claim_queued()
+    attempts.claim_queued()
     return opened(at)
 
 

@@ -15,11 +15,12 @@ from django.db import connection, connections
 from django.db.models.functions import Now
 
 from core.jobs import pages
-from core.jobs.handlers import register, unregister
-from core.jobs.pages import Done, More, Outcome, PagedJob
+from core.jobs.kinds import register, unregister
+from core.jobs.pages import Done, More, Outcome, PagedKind
 from core.models import Job, JobLog, Lease
 from ingest.contract.job import JobReport
-from ingest.jobs import lifecycle, reconcile
+from ingest.driver_host import attempts
+from ingest.jobs import queue, reconcile
 from ingest.models import DriverIncarnation, Pipeline
 from ingest.pipelines import sync_job
 from ingest.scheduler import tick
@@ -31,31 +32,34 @@ DUE = "2026-01-01T00:00:00Z"
 PARTS = (
     reconcile.reconcile_jobs,
     sync_job.start_due_syncs,
-    lifecycle.claim_queued,
+    attempts.claim_queued,
     pages.advance_in_beat,
 )
 # What was read before it may be true no more.
 ACTS = re.compile(r"^(UPDATE|INSERT|DELETE)|FOR UPDATE|advisory_xact_lock")
 
 
-class Count(PagedJob[None]):
-    """Counts to three in the beat, and logs every page that was saved."""
+def _save(job: Job, found: object) -> Outcome:
+    job.cursor = {"at": job.cursor.get("at", 0) + 1}
+    JobLog.objects.create(job=job, level="info", message=str(job.cursor["at"]))
+    Job.objects.filter(pk=job.pk).update(cursor=job.cursor)
+    return Done() if job.cursor["at"] == 3 else More()
 
-    name = "count"
-    title = "counting"
-    runs_in_beat = True
 
-    def lock(self, job: Job) -> None:
-        return None
+# Counts to three in the beat, and logs every page that was saved.
+COUNT = PagedKind(
+    name="count",
+    title="counting",
+    runs_in_beat=True,
+    save=_save,
+    notify=lambda job_id: True,
+)
 
-    def save(self, job: Job, subject: None, found: object) -> Outcome:
-        job.cursor = {"at": job.cursor.get("at", 0) + 1}
-        JobLog.objects.create(job=job, level="info", message=str(job.cursor["at"]))
-        Job.objects.filter(pk=job.pk).update(cursor=job.cursor)
-        return Done() if job.cursor["at"] == 3 else More()
 
-    def ring(self, job_id: object) -> bool:
-        return True
+def tick_and_claim() -> None:
+    """A whole pass of the tick, and a look of the driver host."""
+    tick.Ticking().tick()
+    attempts.claim_queued()
 
 
 class Beat(threading.Thread):
@@ -71,7 +75,7 @@ class Beat(threading.Thread):
     def run(self) -> None:
         try:
             with connection.execute_wrapper(self._statement):
-                for part in PARTS if self.stops_at else [tick.Ticking().tick]:
+                for part in PARTS if self.stops_at else [tick_and_claim]:
                     part()
         except Exception as error:  # noqa: BLE001  the test asks for it
             self.errors.append(error)
@@ -116,7 +120,7 @@ def is_waiting() -> bool:
 
 @pytest.fixture
 def _count() -> Any:
-    register(Count())
+    register(COUNT)
     yield
     unregister("count")
 
@@ -131,10 +135,8 @@ def test_two_beats_stopped_at_every_write(transactional_db, request) -> None:
     DriverIncarnation.objects.all().delete()
     dead = DriverIncarnation.objects.create(ended_at=DUE)
     live = DriverIncarnation.objects.create(ready_at=Now(), heartbeat_at=Now())
-    lost = lifecycle.start_jobs(
-        [lifecycle.new_job(world.pipeline("lost"), "sync", actor="ann")]
-    )[0]
-    tick.Ticking().tick()
+    lost = queue.put([queue.new_job(world.pipeline("lost"), "sync", actor="ann")])[0]
+    tick_and_claim()
     stops_at, goes_on = 0, True
     while goes_on:
         stops_at += 1
@@ -143,7 +145,7 @@ def test_two_beats_stopped_at_every_write(transactional_db, request) -> None:
         Pipeline.objects.filter(pk=world.pipeline("due").pk).update(due_at=DUE)
         count = Job.objects.create(kind="count", state="QUEUED", queued_at=Now())
         goes_on = two_beats(stops_at)
-        tick.Ticking().tick()
+        tick_and_claim()
         _is_judged_once(lost.pk, stops_at)
         _is_started_once(world, stops_at)
         while not Job.objects.get(pk=count.pk).is_finished:
@@ -174,8 +176,8 @@ def _is_started_once(world: Any, times: int) -> None:
     assert _owners(job) == [f"job:{job.pk}:1"]
     position = {"from": "", "to": world.pipeline("due").position}
     report = JobReport(str(job.pk), 1, "succeeded", facts={"position": position})
-    assert lifecycle.finish(report)
-    assert not lifecycle.finish(report)
+    assert attempts.finish(report)
+    assert not attempts.finish(report)
 
 
 def _owners(job: Job) -> list[str]:

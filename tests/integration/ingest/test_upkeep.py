@@ -15,7 +15,7 @@ from catalog.models import Table
 from core.errors import InvalidRequest
 from core.models import Job
 from ingest.contract.job import JobReport, RepairWork
-from ingest.jobs import lifecycle
+from ingest.driver_host import attempts
 from ingest.maintenance import compact_job, health_collector, repairs
 from ingest.maintenance.plan import Step
 from ingest.models import MaintenancePlan, TableHealth
@@ -138,7 +138,7 @@ def test_one_that_planned_for_itself_is_put_off_when_it_is_cancelled(world) -> N
     table_commands.cancel_job(job.pk, actor="ann")
     facts = {"pending_compactions": [LATER]}
     report = JobReport(str(job.pk), job.attempts, "cancelled", facts=facts)
-    assert lifecycle.finish(report)
+    assert attempts.finish(report)
     assert MaintenancePlan.objects.get().status_reason == "cancelled"
     assert compaction_plans.compactions_due() == {}
     now = timezone.now()
@@ -176,11 +176,11 @@ def test_a_plan_that_is_gone_from_the_timeline_is_executed_no_more(world) -> Non
             table_commands.cancel_job(job.pk, actor="ann")
         # the lake could not be read at its end: nobody knows
         unknown = JobReport(str(job.pk), job.attempts, outcome)
-        assert lifecycle.finish(unknown)
+        assert attempts.finish(unknown)
         assert sorted(states_of_plans()) == [(OLD, "SCHEDULED"), (LATER, "FAILED")]
     job = started_repair(world)
     facts = {"pending_compactions": []}
-    assert lifecycle.finish(
+    assert attempts.finish(
         JobReport(str(job.pk), job.attempts, "terminal", facts=facts)
     )
     assert {state for _, state in states_of_plans()} == {"SUPERSEDED"}

@@ -8,8 +8,9 @@ import pytest
 
 from core.models import Job, JobLog, Lease
 from ingest.contract.job import CONNECTIONS_USED_UP, ErrorFact, JobReport
+from ingest.driver_host import attempts
 from ingest.driver_host.host import LOOK_SECONDS
-from ingest.jobs import lifecycle, reconcile
+from ingest.jobs import queue, reconcile
 from ingest.lake.fence import fence_at
 from ingest.lake.place import place_at
 from ingest.models import DriverIncarnation, MaintenancePlan, SourceEpoch
@@ -65,7 +66,7 @@ def test_the_secret_goes_over_the_pipe_and_nowhere_else(world) -> None:
 
 def test_no_driver_means_waiting_with_a_reason(world) -> None:
     world.onboard("orders")
-    lifecycle.claim_queued()
+    queue.explain_no_driver()
     job = world.jobs("snapshot")[0]
     assert (job.state, job.reason) == ("QUEUED", "waiting for a driver: none is ready")
 
@@ -199,7 +200,7 @@ def test_a_load_waits_for_a_connection_as_long_as_others_keep_them(world) -> Non
         job = world.jobs("snapshot")[0]
         assert job.attempts == attempt
         fact = ErrorFact(CONNECTIONS_USED_UP, "the source says: too many connections")
-        lifecycle.finish(JobReport(str(job.pk), attempt, "transient", error=fact))
+        attempts.finish(JobReport(str(job.pk), attempt, "transient", error=fact))
         job.refresh_from_db()
         assert job.state == "QUEUED"
         assert "too many connections" in job.reason
@@ -213,9 +214,9 @@ def test_late_and_foreign_reports_change_nothing(world) -> None:
     world.until(lambda: world.jobs("snapshot")[0].attempts == 2)
     job = world.jobs("snapshot")[0]
     late = JobReport(str(job.pk), 1, "terminal", error=ErrorFact("x", "late"))
-    assert lifecycle.finish(late) is False
+    assert attempts.finish(late) is False
     unknown = JobReport("00000000-0000-4000-8000-000000000000", 1, "succeeded")
-    assert lifecycle.finish(unknown) is False
+    assert attempts.finish(unknown) is False
     job.refresh_from_db()
     assert job.state in {"LAUNCHING", "RUNNING"}
 

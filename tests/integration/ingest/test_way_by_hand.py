@@ -6,7 +6,7 @@ import pytest
 
 from core.models import Job
 from ingest.contract.job import JobReport
-from ingest.jobs import lifecycle
+from ingest.driver_host import attempts
 from ingest.pipelines import table_commands
 from tests.doubles.launcher import Fault
 
@@ -36,7 +36,7 @@ def test_a_load_that_commits_while_it_is_paused_is_not_done_again(world) -> None
     job = world.jobs("snapshot")[0]
     table_commands.pause(world.lake("orders"), actor="ann")
     facts = {"instant": "20260101000000000", "bound": "b", "consistency": "snapshot"}
-    assert lifecycle.finish(
+    assert attempts.finish(
         JobReport(str(job.pk), job.attempts, "succeeded", facts=facts)
     )
     assert world.pipeline("orders").state == "PAUSED"

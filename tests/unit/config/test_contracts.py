@@ -16,7 +16,7 @@ from config.contracts import IslandContract
         ("core.errors", True),
         ("dataclasses", True),
         ("core.models", False),
-        ("ingest.jobs.lifecycle", False),
+        ("ingest.jobs.queue", False),
         ("django", False),
         ("socket", False),
     ],

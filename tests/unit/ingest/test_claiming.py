@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ingest.driver_host import attempts
+from ingest.driver_host.attempts import AGAIN_SECONDS, ClaimLoop
 from ingest.driver_host.incarnation import ALIVE_SECONDS, Incarnation
-from ingest.driver_host.inflight import AGAIN_SECONDS, Claiming
-from ingest.jobs import lifecycle
+from ingest.jobs import queue as rows
 
 
 class Queue:
@@ -22,18 +23,18 @@ class Queue:
 @pytest.fixture
 def queue(monkeypatch: pytest.MonkeyPatch) -> Queue:
     found = Queue()
-    monkeypatch.setattr(lifecycle, "is_any_queued", lambda: found.waits)
-    monkeypatch.setattr(lifecycle, "claim_queued", found.claim)
+    monkeypatch.setattr(rows, "is_any_queued", lambda: found.waits)
+    monkeypatch.setattr(attempts, "claim_queued", found.claim)
     return found
 
 
 def test_what_cannot_run_is_tried_later_or_when_a_place_came_free(queue: Queue) -> None:
     now = 100.0
-    claiming = Claiming(lambda: now)
+    claiming = ClaimLoop(lambda: now)
     for _ in range(5):
         claiming.claim()
     assert queue.asked == 1
-    claiming.note_place()
+    claiming.note_change()
     claiming.claim()
     assert queue.asked == 2
     now += AGAIN_SECONDS
@@ -42,7 +43,7 @@ def test_what_cannot_run_is_tried_later_or_when_a_place_came_free(queue: Queue) 
 
 
 def test_what_can_run_never_waits(queue: Queue) -> None:
-    claiming = Claiming(lambda: 100.0)
+    claiming = ClaimLoop(lambda: 100.0)
     queue.waits = False
     claiming.claim()
     assert queue.asked == 0
@@ -58,6 +59,6 @@ def test_a_driver_without_news_is_written_now_and_then() -> None:
     incarnation.written = 100.0
     assert not incarnation.is_worth_writing(100.0 + ALIVE_SECONDS / 2)
     assert incarnation.is_worth_writing(100.0 + ALIVE_SECONDS)
-    assert ALIVE_SECONDS * 3 < lifecycle.SILENT_SECONDS
+    assert ALIVE_SECONDS * 3 < rows.SILENT_SECONDS
     incarnation.facts = {"spark": "3"}
     assert incarnation.is_worth_writing(100.0)

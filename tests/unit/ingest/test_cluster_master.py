@@ -44,4 +44,4 @@ def test_an_answer_without_them_does_not_mean_that_none_runs(
     said: list[Any] = []
     watch = ClusterWatch(one, known=set, say=said.append, stop=threading.Event())
     watch.look()
-    assert [message.kind for message in said] == ["unseen"]
+    assert [message.kind for message in said] == ["unreachable"]

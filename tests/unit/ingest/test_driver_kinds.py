@@ -8,7 +8,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from core.errors import InvalidRequest
-from core.jobs.handlers import names_of
+from core.jobs.kinds import names_of
 from ingest.contract.job import (
     COMPACT,
     LOADS,
@@ -21,7 +21,7 @@ from ingest.contract.job import (
 )
 from ingest.driver import run as jobs
 from ingest.driver.run import KINDS, Work, work_of
-from ingest.jobs.driver_jobs import DriverJob
+from ingest.jobs.kinds import DriverKind
 
 
 def job(kind: str, **members: Any) -> Any:
@@ -34,7 +34,7 @@ def job(kind: str, **members: Any) -> Any:
 def test_every_kind_that_a_spec_can_have_is_done() -> None:
     assert set(KINDS) == set(get_args(Kind))
     # whoever recovers a table asks the driver itself
-    assert set(KINDS) - {RECOVER} == set(names_of(DriverJob))
+    assert set(KINDS) - {RECOVER} == set(names_of(DriverKind))
 
 
 def test_what_is_known_of_each_kind() -> None:

@@ -1,8 +1,9 @@
-"""A kind of job is one handler in one place: two dummy kinds, one for each executor,
+"""A kind of job is one value in one place: two dummy kinds, one for each executor,
 go from their start to every ending without a line of the engine knowing them."""
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import timedelta
 from typing import Any
 
@@ -11,22 +12,24 @@ from django.db import connection
 from django.utils import timezone
 
 from core.errors import TerminalError, TransientError
-from core.jobs import pages
-from core.jobs.handlers import JobHandler, handlers_of, register
-from core.jobs.pages import PagedJob
+from core.jobs import kinds, pages
+from core.jobs.kinds import JobKind, kinds_of, register
+from core.jobs.pages import PagedKind
 from core.models import Job
-from ingest.jobs.driver_jobs import DriverJob, driver_job
+from ingest.jobs.kinds import DriverKind, driver_kind
 from ingest.jobs.lanes import LANE_LIMITS
 from ingest.pipelines import table_commands
 from ingest.scheduler import tick
 from tests.doubles.launcher import Fault
 from tests.integration.ingest.job_kinds.dummy_kinds import (
-    Count,
-    Polish,
+    COUNT,
+    committed,
     count,
     ended,
+    noted,
     now,
     polish,
+    trouble,
 )
 
 pytestmark = pytest.mark.django_db
@@ -37,7 +40,7 @@ pytestmark = pytest.mark.django_db
 
 def test_from_its_start_to_its_end(table) -> None:
     job = ended(table, polish(table), "SUCCEEDED")
-    assert Polish.noted == ["claimed", "succeeded"]
+    assert noted == ["claimed", "succeeded"]
     moves = list(job.events.values_list("event", flat=True))
     assert moves == ["enqueue", "claim", "accepted", "succeed"]
     assert (job.lane, job.max_attempts, job.attempts) == ("maintenance", 2, 1)
@@ -54,19 +57,19 @@ def test_one_that_waits_already_is_returned(table) -> None:
 
 def test_it_fails_at_once_or_after_its_attempts(table) -> None:
     job = ended(table, polish(table, Fault.TERMINAL), "FAILED")
-    assert Polish.noted == ["claimed", "failed: fake_terminal"]
+    assert noted == ["claimed", "failed: fake_terminal"]
     assert (job.error_code, job.attempts) == ("fake_terminal", 1)
-    Polish.noted.clear()
+    noted.clear()
     job = ended(table, polish(table, *[Fault.TRANSIENT] * 2), "FAILED")
     assert job.attempts == 2
-    assert Polish.noted == [
+    assert noted == [
         "claimed", "retried", "claimed", "failed: fake_transient",
     ]  # fmt: skip
 
 
 def test_it_is_refused_before_it_runs(table) -> None:
     job = ended(table, polish(table, refused=True), "FAILED")
-    assert (Polish.noted, job.attempts) == (["rejected: scratched"], 0)
+    assert (noted, job.attempts) == (["rejected: scratched"], 0)
 
 
 def test_it_is_cancelled_while_it_waits_and_while_it_runs(table) -> None:
@@ -77,19 +80,19 @@ def test_it_is_cancelled_while_it_waits_and_while_it_runs(table) -> None:
     table.until(lambda: Job.objects.get(pk=job.pk).state == "RUNNING")
     table_commands.cancel_job(job.pk, actor="bob")
     ended(table, job, "CANCELLED")
-    assert Polish.noted == [
+    assert noted == [
         "cancelled by bob, never ran", "claimed", "cancelled by bob, ran",
     ]  # fmt: skip
 
 
 def test_a_lost_driver_is_judged_by_the_timeline(table) -> None:
     job = ended(table, polish(table, Fault.DIE_RUNNING), "SUCCEEDED")
-    assert Polish.noted == ["claimed", "retried", "claimed", "succeeded"]
+    assert noted == ["claimed", "retried", "claimed", "succeeded"]
     assert (job.attempts, job.max_attempts) == (2, 3)
-    Polish.has_committed = True
-    Polish.noted.clear()
+    committed.append(True)
+    noted.clear()
     job = ended(table, polish(table, Fault.DIE_RUNNING), "SUCCEEDED")
-    assert Polish.noted == ["claimed", "succeeded"]
+    assert noted == ["claimed", "succeeded"]
     assert job.report == {"v": 1, "from": "timeline", "facts": {"instants": []}}
 
 
@@ -101,7 +104,7 @@ def test_pages_follow_one_another(world) -> None:
     tick.Ticking().tick()
     assert now(job) == ("RUNNING", 1, 0)
     # the worker dies with the page that it has not saved: the next one does it again
-    Count.trouble.append(KeyboardInterrupt())
+    trouble.append(KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         pages.advance(job.pk)
     assert now(job) == ("RUNNING", 1, 0)
@@ -114,7 +117,7 @@ def test_pages_follow_one_another(world) -> None:
 def test_a_page_fails_and_is_tried_again(world, monkeypatch) -> None:
     job = count()
     pages.advance(job.pk)
-    Count.trouble.append(TransientError("the pencil broke", code="pencil"))
+    trouble.append(TransientError("the pencil broke", code="pencil"))
     assert not pages.advance(job.pk)
     assert now(job) == ("QUEUED", 1, 1)
     assert (job.error_code, job.reason) == (
@@ -122,7 +125,7 @@ def test_a_page_fails_and_is_tried_again(world, monkeypatch) -> None:
     )  # fmt: skip
     assert pages.advance(job.pk)
     assert now(job) == ("RUNNING", 2, 0)
-    Count.trouble.append(TerminalError("no paper", code="paper"))
+    trouble.append(TerminalError("no paper", code="paper"))
     pages.advance(job.pk)
     assert now(job) == ("FAILED", 2, 0)
     assert job.error_code == "paper"
@@ -130,13 +133,13 @@ def test_a_page_fails_and_is_tried_again(world, monkeypatch) -> None:
 
 def test_a_defect_in_a_page_ends_its_job_and_no_other(world, monkeypatch) -> None:
     broken, sound = count(), count()
-    monkeypatch.setattr(Count, "save", _save_of(broken, Count.save))
+    replace(monkeypatch, save=_save_of(broken, COUNT.save))
     pages.advance_in_beat()
     assert now(sound) == ("RUNNING", 1, 0)
     assert now(broken) == ("QUEUED", 0, 1)
     pages.advance_in_beat()
     assert now(broken) == ("FAILED", 0, 1)
-    assert (broken.error_code, "KeyError" in broken.error_message) == ("defect", True)
+    assert (broken.error_code, "KeyError" in broken.error_message) == ("defect", False)
 
 
 def test_a_page_that_takes_too_long_keeps_no_other_from_its_turn(
@@ -144,14 +147,13 @@ def test_a_page_that_takes_too_long_keeps_no_other_from_its_turn(
 ) -> None:
     too_long, sound = count(), count()
 
-    def save(self: Count, job: Job, subject: None, found: object) -> Any:
+    def save(job: Job, found: object) -> Any:
         if job.pk == too_long.pk:
             with connection.cursor() as cursor:
                 cursor.execute("SET LOCAL statement_timeout = 1; SELECT pg_sleep(5)")
-        return real(self, job, subject, found)
+        return COUNT.save(job, found)
 
-    real = Count.save
-    monkeypatch.setattr(Count, "save", save)
+    replace(monkeypatch, save=save)
     pages.advance_in_beat()
     assert (now(too_long), now(sound)) == (("QUEUED", 0, 1), ("RUNNING", 1, 0))
     assert too_long.error_code == "statement_ended"
@@ -159,11 +161,17 @@ def test_a_page_that_takes_too_long_keeps_no_other_from_its_turn(
     assert (now(too_long), now(sound)) == (("FAILED", 0, 1), ("RUNNING", 2, 0))
 
 
+def replace(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
+    """COUNT is another value meanwhile."""
+    other = dataclasses.replace(COUNT, **changes)
+    monkeypatch.setitem(kinds._registered, "count", other)
+
+
 def _save_of(broken: Job, save: Any) -> Any:
-    def fails(self: Count, job: Job, subject: None, found: object) -> Any:
+    def fails(job: Job, found: object) -> Any:
         if job.pk == broken.pk:
             raise KeyError("not there")
-        return save(self, job, subject, found)
+        return save(job, found)
 
     return fails
 
@@ -172,7 +180,7 @@ def test_those_that_wait_do_not_keep_others_from_their_turn(world, monkeypatch) 
     monkeypatch.setattr(pages, "MOST_IN_BEAT", 2)
     waiting = [count() for _ in range(3)]
     keys = {job.pk for job in waiting}
-    monkeypatch.setattr(Count, "admit", lambda self, job: job.pk not in keys)
+    replace(monkeypatch, admit=lambda job: job.pk not in keys)
     free = count()
     for _ in range(3):
         pages.advance_in_beat()
@@ -196,24 +204,21 @@ def test_a_page_that_waits_for_its_time_is_left_alone(world) -> None:
 # ----------------------------------------------------------------------- the registry
 
 
-def test_a_kind_has_one_handler_and_one_executor() -> None:
-    class Other(Count):
-        pass
-
-    with pytest.raises(ValueError, match="two handlers"):
-        register(Other())
+def test_a_name_has_one_kind_and_a_kind_one_executor() -> None:
+    with pytest.raises(ValueError, match="two kinds"):
+        register(dataclasses.replace(COUNT, title="other"))
     with pytest.raises(TerminalError, match="not done in pages"):
         pages.paged("polish")
     with pytest.raises(TerminalError, match="not executed by a driver"):
-        driver_job("count")
+        driver_kind("count")
 
 
 def test_every_kind_says_what_the_engine_asks() -> None:
-    assert len({each.name for each in handlers_of(JobHandler)}) == 12
-    for each in handlers_of(JobHandler):
+    assert len({each.name for each in kinds_of(JobKind)}) == 12
+    for each in kinds_of(JobKind):
         assert each.title
-        assert isinstance(each, DriverJob | PagedJob)
-    for driver in handlers_of(DriverJob):
+        assert isinstance(each, DriverKind | PagedKind)
+    for driver in kinds_of(DriverKind):
         assert driver.lane in LANE_LIMITS
         # everywhere in this order, so that two jobs never wait for one another
         assert driver.scopes in {("write",), ("service",), ("write", "service")}

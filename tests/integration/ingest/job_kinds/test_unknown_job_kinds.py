@@ -9,10 +9,11 @@ import pytest
 
 from core.errors import TerminalError
 from core.jobs import pages
-from core.jobs.handlers import handler_of, unregister
+from core.jobs.kinds import kind_of, unregister
 from core.models import Job, Lease
 from ingest.contract.job import JobReport
-from ingest.jobs import lanes, leases, lifecycle, reconcile
+from ingest.driver_host import attempts
+from ingest.jobs import lanes, leases, queue, reconcile
 from ingest.maintenance.compact_job import start_compaction
 from ingest.pipelines import table_commands
 from ingest.scheduler import tick
@@ -26,10 +27,10 @@ def test_an_unknown_kind_is_an_error_everywhere(table) -> None:
     job = polish(table)
     unregister("polish")
     with pytest.raises(TerminalError, match="'polish' is no kind of job"):
-        handler_of("polish")
+        kind_of("polish")
     with pytest.raises(TerminalError, match="no kind of job"):
-        lifecycle.new_job(table.pipeline("orders"), "polish", actor="ann")
-    tick.Ticking().tick()
+        queue.new_job(table.pipeline("orders"), "polish", actor="ann")
+    attempts.claim_queued()
     found = Job.objects.get(pk=job.pk)
     assert (found.state, found.error_code) == ("FAILED", "unknown_job_kind")
 
@@ -107,7 +108,7 @@ def test_a_cancelled_one_ends_so(world, running) -> None:
 def test_a_report_of_an_unknown_kind_ends_it(world, running) -> None:
     report = JobReport(str(running.pk), running.attempts, "succeeded")
     with pytest.raises(TerminalError, match="no kind of job"):
-        lifecycle.finish(report)
+        attempts.finish(report)
     # as the driver host does then
     assert reconcile.judge_lost(running.pk, "its report could not be recorded")
     running.refresh_from_db()
@@ -127,7 +128,7 @@ def test_a_lake_that_is_away_leaves_it_unknown(world, running, monkeypatch) -> N
 
 def test_an_unknown_kind_that_runs_keeps_no_place(world, running) -> None:
     other = start_compaction(world.pipeline("customers").lake_table, actor="ann")
-    tick.Ticking().tick()
+    attempts.claim_queued()
     other.refresh_from_db()
     assert other.state != "QUEUED", other.reason
     running.refresh_from_db()

@@ -1,8 +1,9 @@
-"""The jobs in a driver's hands: claimed, handed over, asked to stop, abandoned, lost.
+"""Attempts of jobs: claimed, in a driver's hands, asked to stop, abandoned, ended.
 
-Held in memory beside the rows; each pass compares the two. All of it may be lost at any
-moment; the rows and the lake suffice to go on. It must not know how a driver is started
-or what becomes of a job that has ended.
+The rows are what counts: a claim is a row before a driver gets the spec, and a report
+is a row before the attempt is forgotten here. What is held in memory may be lost at any
+moment; the rows and the lake suffice to go on. It must not know how a driver is
+started.
 """
 
 from __future__ import annotations
@@ -13,13 +14,33 @@ from dataclasses import dataclass
 from typing import cast
 from uuid import UUID
 
-from core.jobs import LAUNCHING
-from ingest.contract.job import Progress, spec_from
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+
+from core.errors import SluiceError, StaleState, TransientError
+from core.jobs import CANCELLING, LAUNCHING, moves
+from core.jobs.kinds import conclude
+from core.leases import owner_of, release_all
+from core.models import Job
+from ingest.contract.job import (
+    CONNECTIONS_USED_UP,
+    OUT_OF_MEMORY,
+    ErrorFact,
+    JobReport,
+    Progress,
+    Survivor,
+    error_from,
+    spec_from,
+)
 from ingest.driver_host.backlog import Backlog
 from ingest.driver_host.launcher import CancelMode, Launcher, Message
-from ingest.jobs import lifecycle
-from ingest.jobs.lifecycle import HeldJob
-from ingest.jobs.reconcile import Survivor
+from ingest.jobs import queue
+from ingest.jobs.isolation import use_dedicated_driver
+from ingest.jobs.kinds import Attempt, Refused, driver_kind
+from ingest.jobs.lanes import LANE_LIMITS, has_room
+from ingest.jobs.queue import HeldJob
+from ingest.models import DriverIncarnation
+from ingest.pipelines.table_job import explained
 
 log = logging.getLogger(__name__)
 
@@ -32,10 +53,69 @@ ASK_AGAIN_SECONDS = 5.0
 UNANSWERED_SECONDS = 45.0
 JUDGE_AGAIN_SECONDS = 5.0
 
+# ------------------------------------------------------------------------- claim
 
-class Claiming:
-    """Nobody rings for the syncs of a schedule: each look of the host finds them, by a
-    statement that costs next to nothing while nothing waits."""
+
+def claim_queued() -> list[UUID]:
+    """Move what may run now to LAUNCHING, with leases, fences and spec in place. The
+    rows of what cannot run yet get the reason.
+
+    The driver host is the only caller; two at once do no harm.
+    """
+    incarnation = queue.live_incarnation()
+    if incarnation is None or not queue.is_any_queued():
+        return []
+    free = queue.free_jobs()
+    wanted = set(free.values_list("lane", flat=True).distinct())
+    claimed: list[UUID] = []
+    for lane in LANE_LIMITS:
+        if lane in wanted:
+            claimed += _claim_in(lane, free, incarnation)
+    return claimed
+
+
+def _claim_in(
+    lane: str, free: QuerySet[Job], incarnation: DriverIncarnation
+) -> list[UUID]:
+    """Fill the free places of a lane, in its order."""
+    claimed: list[UUID] = []
+    refused: list[UUID] = []
+    while len(refused) <= LANE_LIMITS[lane]:
+        pk = queue.next_in(lane, free, without=[*claimed, *refused])
+        if pk is None:
+            break
+        (claimed if claim(pk, incarnation) else refused).append(pk)
+    return claimed
+
+
+def claim(job_id: UUID, incarnation: DriverIncarnation) -> bool:
+    """Begin the job's next attempt; False when it has to wait, was refused, or another
+    process was first."""
+    try:
+        with transaction.atomic():
+            job = moves.lock_queued(job_id)
+            if job is None:
+                return False
+            kind = driver_kind(job.kind)
+            found = kind.spec_for(job) if has_room(job) else None
+            if isinstance(found, Attempt):
+                queue.claim(job, found, incarnation)
+                return True
+            if isinstance(found, Refused):
+                conclude(job, moves.reject(job, found.error))
+            return False
+    except (IntegrityError, StaleState):
+        return False
+    except SluiceError as error:
+        with transaction.atomic():
+            refused = Job.objects.select_for_update().get(pk=job_id)
+            conclude(refused, moves.put_off(refused, error))
+        return False
+
+
+class ClaimLoop:
+    """Each look of the host finds what waits, by a statement that costs next to nothing
+    while nothing does."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -43,14 +123,17 @@ class Claiming:
 
     def claim(self) -> None:
         """What waits and cannot run is looked at again later."""
-        if self._clock() < self._again_at or not lifecycle.is_any_queued():
+        if self._clock() < self._again_at or not queue.is_any_queued():
             return
-        if not lifecycle.claim_queued():
+        if not claim_queued():
             self._again_at = self._clock() + AGAIN_SECONDS
 
-    def note_place(self) -> None:
-        """A job has ended: what waits may run now."""
+    def note_change(self) -> None:
+        """A job has ended, or was queued: what waits may run now."""
         self._again_at = 0.0
+
+
+# ---------------------------------------------------------------------- in flight
 
 
 @dataclass(slots=True)
@@ -98,7 +181,7 @@ class InFlight:
         self.lost: Backlog[tuple[UUID, str]] = Backlog()
         self._launcher = launcher
         self._clock = clock
-        self._claiming = Claiming(clock)
+        self.claims = ClaimLoop(clock)
         self._judged: dict[str, float] = {}
 
     def look(
@@ -107,8 +190,8 @@ class InFlight:
         """Claim and hand over what may run; pass on what people asked until then.
         reported: jobs that have ended, which is only not written yet."""
         if takes_work:
-            self._claiming.claim()
-        held = lifecycle.held_by(driver)
+            self.claims.claim()
+        held = queue.held_by(driver)
         if takes_work:
             self._hand_over(held)
         self._judge_unheld(held)
@@ -116,7 +199,7 @@ class InFlight:
 
     def note_finished(self, job_id: str) -> None:
         """Its end is written: what waits for its place may run now."""
-        self._claiming.note_place()
+        self.claims.note_change()
         self.in_flight.pop(job_id, None)
 
     def _hand_over(self, held: Sequence[HeldJob]) -> None:
@@ -211,3 +294,37 @@ class InFlight:
 def unanswered(mode: str) -> str:
     """Why a job was ended that did not answer."""
     return f"it did not answer the {mode} within {UNANSWERED_SECONDS:.0f} s"
+
+
+# ------------------------------------------------------------------------- finish
+
+
+def finish(report: JobReport) -> bool:
+    """End the attempt that the report is about, with all that follows for its table;
+    False when it is not the last one, or has ended already."""
+    with transaction.atomic():
+        job = queue.lock_attempt(report)
+        if job is None:
+            return False
+        driver_kind(job.kind)  # of an unknown kind nothing is known to follow
+        is_failure = report.outcome != "succeeded" and job.state != CANCELLING
+        error = _why_not(job, report) if is_failure else None
+        conclude(job, queue.finish(job, report, error))
+        release_all(owner_of(job.pk, report.attempt))
+    return True
+
+
+def _why_not(job: Job, report: JobReport) -> SluiceError:
+    if report.outcome in {"cancelled", "paused"}:
+        # nothing asked for that: its driver was told to stop
+        job.max_attempts += 1
+        return TransientError("its driver was stopped")
+    unexplained = ErrorFact("unexplained", "the driver gave no reason")
+    error = error_from(report.outcome, report.error or unexplained)
+    if error.code == CONNECTIONS_USED_UP:
+        # however long others keep them: each try costs the source one refused login
+        job.max_attempts += 1
+    if error.code == OUT_OF_MEMORY:
+        why = f"{error.message} ended the shared driver"
+        use_dedicated_driver(int(job.payload["table"]), why)
+    return explained(job, error)

@@ -1,0 +1,44 @@
+"""Waking the driver host: whoever queues a job, or asks to stop one, notifies a channel
+of PostgreSQL as of its commit. A message that is lost costs nothing but half a second:
+the host looks at the rows by itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+import psycopg
+from django.db import connection
+from psycopg import sql
+
+from ingest.jobs.queue import CHANNEL
+
+log = logging.getLogger(__name__)
+
+CHECK_SECONDS = 1.0
+AGAIN_SECONDS = 2.0
+
+
+def listen(wake: Callable[[], None], stop: threading.Event) -> None:
+    """Call `wake` for each message until `stop` is set, on a connection of its own."""
+    parameters = connection.get_connection_params()
+    while not stop.is_set():
+        try:
+            _listen(parameters, wake, stop)
+        except psycopg.Error as error:
+            log.debug("not notified of jobs now: %s", error)
+            stop.wait(AGAIN_SECONDS)
+
+
+def _listen(
+    parameters: dict[str, object], wake: Callable[[], None], stop: threading.Event
+) -> None:
+    with psycopg.connect(**parameters, autocommit=True) as link:  # type: ignore[arg-type]
+        link.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))
+        wake()  # what came before
+        while not stop.is_set():
+            # several that came together are one
+            if list(link.notifies(timeout=CHECK_SECONDS, stop_after=1)):
+                wake()
