@@ -53,7 +53,8 @@ from ingest.driver.session import open_lake
 from ingest.driver.table_services.compaction import (
     compact_table,
     pending_compactions,
-    plan_within_budget,
+    plan_when_due,
+    tidy_when_due,
 )
 from ingest.driver.table_services.repair import repair_table
 from ingest.driver.table_services.verify import verify_table
@@ -197,7 +198,7 @@ def run_sync(run: JobRun, spark: SparkSession, follower: Follower) -> Facts:
     run.enter("applying", total=seal.rows_for(run.spec.table.table_id))
     commit, rows = apply_sealed(run, spark, newest=seal)
     if commit is not None:
-        _plan_compaction(run, spark)
+        _look_after(run, spark)
     return {
         **captured.facts,
         **run.signs,
@@ -212,12 +213,13 @@ def run_sync(run: JobRun, spark: SparkSession, follower: Follower) -> Facts:
     }
 
 
-def _plan_compaction(run: JobRun, spark: SparkSession) -> None:
-    """The rows are committed: a plan that cannot be made is made by a later job."""
+def _look_after(run: JobRun, spark: SparkSession) -> None:
+    """The rows are committed: what cannot be done here is done by a later job."""
     try:
-        plan_within_budget(spark, run.spec)
+        plan_when_due(spark, run.spec)
+        tidy_when_due(spark, run.spec)
     except Exception as error:  # noqa: BLE001 - whatever class Hudi or the JVM raises
-        run.warn(f"no compaction could be planned after the commit: {error}")
+        run.warn(f"the table could not be looked after behind the commit: {error}")
 
 
 log = logging.getLogger(__name__)

@@ -130,7 +130,6 @@ class SyncBench:
             fence=WriterFence(spec.fence.path, 1),
             operation="upsert",
             position=encode_position(position),
-            compact_after=1000,
         )
 
 

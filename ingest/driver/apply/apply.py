@@ -7,14 +7,13 @@ must not know how events were captured (`ingest.driver.capture.follower`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import get_args
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from core.errors import InvalidRequest, TerminalError
-from ingest.contract.epochs import MAX_INDEX, Seal, SealedFile, seq_of
-from ingest.contract.events import INDEX, OP, Op
+from ingest.contract.epochs import Seal, SealedFile
+from ingest.contract.events import INDEX, OP
 from ingest.contract.job import JobSpec
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.epoch_tracking import (
@@ -24,10 +23,18 @@ from ingest.driver.apply.epoch_tracking import (
     epochs_to_apply,
 )
 from ingest.driver.apply.jobrun import JobRun
+from ingest.driver.apply.light import is_light, read_light
 from ingest.driver.apply.partitions import nameless_partitions
 from ingest.driver.apply.recovery import roll_back_writes
 from ingest.driver.apply.rows import lake_rows, latest_per_key, read_staged
-from ingest.driver.apply.sealed_files import read_sealed, refuse_damaged
+from ingest.driver.apply.sealed_files import (
+    deletion,
+    read_sealed,
+    refuse_damaged,
+    sequence_base,
+    sequence_offset,
+    unknown_change,
+)
 from ingest.driver.apply.writer import (
     Batch,
     Span,
@@ -73,11 +80,37 @@ def _commit(
         epoch_from=seals[0].epoch,
         epoch_to=seals[-1].epoch,
     )
-    batch = _batch(run, spark, full, span)
+    batch = _light_batch(run, spark, state, full, span)
+    batch = batch or _batch(run, spark, full, span)
     run.check()
     commit = commit_rows(spec, batch, state)
     run.add_done(sum(s.rows_for(spec.table.table_id) for s in full))
     return commit
+
+
+def _light_batch(
+    run: JobRun,
+    spark: SparkSession,
+    state: LakeState,
+    seals: Sequence[Seal],
+    span: Span,
+) -> Batch | None:
+    """Rows that need no Spark job, where there are few."""
+    table = run.spec.table
+    found = [(s, f) for s in seals for f in s.files_for(table.table_id) if f.rows]
+    files = [file for _, file in found]
+    if not is_light(table, state, files):
+        return None
+    has_changes = any(file.has_changes for file in files)
+    if has_changes:
+        _refuse_changes(table)
+    kind = run.spec.source.kind if run.spec.source else ""
+    selection = select_columns(dialect_of(kind), table.columns)
+    rows = read_light(run, spark, found, selection)
+    if rows is None:
+        return None
+    # two partitions may lie in one folder: keys are unique where they tell partitions
+    return Batch(rows, "upsert", span, unique_keys=has_changes)
 
 
 def _reached(state: LakeState) -> Reached:
@@ -132,21 +165,17 @@ def _rows_of(
     )
     run.note_lossy(unfit)
     run.note_lossy(nameless_partitions(rows, spec.table, selection))
-    if not file.has_changes:
-        # keys are unique in one snapshot, so all of its rows may carry the same index
-        seq = F.lit(seq_of(seal.epoch, 1)).cast("bigint")
-        return lake_rows(rows, spec.table, selection, seq=seq)
-    _refuse_unknown_changes(spec.table, seal, rows)
-    seq = F.lit(seq_of(seal.epoch, 0)).cast("bigint") + F.coalesce(INDEX, F.lit(0))
-    gone = F.coalesce(F.col(OP) == "delete", F.lit(False))  # noqa: FBT003
+    if file.has_changes:
+        _refuse_unknown_changes(spec.table, seal, rows)
+    base = F.lit(sequence_base(seal, file)).cast("bigint")
+    seq = base + sequence_offset(has_changes=file.has_changes)
+    gone = deletion(has_changes=file.has_changes)
     return lake_rows(rows, spec.table, selection, seq=seq, deleted=gone)
 
 
 def _refuse_unknown_changes(table: TableSpec, seal: Seal, rows: DataFrame) -> None:
-    """TerminalError `epoch_unreadable` for changes that would be taken for others: of
-    an operation that is not known, or without a place in this epoch."""
-    is_known = F.col(OP).isin(*get_args(Op)) & F.col(INDEX).between(1, MAX_INDEX)
-    unknown = rows.where(~F.coalesce(is_known, F.lit(False)))  # noqa: FBT003
+    """TerminalError `epoch_unreadable` for changes that would be taken for others."""
+    unknown = rows.where(unknown_change())
     if found := unknown.select(OP, INDEX).first():
         raise TerminalError(
             f"epoch {seal.epoch} of {table.database}.{table.name} has a change"

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from core.errors import InvalidRequest
 from ingest.contract.table import TableSpec
-from ingest.driver.apply.rows import selected
+from ingest.driver.apply.rows import counted_signs, selected
 from ingest.lake.hudi.identity import partition_columns
 from ingest.planning.partitions import ESCAPED, MOST_PARTITIONS, longest_value
 from ingest.sources.select import SelectedColumn, Selection
@@ -69,16 +69,15 @@ def nameless_partitions(
 ) -> dict[str, int]:
     """Lake column → staged rows whose text there the lake reads as NULL. A partition is
     a folder, and an empty text lies in that of NULL."""
-    texts = _texts(table, selection)
-    if not texts:
-        return {}
-    sums = [
-        F.sum(F.col(c.alias).isin(*_IN_FOLDER_OF_NULL).cast("bigint")).alias(c.alias)
-        for c in texts
+    return counted_signs(rows, nameless_signs(table, selection))
+
+
+def nameless_signs(table: TableSpec, selection: Selection) -> list[tuple[str, Column]]:
+    """Lake column → whether a staged row has such a text there."""
+    return [
+        (c.name, F.col(c.alias).isin(*_IN_FOLDER_OF_NULL))
+        for c in _texts(table, selection)
     ]
-    row = rows.agg(*sums).first()
-    assert row is not None
-    return {c.name: int(row[c.alias]) for c in texts if row[c.alias]}
 
 
 def _texts(table: TableSpec, selection: Selection) -> list[SelectedColumn]:

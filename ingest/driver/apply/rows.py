@@ -75,9 +75,11 @@ def lake_rows(
     *,
     seq: Column,
     deleted: Column | None = None,
+    also: Sequence[str] = (),
 ) -> DataFrame:
     """Rows with lake names and Sluice's columns. `seq` must not be NULL; rows
     without a key must have been refused before. deleted: which are gone; None = none.
+    also: columns of `rows` that stay behind them.
     """
     if table.row_hash:
         rows = _counted(rows, selection)
@@ -103,7 +105,7 @@ def lake_rows(
         moment = next(c.alias for c in moments if c.type in BY_DAY)
         columns.append(F.to_date(F.col(moment)).alias(DAY))
     gone = F.lit(False) if deleted is None else deleted  # noqa: FBT003
-    return rows.select(*columns, seq.alias(SEQ), gone.alias(DELETED))
+    return rows.select(*columns, seq.alias(SEQ), gone.alias(DELETED), *also)
 
 
 def latest_per_key(rows: DataFrame, table: TableSpec) -> DataFrame:
@@ -167,11 +169,28 @@ def observed_counts(table: TableSpec, selection: Selection) -> list[Column]:
 def unfit_counts(rows: DataFrame, selection: Selection) -> dict[str, int]:
     """Lake column → values that became NULL; a pass over the rows, worth it only
     when some are known to be there."""
-    counted = [c for c in selection.columns if c.bit >= 0]
-    sums = [_bit_sum(c).alias(f"u{i}") for i, c in enumerate(counted)]
+    return counted_signs(rows, unfit_signs(selection))
+
+
+def unfit_signs(selection: Selection) -> list[tuple[str, Column]]:
+    """Lake column → whether the value of a staged row became NULL there."""
+    found = []
+    for column in (c for c in selection.columns if c.bit >= 0):
+        mask, flag = mask_of(column.bit)
+        found.append((column.name, F.col(f"m{mask}").bitwiseAND(F.lit(flag)) != 0))
+    return found
+
+
+def counted_signs(
+    rows: DataFrame, signs: Sequence[tuple[str, Column]]
+) -> dict[str, int]:
+    """Lake column → how many rows have its sign; those that none has are left out."""
+    if not signs:
+        return {}
+    sums = [F.sum(s.cast("bigint")).alias(f"s{i}") for i, (_, s) in enumerate(signs)]
     row = rows.agg(*sums).first()
     assert row is not None
-    found = {c.name: int(row[f"u{i}"] or 0) for i, c in enumerate(counted)}
+    found = {name: int(row[f"s{i}"] or 0) for i, (name, _) in enumerate(signs)}
     return {name: count for name, count in found.items() if count}
 
 
@@ -192,12 +211,6 @@ def selected(
     names = {c.source_name: c.name for c in table.columns}
     by_name = {c.name: c for c in selection.columns}
     return [by_name[names[name]] for name in columns]
-
-
-def _bit_sum(column: SelectedColumn) -> Column:
-    mask, flag = mask_of(column.bit)
-    hit = F.col(f"m{mask}").bitwiseAND(F.lit(flag)) != 0
-    return F.sum(hit.cast("bigint"))
 
 
 def _key_text(columns: Sequence[SelectedColumn]) -> Column:

@@ -6,21 +6,22 @@ It must not know how events are captured or applied.
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, get_args
 
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from core.errors import TerminalError
-from ingest.contract.epochs import Seal, SealedFile
-from ingest.contract.events import INDEX, OP
+from ingest.contract.epochs import MAX_INDEX, Seal, SealedFile, seq_of
+from ingest.contract.events import INDEX, OP, Op
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.rows import read_staged, spark_type, unfit_counts
 from ingest.lake.epochs import epoch_folder
 from ingest.lake.port import Place
-from ingest.lake.sealed_columns import match_columns, selection_in
+from ingest.lake.sealed_columns import StagedColumn, match_columns, selection_in
 from ingest.sources.select import Selection
 
 # What Hadoop and Parquet say of a file that is not what was written. Anything else may
@@ -31,7 +32,7 @@ _DAMAGED = ("ChecksumException", "is not a Parquet file", "corrupted")
 def sha256_of(spark: SparkSession, folder: Place) -> str:
     """Of names, sizes and bytes of the folder's Parquet files."""
     text = hashlib.sha256()
-    for name, size in _parts(folder):
+    for name, size in parts(folder):
         text.update(f"{name} {size} {_sha256(spark, folder / name)}\n".encode())
     return text.hexdigest()
 
@@ -59,7 +60,7 @@ def refuse_damaged(
 
 
 def _damage(spark: SparkSession, folder: Place, file: SealedFile) -> str:
-    rows = sum(_rows(spark, folder / name) for name, _ in _parts(folder))
+    rows = sum(_rows(spark, folder / name) for name, _ in parts(folder))
     if rows != file.rows:
         return f"{rows} rows where its seal says {file.rows}"
     if file.sha256 and sha256_of(spark, folder) != file.sha256:
@@ -79,36 +80,80 @@ def read_sealed(
     """Staged rows with the aliases of the present plan, those of changes with what
     happened and their index beside; and how many values of which column are unfit."""
     then, matched = selection_in(file), match_columns(seal, file, table, now)
-    more = (
-        (T.StructField(OP, T.StringType()), T.StructField(INDEX, T.LongType()))
-        if file.has_changes
-        else ()
-    )
+    more = change_fields(has_changes=file.has_changes)
     rows = read_staged(spark, then, [place.uri], *more)
     unfit: dict[str, int] = {}
     if file.unfit:
-        counted, names = unfit_counts(rows, then), _lake_names(table)
+        counted, names = unfit_counts(rows, then), lake_names(table)
         unfit = {names.get(name, name): count for name, count in counted.items()}
+    also = [field.name for field in more]
+    return aligned(rows, matched, then=then, now=now, also=also), unfit
+
+
+def aligned(
+    rows: DataFrame,
+    matched: Sequence[StagedColumn],
+    *,
+    then: Selection,
+    now: Selection,
+    also: Sequence[str],
+) -> DataFrame:
+    """Staged rows with the aliases and types of the present plan. also: columns that
+    stay beside."""
     if all(c.alias == c.alias_now for c in matched) and _shape(then) == _shape(now):
-        return rows, unfit
+        return rows
     columns = [
         (F.col(c.alias) if c.alias else F.lit(None))
         .cast(spark_type(c.type))
         .alias(c.alias_now)
         for c in matched
     ]
-    return rows.select(*columns, *(field.name for field in more)), unfit
+    return rows.select(*columns, *also)
+
+
+def change_fields(*, has_changes: bool) -> tuple[T.StructField, ...]:
+    """What a file of changes has beside the columns of its rows."""
+    if not has_changes:
+        return ()
+    return T.StructField(OP, T.StringType()), T.StructField(INDEX, T.LongType())
+
+
+def sequence_base(seal: Seal, file: SealedFile) -> int:
+    """`_sluice_seq` of each row without `sequence_offset`. Keys are unique in one
+    snapshot, so all of its rows may carry the same index."""
+    return seq_of(seal.epoch, 0 if file.has_changes else 1)
+
+
+def sequence_offset(*, has_changes: bool) -> Column:
+    """Of changes their index."""
+    offset = F.coalesce(INDEX, F.lit(0)) if has_changes else F.lit(0)
+    return offset.cast("bigint")
+
+
+def deletion(*, has_changes: bool) -> Column | None:
+    """Which rows are gone; None = none."""
+    if not has_changes:
+        return None
+    return F.coalesce(F.col(OP) == "delete", F.lit(False))  # noqa: FBT003
+
+
+def unknown_change() -> Column:
+    """Of a change that would be taken for another: of an operation that is not known,
+    or without a place in its epoch."""
+    is_known = F.col(OP).isin(*get_args(Op)) & F.col(INDEX).between(1, MAX_INDEX)
+    return ~F.coalesce(is_known, F.lit(False))  # noqa: FBT003
 
 
 def _shape(selection: Selection) -> list[tuple[str, str, int]]:
     return [(c.alias, c.type, c.bit) for c in selection.columns]
 
 
-def _lake_names(table: TableSpec) -> dict[str, str]:
+def lake_names(table: TableSpec) -> dict[str, str]:
     return {c.source_name: c.name for c in table.columns}
 
 
-def _parts(folder: Place) -> list[tuple[str, int]]:
+def parts(folder: Place) -> list[tuple[str, int]]:
+    """Name and bytes of the folder's Parquet files."""
     return sorted(
         (f.path, f.size) for f in folder.files() if f.path.endswith(".parquet")
     )

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from core.errors import TerminalError, TransientError
 from ingest.contract.job import JobSpec
 from ingest.driver.apply.clocks import future_of, soon
+from ingest.driver.apply.light import LightRows, commit_light
 from ingest.lake.commits import Commit, LakeState, read_lake_table, read_timeline
 from ingest.lake.fence import require_fence
 from ingest.lake.hudi.identity import (
@@ -53,7 +54,7 @@ class Batch:
     unique_keys    certainly no key occurs twice
     """
 
-    rows: DataFrame
+    rows: DataFrame | LightRows
     operation: Operation
     span: Span
     expected_rows: int = -1
@@ -152,12 +153,14 @@ def commit_rows(
         fence=writer_fence(spec),
         operation=batch.operation,
         position=encode_position(_position(spec, identity, batch.span)),
-        # within a budget it is planned after the commit, from what lies there then
-        compact_after=None if spec.budget else spec.compact_after,
     )
     if batch.unique_keys:
         options = without_combining(options)
-    _write(batch, place_at(spec.table.path).uri, options)
+    is_done = False
+    if isinstance(batch.rows, LightRows):
+        is_done = commit_light(spec, batch.rows, state, options)
+    if not is_done:
+        _write(batch, place_at(spec.table.path).uri, options)
     found = commit_of(spec, batch.span.epoch_to)
     if found is None:
         raise TerminalError(
@@ -169,7 +172,7 @@ def commit_rows(
 
 
 def _write(batch: Batch, path: str, options: Mapping[str, str]) -> None:
-    rows = batch.rows
+    rows = batch.rows.frame() if isinstance(batch.rows, LightRows) else batch.rows
     if batch.operation == "upsert":
         rows.write.format("hudi").options(**options).mode("append").save(path)
         return

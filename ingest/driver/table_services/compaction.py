@@ -7,6 +7,7 @@ cleans and archives afterwards. Success is what the timeline shows.
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
@@ -31,12 +32,24 @@ from ingest.lake.epochs import drop_unsealed_events
 from ingest.lake.fence import require_fence
 from ingest.lake.hudi.budget import Choice, choose, credit_after, first_credit
 from ingest.lake.hudi.layout import GroupKey
-from ingest.lake.hudi.options import chosen_options
-from ingest.lake.hudi.timeline import Timeline, commits_to_keep, instant_of
+from ingest.lake.hudi.options import archived_down_to, chosen_options
+from ingest.lake.hudi.timeline import (
+    SERVICES,
+    WRITES,
+    Timeline,
+    commits_to_keep,
+    instant_of,
+)
 from ingest.lake.layout import read_compaction_plan, read_layout, remove_strays
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
 from ingest.sources.failures import BEGUN_ELSEWHERE, failure_of
+
+# Commits after which a sync tidies.
+TIDY_EACH = 40
+# Paths of tables that a job of this driver cleans.
+_TIDIED_NOW: set[str] = set()
+_ONE = threading.Lock()
 
 
 def compact_table(run: JobRun, spark: SparkSession) -> dict[str, Any]:
@@ -60,14 +73,13 @@ def compact_table(run: JobRun, spark: SparkSession) -> dict[str, Any]:
     }
 
 
-def plan_within_budget(spark: SparkSession, spec: JobSpec) -> tuple[str, ...]:
+def plan_when_due(spark: SparkSession, spec: JobSpec) -> tuple[str, ...]:
     """After a commit of a sync: each `compact_after`th one plans what the budget
-    allows, unless a plan waits already. The instants of the new plan."""
-    if spec.budget is None:
-        return ()
+    allows, everything without one, unless a plan waits already. The instants of the new
+    plan."""
     timeline = _timeline(spec)
-    commits = timeline.deltas_since_compaction
-    is_turn = commits > 0 and commits % max(1, spec.compact_after) == 0
+    commits, turn = timeline.deltas_since_compaction, max(1, spec.compact_after)
+    is_turn = commits >= turn and (spec.budget is None or commits % turn == 0)
     if not is_turn or timeline.pending_compactions:
         return ()
     return _planned_now(service_session(spark, spec), spec)
@@ -151,11 +163,45 @@ def tidy(spark: SparkSession, spec: JobSpec) -> None:
             spec.table.table_id,
             applied=position.epoch_to,
         )
-    keep = commits_to_keep(timeline, seconds=spec.keep_seconds, now=datetime.now(UTC))
-    with write_client(spark, spec, keep_commits=keep) as client:
-        drop_old_savepoints(client, spec)
-        client.clean()
-        client.archive()
+    _clean(spark, spec, savepoints=True)
+
+
+def tidy_when_due(spark: SparkSession, spec: JobSpec) -> bool:
+    """After a commit of a sync: old file versions and instants go by the number of
+    commits, whether or not a compaction is affordable. Whether it was time.
+
+    Only where one driver writes the table: no other one cleans it meanwhile.
+    """
+    kinds = WRITES | SERVICES
+    commits = sum(i.action in kinds for i in _timeline(spec).instants)
+    more = commits - archived_down_to(_commits_to_keep(spec))
+    # a savepoint, or a plan that waits, may hold them back: not at each commit then
+    if spec.table.lock or more < TIDY_EACH or more % TIDY_EACH:
+        return False
+    return _clean(spark, spec, savepoints=False)
+
+
+def _clean(spark: SparkSession, spec: JobSpec, *, savepoints: bool) -> bool:
+    """False while another job of this driver does so: two are in each other's way."""
+    with _ONE:
+        if spec.table.path in _TIDIED_NOW:
+            return False
+        _TIDIED_NOW.add(spec.table.path)
+    try:
+        keep = _commits_to_keep(spec)
+        with write_client(spark, spec, keep_commits=keep) as client:
+            if savepoints:
+                drop_old_savepoints(client, spec)
+            client.clean()
+            client.archive()
+    finally:
+        _TIDIED_NOW.discard(spec.table.path)
+    return True
+
+
+def _commits_to_keep(spec: JobSpec) -> int:
+    now = datetime.now(UTC)
+    return commits_to_keep(_timeline(spec), seconds=spec.keep_seconds, now=now)
 
 
 def pending_compactions(spec: JobSpec) -> list[str]:

@@ -11,7 +11,15 @@ from typing import Any
 
 from catalog.schema.types import DataType
 from catalog.schema.widening import widens_in_place
-from ingest.contract.table import ColumnSpec
+from ingest.contract.table import ColumnSpec, TableSpec
+from ingest.lake.hudi.identity import (
+    DELETED,
+    KEY,
+    SEQ,
+    key_column,
+    partition_columns,
+)
+from ingest.planning.partitions import DAY
 
 _SIMPLE = {
     "boolean": "boolean",
@@ -57,6 +65,21 @@ def _is_narrower(found: Any, wanted: str) -> bool:
     if kind.name == "decimal" and isinstance(found, Mapping):
         return int(found.get("precision", kind.precision)) < kind.precision
     return False
+
+
+def has_columns(schema: str, table: TableSpec) -> bool:
+    """Whether a lake table of this Avro schema has exactly the columns of its spec, in
+    their types, and Sluice's own."""
+    if not schema:
+        return False
+    found = {f["name"]: _lake_type(f["type"]) for f in json.loads(schema)["fields"]}
+    wanted = {column.name: column.type for column in table.columns}
+    own = {SEQ: "bigint", DELETED: "boolean"}
+    if key_column(table) == KEY:
+        own[KEY] = "string"
+    if DAY in partition_columns(table):
+        own[DAY] = "date"
+    return found == {**wanted, **own}
 
 
 def other_types(schema: str, columns: Sequence[ColumnSpec]) -> dict[str, str]:

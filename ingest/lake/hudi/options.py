@@ -57,14 +57,11 @@ def write_options(
     fence: WriterFence,
     operation: Operation,
     position: str,
-    compact_after: int | None = 10,
 ) -> dict[str, str]:
     """Options of one DataFrame write.
 
-    name           the table's name inside Hudi
-    position       encoded `_sluice` value, stored atomically with the data
-    compact_after  delta commits after which a compaction of everything is *scheduled*
-                   (the maintenance lane executes it); None = not by this write
+    name      the table's name inside Hudi
+    position  encoded `_sluice` value, stored atomically with the data
     """
     options = {
         **table_options(identity, name=name),
@@ -72,8 +69,8 @@ def write_options(
         "hoodie.datasource.write.operation": operation,
         EXTRA_KEY: position,
         "hoodie.compact.inline": "false",
-        "hoodie.compact.schedule.inline": str(compact_after is not None).lower(),
-        "hoodie.compact.inline.max.delta.commits": str(max(1, compact_after or 1)),
+        # a compaction is planned after the commit, from what lies there then
+        "hoodie.compact.schedule.inline": "false",
     }
     if operation == "bulk_insert" and identity.partial_update_mode:
         # Hudi takes the mode from nowhere else: at the creation of a table it
@@ -83,7 +80,6 @@ def write_options(
         options["hoodie.combine.before.upsert"] = "true"
     else:
         options["hoodie.datasource.write.row.writer.enable"] = "true"
-        options["hoodie.compact.schedule.inline"] = "false"
         if operation == "insert_overwrite_table":
             # by it Hudi's bulk writer knows that the new rows replace the others
             options["hoodie.bulkinsert.overwrite.operation.type"] = operation
@@ -151,7 +147,12 @@ def concurrency_options(fence: WriterFence) -> dict[str, str]:
 
 def _lock_options(shared: SharedLock | None) -> dict[str, str]:
     if shared is None:
-        return {"hoodie.write.lock.provider": LOCK_PROVIDER}
+        return {
+            "hoodie.write.lock.provider": LOCK_PROVIDER,
+            # twice in each commit Hudi waits until no other host's clock can be behind
+            # its own; here one driver writes, and its clock goes on by itself
+            "hoodie.time.generator.max_expected_clock_skew_ms": "2",
+        }
     return {
         "hoodie.write.lock.provider": SHARED_LOCK_PROVIDER,
         "hoodie.write.lock.zookeeper.url": shared.hosts,
@@ -181,9 +182,14 @@ def service_options(
         "hoodie.compact.inline": "false",
         "hoodie.compact.schedule.inline": "false",
         "hoodie.clean.commits.retained": str(keep_commits),
-        "hoodie.keep.min.commits": str(keep_commits + 10),
+        "hoodie.keep.min.commits": str(archived_down_to(keep_commits)),
         "hoodie.keep.max.commits": str(keep_commits + 20),
     }
+
+
+def archived_down_to(keep_commits: int) -> int:
+    """How many commits archiving leaves, where cleaning leaves `keep_commits`."""
+    return keep_commits + 10
 
 
 def chosen_options(groups: Iterable[GroupKey]) -> dict[str, str]:

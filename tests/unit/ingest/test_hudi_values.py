@@ -156,8 +156,7 @@ def test_every_write_carries_identity_fence_and_position() -> None:
         assert made["_sluice"] == "{}"
         assert made["hoodie.compact.inline"] == "false"
         assert all(isinstance(v, str) for v in made.values())
-        is_upsert = operation == "upsert"
-        assert made["hoodie.compact.schedule.inline"] == str(is_upsert).lower()
+        assert made["hoodie.compact.schedule.inline"] == "false"
     service = service_options(IDENTITY, name="t", fence=FENCE)
     assert service["hoodie.metadata.enable"] == "false"
     assert service["hoodie.write.lock.provider"] == "io.sluice.lake.FencedLockProvider"

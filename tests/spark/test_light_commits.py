@@ -1,0 +1,541 @@
+"""Small batches are committed without a Spark job, and nothing else can tell.
+
+Each operation on a table is run behind both writers, and both write behind it; the
+source says what the lake has to be.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from core.errors import TerminalError
+from ingest.contract.epochs import Seal, SealedFile
+from ingest.contract.events import INDEX, OP
+from ingest.contract.job import RepairWork
+from ingest.contract.table import TableSpec
+from ingest.driver import run
+from ingest.driver.apply import apply, light, writer
+from ingest.driver.table_services import compaction
+from ingest.lake.epochs import epoch_folder, write_seal
+from ingest.lake.hudi import timeline
+from ingest.lake.layout import read_layout
+from ingest.lake.sealed_columns import columns_of
+from ingest.sources.dialects import dialect_of
+from ingest.sources.select import select_columns
+from tests.spark.beginnings import Beginnings, loaded_from
+from tests.spark.driver_process import DriverProcess
+from tests.spark.held_fence import HeldFence
+from tests.spark.lake_bench import LakeBench, assert_done
+from tests.spark.test_odd_values import planned
+from tests.spark.test_repair import mend
+from tests.spark.test_stalled_sync import unfinished
+from tests.waiting import LIMIT_SECONDS
+
+CREATE = """CREATE TABLE o (id int PRIMARY KEY, v text,
+  at timestamptz DEFAULT clock_timestamp())"""
+ROWS = """INSERT INTO o SELECT g, 'load', now() - interval '1 day'
+  FROM generate_series(1, 50) g"""
+
+
+class Writers:
+    """Chooses who writes, and knows who did."""
+
+    def __init__(self, bench: LakeBench, table: TableSpec, low: str) -> None:
+        self.bench, self.table, self.low = bench, table, low
+        self.token = 1
+
+    def sync(self, by: str, statement: str, *, is_light: bool = True, **k: Any) -> Any:
+        """By "spark", or as it is chosen: "light". is_light: what comes of that."""
+        self.bench.sql(statement)
+        made: list[bool] = []
+        real = light.commit_light
+
+        def seen(*args: Any) -> bool:
+            made.append(real(*args))
+            return made[-1]
+
+        with pytest.MonkeyPatch.context() as patch:
+            if by == "spark":
+                patch.setattr(light, "MOST_ROWS", 0)
+            patch.setattr(writer, "commit_light", seen)
+            report = assert_done(
+                self.bench.sync(
+                    self.table, self.low, compact_after=99, token=self.token, **k
+                )
+            )
+        self.low = report.facts["position"]["to"]
+        assert any(made) == (by == "light" and is_light)
+        return report
+
+    def change(self, by: str, text: str) -> Any:
+        return self.sync(
+            by,
+            f"UPDATE o SET v = '{text}', at = clock_timestamp() WHERE id % 7 = 0;"
+            f"INSERT INTO o SELECT max(id) + 1, '{text}' FROM o",
+        )
+
+    def take_over(self) -> None:
+        self.token += 1
+        self.bench.take_over(self.table, self.token)
+
+    def wanted(self) -> list[tuple[Any, ...]]:
+        return self.bench.sql("SELECT id, v FROM o ORDER BY id")
+
+    def seen(self) -> list[tuple[Any, ...]]:
+        return self.bench.rows(self.table, "id", "v")
+
+    def require_equal(self) -> None:
+        assert self.seen() == self.wanted()
+
+
+@pytest.fixture
+def writers(lake_bench: LakeBench, beginnings: Beginnings) -> Writers:
+    table, facts = beginnings.copy(lake_bench, loaded_from(CREATE, ROWS))
+    return Writers(lake_bench, table, facts["bound"])
+
+
+def test_both_write_one_table(writers: Writers) -> None:
+    writers.change("light", "one")
+    writers.require_equal()
+    writers.change("spark", "two")
+    writers.change("light", "three")
+    writers.require_equal()
+    state = writers.bench.state(writers.table)
+    newest, older = state.commits[:2]
+    assert (newest.operation, newest.instant.action) == ("UPSERT", "deltacommit")
+    assert (newest.rows_written, older.rows_written) == (8, 8)
+    assert newest.position == state.position
+    assert newest.schema == older.schema
+    assert not list((Path(writers.table.path) / ".hoodie" / ".temp").glob("*"))
+    assert not list((Path(writers.table.path) / ".hoodie" / ".heartbeat").glob("2*"))
+    layout = read_layout(writers.table.path, state.timeline)
+    assert [group.log_files for group in layout.groups] == [3, 3]
+    assert (layout.unfinished_files, layout.conflicts) == (0, {})
+
+
+def compacted(writers: Writers) -> None:
+    assert len(assert_done(writers.bench.compact(writers.table)).facts["instants"]) == 1
+    layout = read_layout(
+        writers.table.path, writers.bench.state(writers.table).timeline
+    )
+    assert {group.log_files for group in layout.groups} == {0}
+
+
+def cleaned(writers: Writers) -> None:
+    work = RepairWork("clean")
+    spec = writers.bench.spec("repair", writers.table, repair=work)
+    assert_done(writers.bench.run(replace(spec, keep_seconds=0)))
+
+
+def restored(writers: Writers) -> None:
+    bench, table, low = writers.bench, writers.table, writers.low
+    rows = writers.seen()
+    kept = assert_done(mend(bench, table, "savepoint")).facts["savepoint"]
+    for by in ("light", "spark"):
+        writers.change(by, f"{by} is taken back")
+    assert_done(mend(bench, table, "restore", kept))
+    assert writers.seen() == rows
+    # what came since is read again
+    writers.low = low
+
+
+def rolled_back(writers: Writers) -> None:
+    """What a light write and one of Spark's left behind whose fence rose meanwhile."""
+    rows = writers.seen()
+    for by in ("light", "spark"):
+        superseded(writers, by)
+        assert writers.seen() == rows
+        work = RepairWork("rollback")
+        spec = writers.bench.spec(
+            "repair", writers.table, repair=work, token=writers.token
+        )
+        assert len(assert_done(writers.bench.run(spec)).facts["rolled_back"]) == 1
+        assert unfinished(writers.table) == []
+
+
+def superseded(writers: Writers, by: str) -> None:
+    """The fence rises when the files are written and the commit is not."""
+    held(writers, by, then=lambda: writers.take_over())
+    assert len(unfinished(writers.table)) == 1
+
+
+def held(writers: Writers, by: str, *, then: Callable[[], None]) -> None:
+    """A sync that is refused at the last look at its fence, behind what `then` does."""
+    bench, table = writers.bench, writers.table
+    bench.sql("UPDATE o SET v = 'fenced', at = clock_timestamp() WHERE id % 3 = 0")
+    spec = bench.sync_spec(table, writers.low, token=writers.token)
+    fence = HeldFence(spec.fence.path, writers.token)
+    reports: list[Any] = []
+    with pytest.MonkeyPatch.context() as patch:
+        if by == "spark":
+            patch.setattr(light, "MOST_ROWS", 0)
+        sync = threading.Thread(target=lambda: reports.append(bench.run(spec)))
+        sync.start()
+        fence.hold_at(lambda: bool(unfinished(table)), "its commit")
+        fence.put_back()
+        then()
+        fence.answer(spec.fence.token + 1)
+        sync.join(LIMIT_SECONDS)
+    (report,) = reports
+    assert (report.outcome, report.error.code) == ("transient", "fenced")
+
+
+def deduplicated(writers: Writers) -> None:
+    found = assert_done(mend(writers.bench, writers.table, "deduplicate")).facts
+    assert "No duplicates" in found["summary"]
+
+
+def resized(writers: Writers) -> None:
+    count = writers.table.buckets + 1
+    work = RepairWork("resize", buckets=count)
+    assert_done(
+        writers.bench.run(writers.bench.spec("repair", writers.table, repair=work))
+    )
+    writers.table = replace(writers.table, buckets=count)
+
+
+def verified(writers: Writers) -> None:
+    assert writers.bench.verify(writers.table).facts["verdict"] == "equal"
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [compacted, cleaned, restored, rolled_back, deduplicated, resized, verified],
+)
+def test_each_operation_behind_each_writer(
+    writers: Writers, operation: Callable[[Writers], None]
+) -> None:
+    for first, second in (("light", "spark"), ("spark", "light")):
+        writers.change(second, f"before {first}")
+        writers.change(first, f"first {first}")
+        operation(writers)
+        for by in (first, second):
+            writers.change(by, f"{by} behind")
+        writers.require_equal()
+    compacted(writers)
+    writers.require_equal()
+
+
+EVERY_TYPE = """
+CREATE TABLE types (id bigint, name text, at timestamptz NOT NULL,
+  small smallint, whole int, big bigint, is_so boolean, half real, double_ float8,
+  n9 numeric(9,2), n18 numeric(18,3), n38 numeric(38,10), free numeric, day date,
+  plain timestamp, zoned timestamptz, clock time, text_ text, bytes bytea, doc jsonb,
+  u uuid, words text[], numbers int[], days date[], zones timestamptz[],
+  PRIMARY KEY (id, name));
+INSERT INTO types SELECT g, 'k', now() - interval '1 day'
+  FROM generate_series(1, 40) g;
+"""
+# one value of each column that is at an end of what its type holds, and in between
+ENDS: dict[str, tuple[str, ...]] = {
+    "small": ("-32768", "32767", "0"),
+    "whole": ("-2147483648", "2147483647", "7"),
+    "big": ("-9223372036854775808", "9223372036854775807", "0"),
+    "is_so": ("true", "false"),
+    "half": ("'NaN'", "'-Infinity'", "1.1", "'-0'"),
+    "double_": ("'NaN'", "'Infinity'", "1e-300", "'-0'", "0.1"),
+    "n9": ("-9999999.99", "0.01", "'NaN'"),
+    "n18": ("-999999999999999.999", "0.001"),
+    "n38": ("9999999999999999999999999999.9999999999", "-0.0000000001"),
+    "free": ("1.5", "-123456789012345678901234567890.123", "'NaN'"),
+    "day": ("'0001-01-01'", "'9999-12-31'", "'1582-10-10'", "'infinity'", "'0044-03-15 BC'"),
+    "plain": ("'0001-01-01'", "'9999-12-31 23:59:59.999999'", "'1500-02-28 1:2:3.000001'"),
+    "zoned": ("'0001-01-02 00:00+00'", "'9999-12-31 20:00:00.999999+00'", "'-infinity'"),
+    "clock": ("'23:59:59.999999'", "'00:00'"),
+    "text_": ("''", "'a,b:c%'", "'\U0001f600 äöü'", "repeat('x', 5000)"),
+    "bytes": (r"'\x'", r"'\x00ff10'"),
+    "doc": ("'{\"a\": [1, null]}'", "'null'"),
+    "u": ("'00000000-0000-0000-0000-0000000000ff'",),
+    "words": ("'{a,NULL,\"\"}'", "'{}'"),
+    "numbers": ("'{1,NULL,-2147483648}'", "'{}'"),
+    "days": ("'{0001-01-01,NULL,infinity}'", "'{9999-12-31}'"),
+    "zones": ("'{\"2020-01-02 03:04:05.123456+00\",NULL}'", "'{}'"),
+}  # fmt: skip
+
+
+def changed_types(bench: LakeBench) -> None:
+    """Row by row other values of each column, and NULLs."""
+    for row in range(12):
+        values = []
+        for place, (name, ends) in enumerate(ENDS.items()):
+            turn = (row + place) % (len(ends) + 1)
+            value = "NULL" if turn == len(ends) else ends[turn]
+            values.append(f'"{name}" = {value}')
+        bench.sql(
+            f"UPDATE types SET {', '.join(values)}, at = clock_timestamp()"
+            f" WHERE id = {row + 1}"
+        )
+    bench.sql(
+        "INSERT INTO types (id, name, at) VALUES (99, 'a,b:%', clock_timestamp()),"
+        " (99, '', clock_timestamp()), (99, '\U0001f600', clock_timestamp())"
+    )
+
+
+def test_every_type_is_written_alike(
+    lake_bench: LakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One batch both ways: the rows that are written, then the rows that are read."""
+    lake_bench.link.execute(EVERY_TYPE)
+    table = planned(lake_bench, "types", key=("id", "name"), cursor="at")
+    low = assert_done(lake_bench.load(table)).facts["bound"]
+    changed_types(lake_bench)
+    pairs = both_frames(monkeypatch)
+    made = lake_bench.sync_spec(table, low)
+    report = assert_done(lake_bench.run(made))
+    ((ours, sparks, lossy, sparks_lossy),) = pairs
+    assert len(ours) == 15
+    assert ours == sparks
+    assert lossy == sparks_lossy == report.facts["lossy"]
+    assert lossy.keys() >= {"day", "n9", "zoned", "days"}
+
+    by_light = whole(lake_bench, table)
+    assert lake_bench.verify(table).facts["verdict"] == "equal"
+    # the same rows once more, by Spark
+    lake_bench.sql("UPDATE types SET at = clock_timestamp() WHERE id <= 12 OR id = 99")
+    monkeypatch.setattr(light, "MOST_ROWS", 0)
+    assert_done(lake_bench.sync(table, report.facts["position"]["to"]))
+    assert whole(lake_bench, table) == by_light
+    assert_done(lake_bench.compact(table))
+    assert whole(lake_bench, table) == by_light
+
+
+def both_frames(
+    monkeypatch: pytest.MonkeyPatch,
+) -> list[tuple[list[str], list[str], dict[str, int], dict[str, int]]]:
+    """Of each light batch its rows and losses, and those that Spark would have had."""
+    found = []
+    real = apply.read_light
+
+    def read(run: Any, spark: Any, parts: Any, selection: Any) -> Any:
+        rows = real(run, spark, parts, selection)
+        lossy, run.lossy = dict(run.lossy), {}
+        frames = [apply._rows_of(run, spark, selection, s, f) for s, f in parts]
+        (frame,) = frames
+        assert frame.schema == rows.frame().schema
+        found.append((texts(rows.frame()), texts(frame), lossy, dict(run.lossy)))
+        return rows
+
+    monkeypatch.setattr(apply, "read_light", read)
+    return found
+
+
+def texts(frame: Any) -> list[str]:
+    """Each row as one text that tells NULL, NaN and zeros apart."""
+    columns = [
+        f"hex(`{name}`)" if kind == "binary" else f"cast(`{name}` as string)"
+        for name, kind in frame.dtypes
+    ]
+    shown = (f"coalesce('=' || {column}, '-')" for column in columns)
+    row = f"concat_ws('|', {', '.join(shown)})"
+    return sorted(r[0] for r in frame.selectExpr(row).collect())
+
+
+def whole(bench: LakeBench, table: TableSpec) -> list[str]:
+    frame = bench.frame(table)
+    names = [n for n in frame.columns if n[0] != "_" and n != "at"]
+    return texts(frame.select(*names, "_sluice_key"))
+
+
+def test_partitions_and_buckets_that_are_not_there_are_for_spark(
+    lake_bench: LakeBench,
+) -> None:
+    lake_bench.sql(
+        "CREATE TABLE o (id int PRIMARY KEY, v text, area text,"
+        " at timestamptz DEFAULT clock_timestamp());"
+        "INSERT INTO o SELECT g, 'load', 'area ' || g % 2, now() - interval '1 day'"
+        " FROM generate_series(1, 40) g"
+    )
+    table = lake_bench.table("o", cursor="at", partition_by=("area",), buckets=2)
+    low = assert_done(lake_bench.load(table)).facts["bound"]
+    writers = Writers(lake_bench, table, low)
+    touch = "UPDATE o SET v = '{}', at = clock_timestamp() WHERE id % 3 = 0"
+    writers.sync("light", touch.format("light"))
+    insert = "INSERT INTO o VALUES (100, 'x', {}), (101, 'x', {})"
+    new = insert.format("'a/b=c'", "'a/b=c'")
+    writers.sync("light", new, is_light=False)
+    nulls = "INSERT INTO o VALUES (200, 'n', NULL), (201, 'n', '')"
+    writers.sync("light", nulls, is_light=False)
+    writers.require_equal()
+    writers.sync(
+        "light", "UPDATE o SET v = 'again', at = clock_timestamp() WHERE id >= 100"
+    )
+    writers.sync("spark", touch.format("spark"))
+    writers.sync("light", touch.format("last"))
+    writers.require_equal()
+    compacted(writers)
+    writers.require_equal()
+
+
+def test_a_new_column_is_brought_by_spark_and_known_from_then_on(
+    writers: Writers,
+) -> None:
+    writers.change("light", "one")
+    writers.bench.sql("ALTER TABLE o ADD extra numeric(8,2)")
+    columns = writers.bench.table("o", cursor="at").columns
+    writers.table = replace(writers.table, columns=columns)
+    more = "UPDATE o SET extra = id / 3.0, at = clock_timestamp() WHERE id % 5 = {}"
+    writers.sync("light", more.format(1), is_light=False)
+    writers.sync("light", more.format(2))
+    writers.require_equal()
+    found = writers.bench.rows(writers.table, "id", "extra")
+    assert found == writers.bench.sql("SELECT id, extra FROM o ORDER BY id")
+
+
+def test_rows_that_are_too_many_go_by_spark(
+    writers: Writers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(light, "MOST_ROWS", 7)
+    writers.sync(
+        "light", "UPDATE o SET at = clock_timestamp() WHERE id < 9", is_light=False
+    )
+    writers.sync("light", "UPDATE o SET at = clock_timestamp() WHERE id < 8")
+    writers.require_equal()
+
+
+def test_commits_that_nobody_compacts_are_cleaned_by_their_number(
+    writers: Writers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timeline, "LEAST_COMMITS", 1)
+    monkeypatch.setattr(compaction, "TIDY_EACH", 11)
+    counts = []
+    for number in range(24):
+        statement = f"UPDATE o SET v = '{number}', at = clock_timestamp() WHERE id = 1"
+        report = writers.sync("light", statement, keep_seconds=0.0)
+        assert report.warnings == ()
+        counts.append(len(writers.bench.state(writers.table).timeline.instants))
+    assert max(counts) <= 22
+    assert counts[-1] < 18
+    writers.require_equal()
+    writers.change("spark", "behind")
+    compacted(writers)
+    writers.require_equal()
+
+
+def test_a_commit_that_fails_leaves_nothing_behind(
+    writers: Writers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It removes its own files, at once and by itself, where it still may."""
+    monkeypatch.setattr(run, "recover_table", lambda *_: {})
+    rows = writers.seen()
+    held(writers, "light", then=lambda: None)
+    assert unfinished(writers.table) == []
+    assert not list((Path(writers.table.path) / ".hoodie" / ".heartbeat").glob("2*"))
+    layout = read_layout(
+        writers.table.path, writers.bench.state(writers.table).timeline
+    )
+    assert {group.log_files for group in layout.groups} == {0}
+    assert writers.seen() == rows
+    writers.change("light", "again")
+    writers.require_equal()
+
+
+@pytest.mark.long
+def test_a_driver_that_is_killed_within_a_commit_leaves_nothing_to_see(
+    writers: Writers, tmp_path: Path
+) -> None:
+    from config.toolchain.paths import spark_classpath
+
+    bench, table = writers.bench, writers.table
+    writers.change("light", "before")
+    rows = writers.seen()
+    driver = DriverProcess(spark_classpath(), tmp_path / "driver", bench.password)
+    try:
+        bench.sql("UPDATE o SET v = 'killed', at = clock_timestamp() WHERE id % 3 = 0")
+        spec = bench.sync_spec(table, writers.low)
+        fence = HeldFence(spec.fence.path, writers.token)
+        driver.run(spec)
+        fence.hold_at(lambda: bool(unfinished(table)), "its commit")
+        driver.end()
+        fence.put_back()
+        fence.answer()
+    finally:
+        driver.end()
+    assert len(unfinished(table)) == 1
+    assert writers.seen() == rows
+    writers.take_over()
+    writers.change("light", "after")
+    assert unfinished(table) == []
+    writers.require_equal()
+
+
+def seal_changes(
+    writers: Writers, changes: list[tuple[int, str | None, str]]
+) -> tuple[Any, Any]:
+    """An epoch of changes (key, value, operation) as a reader of a log leaves it, and
+    a job that finds it."""
+    bench, table = writers.bench, writers.table
+    epoch = bench.next_epoch()
+    path = str(table.table_id)
+    folder = Path(epoch_folder(bench.lake, 1, epoch).uri) / path
+    folder.mkdir(parents=True)
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    names = ["c0", "c1", "c2", OP, INDEX]
+    rows = [
+        dict(zip(names, (key, value, at, op, number), strict=True))
+        for number, (key, value, op) in enumerate(changes, 1)
+    ]
+    kinds = [
+        pa.int32(),
+        pa.string(),
+        pa.timestamp("us", tz="UTC"),
+        pa.string(),
+        pa.int64(),
+    ]
+    schema = pa.schema(list(zip(names, kinds, strict=True)))
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), folder / "part.parquet")
+    selection = select_columns(dialect_of("postgresql"), table.columns)
+    file = SealedFile(
+        table.table_id, path, len(rows), 1,
+        columns=columns_of(selection, table.columns), has_changes=True,
+    )  # fmt: skip
+    spec = bench.sync_spec(table, None)
+    newest = Seal(1, epoch, "", "", (file,), {path: table.schema_version}, spec.job_id)
+    return bench.start(spec), write_seal(bench.lake, newest)
+
+
+def test_deletes_are_written_alike(
+    writers: Writers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last change of a key counts, and a key that is gone may come back."""
+    state = dict(writers.seen())
+    epochs: list[tuple[str, list[tuple[int, str | None, str]]]] = [
+        ("light", [(1, "a", "update"), (1, None, "delete"), (2, None, "delete")]),
+        ("spark", [(3, None, "delete"), (2, "back", "insert"), (4, "x", "update")]),
+        ("light", [(3, "back", "insert"), (2, None, "delete"), (90, None, "delete")]),
+        ("light", [(5, None, "delete"), (5, "again", "insert"), (5, "last", "update")]),
+    ]
+    made: list[bool] = []
+    real = light.commit_light
+    monkeypatch.setattr(
+        writer, "commit_light", lambda *a: made.append(real(*a)) or made[-1]
+    )
+    for by, changes in epochs:
+        job, seal = seal_changes(writers, changes)
+        with pytest.MonkeyPatch.context() as patch:
+            if by == "spark":
+                patch.setattr(light, "MOST_ROWS", 0)
+            commit, _ = apply.apply_sealed(job, writers.bench.spark, newest=seal)
+        assert commit is not None
+        for key, value, op in changes:
+            state.pop(key, None)
+            if op != "delete":
+                state[key] = str(value)
+        assert writers.seen() == sorted(state.items())
+    assert made == [True, True, True]
+    compacted(writers)
+    assert writers.seen() == sorted(state.items())
+
+
+def test_changes_that_are_not_known_are_refused(writers: Writers) -> None:
+    job, seal = seal_changes(writers, [(1, "a", "update"), (2, "b", "truncate")])
+    with pytest.raises(TerminalError, match="has a change truncate with the index 2"):
+        apply.apply_sealed(job, writers.bench.spark, newest=seal)
