@@ -17,6 +17,7 @@ def main() -> int:
         "catalog",
         "log",
         "ingest",
+        "light",
         "upkeep",
         "amplification",
         "verify",

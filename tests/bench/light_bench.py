@@ -1,0 +1,200 @@
+"""Commits of few rows, without a Spark job and by Spark's upsert, and what they cost when
+a table has had many: processor seconds of the driver, its JVM included.
+
+Syncs run as the product runs them, of epochs that lie there. Run alone:
+`python -m tests.bench.light_bench FILE`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import statistics
+import sys
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingest.contract.epochs import Seal, SealedFile
+from ingest.contract.job import SyncWork
+from ingest.contract.table import TableSpec
+from ingest.driver.capture.follower import Captured
+from ingest.lake.epochs import epoch_folder, write_seal
+from ingest.lake.sealed_columns import columns_of
+from ingest.sources.dialects import dialect_of
+from ingest.sources.select import select_columns
+from tests.bench.ingest_bench import started
+from tests.spark.lake_bench import LakeBench, assert_done
+
+ROWS, BUCKETS = 100_000, 4
+SIZES = (1, 100, 1_000)
+WARM_UPS, EACH = 15, 25
+COMMITS = int(os.environ.get("SLUICE_BENCH_LIGHT_COMMITS", "1500"))
+# for queries cleaning keeps what commits of so long ago need
+KEEP_SECONDS = 5.0
+COMPACT_AFTER = 25
+ARROW = pa.schema(
+    [
+        ("c0", pa.int64()),
+        ("c1", pa.string()),
+        ("c2", pa.decimal128(12, 2)),
+        ("c3", pa.timestamp("us", tz="UTC")),
+        ("op", pa.string()),
+        ("i", pa.int64()),
+    ]
+)
+CREATE = (
+    "CREATE TABLE {} (id bigint PRIMARY KEY, v text, n numeric(12,2), at timestamptz)"
+)
+FILL = "INSERT INTO {} SELECT g, 'load', g, now() FROM generate_series(1, {}) g"
+
+
+@dataclass
+class Sealed:
+    """A follower whose epochs are made before anybody asks for them."""
+
+    bench: LakeBench
+    table: TableSpec
+    epoch: int
+    rows: int
+
+    def __post_init__(self) -> None:
+        path = str(self.table.table_id)
+        folder = Path(epoch_folder(self.bench.lake, 1, self.epoch).uri) / path
+        folder.mkdir(parents=True)
+        keys = random.sample(range(1, ROWS + 1), self.rows)
+        columns: list[list[Any]] = [
+            keys,
+            [f"value {self.epoch} {key}" for key in keys],
+            [Decimal(key) for key in keys],
+            [datetime(2026, 1, 1, tzinfo=UTC)] * self.rows,
+            ["update"] * self.rows,
+            list(range(1, self.rows + 1)),
+        ]
+        arrays = [pa.array(c, t) for c, t in zip(columns, ARROW.types, strict=True)]
+        pq.write_table(
+            pa.Table.from_arrays(arrays, schema=ARROW), folder / "part-0.parquet"
+        )
+        columns_there = columns_of(
+            select_columns(dialect_of("postgresql"), self.table.columns),
+            self.table.columns,
+        )
+        file = SealedFile(
+            self.table.table_id, path, self.rows, 1,
+            columns=columns_there, has_changes=True,
+        )  # fmt: skip
+        about = {path: self.table.schema_version}
+        write_seal(
+            self.bench.lake,
+            Seal(1, self.epoch, "", "", (file,), about, "log"),
+        )
+
+    def capture(self, lacking: Collection[str]) -> Captured:
+        raise NotImplementedError
+
+    def replay(self, seal: Seal) -> Captured:
+        return Captured(seal, {})
+
+
+class LightBench:
+    def __init__(self, bench: LakeBench) -> None:
+        self.bench = bench
+        self.processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
+
+    def loaded(self, name: str) -> TableSpec:
+        self.bench.sql(CREATE.format(name))
+        self.bench.sql(FILL.format(name, ROWS))
+        table = self.bench.table(name, cursor="at", buckets=BUCKETS)
+        assert_done(self.bench.load(table))
+        return table
+
+    def cpu(self) -> float:
+        times = [p.cpu_times() for p in self.processes if p.is_running()]
+        return sum(t.user + t.system for t in times)
+
+    def commit(self, table: TableSpec, rows: int) -> float:
+        """Processor seconds of a sync that finds its epoch sealed."""
+        from ingest.driver.run import run_sync
+
+        epoch = self.bench.next_epoch()
+        work = SyncWork(None, 0, epoch)
+        spec = self.bench.sync_spec(table, None, compact_after=COMPACT_AFTER)
+        spec = replace(spec, sync=work, keep_seconds=KEEP_SECONDS, job_id="log")
+        follower = Sealed(self.bench, table, epoch, rows)
+        run = self.bench.start(spec)
+        before = self.cpu()
+        facts = run_sync(run, self.bench.spark, follower)
+        spent = self.cpu() - before
+        assert facts["rows"] == rows
+        return spent
+
+
+@contextmanager
+def by_spark() -> Iterator[None]:
+    from ingest.driver.apply import light
+
+    most, light.MOST_ROWS = light.MOST_ROWS, 0
+    try:
+        yield
+    finally:
+        light.MOST_ROWS = most
+
+
+def compare(bench: LightBench) -> dict[str, float]:
+    """Both ways on a table of their own, in turns."""
+    light, spark = bench.loaded("light"), bench.loaded("spark")
+    found: dict[str, float] = {}
+    for rows in SIZES:
+        spent: dict[str, list[float]] = {"light": [], "spark": []}
+        for number in range(WARM_UPS + EACH):
+            ours = bench.commit(light, rows)
+            with by_spark():
+                theirs = bench.commit(spark, rows)
+            if number >= WARM_UPS:
+                spent["light"].append(ours)
+                spent["spark"].append(theirs)
+        for way, seconds in spent.items():
+            found[f"{way}_cpu_seconds_{rows}_rows"] = round(statistics.mean(seconds), 4)
+    return found
+
+
+def go_on(bench: LightBench) -> dict[str, float]:
+    """Commits of one row as fast as they go, compacted whenever one is planned."""
+    table = bench.loaded("many")
+    spent, longest = [], 0
+    for _ in range(COMMITS):
+        spent.append(bench.commit(table, 1))
+        timeline = bench.bench.state(table).timeline
+        longest = max(longest, len(timeline.instants))
+        if pending := timeline.pending_compactions:
+            assert_done(bench.bench.compact(table, *(i.asked for i in pending)))
+    early, late = statistics.mean(spent[100:200]), statistics.mean(spent[-100:])
+    return {
+        "commits": COMMITS,
+        "cpu_seconds_commits_100_to_200": round(early, 4),
+        "cpu_seconds_last_100": round(late, 4),
+        "late_to_early": round(late / early, 3),
+        "most_instants": longest,
+        "rows": bench.bench.frame(table).count(),
+    }
+
+
+def main() -> int:
+    with started() as (bench, _):
+        light = LightBench(bench)
+        figures: dict[str, Any] = {**compare(light), **go_on(light)}
+    Path(sys.argv[1]).write_text(json.dumps(figures, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
