@@ -9,11 +9,11 @@ import pytest
 
 from core.errors import InvalidRequest
 from core.jobs import moves
+from core.jobs.kinds import conclude
 from core.models import Job
 from ingest.pipelines import table_commands
 from ingest.pipelines.schema_approval import approve_schema_change, proposal_of
 from ingest.pipelines.sync_job import start_sync
-from ingest.pipelines.transitions import pipeline_of
 from tests.doubles.launcher import Fault
 from tests.integration.ingest.test_schema_drift import (
     INT,
@@ -196,7 +196,7 @@ def lose(world: Any) -> None:
     Job.objects.filter(pk=job.pk).update(state="RUNNING")
     job.refresh_from_db()
     refused = InvalidRequest("dropped and created again", code="source_recreated")
-    moves.fail(job, pipeline_of(job.payload["table"]), refused)
+    conclude(job, moves.fail(job, refused))
 
 
 def test_a_table_that_is_paused_and_resumed_still_needs_its_resync(live: Any) -> None:
@@ -226,7 +226,7 @@ def test_a_position_that_is_lost_while_the_table_is_being_paused(live: Any) -> N
     table_commands.pause(live.lake("orders"), actor="ann")
     job.refresh_from_db()
     refused = InvalidRequest("dropped and created again", code="source_recreated")
-    moves.fail(job, pipeline_of(job.payload["table"]), refused)
+    conclude(job, moves.fail(job, refused))
     assert live.pipeline("orders").state == "PAUSED"
     table_commands.resume(live.lake("orders"), actor="ann")
     needs_resync(live, "created again")

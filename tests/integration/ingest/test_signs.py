@@ -91,12 +91,11 @@ def test_a_table_with_other_rows_or_keys_waits_for_a_re_sync(
 ) -> None:
     job = start_sync(live.pipeline("orders"), actor="ann")
     live.until(lambda: live.jobs("sync")[-1].is_finished)
-    pipeline = pipeline_of(job.payload["table"])
     refused = InvalidRequest("dropped and created again", code=code)
     job = start_sync(live.pipeline("orders"), actor="ann")
     type(job).objects.filter(pk=job.pk).update(state="RUNNING")
     job.refresh_from_db()
-    moves.fail(job, pipeline, refused)
+    conclude(job, moves.fail(job, refused))
     now = live.pipeline("orders")
     assert now.state == "NEEDS_RESYNC"
     assert "created again" in now.status_reason
