@@ -149,7 +149,7 @@ def _ended(why: str) -> TransientError:
     return TransientError(
         f"the source ended the connection of its log: {why or 'without a word'}",
         code="log_ended",
-        hint="reading goes on by itself behind the last segment",
+        hint="reading continues behind the last segment",
     )
 
 
@@ -158,5 +158,5 @@ def _silent() -> TransientError:
         f"the source's log was silent for {LIMITS.unanswered} s, though asked to"
         " answer",
         code="log_silent",
-        hint="reading goes on by itself; look at the network in between",
+        hint="reading continues automatically; check the network between them",
     )

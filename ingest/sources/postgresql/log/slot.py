@@ -57,7 +57,7 @@ def read_slot(connection: psycopg.Connection[Row], name: str) -> Slot | None:
         raise InvalidRequest(
             f"the slot {name} at the source is used for something else ({plugin})",
             code="slot_of_another",
-            hint="drop it at the source when nobody needs it, or name another",
+            hint="drop it when it is no longer needed, or choose another name",
         )
     return Slot(lsn_of(confirmed), bool(is_active), state == "lost", int(kept), left)
 

@@ -266,5 +266,5 @@ def _converted(
             f" {relation.schema}.{relation.name} that is no {column.type}:"
             f" {str(error)[:200]}. Nothing of its transaction was written",
             code="log_value_unreadable",
-            hint="discover the table anew; when its type is the same, report it",
+            hint="discover the table again; report this when its type has not changed",
         ) from error
