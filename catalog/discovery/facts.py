@@ -20,6 +20,7 @@ class SourceFacts:
     estimated_bytes of the rows, without indexes
     sees_all_transactions  whether the login had the right to; None = not known
     relation, traits, key_forms  see `DiscoveredTable`
+    hidden, hidden_key  see `DiscoveredTable`
     is_standby      see `Overview`
     """
 
@@ -33,6 +34,8 @@ class SourceFacts:
     relation: str
     traits: frozenset[str]
     key_forms: Mapping[str, str]
+    hidden: tuple[str, ...]
+    hidden_key: tuple[str, ...]
     is_standby: bool | None
 
 
@@ -50,6 +53,8 @@ def source_facts(table: Table) -> SourceFacts:
         relation=kept.get("relation", "table"),
         traits=frozenset(kept.get("traits", ())),
         key_forms=kept.get("key_forms", {}),
+        hidden=tuple(kept.get("hidden", ())),
+        hidden_key=tuple(kept.get("hidden_key", ())),
         is_standby=kept.get("is_standby"),
     )
 

@@ -19,6 +19,7 @@ from catalog.extensions import registered
 from catalog.models import Column, Database, Datasource, SchemaVersion, Table
 from catalog.schema.diff import columns_as_json, fingerprint
 from catalog.sources.port import SYNCED_KINDS, DiscoveredTable
+from catalog.sources.registry import kind_named
 
 DISCOVERED, UNSUPPORTED = "DISCOVERED", "UNSUPPORTED"
 NO_PRIVILEGE, VANISHED = "NO_PRIVILEGE", "VANISHED"
@@ -103,10 +104,9 @@ def save_page(
         old = known.get((ids[table.database], table.name))
         row = _row(table, ids[table.database], old, seen_at=seen_at)
         row.identity |= of_server
+        row.status_reason = row.status_reason or _what_is_hidden(table, datasource)
         rows.append(row)
-        is_same = (
-            old is not None and old.identity.get("digest") == row.identity["digest"]
-        )
+        is_same = old and old.identity.get("digest") == row.identity["digest"]
         if refresh or not is_same:
             rewrite.append((row, table))
         new += old is None
@@ -239,6 +239,20 @@ def _status(found: DiscoveredTable, old: Table | None) -> tuple[str, str]:
     return DISCOVERED, ""
 
 
+def _what_is_hidden(found: DiscoveredTable, datasource: Datasource) -> str:
+    if not found.hidden:
+        return ""
+    privileges = kind_named(datasource.kind).privileges
+    grant = privileges.select_grant(
+        datasource.username, found.database, found.name, found.hidden
+    )
+    return (
+        "columns that the datasource's user may not SELECT are left out:"
+        f" {', '.join(found.hidden)}. To have them, run {grant} at the source and"
+        " discover again"
+    )
+
+
 def _facts(found: DiscoveredTable) -> dict[str, Any]:
     return {
         "relation": found.kind,
@@ -246,6 +260,8 @@ def _facts(found: DiscoveredTable) -> dict[str, Any]:
         "indexed": list(found.indexed),
         "traits": sorted(found.traits),
         "key_forms": dict(found.key_forms),
+        "hidden": list(found.hidden),
+        "hidden_key": list(found.hidden_key),
         "digest": _digest(found),
         **({} if found.is_analysed else {NOT_ANALYSED: True}),
     }

@@ -6,7 +6,7 @@ Users never give URLs or driver properties. Pure; the kinds themselves are liste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -49,8 +49,10 @@ class Privileges(Protocol):
         """'What this user needs', as a commented script."""
         ...
 
-    def select_grant(self, username: str, database: str, table: str) -> str:
-        """Lets the user read one table."""
+    def select_grant(
+        self, username: str, database: str, table: str, columns: Sequence[str] = ()
+    ) -> str:
+        """Lets the user read one table, or only these columns of it."""
         ...
 
     def all_rows_grant(self, username: str) -> str:

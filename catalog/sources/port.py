@@ -35,7 +35,11 @@ class DiscoveredTable:
     unique_indexes    column names of each unique index without expressions or
                       conditions, all of its columns not null; the key not repeated
     indexed           columns that lead some index
-    is_readable       whether the login may SELECT it
+    is_readable       whether the login may SELECT it, or some of its columns
+    hidden            columns that it may not SELECT where it may others; not in
+                      `schema`
+    hidden_key        the primary key where some of its columns are hidden; then no
+                      column of `schema` is of a key
     hides_rows        whether row security gives the login some rows only
     traits            what else decides what a SELECT on it shows
     key_forms         columns of a key → values that are equal there and differ in the
@@ -53,6 +57,8 @@ class DiscoveredTable:
     unique_indexes: tuple[tuple[str, ...], ...] = ()
     indexed: tuple[str, ...] = ()
     is_readable: bool = True
+    hidden: tuple[str, ...] = ()
+    hidden_key: tuple[str, ...] = ()
     hides_rows: bool = False
     traits: frozenset[Trait] = frozenset()
     key_forms: Mapping[str, str] = field(default_factory=dict)

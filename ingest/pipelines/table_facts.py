@@ -55,6 +55,9 @@ def facts_of(tables: Sequence[Table]) -> list[TableFacts]:
             traits=facts.traits,
             key_forms=facts.key_forms,
             is_standby=facts.is_standby,
+            hidden=facts.hidden,
+            hidden_key=facts.hidden_key,
+            username=table.database.datasource.username,
         )
         for table, facts in found
     ]

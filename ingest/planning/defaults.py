@@ -88,7 +88,8 @@ def fitting(facts: TableFacts, choices: Choices, defaults: PlanDefaults) -> Choi
     kept = {cursor, *partition, *facts.schema.primary_key}
     key = choices.record_key
     kept |= set(key) if isinstance(key, tuple) else set()
-    left_out = [n for n in defaults.exclude_columns if n in types and n not in kept]
+    known = {*types, *facts.hidden}
+    left_out = [n for n in defaults.exclude_columns if n in known and n not in kept]
     fitted = replace(
         choices,
         cursor=cursor,

@@ -5,11 +5,12 @@ Values only: their builder reads the catalog or the source; planning never does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from catalog.schema.types import TableSchema
+from catalog.sources.registry import kind_named
 from ingest.contract.table import Updates
 
 ROW_HASH: Literal["row_hash"] = "row_hash"
@@ -29,8 +30,9 @@ class TableFacts:
     sees_all_transactions  whether the login may see other sessions' open
                     transactions; None = not known
     shares_snapshots  whether all chunks of a load can show one moment
-    source_kind, relation, traits, key_forms, is_standby  see `DiscoveredTable` and
-                    `Overview`
+    username        of the login, for statements that an administrator may run
+    source_kind, relation, traits, key_forms, hidden, hidden_key, is_standby  see
+                    `DiscoveredTable` and `Overview`
     """
 
     database: str
@@ -48,6 +50,14 @@ class TableFacts:
     traits: frozenset[str] = frozenset()
     key_forms: Mapping[str, str] = field(default_factory=dict)
     is_standby: bool | None = False
+    hidden: tuple[str, ...] = ()
+    hidden_key: tuple[str, ...] = ()
+    username: str = ""
+
+    def grant_of(self, columns: Sequence[str]) -> str:
+        """The statement that lets the login read them, too."""
+        privileges = kind_named(self.source_kind).privileges
+        return privileges.select_grant(self.username, self.database, self.name, columns)
 
     @property
     def source_name(self) -> str:

@@ -35,6 +35,8 @@ def propose_key(
             "columns are all NOT NULL",
             choices=tuple(list(index) for index in unique[1:]),
         )
+    if facts.hidden_key:
+        return Proposal(None, _why_no_key(facts), choices=_unkeyed(capture))
     is_followed = capture == "timestamp"
     with_hash = "capture 'snapshot' with 'row_hash'" if is_followed else "'row_hash'"
     return Proposal(
@@ -42,8 +44,23 @@ def propose_key(
         f"{facts.source_name} has no primary key and no unique index over NOT NULL "
         f"columns: choose 'record_key' columns that identify a row, or {with_hash} "
         "(equal rows become one with a duplicate count)",
-        choices=() if is_followed else (ROW_HASH,),
+        choices=_unkeyed(capture),
     )
+
+
+def _why_no_key(facts: TableFacts) -> str:
+    lacking = [name for name in facts.hidden_key if name in facts.hidden]
+    return (
+        f"the primary key of {facts.source_name} is ({', '.join(facts.hidden_key)}),"
+        f" and the login may not SELECT {', '.join(lacking)}: run"
+        f" {facts.grant_of(lacking)} at the source and discover again, or choose"
+        " 'record_key' columns that identify a row"
+    )
+
+
+def _unkeyed(capture: Capture) -> tuple[str, ...]:
+    """What people may choose where nothing identifies a row."""
+    return () if capture == "timestamp" else (ROW_HASH,)
 
 
 def _chosen(facts: TableFacts, choices: Choices, carried: list[Column]) -> Proposal:

@@ -6,6 +6,8 @@ what to choose. Choices that are wrong in themselves raise InvalidRequest.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from catalog.schema.types import Column
 from catalog.sources.registry import cannot_hold
 from core.errors import InvalidRequest
@@ -58,7 +60,9 @@ def propose_table(
         steps=()
         if blocked
         else _steps(facts, carried, proposals, target=target, conditions=conditions),
-        warnings=_warnings(facts, carried, proposals, target, conditions),
+        warnings=_warnings(
+            facts, carried, proposals, target, conditions, choices.exclude_columns
+        ),
         excluded=choices.exclude_columns,
         as_text=choices.as_text,
         blocked=blocked,
@@ -78,7 +82,17 @@ def _require_known(facts: TableFacts, choices: Choices) -> None:
         "exclude_columns": choices.exclude_columns,
     }
     for field, names in named.items():
-        unknown = [name for name in names if name not in known]
+        may_name = known | ({*facts.hidden} if field == "exclude_columns" else set())
+        unknown = [name for name in names if name not in may_name]
+        if unknown and unknown[0] in facts.hidden:
+            raise InvalidRequest(
+                f"the login may not SELECT column '{unknown[0]}' of"
+                f" {facts.source_name}",
+                code="column_hidden",
+                hint=f"run {facts.grant_of(unknown[:1])} at the source and discover"
+                " again",
+                facts={"field": field, "table": facts.source_name},
+            )
         if unknown:
             raise InvalidRequest(
                 f"{facts.source_name} has no column '{unknown[0]}'",
@@ -268,8 +282,10 @@ def _warnings(
     proposals: dict[str, Proposal],
     target: Target,
     conditions: Conditions,
+    excluded: Sequence[str],
 ) -> tuple[str, ...]:
     found: list[str] = [*cautions_of(facts, conditions)]
+    found += _hidden(facts, excluded)
     found += _key_forms(facts, proposals)
     key = proposals["record_key"].value
     if key and key != ROW_HASH:
@@ -311,6 +327,19 @@ def _partitions(
 ) -> list[tuple[Column, str]]:
     columns = [facts.schema.column(name) for name in proposals["partition_by"].value]
     return [(c, target.column_names.get(c.source_name, c.name)) for c in columns]
+
+
+def _hidden(facts: TableFacts, excluded: Sequence[str]) -> list[str]:
+    """Columns that nobody left out and that are left out all the same."""
+    names = [name for name in facts.hidden if name not in excluded]
+    if not names:
+        return []
+    shown = ", ".join(names[:MOST_NAMED])
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return [
+        f"not synced, because the login may not SELECT them: {shown}{more}. To have"
+        f" them, run {facts.grant_of(names)} at the source and discover again"
+    ]
 
 
 def _key_forms(facts: TableFacts, proposals: dict[str, Proposal]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ Pure text, for people to read and paste; Sluice never runs them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def account(username: str, host: str = "%") -> str:
@@ -30,10 +30,13 @@ def process_grant(who: str) -> str:
     return f"GRANT PROCESS ON *.* TO {who};"
 
 
-def select_grant(username: str, database: str, table: str) -> str:
-    """Lets the user read one table."""
+def select_grant(
+    username: str, database: str, table: str, columns: Sequence[str] = ()
+) -> str:
+    """Lets the user read one table, or only these columns of it."""
+    which = f" ({', '.join(map(quoted, columns))})" if columns else ""
     name = f"{quoted(database)}.{quoted(table)}"
-    return f"GRANT SELECT ON {name} TO {account(username)};"
+    return f"GRANT SELECT{which} ON {name} TO {account(username)};"
 
 
 def all_rows_grant(username: str) -> str:

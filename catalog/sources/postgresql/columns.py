@@ -6,6 +6,9 @@ ask the same question: a column of a domain has the name of the type that is sto
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 # `walk` goes from a column's type through domains, and once through an array, down
 # to the type that is stored. A type is a true array when its element says so.
 COLUMNS = """
@@ -17,7 +20,8 @@ WITH RECURSIVE attribute AS (
                WHERE c.conrelid = a.attrelid AND c.contype = 'n'
                  AND NOT c.convalidated AND a.attnum = ANY(c.conkey)
            ) AS attnotnull,
-           a.attndims, a.attcollation
+           a.attndims, a.attcollation,
+           has_column_privilege(a.attrelid, a.attnum, 'SELECT') AS may_select
     FROM pg_catalog.pg_attribute a
     WHERE a.attrelid = ANY(%(oids)s) AND a.attnum > 0 AND NOT a.attisdropped
 ), walk AS (
@@ -41,7 +45,7 @@ WITH RECURSIVE attribute AS (
 )
 SELECT a.attrelid, a.attnum, a.attname, b.text, b.kind, b.in_array, a.attndims,
        a.attnotnull, coalesce(d.description, ''),
-       coalesce(NOT l.collisdeterministic, false)
+       coalesce(NOT l.collisdeterministic, false), coalesce(a.may_select, false)
 FROM attribute a
 JOIN base b ON b.start = a.atttypid AND b.start_mod = a.atttypmod
 LEFT JOIN pg_catalog.pg_description d
@@ -50,3 +54,10 @@ LEFT JOIN pg_catalog.pg_description d
 LEFT JOIN pg_catalog.pg_collation l ON l.oid = a.attcollation
 ORDER BY a.attrelid, a.attnum
 """
+
+
+def readable(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Rows of COLUMNS of one table: those of columns that the login may SELECT; all
+    where there is none, since the table as a whole is refused then."""
+    found = list(rows)
+    return [row for row in found if row[-1]] or found

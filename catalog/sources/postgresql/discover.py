@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any
@@ -129,11 +129,18 @@ class PostgresReader:
         indexes = _indexes(link.execute(statements.INDEXES, oids))
         columns: dict[int, dict[int, Column]] = defaultdict(dict)
         forms: dict[int, dict[str, str]] = defaultdict(dict)
-        for oid, number, *facts in link.execute(COLUMNS, oids):
+        rows = link.execute(COLUMNS, oids).fetchall()
+        hidden = _hidden(rows, {table.oid for table in found if table.is_readable})
+        hidden_keys = _without_hidden(indexes, hidden, rows)
+        for oid, number, *facts, is_nondeterministic, _ in rows:
+            if number in hidden[oid]:
+                continue
             key = indexes.primary.get(oid, [])
             position = key.index(number) + 1 if number in key else 0
             column = columns[oid][number] = _column(facts, key=position)
-            form = key_forms(column.source_type, is_nondeterministic=facts[-1])
+            form = key_forms(
+                column.source_type, is_nondeterministic=is_nondeterministic
+            )
             if form and any(number in k for k in (key, *indexes.unique[oid])):
                 forms[oid][column.source_name] = form
         sizes = self._sizes(link, oids)
@@ -143,6 +150,8 @@ class PostgresReader:
                 _table(t, columns[t.oid], indexes, sizes.get(t.oid, (0, 0, 0))),
                 traits=_traits(t, *shows.get(t.oid, (False, False))),
                 key_forms=forms[t.oid],
+                hidden=tuple(hidden[t.oid].values()),
+                hidden_key=hidden_keys.get(t.oid, ()),
             )
             for t in found
         )
@@ -157,6 +166,36 @@ class PostgresReader:
         except LockNotAvailable:
             rows = link.execute(statements.SIZES_WITHOUT_LOCK, oids).fetchall()
         return {root: (n or 0, size or 0, fresh or 0) for root, n, size, fresh in rows}
+
+
+def _hidden(
+    rows: Iterable[tuple[Any, ...]], readable: Collection[int]
+) -> dict[int, dict[int, str]]:
+    """By table of `readable`, the columns that the login may not SELECT: number →
+    name. Of rows of COLUMNS."""
+    hidden: dict[int, dict[int, str]] = defaultdict(dict)
+    for oid, number, name, *_, may_select in rows:
+        if oid in readable and not may_select:
+            hidden[oid][number] = name
+    return hidden
+
+
+def _without_hidden(
+    indexes: _Indexes,
+    hidden: Mapping[int, Mapping[int, str]],
+    rows: Iterable[tuple[Any, ...]],
+) -> dict[int, tuple[str, ...]]:
+    """Takes primary keys that have a hidden column out of `indexes`, since the rest of
+    their columns identifies no row; the names of their columns by table."""
+    keys = {
+        oid: indexes.primary.pop(oid)
+        for oid, numbers in hidden.items()
+        if set(numbers) & set(indexes.primary.get(oid, ()))
+    }
+    names = {(oid, number): name for oid, number, name, *_ in rows if oid in keys}
+    return {
+        oid: tuple(names[oid, number] for number in key) for oid, key in keys.items()
+    }
 
 
 def _traits(found: _Found, has_children: bool, is_foreign: bool) -> frozenset[Trait]:  # noqa: FBT001

@@ -5,7 +5,7 @@ Pure text, for people to read and paste; Sluice never runs them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def quoted(name: str) -> str:
@@ -36,9 +36,13 @@ def stats_grant(username: str) -> str:
     return f"GRANT pg_read_all_stats TO {quoted(username)};"
 
 
-def select_grant(username: str, database: str, table: str) -> str:
-    """Lets the user read one table."""
-    return f"GRANT SELECT ON {quoted(database)}.{quoted(table)} TO {quoted(username)};"
+def select_grant(
+    username: str, database: str, table: str, columns: Sequence[str] = ()
+) -> str:
+    """Lets the user read one table, or only these columns of it."""
+    which = f" ({', '.join(map(quoted, columns))})" if columns else ""
+    name = f"{quoted(database)}.{quoted(table)}"
+    return f"GRANT SELECT{which} ON {name} TO {quoted(username)};"
 
 
 def all_rows_grant(username: str) -> str:

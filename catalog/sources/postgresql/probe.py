@@ -128,7 +128,7 @@ _READABLE = f"""
 WITH visible AS (
     SELECT n.nspname, c.relname, c.relkind,
            coalesce(has_schema_privilege(n.oid, 'USAGE')
-                    AND has_table_privilege(c.oid, 'SELECT'), false) AS is_readable
+                    AND has_any_column_privilege(c.oid, 'SELECT'), false) AS is_readable
     {statements.TABLES}
 )
 SELECT count(*), count(*) FILTER (WHERE is_readable),

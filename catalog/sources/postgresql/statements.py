@@ -42,7 +42,7 @@ _TABLE_COLUMNS = """
 SELECT c.oid, n.nspname, c.relname, c.relkind::text, c.relnatts,
        coalesce(obj_description(c.oid, 'pg_class'), ''),
        coalesce(has_schema_privilege(n.oid, 'USAGE')
-                AND has_table_privilege(c.oid, 'SELECT'), false),
+                AND has_any_column_privilege(c.oid, 'SELECT'), false),
        row_security_active(c.oid), c.relpersistence = 'u'
 """
 

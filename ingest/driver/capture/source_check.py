@@ -32,7 +32,9 @@ def require_columns(
     problems = []
     for column in table.columns:
         if column.source_name not in now:
-            problems.append(f"column {column.source_name} is gone")
+            problems.append(
+                f"column {column.source_name} is gone, or this login may not SELECT it"
+            )
         elif now[column.source_name][0] != column.source_type:
             problems.append(
                 f"column {column.source_name} was {column.source_type},"

@@ -16,7 +16,7 @@ from typing import Any
 import psycopg
 
 from catalog.schema.limits import LIMITS
-from catalog.sources.postgresql.columns import COLUMNS
+from catalog.sources.postgresql.columns import COLUMNS, readable
 from core.errors import TransientError
 from ingest.contract.positions import SourceClock
 from ingest.contract.table import TableSpec
@@ -162,8 +162,7 @@ class PostgresSource:
         return self._holder
 
     def _guard(self, table: TableSpec) -> tuple[str, ...]:
-        relation = relation_of(DIALECT, table)
-        return guard_of(DIALECT, relation, self._kind_of(relation))
+        return guard_of(DIALECT, relation_of(DIALECT, table))
 
     def _kind_of(self, relation: str) -> str:
         if relation not in self._kinds:
@@ -185,7 +184,8 @@ class PostgresSource:
         return describe_holder(self.rows, DIALECT, relation_of(DIALECT, table))
 
     def columns(self, table: TableSpec) -> dict[str, tuple[str, bool]]:
-        """Column → (type text, NOT NULL) as the table is now."""
+        """Column → (type text, NOT NULL) as the table is now, of those that the login
+        may SELECT."""
         oid, hides_rows = self.one(
             "SELECT t.oid, row_security_active(t.oid)"
             " FROM (SELECT %s::regclass::oid) AS t(oid)",
@@ -196,7 +196,7 @@ class PostgresSource:
         found = self._executed(COLUMNS, {"oids": [oid]}).fetchall()
         return {
             name: (f"{text}[]" if in_array else text, not_null)
-            for _, _, name, text, _, in_array, _, not_null, *_ in found
+            for _, _, name, text, _, in_array, _, not_null, *_ in readable(found)
         }
 
     def estimated_rows(self, table: TableSpec) -> int:
@@ -234,12 +234,14 @@ class PostgresSource:
 
     def pages(self, table: TableSpec) -> int:
         """Heap pages of the table, of its largest partition or child, or -1 when it
-        has no heap (views, foreign tables)."""
+        has no heap (views, foreign tables) or the login may not SELECT its ctid, for
+        which it needs the whole table."""
         row = self.one(
             f"{_PARTS} SELECT max(CASE WHEN c.relkind IN ('r', 'm') THEN"
             " pg_relation_size(c.oid) / current_setting('block_size')::bigint END)"
-            f" {_PARTS_WITH_ROWS}",
-            [relation_of(DIALECT, table)],
+            f" {_PARTS_WITH_ROWS}"
+            " WHERE has_column_privilege(%s::regclass, (-1)::int2, 'SELECT')",
+            [relation_of(DIALECT, table)] * 2,
         )
         return -1 if row[0] is None else int(row[0])
 

@@ -33,8 +33,6 @@ UNLIMITED = (
     "SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings"
     " WHERE name IN ('idle_session_timeout', 'transaction_timeout')"
 )
-# LOCK TABLE takes plain and partitioned tables and views only.
-_LOCKABLE = frozenset({"r", "p", "v"})
 
 # A table, what it is made of (partitions, children) and what a view reads.
 _REACHED = """
@@ -90,19 +88,15 @@ WHERE ours.application_name = %s AND ours.usename = current_user
 """
 
 
-def guard_of(dialect: Dialect, relation: str, kind: str) -> tuple[str, ...]:
+def guard_of(dialect: Dialect, relation: str) -> tuple[str, ...]:
     """What a reader runs after it imported the snapshot and before it reads."""
-    lock = (
-        f"LOCK TABLE {relation} IN ACCESS SHARE MODE"
-        if kind in _LOCKABLE
-        else f"SELECT 1 FROM {relation} LIMIT 0"
-    )
     named = dialect.literal(relation)
     return (
         f"SET LOCAL lock_timeout = '{LIMITS.lock}s'",
         f"SET LOCAL statement_timeout = '{LIMITS.statement}s'",
         f"SET LOCAL idle_in_transaction_session_timeout = '{LIMITS.reader_idle}s'",
-        lock,
+        # the lock of LOCK TABLE, which needs the right to all columns
+        f"SELECT 1 FROM {relation} LIMIT 0",
         _UNCHANGED.format(relation=named, marker=REWRITTEN),
     )
 

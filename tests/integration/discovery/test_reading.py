@@ -11,7 +11,7 @@ from catalog.models import Database, Table
 from catalog.schema.naming import lake_columns, lake_tables
 from catalog.sources.postgresql import discover as postgresql
 from core import jobs
-from tests.integration.discovery.support import discover, table
+from tests.integration.discovery.support import READER, discover, table
 
 pytestmark = pytest.mark.django_db
 
@@ -188,6 +188,41 @@ def test_tables_that_may_not_be_read_are_listed_with_the_reason(source) -> None:
     discover(source.datasource)
     assert table(source, "t", "closed").status == "DISCOVERED"
     assert table(source, "t", "closed").status_reason == ""
+
+
+def test_columns_that_may_not_be_read_are_hidden(source) -> None:
+    source.run(
+        'CREATE TABLE t (id int PRIMARY KEY, v text, "se cret" text UNIQUE)',
+        "CREATE TABLE keyed (a int, v text, b int, PRIMARY KEY (b, a))",
+        "CREATE SCHEMA closed",
+        "CREATE TABLE closed.t (id int, secret text)",
+        f"GRANT SELECT (id, v) ON t TO {READER}",
+        f"GRANT SELECT (a, v) ON keyed TO {READER}",
+        f"GRANT SELECT (id) ON closed.t TO {READER}",
+    )
+    discover(source.datasource)
+    t, keyed, closed = (
+        table(source, name, schema)
+        for name, schema in (("t", "public"), ("keyed", "public"), ("t", "closed"))
+    )
+    assert (t.status, t.record_key) == ("DISCOVERED", ["id"])
+    assert [c.name for c in t.columns.all()] == ["id", "v"]
+    grant = f'GRANT SELECT ("se cret") ON "public"."t" TO "{READER}";'
+    assert grant in t.status_reason
+    assert source_facts(t).hidden == ("se cret",)
+    assert source_facts(t).unique_indexes == ()
+
+    # the rest of a key would take several rows for one
+    assert (keyed.status, keyed.record_key) == ("DISCOVERED", [])
+    assert source_facts(keyed).hidden_key == ("b", "a")
+    assert closed.status == "NO_PRIVILEGE"  # no right to its schema
+    assert [c.name for c in closed.columns.all()] == ["id", "secret"]
+
+    source.run(grant)
+    discover(source.datasource)
+    t = table(source, "t")
+    assert (t.status_reason, source_facts(t).hidden) == ("", ())
+    assert [c.name for c in t.columns.all()] == ["id", "v", "se cret"]
 
 
 def test_a_table_whose_rows_are_hidden_cannot_be_synced(source) -> None:

@@ -101,6 +101,36 @@ def test_record_key(table, choices, key, reason) -> None:
     assert reason in proposal.reason
 
 
+def test_a_key_with_a_hidden_column_is_not_called_absent() -> None:
+    table = facts(
+        PLAIN_ID, UPDATED, hidden=("a", "b"), hidden_key=("id", "b"), username="u"
+    )
+    key = plan(table).proposals["record_key"]
+    assert key.value is None
+    assert 'GRANT SELECT ("b") ON "public"."orders" TO "u";' in key.reason
+    assert "no primary key" not in key.reason
+    assert plan(table, capture="snapshot").proposals["record_key"].choices == (
+        "row_hash",
+    )
+    chosen = plan(table, Choices(record_key=("id",)))
+    assert not chosen.blocked
+
+
+def test_hidden_columns_are_told_and_may_be_left_out() -> None:
+    table = facts(ID, UPDATED, hidden=("secret",), username="u")
+    told = [text for text in plan(table).warnings if "secret" in text]
+    assert len(told) == 1
+    assert 'GRANT SELECT ("secret") ON "public"."orders" TO "u";' in told[0]
+
+    left_out = plan(table, Choices(exclude_columns=("secret",)))
+    assert left_out.excluded == ("secret",)  # a later grant does not add it
+    assert not [text for text in left_out.warnings if "secret" in text]
+    with pytest.raises(InvalidRequest) as caught:
+        plan(table, Choices(partition_by=("secret",)))
+    assert caught.value.code == "column_hidden"
+    assert "GRANT SELECT" in caught.value.hint
+
+
 @pytest.mark.parametrize(
     ("columns", "indexed", "cursor"),
     [

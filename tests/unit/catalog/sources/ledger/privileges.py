@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def script(username: str, database: str) -> str:
     return f"LET {username} READ {database}"
 
 
-def select_grant(username: str, database: str, table: str) -> str:
+def select_grant(
+    username: str, database: str, table: str, columns: Sequence[str] = ()
+) -> str:
     return f"LET {username} READ {database}/{table}"
 
 
