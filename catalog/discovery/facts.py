@@ -20,7 +20,7 @@ class SourceFacts:
     estimated_bytes of the rows, without indexes
     sees_all_transactions  whether the login had the right to; None = not known
     relation, traits, key_forms  see `DiscoveredTable`
-    hidden, hidden_key  see `DiscoveredTable`
+    hidden, hidden_key, hides_indexes  see `DiscoveredTable`
     is_standby      see `Overview`
     """
 
@@ -36,6 +36,7 @@ class SourceFacts:
     key_forms: Mapping[str, str]
     hidden: tuple[str, ...]
     hidden_key: tuple[str, ...]
+    hides_indexes: bool
     is_standby: bool | None
 
 
@@ -55,6 +56,7 @@ def source_facts(table: Table) -> SourceFacts:
         key_forms=kept.get("key_forms", {}),
         hidden=tuple(kept.get("hidden", ())),
         hidden_key=tuple(kept.get("hidden_key", ())),
+        hides_indexes=kept.get("hides_indexes", False),
         is_standby=kept.get("is_standby"),
     )
 

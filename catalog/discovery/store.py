@@ -240,12 +240,17 @@ def _status(found: DiscoveredTable, old: Table | None) -> tuple[str, str]:
 
 
 def _what_is_hidden(found: DiscoveredTable, datasource: Datasource) -> str:
+    privileges = kind_named(datasource.kind).privileges
+    names = datasource.username, found.database, found.name
+    if found.hides_indexes and found.is_readable:
+        return (
+            "the datasource's user has rights to some columns only, so the source shows"
+            f" it no others and no keys: {privileges.structure_grant(*names)} shows"
+            " both and lets it read no more; then discover again"
+        )
     if not found.hidden:
         return ""
-    privileges = kind_named(datasource.kind).privileges
-    grant = privileges.select_grant(
-        datasource.username, found.database, found.name, found.hidden
-    )
+    grant = privileges.select_grant(*names, found.hidden)
     return (
         "columns that the datasource's user may not SELECT are left out:"
         f" {', '.join(found.hidden)}. To have them, run {grant} at the source and"
@@ -262,6 +267,7 @@ def _facts(found: DiscoveredTable) -> dict[str, Any]:
         "key_forms": dict(found.key_forms),
         "hidden": list(found.hidden),
         "hidden_key": list(found.hidden_key),
+        "hides_indexes": found.hides_indexes,
         "digest": _digest(found),
         **({} if found.is_analysed else {NOT_ANALYSED: True}),
     }

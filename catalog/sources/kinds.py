@@ -55,6 +55,11 @@ class Privileges(Protocol):
         """Lets the user read one table, or only these columns of it."""
         ...
 
+    def structure_grant(self, username: str, database: str, table: str) -> str:
+        """Shows the user all columns and indexes of a table, and none of its rows;
+        "" = everybody sees them."""
+        ...
+
     def all_rows_grant(self, username: str) -> str:
         """Lets the user see rows that row security hides; "" = nothing hides rows."""
         ...

@@ -40,6 +40,8 @@ class DiscoveredTable:
                       `schema`
     hidden_key        the primary key where some of its columns are hidden; then no
                       column of `schema` is of a key
+    hides_indexes     whether the source shows the login no indexes, and no names of
+                      columns that it has no right to
     hides_rows        whether row security gives the login some rows only
     traits            what else decides what a SELECT on it shows
     key_forms         columns of a key → values that are equal there and differ in the
@@ -59,6 +61,7 @@ class DiscoveredTable:
     is_readable: bool = True
     hidden: tuple[str, ...] = ()
     hidden_key: tuple[str, ...] = ()
+    hides_indexes: bool = False
     hides_rows: bool = False
     traits: frozenset[Trait] = frozenset()
     key_forms: Mapping[str, str] = field(default_factory=dict)

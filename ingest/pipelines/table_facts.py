@@ -57,6 +57,7 @@ def facts_of(tables: Sequence[Table]) -> list[TableFacts]:
             is_standby=facts.is_standby,
             hidden=facts.hidden,
             hidden_key=facts.hidden_key,
+            hides_indexes=facts.hides_indexes,
             username=table.database.datasource.username,
         )
         for table, facts in found

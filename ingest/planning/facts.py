@@ -31,8 +31,8 @@ class TableFacts:
                     transactions; None = not known
     shares_snapshots  whether all chunks of a load can show one moment
     username        of the login, for statements that an administrator may run
-    source_kind, relation, traits, key_forms, hidden, hidden_key, is_standby  see
-                    `DiscoveredTable` and `Overview`
+    source_kind, relation, traits, key_forms, hidden, hidden_key, hides_indexes,
+    is_standby      see `DiscoveredTable` and `Overview`
     """
 
     database: str
@@ -52,12 +52,19 @@ class TableFacts:
     is_standby: bool | None = False
     hidden: tuple[str, ...] = ()
     hidden_key: tuple[str, ...] = ()
+    hides_indexes: bool = False
     username: str = ""
 
     def grant_of(self, columns: Sequence[str]) -> str:
         """The statement that lets the login read them, too."""
         privileges = kind_named(self.source_kind).privileges
         return privileges.select_grant(self.username, self.database, self.name, columns)
+
+    @property
+    def structure_grant(self) -> str:
+        """The statement that shows the login all columns and keys."""
+        privileges = kind_named(self.source_kind).privileges
+        return privileges.structure_grant(self.username, self.database, self.name)
 
     @property
     def source_name(self) -> str:

@@ -35,7 +35,7 @@ def propose_key(
             "columns are all NOT NULL",
             choices=tuple(list(index) for index in unique[1:]),
         )
-    if facts.hidden_key:
+    if facts.hidden_key or facts.hides_indexes:
         return Proposal(None, _why_no_key(facts), choices=_unkeyed(capture))
     is_followed = capture == "timestamp"
     with_hash = "capture 'snapshot' with 'row_hash'" if is_followed else "'row_hash'"
@@ -49,6 +49,13 @@ def propose_key(
 
 
 def _why_no_key(facts: TableFacts) -> str:
+    if facts.hides_indexes:
+        return (
+            f"the source shows the login no keys of {facts.source_name}, to which it"
+            f" has rights by column only: run {facts.structure_grant}, which shows"
+            " them, and discover again, or choose 'record_key' columns that identify a"
+            " row"
+        )
     lacking = [name for name in facts.hidden_key if name in facts.hidden]
     return (
         f"the primary key of {facts.source_name} is ({', '.join(facts.hidden_key)}),"

@@ -332,6 +332,12 @@ def _partitions(
 def _hidden(facts: TableFacts, excluded: Sequence[str]) -> list[str]:
     """Columns that nobody left out and that are left out all the same."""
     names = [name for name in facts.hidden if name not in excluded]
+    if facts.hides_indexes:
+        return [
+            "not synced: columns that the login may not SELECT, of which the source"
+            f" tells it nothing; {facts.structure_grant} shows them, and then which"
+            " right is missing"
+        ]
     if not names:
         return []
     shown = ", ".join(names[:MOST_NAMED])

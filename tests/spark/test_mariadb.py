@@ -424,3 +424,28 @@ def test_values_beyond_a_packet_are_read(bench: MariadbBench) -> None:
 def lengths(bench: MariadbBench, table: Any) -> list[tuple[int, int | None]]:
     found = bench.frame(table).selectExpr("id", "length(v) AS n").orderBy("id")
     return [(row["id"], row["n"]) for row in found.collect()]
+
+
+@pytest.mark.parametrize("shows_keys", [True, False])
+def test_a_login_with_grants_on_columns_reads_those(
+    bench: MariadbBench, *, shows_keys: bool
+) -> None:
+    bench.sql("CREATE TABLE g (id int PRIMARY KEY, v int, at timestamp(6), s text)")
+    bench.sql("INSERT INTO g SELECT seq, 1, now(6), 's' FROM seq_1_to_1000")
+    table = bench.table("g", cursor="at")
+    seen = replace(table, columns=tuple(table.columns[:3]))
+    grants = ["SELECT (id, v, at) ON `shop`.`g`"]
+    grants += ["REFERENCES ON `shop`.`g`"] if shows_keys else []
+    bench.server.create_user("partly", "p", grants)
+    bench.source = replace(bench.source, username="partly")
+    bench.password = "p"
+    low = assert_done(bench.load(seen, chunk_rows=300)).facts["bound"]
+    bench.sql("UPDATE g SET v = 2, at = now(6) WHERE id = 7")
+    report = assert_done(bench.sync(seen, low))
+    assert bench.frame(seen).where("v = 2").count() == 1
+    assert bench.frame(seen).count() == 1000
+    if shows_keys:
+        bench.server.run("REVOKE SELECT (v) ON `shop`.`g` FROM partly@'%'")
+        report = bench.sync(seen, report.facts["position"]["to"])
+        assert report.error is not None
+        assert report.error.code == "source_changed"

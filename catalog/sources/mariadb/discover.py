@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,13 +56,19 @@ class _Table:
 class _Columns:
     """The columns of one table that the login may see.
 
-    is_readable  whether it may SELECT all of them
+    is_readable  whether it may SELECT some of them
+    hidden       those that it may not SELECT
+    is_partial   there is a sign that the table has more columns or keys than are seen
+    of_whole     rights beside SELECT to all of them: then all columns and keys are seen
     collations   by column; None for types that have none
     row_end      columns that the server adds to every key of a versioned table
     """
 
     facts: list[tuple[str, str, bool, str]] = field(default_factory=list)
-    is_readable: bool = True
+    is_readable: bool = False
+    hidden: list[str] = field(default_factory=list)
+    is_partial: bool = False
+    of_whole: set[str] = field(default_factory=set)
     row_end: set[str] = field(default_factory=set)
     collations: dict[str, str | None] = field(default_factory=dict)
 
@@ -189,7 +195,10 @@ def described(link: Link, names: Sequence[Name]) -> tuple[DiscoveredTable, ...]:
 
     tables = dict(_tables(rows(mariadb_sql.TABLES)))
     columns = _columns(rows(mariadb_sql.COLUMNS))
-    indexes = _indexes(rows(mariadb_sql.INDEXES), columns)
+    for schema, table in rows(mariadb_sql.COLUMN_GRANTS):
+        columns[(schema, table)].is_partial = True
+    versioned = {name for name, table in tables.items() if table.is_versioned}
+    indexes = _indexes(rows(mariadb_sql.INDEXES), columns, versioned)
     return tuple(
         _table(name, tables[name], columns[name], indexes[name])
         for name in names
@@ -216,19 +225,28 @@ def _tables(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Name, _Table]]:
 def _columns(rows: Iterable[tuple[Any, ...]]) -> dict[Name, _Columns]:
     found: dict[Name, _Columns] = defaultdict(_Columns)
     for schema, table, *of_column in rows:
-        name, text, nullable, comment, may_select, is_row_end, collation = of_column
+        name, text, nullable, comment, may_select, is_row_end, *of_column = of_column
+        collation, is_keyed, rights = of_column
         one = found[(schema, table)]
+        one.is_partial = one.is_partial or bool(is_keyed)
+        others = {*_text(rights).split(",")} - {"select", ""}
+        one.of_whole = others & one.of_whole if one.facts else others
         one.collations[name] = collation
         one.facts.append((name, _text(text), nullable == "YES", _text(comment)))
-        one.is_readable = one.is_readable and bool(may_select)
+        one.is_readable = one.is_readable or bool(may_select)
+        if not may_select:
+            one.hidden.append(name)
         if is_row_end:
             one.row_end.add(name)
     return found
 
 
 def _indexes(
-    rows: Iterable[tuple[Any, ...]], columns: dict[Name, _Columns]
+    rows: Iterable[tuple[Any, ...]],
+    columns: dict[Name, _Columns],
+    versioned: Collection[Name],
 ) -> dict[Name, dict[str, _Index]]:
+    """Puts columns of which an index alone tells among the hidden ones."""
     found: dict[Name, dict[str, _Index]] = defaultdict(dict)
     seen = {
         name: {fact[0] for fact in one.facts} - one.row_end
@@ -237,7 +255,10 @@ def _indexes(
     for schema, table, name, is_unique, column, is_whole, is_nullable, ordered in rows:
         known = seen.get((schema, table), set())
         if column is not None and column not in known:
-            continue  # the end of a version's time, which current rows all share
+            if (schema, table) in versioned:
+                continue  # the end of a version's time, which current rows all share
+            if column not in columns[(schema, table)].hidden:
+                columns[(schema, table)].hidden.append(column)
         index = found[(schema, table)].setdefault(
             name, _Index(bool(is_unique), bool(ordered))
         )
@@ -250,13 +271,18 @@ def _indexes(
 def _table(
     name: Name, table: _Table, columns: _Columns, indexes: dict[str, _Index]
 ) -> DiscoveredTable:
+    hidden = columns.hidden if columns.is_readable else []
     primary = indexes.get(_PRIMARY)
     key = primary.columns if primary else []
+    hides_key = bool(set(key) & set(hidden))
+    shown = [fact for fact in columns.facts if fact[0] not in hidden]
     return DiscoveredTable(
         database=name[0],
         name=name[1],
         kind=table.kind,
-        schema=TableSchema(tuple(_column(fact, key) for fact in columns.facts)),
+        schema=TableSchema(
+            tuple(_column(fact, [] if hides_key else key) for fact in shown)
+        ),
         comment=table.comment,
         estimated_rows=table.rows,
         estimated_bytes=table.size,
@@ -265,11 +291,14 @@ def _table(
             for index_name, index in indexes.items()
             if index.is_unique
             and not index.is_nullable
-            and None not in index.columns
+            and not {None, *hidden} & set(index.columns)
             and index_name != _PRIMARY
         ),
-        indexed=_leading(indexes.values()),
-        is_readable=columns.is_readable and bool(columns.facts),
+        indexed=tuple(n for n in _leading(indexes.values()) if n not in hidden),
+        is_readable=columns.is_readable,
+        hidden=tuple(hidden),
+        hidden_key=tuple(name for name in key if name) if hides_key else (),
+        hides_indexes=columns.is_partial and not columns.of_whole and not indexes,
         traits=frozenset({"versioned"} if table.is_versioned else ()),
         key_forms=_forms(columns, indexes.values()),
     )

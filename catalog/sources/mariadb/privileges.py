@@ -39,6 +39,13 @@ def select_grant(
     return f"GRANT SELECT{which} ON {name} TO {account(username)};"
 
 
+def structure_grant(username: str, database: str, table: str) -> str:
+    """Any right to the table as a whole shows its columns and indexes; this one lets
+    the user read nothing."""
+    name = f"{quoted(database)}.{quoted(table)}"
+    return f"GRANT REFERENCES ON {name} TO {account(username)};"
+
+
 def all_rows_grant(username: str) -> str:
     """There is no row security."""
     return ""

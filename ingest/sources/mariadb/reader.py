@@ -149,13 +149,15 @@ class MariadbSource:
         return {name: (type, nullable == "NO") for name, type, nullable, *_ in found}
 
     def _columns(self, table: TableSpec) -> list[Row]:
-        """Name, type, whether it is nullable, character set and collation."""
+        """Name, type, whether it is nullable, character set and collation, of columns
+        that the login may SELECT; of all, which are refused, where there is none."""
         if not (found := self.rows(_COLUMNS, _named(table))):
             # says in the server's words whether it is absent or forbidden
             relation = relation_of(DIALECT, table)
             self.rows(f"SELECT 1 FROM {relation} LIMIT 0")
             found = self.rows(_COLUMNS, _named(table))  # made anew between the two
-        return found
+        readable = [tuple(row) for *row, may_select in found if may_select]
+        return readable or [tuple(row) for *row, _ in found]
 
     def estimated_rows(self, table: TableSpec) -> int:
         return self._statistics(table)[0]
@@ -272,7 +274,8 @@ class MariadbSource:
 
 
 _COLUMNS = """
-SELECT column_name, column_type, is_nullable, character_set_name, collation_name
+SELECT column_name, column_type, is_nullable, character_set_name, collation_name,
+  FIND_IN_SET('select', privileges) > 0
 FROM information_schema.columns
 WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position
 """

@@ -191,7 +191,7 @@ def test_system_databases_and_others_privileges_stay_unseen(maria) -> None:
         (["SELECT ON *.*"], True),
         (["SELECT (a, b) ON shop.t"], True),
         (["INSERT ON shop.t"], False),
-        (["INSERT ON shop.t", "SELECT (a) ON shop.t"], False),
+        (["INSERT ON shop.t", "SELECT (a) ON shop.t"], True),
         (["SHOW DATABASES ON *.*", "DELETE ON *.*"], False),
     ],
 )
@@ -200,6 +200,28 @@ def test_who_may_read_a_table(maria, grants, readable) -> None:
     maria.revoke_all()
     maria.grant(*grants)
     assert read(maria, "t").is_readable is readable
+
+
+def test_columns_that_may_not_be_read_are_hidden(maria) -> None:
+    maria.run("CREATE TABLE t (id INT, v INT, secret INT, PRIMARY KEY (id, secret))")
+    maria.revoke_all()
+    maria.grant("SELECT (id, v) ON shop.t")
+    found = read(maria, "t")
+    # the source tells of no key to who has rights to columns only
+    assert (found.is_readable, found.hides_indexes, found.hidden) == (True, True, ())
+    maria.run("ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (secret)")
+    assert read(maria, "t").hides_indexes
+
+    maria.grant("REFERENCES ON shop.t")
+    found = read(maria, "t")
+    assert (found.hides_indexes, found.hidden) == (False, ("secret",))
+    assert (found.hidden_key, found.schema.primary_key) == (("secret",), ())
+    assert [c.name for c in found.schema.columns] == ["id", "v"]
+    maria.run("ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id)")
+    assert read(maria, "t").schema.primary_key == ("id",)
+
+    maria.run("ALTER TABLE t DROP PRIMARY KEY")
+    assert not read(maria, "t").hides_indexes
 
 
 def test_a_role_counts_like_a_grant(maria) -> None:

@@ -116,6 +116,18 @@ def test_a_key_with_a_hidden_column_is_not_called_absent() -> None:
     assert not chosen.blocked
 
 
+def test_keys_that_the_source_does_not_show_are_not_called_absent() -> None:
+    table = facts(
+        PLAIN_ID, UPDATED, source_kind="mariadb", hides_indexes=True, username="u"
+    )
+    made = plan(table)
+    key = made.proposals["record_key"]
+    assert key.value is None
+    grant = "GRANT REFERENCES ON `public`.`orders` TO 'u'@'%';"
+    assert grant in key.reason
+    assert any(grant in text for text in made.warnings)
+
+
 def test_hidden_columns_are_told_and_may_be_left_out() -> None:
     table = facts(ID, UPDATED, hidden=("secret",), username="u")
     told = [text for text in plan(table).warnings if "secret" in text]

@@ -15,5 +15,9 @@ def select_grant(
     return f"LET {username} READ {database}/{table}"
 
 
+def structure_grant(username: str, database: str, table: str) -> str:
+    return ""
+
+
 def all_rows_grant(username: str) -> str:
     return ""
