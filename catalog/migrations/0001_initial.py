@@ -108,6 +108,14 @@ class Migration(migrations.Migration):
     operations = [
         django.contrib.postgres.operations.TrigramExtension(),
         migrations.CreateModel(
+            name='FormerUser',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('name', models.CharField(max_length=150, unique=True)),
+                ('deleted_at', models.DateTimeField(auto_now_add=True)),
+            ],
+        ),
+        migrations.CreateModel(
             name='PolicyVersion',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),

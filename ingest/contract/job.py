@@ -105,7 +105,7 @@ class SyncWork:
     lag_seconds   safety lag behind the source's clock
     epoch         reserved by the caller, unused so far for this source
     lag_is_chosen  see ingest.driver.capture.cursor
-    signs         see ingest.sources.fingerprint
+    source_fingerprint  see ingest.sources.fingerprint
     behind        the commit that `low` stands behind, as the services know it: a lake
                   without it was taken back meanwhile; "" = not known
     added, known, stops_at_new  see ingest.driver.capture.added_columns
@@ -120,7 +120,7 @@ class SyncWork:
     known: tuple[str, ...] = ()
     stops_at_new: bool = False
     lag_is_chosen: bool = False
-    signs: Mapping[str, Any] = field(default_factory=dict)
+    source_fingerprint: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +136,13 @@ class VerifyWork:
 
     position  as the services know it; the lake's own may be older (empty syncs)
     rows_per_second  at most so many rows of the source on average; 0 = no limit
-    signs  what syncs had noticed of the source when it began
+    source_fingerprint  what syncs had noticed of the source when it began
     """
 
     position: str = ""
     chunk_rows: int = VERIFY_CHUNK_ROWS
     rows_per_second: int = 0
-    signs: Mapping[str, Any] = field(default_factory=dict)
+    source_fingerprint: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +255,7 @@ class JobReport:
                      held_back {pid, age_seconds} | None, null_cursors (rows
                      whose cursor is NULL or is below every position),
                      more (True: cut at max_rows, run again), added, unknown_columns,
-                     signs, ahead
+                     source_fingerprint, ahead
     compact          instants, seconds
     verify           those of ingest.maintenance.verdict
     repair           action, rolled_back, unscheduled (instants); deduplicate: found,

@@ -201,7 +201,7 @@ def run_sync(run: JobRun, spark: SparkSession, follower: Follower) -> Facts:
         _look_after(run, spark)
     return {
         **captured.facts,
-        **run.signs,
+        **run.source_fingerprint,
         "rows": rows,
         "epoch": seal.epoch,
         "instant": commit.instant.asked if commit else None,

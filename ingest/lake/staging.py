@@ -18,7 +18,7 @@ from ingest.contract.members import known_members, value_of, version_of
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
 from ingest.sources.chunks import Chunk, ChunkBy
-from ingest.sources.fingerprint import ServerSigns, from_data, what_changed
+from ingest.sources.fingerprint import ServerFingerprint, from_data, what_changed
 
 # What plan and manifests mean; files without a version are of the first one.
 VERSION = 1
@@ -31,7 +31,7 @@ class LoadPlan:
     fingerprint  of the load's epoch, columns and key: another plan is another load
     definition   of the source table then: chunks of another one do not go together
     bound        cursor position noted before the first chunk was read; "" = none
-    signs        of the source then: chunks of another server do not go together either
+    source_fingerprint  when it began: chunks of another server do not go together
     """
 
     fingerprint: str
@@ -39,15 +39,15 @@ class LoadPlan:
     chunks: tuple[Chunk, ...]
     definition: str = ""
     bound: str = ""
-    signs: Mapping[str, Any] = field(default_factory=dict)
+    source_fingerprint: Mapping[str, Any] = field(default_factory=dict)
 
 
 def why_anew(
-    plan: LoadPlan, definition: str, server: ServerSigns, now: datetime
+    plan: LoadPlan, definition: str, server: ServerFingerprint, now: datetime
 ) -> str:
     """Why what was staged by this plan counts no more; "" = it does."""
     # a standby that was promoted has the same files, and not all of the rows
-    if changes := what_changed(from_data(plan.signs), server, now):
+    if changes := what_changed(from_data(plan.source_fingerprint), server, now):
         return f"{changes[0]}: the load started again"
     if plan.by != "key":
         # pages move between snapshots: what was read by page is read again

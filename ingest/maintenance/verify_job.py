@@ -36,7 +36,7 @@ def spec_for(job: Job) -> Attempt | Refused | None:
     work = VerifyWork(
         position=pipeline.position,
         rows_per_second=budget if is_scheduled else 0,
-        signs=pipeline.signs,
+        source_fingerprint=pipeline.source_fingerprint,
     )
     spec = JobSpec(
         **shared_by_all(job, pipeline, hold.fence),
@@ -62,11 +62,11 @@ def _note_verdict(job: Job, pipeline: Pipeline, facts: Facts) -> None:
     if verdict != "equal":
         return
     # whatever had happened to the source, nothing of it is wrong in the lake
-    pipeline.refresh_from_db(fields=["signs"])
+    pipeline.refresh_from_db(fields=["source_fingerprint"])
     work = (job.spec or {}).get("verify") or {}
-    known = from_data(work.get("signs") or {})
-    signs = to_data(settled(from_data(pipeline.signs), known))
-    transitions.set_columns(pipeline, signs=signs)
+    known = from_data(work.get("source_fingerprint") or {})
+    source_fingerprint = to_data(settled(from_data(pipeline.source_fingerprint), known))
+    transitions.set_columns(pipeline, source_fingerprint=source_fingerprint)
 
 
 def left_by(job: Job, state: LakeState) -> Left:

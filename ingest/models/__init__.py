@@ -57,8 +57,8 @@ class Pipeline(models.Model):
     bound         lower bound of capture, noted before the first load attempt
     position      upper bound of the last committed sync
     alone_reason  why its jobs run in processes of their own; "" = in the shared driver
-    signs         of its source at the last sync, see ingest.sources.fingerprint
-    owed_from     moments of its schedule after this want a sync still
+    source_fingerprint  at the last sync, see ingest.sources.fingerprint
+    due_since     moments of its schedule after this want a sync still
     late_at       when it counts as late unless a sync ends before; None = never
     verify_at     when to look whether it has to be verified; None = never
     verified_at, verdict, verified_job   of the newest verification of these rows
@@ -90,9 +90,9 @@ class Pipeline(models.Model):
     consistency = models.CharField(max_length=20, blank=True)
     bound = models.TextField(blank=True)
     position = models.TextField(blank=True)
-    signs = models.JSONField(default=dict, blank=True)
+    source_fingerprint = models.JSONField(default=dict, blank=True)
     due_at = models.DateTimeField(null=True, blank=True)
-    owed_from = models.DateTimeField(null=True, blank=True)
+    due_since = models.DateTimeField(null=True, blank=True)
     late_at = models.DateTimeField(null=True, blank=True)
     verify_at = models.DateTimeField(null=True, blank=True)
     verified_at = models.DateTimeField(null=True, blank=True)

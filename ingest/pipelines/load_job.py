@@ -231,7 +231,7 @@ def note_loaded(
         "bound": bound,
         "position": bound,
         "consistency": str(facts.get("consistency") or ""),
-        "signs": facts.get("signs") or {},
+        "source_fingerprint": facts.get("source_fingerprint") or {},
         "failures": 0,
         "drift": needed_resync.after_load(pipeline),
     }

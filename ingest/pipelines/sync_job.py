@@ -43,7 +43,7 @@ from ingest.pipelines.compaction_plans import budget_of
 from ingest.pipelines.load_job import lost_source
 from ingest.pipelines.policies import store
 from ingest.pipelines.policies.effective import policy_of
-from ingest.pipelines.policies.lateness import owed_from, owing
+from ingest.pipelines.policies.lateness import due_since, owing
 from ingest.pipelines.policies.schedule import describe_skipped, every_seconds_of
 from ingest.pipelines.table_job import (
     admitted,
@@ -124,7 +124,7 @@ def spec_for(job: Job) -> Attempt | Refused | None:
         epoch=reserve_epochs(source.pk),
         behind=table.last_commit_instant,
         lag_is_chosen=policy.is_chosen("lag_seconds"),
-        signs=pipeline.signs,
+        source_fingerprint=pipeline.source_fingerprint,
         **schema_drift.sync_facts(job, pipeline, follows=follows),
     )
     spec = JobSpec(
@@ -233,10 +233,10 @@ def _sync_done(job: Job, pipeline: Pipeline, facts: Facts) -> bool:
     reason = "; ".join(filter(None, [notes, *skipped]))
     changes: dict[str, Any] = {}
     done: dict[str, Any] = {"position": position, "failures": 0}
-    if "signs" in facts:
-        done["signs"] = facts["signs"]
+    if "source_fingerprint" in facts:
+        done["source_fingerprint"] = facts["source_fingerprint"]
     started = job.started_at or now
-    owed = owed_from(started, held_back, policy.late_after)
+    owed = due_since(started, held_back, policy.late_after)
     if not is_more:
         changes["caught_up_at"] = started - timedelta(seconds=lag + held_back)
         done |= owing(policy, owed)
@@ -311,5 +311,5 @@ def _notes_of(facts: Facts, *, is_held_back: bool) -> str:
             f"{ahead} rows have a cursor value ahead of the source's clock and are not"
             " read before that time"
         )
-    said += sentences_of(from_data(facts.get("signs") or {}))
+    said += sentences_of(from_data(facts.get("source_fingerprint") or {}))
     return "; ".join(said)

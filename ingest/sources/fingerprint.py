@@ -30,7 +30,7 @@ MOST_FILES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class ServerSigns:
+class ServerFingerprint:
     """Of one look at a source.
 
     relation  of the table: differs when it was created again; "" = not known
@@ -63,7 +63,7 @@ class ServerSigns:
 
 
 @dataclass(frozen=True, slots=True)
-class Signs:
+class SourceFingerprint:
     """What is kept from one sync to the next, as JSON on the table's row.
 
     clock      the source's, as text
@@ -75,7 +75,7 @@ class Signs:
     is_unique  the source guaranteed its key, at the load or since; False = not known
     """
 
-    server: ServerSigns = ServerSigns()
+    server: ServerFingerprint = ServerFingerprint()
     clock: str = ""
     counted_at: str = ""
     edges: tuple[str, ...] = ()
@@ -84,14 +84,14 @@ class Signs:
     notices: tuple[str, ...] = ()
     is_unique: bool = False
 
-    def noticing(self, new: Sequence[str]) -> Signs:
+    def noticing(self, new: Sequence[str]) -> SourceFingerprint:
         """With the newest notices, each once."""
         all_of_them = list(dict.fromkeys([*self.notices, *new]))
         return replace(self, notices=tuple(all_of_them[-MOST_NOTICES:]))
 
 
-def to_data(signs: Signs) -> dict[str, Any]:
-    server = signs.server
+def to_data(fingerprint: SourceFingerprint) -> dict[str, Any]:
+    server = fingerprint.server
     return {
         "relation": server.relation,
         "is_exact": server.is_exact,
@@ -102,19 +102,19 @@ def to_data(signs: Signs) -> dict[str, Any]:
         "log": dict(server.log),
         "columns": dict(server.columns),
         "forms": {name: dict(forms) for name, forms in server.forms.items()},
-        "clock": signs.clock,
-        "counted_at": signs.counted_at,
-        "edges": list(signs.edges),
-        "counts": list(signs.counts),
-        "late": signs.late,
-        "notices": list(signs.notices),
-        "is_unique": signs.is_unique,
+        "clock": fingerprint.clock,
+        "counted_at": fingerprint.counted_at,
+        "edges": list(fingerprint.edges),
+        "counts": list(fingerprint.counts),
+        "late": fingerprint.late,
+        "notices": list(fingerprint.notices),
+        "is_unique": fingerprint.is_unique,
     }
 
 
-def from_data(data: Mapping[str, Any]) -> Signs:
+def from_data(data: Mapping[str, Any]) -> SourceFingerprint:
     """What is not there is not known."""
-    server = ServerSigns(
+    server = ServerFingerprint(
         relation=str(data.get("relation") or ""),
         is_exact=bool(data.get("is_exact")),
         files=tuple(int(n) for n in data.get("files") or ()),
@@ -125,7 +125,7 @@ def from_data(data: Mapping[str, Any]) -> Signs:
         columns=_numbers(data.get("columns")),
         forms=_forms(data.get("forms")),
     )
-    return Signs(
+    return SourceFingerprint(
         server=server,
         clock=str(data.get("clock") or ""),
         counted_at=str(data.get("counted_at") or ""),
@@ -148,30 +148,32 @@ def _forms(data: Mapping[str, Any] | None) -> dict[str, dict[str, str]]:
     }
 
 
-def is_maybe_emptied(before: ServerSigns, now: ServerSigns) -> bool:
+def is_maybe_emptied(before: ServerFingerprint, now: ServerFingerprint) -> bool:
     """Whether it may be another one on the same server, or was truncated: only its
     rows can tell."""
     is_other = _is_other(before, now) and not now.is_exact
     return before.server == now.server and (is_other or _is_rewritten(before, now))
 
 
-def is_recreated(before: ServerSigns, now: ServerSigns) -> bool:
+def is_recreated(before: ServerFingerprint, now: ServerFingerprint) -> bool:
     """Whether the table is certainly another one than it was, on the same server."""
     return before.server == now.server and _is_other(before, now) and now.is_exact
 
 
-def _is_other(before: ServerSigns, now: ServerSigns) -> bool:
+def _is_other(before: ServerFingerprint, now: ServerFingerprint) -> bool:
     is_known = before.relation and now.relation
     return bool(is_known) and before.relation != now.relation
 
 
-def _is_rewritten(before: ServerSigns, now: ServerSigns) -> bool:
+def _is_rewritten(before: ServerFingerprint, now: ServerFingerprint) -> bool:
     is_known = before.files and now.files
     is_new = bool(is_known) and not {*before.files} & {*now.files}
     return is_new or 0 < now.counter < before.counter
 
 
-def what_changed(before: Signs, now: ServerSigns, clock: datetime) -> tuple[str, ...]:
+def what_changed(
+    before: SourceFingerprint, now: ServerFingerprint, clock: datetime
+) -> tuple[str, ...]:
     """Sentences about what happened to the source since; () = nothing was noticed."""
     was, at = before.server, f"{clock:%Y-%m-%d %H:%M} UTC"
     found = []
@@ -204,7 +206,7 @@ def what_changed(before: Signs, now: ServerSigns, clock: datetime) -> tuple[str,
     return tuple(found)
 
 
-def _of_columns(was: ServerSigns, now: ServerSigns, at: str) -> list[str]:
+def _of_columns(was: ServerFingerprint, now: ServerFingerprint, at: str) -> list[str]:
     found = []
     if again := _added_again(was, now):
         found.append(
@@ -220,7 +222,7 @@ def _of_columns(was: ServerSigns, now: ServerSigns, at: str) -> list[str]:
     return found
 
 
-def _added_again(before: ServerSigns, now: ServerSigns) -> list[str]:
+def _added_again(before: ServerFingerprint, now: ServerFingerprint) -> list[str]:
     """Columns; of another server or table their numbers say nothing."""
     if not _is_same_table(before, now):
         return []
@@ -229,7 +231,7 @@ def _added_again(before: ServerSigns, now: ServerSigns) -> list[str]:
 
 
 def values_altered(
-    before: ServerSigns, now: ServerSigns
+    before: ServerFingerprint, now: ServerFingerprint
 ) -> dict[str, list[tuple[str, str]]]:
     """Columns of which values read otherwise although no row was written → each such
     value as it read before and reads now. What was not there before is no change."""
@@ -259,34 +261,40 @@ def _pairs(pairs: Sequence[tuple[str, str]]) -> str:
     return "; ".join([*shown, f"and {more} more"] if more else shown)
 
 
-def _is_same_table(before: ServerSigns, now: ServerSigns) -> bool:
+def _is_same_table(before: ServerFingerprint, now: ServerFingerprint) -> bool:
     return (before.server, before.relation) == (now.server, now.relation)
 
 
-def is_count_due(signs: Signs, clock: datetime) -> bool:
-    if not signs.counted_at:
+def is_count_due(fingerprint: SourceFingerprint, clock: datetime) -> bool:
+    if not fingerprint.counted_at:
         return True
-    return abs(clock - datetime.fromisoformat(signs.counted_at)) >= LATE_STEP
+    return abs(clock - datetime.fromisoformat(fingerprint.counted_at)) >= LATE_STEP
 
 
-def sentences_of(signs: Signs) -> list[str]:
+def sentences_of(fingerprint: SourceFingerprint) -> list[str]:
     """What the table's page says until a re-sync, or a verification without a
     difference."""
-    found = [f"{notice}; verify the table" for notice in signs.notices]
-    if signs.late:
+    found = [f"{notice}; verify the table" for notice in fingerprint.notices]
+    if fingerprint.late:
         found.append(
-            f"at least {signs.late} rows were committed with a cursor value below the"
-            " position and are not in the lake as they are; verify the table and"
+            f"at least {fingerprint.late} rows were committed with a cursor value below"
+            " the position and are not in the lake as they are; verify the table and"
             " resync it"
         )
     return found
 
 
-def settled(signs: Signs, known: Signs) -> Signs:
+def settled(
+    fingerprint: SourceFingerprint, known: SourceFingerprint
+) -> SourceFingerprint:
     """Both sides were found equal: nothing is left of what was `known` before they were
     read. What syncs noticed meanwhile came behind that, and stays."""
-    notices = tuple(n for n in signs.notices if n not in known.notices)
-    return replace(signs, notices=notices, late=max(0, signs.late - known.late))
+    notices = tuple(n for n in fingerprint.notices if n not in known.notices)
+    return replace(
+        fingerprint,
+        notices=notices,
+        late=max(0, fingerprint.late - known.late),
+    )
 
 
 def passed_edges(since: datetime | None, position: datetime) -> list[datetime]:

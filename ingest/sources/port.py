@@ -18,7 +18,7 @@ from core.errors import TerminalError
 from ingest.contract.positions import SourceClock
 from ingest.contract.table import SourceSpec, TableSpec
 from ingest.sources.dialects import Dialect
-from ingest.sources.fingerprint import ServerSigns
+from ingest.sources.fingerprint import ServerFingerprint
 
 Row = tuple[Any, ...]
 
@@ -181,7 +181,7 @@ class Source(Protocol):
         """Time and open transactions of others, before any row is read."""
         ...
 
-    def signs(self, table: TableSpec) -> ServerSigns:
+    def source_fingerprint(self, table: TableSpec) -> ServerFingerprint:
         """Who the server is, how far its log is, and which table this is."""
         ...
 

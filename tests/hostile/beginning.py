@@ -9,7 +9,7 @@ import shutil
 from dataclasses import dataclass, replace
 
 from ingest.contract.table import TableSpec
-from ingest.sources.fingerprint import Signs, to_data
+from ingest.sources.fingerprint import SourceFingerprint, to_data
 from ingest.sources.registry import SourceAccess, open_source
 from tests.hostile import acts
 from tests.spark.lake_bench import LakeBench, assert_done
@@ -63,4 +63,4 @@ def signs_of(bench: LakeBench, table: TableSpec) -> dict[str, object]:
     """What a job that loads the table now would remember of its source."""
     access = SourceAccess(bench.source, bench.password, "sluice:test")
     with open_source(access) as source:
-        return to_data(Signs(server=source.signs(table)))
+        return to_data(SourceFingerprint(server=source.source_fingerprint(table)))

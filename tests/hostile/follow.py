@@ -46,12 +46,12 @@ def follow(
     difference."""
     made = Followed(warnings=set(report.warnings))
     low = _position(report)
-    signs = report.facts.get("signs", {})
+    source_fingerprint = report.facts.get("source_fingerprint", {})
     settled = SIDES[bench.source.kind].now(bench)
     # a sync before that would have to be followed by another one
     time.sleep(LAG_SECONDS)
     for _ in range(_SYNCS):
-        done = bench.run(sync_of(bench, table, low, signs))
+        done = bench.run(sync_of(bench, table, low, source_fingerprint))
         made.end = done.error.code if done.error else done.outcome
         made.warnings.update(done.warnings)
         if is_moved and made.end == _WRITES_NOTHING:
@@ -61,7 +61,7 @@ def follow(
         if done.outcome != "succeeded":
             made.violations += oracle.unnamed_failure(done)
             return made
-        low, signs = _position(done), done.facts["signs"]
+        low, source_fingerprint = _position(done), done.facts["source_fingerprint"]
         if low >= settled and not done.facts["more"]:
             last = history.states[-1]
             source = {key: rows for key, rows in last.items() if key[0] not in lacks}
@@ -86,12 +86,14 @@ def _undetected(bench: LakeBench, table: TableSpec) -> list[str]:
 
 
 def sync_of(
-    bench: LakeBench, table: TableSpec, low: str, signs: Mapping[str, Any]
+    bench: LakeBench, table: TableSpec, low: str, source_fingerprint: Mapping[str, Any]
 ) -> JobSpec:
     """signs: what the job before remembers of the source."""
     spec = bench.sync_spec(table, low, lag=LAG_SECONDS)
     assert spec.sync is not None
-    return replace(spec, sync=replace(spec.sync, signs=dict(signs)))
+    return replace(
+        spec, sync=replace(spec.sync, source_fingerprint=dict(source_fingerprint))
+    )
 
 
 def _position(report: JobReport) -> str:

@@ -25,7 +25,7 @@ from tests.mariadb import MariaDbServer
 from tests.spark.lake_bench import assert_done
 from tests.spark.mariadb_bench import MariadbBench
 from tests.spark.test_repair import mend
-from tests.spark.test_signs import sync
+from tests.spark.test_source_fingerprint import sync
 from tests.spark.test_source_footprint import ask_slowly
 from tests.waiting import LIMIT_SECONDS, wait_for
 
@@ -170,7 +170,7 @@ def test_rows_tell_a_table_made_anew_from_a_rebuilt_one(
     wait_for(lambda: bench.sql(made)[0][0], "the next second")
     for statement in statements:
         bench.sql(statement)
-    report = sync(bench, table, load["bound"], load["signs"])
+    report = sync(bench, table, load["bound"], load["source_fingerprint"])
     assert bench.rows(table, "id", "v") == before
     if is_same:
         assert any("rebuilt" in w for w in assert_done(report).warnings)
@@ -181,7 +181,7 @@ def test_rows_tell_a_table_made_anew_from_a_rebuilt_one(
         "source_recreated",
     )
     again = assert_done(bench.load(table, kind="resync")).facts
-    assert_done(sync(bench, table, again["bound"], again["signs"]))
+    assert_done(sync(bench, table, again["bound"], again["source_fingerprint"]))
     assert bench.rows(table, "id", "v") == sorted(bench.sql("SELECT id, v FROM o"))
 
 
@@ -194,7 +194,7 @@ def test_a_key_that_is_guaranteed_no_more_stops_the_sync(bench: MariadbBench) ->
         " ADD PRIMARY KEY (region, id)"
     )
     bench.sql("INSERT INTO o (id, v, region) VALUES (1, 0, 'us')")
-    report = sync(bench, table, load["bound"], load["signs"])
+    report = sync(bench, table, load["bound"], load["source_fingerprint"])
     assert report.error is not None
     assert (report.outcome, report.error.code) == (
         "invalid_request",

@@ -46,7 +46,7 @@ class JobRun:
         # lake column → values that have no form in the lake and became NULL
         self.lossy: dict[str, int] = {}
         # facts of the report: what the source looked like
-        self.signs: dict[str, Any] = {}
+        self.source_fingerprint: dict[str, Any] = {}
         self._secrets = secrets
         self._say = say
         self._lock = threading.Lock()

@@ -43,7 +43,7 @@ from ingest.lake.sealed_columns import StagedColumn, match_columns, selection_in
 from ingest.sources.select import Selection
 
 # Above it a write by Spark costs less than twice as much, and rows would fill memory
-# at once: docs/adr/0035-small-commits-without-a-job.md
+# at once: docs/adr/0036-small-commits-without-a-job.md
 MOST_ROWS = 5_000
 
 Part = tuple[Seal, SealedFile]

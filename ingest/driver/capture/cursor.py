@@ -23,7 +23,7 @@ from ingest.contract.positions import (
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.driver.apply.clocks import checked_clock
 from ingest.driver.apply.jobrun import JobRun
-from ingest.driver.capture.source_fingerprint import look_for_signs
+from ingest.driver.capture.source_fingerprint import check_source_fingerprint
 from ingest.sources.dialects import Dialect
 from ingest.sources.fingerprint import from_data
 from ingest.sources.registry import Source
@@ -57,7 +57,7 @@ def read_bound(
     clock = checked_clock(source.clock)
     _require_readable(run, clock)
     column = cursor_column(run.spec.table)
-    before = from_data(run.spec.sync.signs if run.spec.sync else {}).clock
+    before = from_data(run.spec.sync.source_fingerprint if run.spec.sync else {}).clock
     is_zoned = column.type == "timestamp"
     bound = plan_bound(
         clock if is_zoned else wall_clock(clock),
@@ -86,7 +86,7 @@ def read_bound(
             " table's position: it was set back. Rows written until it gets there can"
             " be missed: verify the table then, and resync it if rows differ"
         )
-    look_for_signs(run, source, clock, low=low, is_zoned=is_zoned)
+    check_source_fingerprint(run, source, clock, low=low, is_zoned=is_zoned)
     return clock, bound
 
 

@@ -53,7 +53,10 @@ def refuse_repeated_keys(
             hint="make these columns unique at the source again, then resume; or remove"
             " the table and add it again with columns that are unique together",
         )
-    if not may_ask and from_data(run.signs.get("signs", {})).is_unique:
+    if (
+        not may_ask
+        and from_data(run.source_fingerprint.get("source_fingerprint", {})).is_unique
+    ):
         raise _no_more_unique(table)
 
 

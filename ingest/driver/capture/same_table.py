@@ -33,14 +33,14 @@ _ROWS = 100
 def ensure_same_table(
     run: JobRun, spark: SparkSession, source: Source, access: SourceAccess
 ) -> None:
-    """InvalidRequest `source_recreated` when the signs leave it open and most rows
-    below the position are not those of the lake. Reads a few rows, and only then.
+    """InvalidRequest `source_recreated` when the fingerprint leaves it open and most
+    rows below the position are not those of the lake. Reads a few rows, and only then.
     Rows without a key cannot be found again: there the warning has to do."""
     work, table = run.spec.sync, run.spec.table
     if work is None or not work.low or table.row_hash:
         return
-    now = from_data(run.signs.get("signs", {})).server
-    if not is_maybe_emptied(from_data(work.signs).server, now):
+    now = from_data(run.source_fingerprint.get("source_fingerprint", {})).server
+    if not is_maybe_emptied(from_data(work.source_fingerprint).server, now):
         return
     rows = _of_source(spark, source, access, table, work.low)
     known = rows & _of_lake(spark, table, {key for key, _ in rows})

@@ -73,7 +73,7 @@ from ingest.lake.staging import (
 )
 from ingest.sources.chunks import Chunk
 from ingest.sources.dialects import dialect_of
-from ingest.sources.fingerprint import Signs, to_data
+from ingest.sources.fingerprint import SourceFingerprint, to_data
 from ingest.sources.registry import KeyFacts, Source, SourceAccess
 from ingest.sources.select import Selection, relation_of, select_columns
 
@@ -155,7 +155,7 @@ def _end(run: JobRun, done: Commit) -> dict[str, Any]:
     """What follows the commit; as often as it takes."""
     staging = StagingArea(run.spec.table.staging)
     report = _facts(run.spec, staging, done)
-    report |= {"lossy": dict(run.lossy), **run.signs}
+    report |= {"lossy": dict(run.lossy), **run.source_fingerprint}
     _account(run.spec, done)
     if run.spec.kind == "resync":
         remove_future(run, done)
@@ -218,7 +218,7 @@ def _plan(
     work = spec.snapshot or SnapshotWork()
     old = load.staging.plan()
     fingerprint = _fingerprint(spec)
-    server = source.signs(spec.table)
+    server = source.source_fingerprint(spec.table)
     if old is not None and old.fingerprint == fingerprint:
         why = why_anew(old, definition, server, wall())
         if not why:
@@ -234,8 +234,10 @@ def _plan(
             readers=load.access.spec.max_parallel_reads,
         )
     is_unique = facts is not None and facts.is_unique
-    signs = to_data(Signs(server=server, is_unique=is_unique))
-    plan = LoadPlan(fingerprint, cut.by, cut.chunks, definition, bound, signs)
+    source_fingerprint = to_data(SourceFingerprint(server=server, is_unique=is_unique))
+    plan = LoadPlan(
+        fingerprint, cut.by, cut.chunks, definition, bound, source_fingerprint
+    )
     load.staging.begin(plan)
     return plan
 

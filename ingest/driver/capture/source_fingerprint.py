@@ -19,8 +19,8 @@ from ingest.driver.capture.keys import has_unique_keys
 from ingest.sources.fingerprint import (
     MOST_LATE_COUNTED,
     NOT_COUNTED,
-    ServerSigns,
-    Signs,
+    ServerFingerprint,
+    SourceFingerprint,
     due_again,
     from_data,
     in_words,
@@ -42,16 +42,16 @@ _AHEAD = timedelta(minutes=1)
 _MOST_AHEAD = 100_000
 
 
-def look_for_signs(
+def check_source_fingerprint(
     run: JobRun, source: Source, clock: SourceClock, *, low: str | None, is_zoned: bool
 ) -> None:
-    """Leaves what it sees in `run.signs`. InvalidRequest `source_recreated` when the
-    table is another one under the same name: its rows may all be older than the
-    position; `key_values_changed` when rows have other keys than the lake knows them
-    by."""
+    """Leaves what it sees in `run.source_fingerprint`. InvalidRequest
+    `source_recreated` when the table is another one under the same name: its rows may
+    all be older than the position; `key_values_changed` when rows have other keys than
+    the lake knows them by."""
     spec = run.spec
-    before = from_data(spec.sync.signs if spec.sync else {})
-    now = source.signs(spec.table)
+    before = from_data(spec.sync.source_fingerprint if spec.sync else {})
+    now = source.source_fingerprint(spec.table)
     if is_recreated(before.server, now):
         name = f"{spec.table.source_schema}.{spec.table.source_table}"
         raise InvalidRequest(
@@ -86,10 +86,12 @@ def look_for_signs(
             f"{_shown(ahead, _MOST_AHEAD)} have a {spec.table.cursor} ahead of the"
             " source's clock: no sync reads them before that time"
         )
-    run.signs = {"signs": to_data(kept), "ahead": ahead}
+    run.source_fingerprint = {"source_fingerprint": to_data(kept), "ahead": ahead}
 
 
-def _refuse_other_keys(table: TableSpec, was: ServerSigns, now: ServerSigns) -> None:
+def _refuse_other_keys(
+    table: TableSpec, was: ServerFingerprint, now: ServerFingerprint
+) -> None:
     """A row that changed since would be in the lake under its former key, too."""
     identity = {*table.key, *table.partition_by}
     altered = {c: p for c, p in values_altered(was, now).items() if c in identity}
@@ -108,19 +110,22 @@ def _refuse_other_keys(table: TableSpec, was: ServerSigns, now: ServerSigns) -> 
 def count_late(
     source: Source,
     table: TableSpec,
-    signs: Signs,
+    source_fingerprint: SourceFingerprint,
     clock: SourceClock,
     position: datetime,
     is_zoned: bool,  # noqa: FBT001
-) -> Signs:
-    edges, counts = [from_text(edge) for edge in signs.edges], list(signs.counts)
+) -> SourceFingerprint:
+    edges, counts = (
+        [from_text(edge) for edge in source_fingerprint.edges],
+        list(source_fingerprint.counts),
+    )
     went_back = bool(edges) and position < edges[-1]
     if went_back:
         # what comes there now is read
         edges, counts = [], []
-    elif not is_count_due(signs, clock.now):
-        return signs
-    late, again = signs.late, due_again(edges, position)
+    elif not is_count_due(source_fingerprint, clock.now):
+        return source_fingerprint
+    late, again = source_fingerprint.late, due_again(edges, position)
     if again:
         now = _counts(source, table, edges[: again + 1], is_zoned=is_zoned)
         late += late_rows(counts[:again], now)
@@ -131,7 +136,7 @@ def count_late(
         edges = edges[: len(counts)] + passed
         counts += _counts(source, table, passed, is_zoned=is_zoned)
     return replace(
-        signs,
+        source_fingerprint,
         late=late,
         counted_at=clock.now.isoformat(),
         edges=tuple(to_text(edge, has_zone=is_zoned) for edge in edges),

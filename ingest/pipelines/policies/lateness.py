@@ -10,14 +10,14 @@ from ingest.pipelines.policies.schedule import Manual, Schedule, next_runs
 
 def owing(policy: Effective, since: datetime) -> dict[str, datetime | None]:
     """Columns of a table with this policy that owes what is due after `since`."""
-    return {"owed_from": since, "late_at": late_moment(policy, since)}
+    return {"due_since": since, "late_at": late_moment(policy, since)}
 
 
 def late_moment(policy: Effective, since: datetime) -> datetime | None:
     return late_at(policy.schedule, since, policy.late_after)
 
 
-def owed_from(
+def due_since(
     began: datetime, behind_seconds: float, allowed_seconds: float
 ) -> datetime:
     """From when on syncs are owed by a table whose last complete one began then.

@@ -157,7 +157,7 @@ def _set_due(rows: list[Pipeline], before: Before) -> None:
         due = next(iter(next_runs(schedule, now, 1)), None)
         # whether it is late by then is asked then
         Pipeline.objects.filter(pk__in=found).update(
-            due_at=due, owed_from=now, late_at=due
+            due_at=due, due_since=now, late_at=due
         )
         if due is None:
             _report_unscheduled(list(found.values()))

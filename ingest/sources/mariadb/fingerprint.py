@@ -21,7 +21,7 @@ from catalog.sources.mariadb.replicas import (
 )
 from ingest.contract.positions import Replica
 from ingest.contract.table import TableSpec
-from ingest.sources.fingerprint import MOST_FILES, ServerSigns
+from ingest.sources.fingerprint import MOST_FILES, ServerFingerprint
 
 if TYPE_CHECKING:
     Connection = pymysql.Connection[pymysql.cursors.Cursor]
@@ -49,14 +49,16 @@ _MEMBER_PATIENCE = timedelta(seconds=15)
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
-def read_signs(rows: Rows, table: TableSpec, files: Sequence[int]) -> ServerSigns:
+def read_fingerprint(
+    rows: Rows, table: TableSpec, files: Sequence[int]
+) -> ServerFingerprint:
     """files  InnoDB's numbers of it and of its partitions"""
     found = {str(n).lower(): str(v) for n, v in rows(_VARIABLES, None)}
     created = rows(_CREATED, [table.source_schema, table.source_table])
     made, counter = created[0] if created else (None, 0)
     log = _GTID.findall(found.get("gtid_binlog_pos", ""))
     names = ("server_id", "server_uid", "server_uuid")
-    return ServerSigns(
+    return ServerFingerprint(
         relation=str(made or ""),
         files=tuple(sorted(files)[:MOST_FILES]),
         counter=int(counter),

@@ -21,7 +21,7 @@ from catalog.sources.mariadb.types import OPEN_TRANSACTIONS
 from core.errors import TransientError
 from ingest.contract.positions import OpenTransaction, SourceClock
 from ingest.contract.table import TableSpec
-from ingest.sources.fingerprint import ServerSigns
+from ingest.sources.fingerprint import ServerFingerprint
 from ingest.sources.mariadb.connection import (
     DIALECT,
     Connection,
@@ -29,7 +29,7 @@ from ingest.sources.mariadb.connection import (
     mark,
 )
 from ingest.sources.mariadb.dialect import is_exact, is_walkable, text_type
-from ingest.sources.mariadb.fingerprint import read_replica, read_signs
+from ingest.sources.mariadb.fingerprint import read_fingerprint, read_replica
 from ingest.sources.mariadb.watch import Watch
 from ingest.sources.port import (
     KeyFacts,
@@ -235,9 +235,11 @@ class MariadbSource:
             replica = read_replica(self._connection, now)
         return SourceClock(_utc(now), tuple(found), sees, offsets, replica)
 
-    def signs(self, table: TableSpec) -> ServerSigns:
+    def source_fingerprint(self, table: TableSpec) -> ServerFingerprint:
         numbers = self._innodb_numbers(table.source_schema, table.source_table)
-        return read_signs(self.rows, table, [int(number) for (number,) in numbers])
+        return read_fingerprint(
+            self.rows, table, [int(number) for (number,) in numbers]
+        )
 
     def _sees_others(self) -> bool:
         try:

@@ -8,12 +8,14 @@ from typing import Any
 
 import psycopg
 
-from ingest.sources.fingerprint import MOST_FILES, ServerSigns
+from ingest.sources.fingerprint import MOST_FILES, ServerFingerprint
 
 One = Callable[[str, Sequence[object] | None], tuple[Any, ...]]
 
 
-def read_signs(one: One, relation: str, columns: Collection[str]) -> ServerSigns:
+def read_fingerprint(
+    one: One, relation: str, columns: Collection[str]
+) -> ServerFingerprint:
     """`relation` as it is quoted in SQL, `columns` that are synced. What the login may
     not ask is not known."""
     oid, xid, is_standby, files, numbers, is_subscriber = one(_COMMON, [relation])
@@ -25,7 +27,7 @@ def read_signs(one: One, relation: str, columns: Collection[str]) -> ServerSigns
         server, of_checkpoint = one(_CONTROL, None)
     except psycopg.errors.InsufficientPrivilege:
         server, of_checkpoint = "", 0
-    return ServerSigns(
+    return ServerFingerprint(
         relation=str(oid),
         is_exact=True,
         files=tuple(int(number) for number in files),

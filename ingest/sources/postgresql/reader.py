@@ -20,7 +20,7 @@ from catalog.sources.postgresql.columns import COLUMNS, readable
 from core.errors import TransientError
 from ingest.contract.positions import SourceClock
 from ingest.contract.table import TableSpec
-from ingest.sources.fingerprint import ServerSigns
+from ingest.sources.fingerprint import ServerFingerprint
 from ingest.sources.port import (
     KeyFacts,
     Row,
@@ -37,7 +37,7 @@ from ingest.sources.postgresql.connection import (
     DIALECT,
     connect,
 )
-from ingest.sources.postgresql.fingerprint import read_signs
+from ingest.sources.postgresql.fingerprint import read_fingerprint
 from ingest.sources.postgresql.snapshot import (
     IMPORT,
     UNLIMITED,
@@ -285,9 +285,9 @@ class PostgresSource:
     def clock(self) -> SourceClock:
         return read_clock(self.one)
 
-    def signs(self, table: TableSpec) -> ServerSigns:
+    def source_fingerprint(self, table: TableSpec) -> ServerFingerprint:
         columns = [column.source_name for column in table.columns]
-        return read_signs(self.one, relation_of(DIALECT, table), columns)
+        return read_fingerprint(self.one, relation_of(DIALECT, table), columns)
 
 
 # Kinds of relations that TABLESAMPLE takes.

@@ -145,7 +145,7 @@ def test_a_table_behind_its_schedule_is_late_until_a_sync_ends(
     assert lag.open_late() == 1
     assert opened() == []
     Table.objects.filter(pk=table).update(caught_up_at=hour)
-    Pipeline.objects.filter(pk=pipeline.pk).update(owed_from=hour, late_at=hour)
+    Pipeline.objects.filter(pk=pipeline.pk).update(due_since=hour, late_at=hour)
     lag.open_late()
     assert lag.open_late() == 0, "one look is enough until a sync ends"
     one = Alert.objects.get()
@@ -180,7 +180,7 @@ def test_a_night_in_which_sluice_was_down_makes_nothing_late_at_once(
     # its state is of the evening: there was nobody to carry it
     Table.objects.filter(pk=table).update(caught_up_at=evening)
     rows = Pipeline.objects.filter(lake_table=table)
-    rows.update(owed_from=evening, late_at=evening, due_at=None)
+    rows.update(due_since=evening, late_at=evening, due_at=None)
     lag.open_late()
     assert opened() == []
     assert rows.get().late_at == row.back_at + timedelta(seconds=600)
@@ -202,7 +202,7 @@ def test_it_says_what_is_shown_and_ends_with_the_schedule(world, table, shown) -
     # after a restore nobody knows which moment it shows
     Table.objects.filter(pk=table).update(caught_up_at=evening if shown else None)
     rows = Pipeline.objects.filter(lake_table=table)
-    rows.update(owed_from=evening, late_at=evening, due_at=None)
+    rows.update(due_since=evening, late_at=evening, due_at=None)
     lag.open_late()
     assert (
         shown or "has not caught up with its source yet"
@@ -243,7 +243,7 @@ def test_a_nightly_table_is_late_only_with_what_its_sync_did_not_carry(
     assert sync_held_back(4500) < timedelta(hours=1)
     rows.update(late_at=now - timedelta(days=1))
     Table.objects.filter(pk=table).update(caught_up_at=now - timedelta(days=1))
-    rows.update(owed_from=now - timedelta(days=1, minutes=1))
+    rows.update(due_since=now - timedelta(days=1, minutes=1))
     lag.open_late()
     assert opened() == ["late"]
     sync_held_back(4500)

@@ -13,13 +13,13 @@ import pytest
 from ingest.contract.positions import SourceClock
 from ingest.driver.capture import signs as capture_signs
 from ingest.driver.capture.source_fingerprint import count_late
-from ingest.sources.fingerprint import Signs
+from ingest.sources.fingerprint import SourceFingerprint
 from ingest.sources.registry import open_source
 from tests.integration.ingest.bound_runs import table_of
 from tests.source_access import postgresql_at
 
 Write = Callable[..., None]
-Sync = Callable[[Iterable[int], Callable[[int], None]], Signs]
+Sync = Callable[[Iterable[int], Callable[[int], None]], SourceFingerprint]
 
 START = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 # One row comes in each, and one late.
@@ -48,8 +48,8 @@ def sync(dsn: str, write: Write) -> Sync:
     where the clock is."""
     table = table_of("public", "timestamp with time zone")
 
-    def run(minutes: Iterable[int], before: Callable[[int], None]) -> Signs:
-        found = Signs()
+    def run(minutes: Iterable[int], before: Callable[[int], None]) -> SourceFingerprint:
+        found = SourceFingerprint()
         with open_source(postgresql_at(dsn)) as source:
             for minute in minutes:
                 before(minute)

@@ -16,7 +16,7 @@ from catalog.schema import limits
 from catalog.schema.widening import keeps_values
 from ingest.contract.table import TableSpec
 from ingest.sources.failures import failure_of
-from ingest.sources.fingerprint import Signs, is_maybe_emptied, what_changed
+from ingest.sources.fingerprint import SourceFingerprint, is_maybe_emptied, what_changed
 from ingest.sources.mariadb import connection
 from ingest.sources.mariadb.connection import SESSION, mark
 from ingest.sources.registry import Source, SourceAccess, open_source
@@ -141,12 +141,12 @@ def test_a_truncated_table_is_looked_at(
         server.create_user("few", "p", ["SELECT ON `altered`.*"])
         access = replace(access, spec=replace(access.spec, username="few"), password="p")  # fmt: skip
     with open_source(access) as source:
-        before = source.signs(table)
+        before = source.source_fingerprint(table)
         assert bool(before.files) is (login != "sees its tables only")
         run(server, *statements)
-        now = source.signs(table)
+        now = source.source_fingerprint(table)
     assert is_maybe_emptied(before, now) is is_maybe
-    assert not what_changed(Signs(before), now, datetime.now(UTC))
+    assert not what_changed(SourceFingerprint(before), now, datetime.now(UTC))
 
 
 def test_a_reader_waits_for_a_lock_only_so_long(

@@ -18,7 +18,7 @@ from core.errors import TransientError
 from ingest.contract.table import SourceSpec
 from ingest.driver.apply.clocks import wall
 from ingest.driver.capture.cursor import read_bound
-from ingest.sources.fingerprint import Signs, what_changed
+from ingest.sources.fingerprint import SourceFingerprint, what_changed
 from ingest.sources.registry import Source, SourceAccess, open_source
 from tests.integration.ingest.bound_runs import LAG, run_of, table_of
 from tests.mariadb import MariaDbServer
@@ -43,9 +43,9 @@ class At:
         with open_source(SourceAccess(self.spec, self.password, "sluice:test")) as one:
             yield one
 
-    def signs(self, table: Any) -> Any:
+    def source_fingerprint(self, table: Any) -> Any:
         with self.opened() as source:
-            return source.signs(table)
+            return source.source_fingerprint(table)
 
 
 def at_dsn(dsn: str) -> At:
@@ -85,7 +85,7 @@ def postgresql(source_pg: Any) -> str:
 
 def told(before: Any, after: Any) -> str:
     """What a sync with the second signs says behind one with the first."""
-    return "; ".join(what_changed(Signs(before), after, wall()))
+    return "; ".join(what_changed(SourceFingerprint(before), after, wall()))
 
 
 def test_a_restored_postgresql_is_noticed(
@@ -97,9 +97,9 @@ def test_a_restored_postgresql_is_noticed(
         with psycopg.connect(postgresql, autocommit=True) as link:
             for number in range(20):
                 link.execute(f"INSERT INTO o VALUES ({number}, now())")
-        before = at_dsn(postgresql).signs(POSTGRESQL)
+        before = at_dsn(postgresql).source_fingerprint(POSTGRESQL)
         restored = at_dsn(copy.start().url("moved"))
-        after = restored.signs(POSTGRESQL)
+        after = restored.source_fingerprint(POSTGRESQL)
     finally:
         copy.destroy()
     assert "went back to an earlier moment" in told(before, after)
@@ -107,20 +107,20 @@ def test_a_restored_postgresql_is_noticed(
 
 def test_a_restart_of_postgresql_is_no_event(postgresql: str, tmp_path: Path) -> None:
     bench = LakeBench(None, postgresql, tmp_path)
-    before = at_dsn(postgresql).signs(POSTGRESQL)
+    before = at_dsn(postgresql).source_fingerprint(POSTGRESQL)
     bench.restart()
     bench.close()
-    assert told(before, at_dsn(postgresql).signs(POSTGRESQL)) == ""
+    assert told(before, at_dsn(postgresql).source_fingerprint(POSTGRESQL)) == ""
 
 
 def test_restarts_and_restores_of_mariadb(mariadb: MariaDbServer) -> None:
     mariadb.back_up()
     mariadb.run("INSERT INTO o VALUES (1, now(6))", database="moved")
-    before = at_server(mariadb).signs(MARIADB)
+    before = at_server(mariadb).source_fingerprint(MARIADB)
     mariadb.restart()
-    assert told(before, at_server(mariadb).signs(MARIADB)) == ""
+    assert told(before, at_server(mariadb).source_fingerprint(MARIADB)) == ""
     mariadb.restore()
-    after = at_server(mariadb).signs(MARIADB)
+    after = at_server(mariadb).source_fingerprint(MARIADB)
     assert "went back to an earlier moment" in told(before, after)
 
 
@@ -132,7 +132,7 @@ def test_a_replica_of_mariadb_that_takes_over_is_noticed(
     mariadb.run("RESET MASTER")
     mariadb.create_database("moved")
     mariadb.run(CREATE, database="moved")
-    before = at_server(mariadb).signs(MARIADB)
+    before = at_server(mariadb).source_fingerprint(MARIADB)
     replica = MariaDbServer(["--server-id=2"])
     try:
         replica.start()
@@ -144,11 +144,16 @@ def test_a_replica_of_mariadb_that_takes_over_is_noticed(
             "START SLAVE",
         )
         there = at_server(replica)
-        wait_for(lambda: there.signs(MARIADB).relation, "the table on the replica")
+        wait_for(
+            lambda: there.source_fingerprint(MARIADB).relation,
+            "the table on the replica",
+        )
         replica.run("STOP SLAVE", "RESET SLAVE ALL")
         with there.opened() as source:
             assert source.clock().replica is None, "a primary now"
-        assert "another server answers" in told(before, there.signs(MARIADB))
+        assert "another server answers" in told(
+            before, there.source_fingerprint(MARIADB)
+        )
     finally:
         replica.destroy()
 

@@ -17,7 +17,7 @@ from ingest.driver.capture.cursor import never_read
 from ingest.driver.capture.jdbc import Fetch, fetch_rows
 from ingest.sources.failures import failure_of
 from ingest.sources.fingerprint import (
-    Signs,
+    SourceFingerprint,
     is_maybe_emptied,
     values_altered,
     what_changed,
@@ -141,14 +141,14 @@ def test_a_truncated_table_is_looked_at(
     link.execute("CREATE TABLE parted (id bigint PRIMARY KEY) PARTITION BY LIST (id)")
     link.execute("CREATE TABLE p1 PARTITION OF parted FOR VALUES IN (1)")
     link.execute("CREATE TABLE p2 PARTITION OF parted FOR VALUES IN (2)")
-    before = source.signs(spec_of(table))
+    before = source.source_fingerprint(spec_of(table))
     assert len(before.files) == (2 if table == "parted" else 1)
     link.execute("CREATE TABLE p3 PARTITION OF parted FOR VALUES IN (3)")
     link.execute("DROP TABLE p1")
     link.execute(change.format(table))
-    now = source.signs(spec_of(table))
+    now = source.source_fingerprint(spec_of(table))
     assert is_maybe_emptied(before, now) is is_maybe
-    assert not what_changed(Signs(before), now, source.clock().now)
+    assert not what_changed(SourceFingerprint(before), now, source.clock().now)
 
 
 @pytest.mark.parametrize("table", ["whole", "parted"])
@@ -167,13 +167,13 @@ def test_a_table_that_a_subscription_fills_is_one_of_another_server(
         other.execute("CREATE PUBLICATION p FOR TABLE whole, parted")
         other.execute("SELECT pg_create_logical_replication_slot('fed', 'pgoutput')")
     link.execute(tables)
-    assert not source.signs(spec_of(table)).is_subscriber
+    assert not source.source_fingerprint(spec_of(table)).is_subscriber
     try:
         link.execute(
             f"CREATE SUBSCRIPTION fed CONNECTION '{publisher}' PUBLICATION p"
             " WITH (create_slot = false, slot_name = 'fed')"
         )
-        assert source.signs(spec_of(table)).is_subscriber
+        assert source.source_fingerprint(spec_of(table)).is_subscriber
     finally:
         link.execute("DROP SUBSCRIPTION IF EXISTS fed")
         with psycopg.connect(publisher, autocommit=True) as other:
@@ -221,12 +221,12 @@ def test_values_that_read_otherwise_in_rows_nobody_wrote(
         for name, (type, _) in source.columns(spec_of("m")).items()
     )
     table = replace(spec_of("m"), columns=columns)
-    before = source.signs(table)
+    before = source.source_fingerprint(table)
     link.execute(statement)
-    now = source.signs(table)
+    now = source.source_fingerprint(table)
     assert {*values_altered(before, now)} == {*ALTERED[statement].split()}
     left_out = replace(table, columns=columns[:1])
-    assert not source.signs(left_out).forms
+    assert not source.source_fingerprint(left_out).forms
 
 
 DOMAINS = """

@@ -13,13 +13,13 @@ from ingest.jobs.kinds import Attempt, driver_kind
 from ingest.models import Pipeline
 from ingest.pipelines.sync_job import start_sync
 from ingest.pipelines.transitions import pipeline_of
-from ingest.sources.fingerprint import ServerSigns, Signs, to_data
+from ingest.sources.fingerprint import ServerFingerprint, SourceFingerprint, to_data
 
 pytestmark = pytest.mark.django_db
 
 NOTICED = to_data(
-    Signs(
-        ServerSigns("16384", True, server="7001"),
+    SourceFingerprint(
+        ServerFingerprint("16384", True, server="7001"),
         late=2,
         notices=("another server answers",),
     )
@@ -46,43 +46,45 @@ def sync(world: Any, **facts: Any) -> None:
 
 
 def test_the_next_sync_gets_what_the_last_one_saw(live: Any) -> None:
-    sync(live, signs=NOTICED)
-    assert live.pipeline("orders").signs == NOTICED
+    sync(live, source_fingerprint=NOTICED)
+    assert live.pipeline("orders").source_fingerprint == NOTICED
     sync(live)
     syncs = [s for s in live.launcher.submitted if s.kind == "sync"]
-    assert syncs[-1].sync.signs == NOTICED
-    assert live.pipeline("orders").signs == NOTICED, "a replay of a seal saw nothing"
+    assert syncs[-1].sync.source_fingerprint == NOTICED
+    assert live.pipeline("orders").source_fingerprint == NOTICED, (
+        "a replay of a seal saw nothing"
+    )
 
 
 def test_the_table_says_it_until_a_verification_finds_both_sides_equal(
     live: Any,
 ) -> None:
-    sync(live, signs=NOTICED, ahead=3)
+    sync(live, source_fingerprint=NOTICED, ahead=3)
     reason = live.pipeline("orders").status_reason
     for part in ("another server answers", "at least 2 rows", "3 rows have a cursor"):
         assert part in reason
     assert live.lake("orders").status_reason == reason
     job = live.jobs("sync")[-1]
-    job.kind, job.spec = "verify", {"verify": {"signs": NOTICED}}
+    job.kind, job.spec = "verify", {"verify": {"source_fingerprint": NOTICED}}
     conclude(job, Succeeded({"verdict": "different"}))
-    assert live.pipeline("orders").signs == NOTICED
+    assert live.pipeline("orders").source_fingerprint == NOTICED
     meanwhile = {**NOTICED, "notices": [*NOTICED["notices"], "a fail-over"]}
-    sync(live, signs=meanwhile)
+    sync(live, source_fingerprint=meanwhile)
     conclude(job, Succeeded({"verdict": "equal"}))
-    kept = live.pipeline("orders").signs
+    kept = live.pipeline("orders").source_fingerprint
     assert (kept["notices"], kept["late"]) == (["a fail-over"], 0), "it began before"
-    job.spec = {"verify": {"signs": meanwhile}}
+    job.spec = {"verify": {"source_fingerprint": meanwhile}}
     conclude(job, Succeeded({"verdict": "equal"}))
-    kept = live.pipeline("orders").signs
+    kept = live.pipeline("orders").source_fingerprint
     assert (kept["notices"], kept["late"]) == ([], 0)
     assert kept["server"] == "7001"
 
 
 def test_a_load_begins_with_what_it_saw_itself(live: Any) -> None:
-    sync(live, signs=NOTICED)
+    sync(live, source_fingerprint=NOTICED)
     job = live.jobs("snapshot")[-1]
-    conclude(job, Succeeded({"signs": {"late": 0}}))
-    assert live.pipeline("orders").signs == {"late": 0}
+    conclude(job, Succeeded({"source_fingerprint": {"late": 0}}))
+    assert live.pipeline("orders").source_fingerprint == {"late": 0}
 
 
 @pytest.mark.parametrize("code", ["source_recreated", "key_values_changed"])

@@ -16,7 +16,7 @@ from core.errors import InvalidRequest
 from ingest.contract.table import SourceSpec
 from ingest.driver.capture import cursor
 from ingest.driver.capture.cursor import read_bound
-from ingest.sources.fingerprint import Signs, what_changed
+from ingest.sources.fingerprint import SourceFingerprint, what_changed
 from ingest.sources.registry import Source, open_source
 from tests.integration.ingest.bound_runs import LAG, run_of, table_of
 from tests.source_access import postgresql_at
@@ -90,14 +90,14 @@ def test_a_standby_is_followed_behind_what_it_has_replayed(
             "the row to be replayed",
         )
         # promoted, it is a primary, and the next sync sees that it was
-        before = source.signs(table)
+        before = source.source_fingerprint(table)
         with psycopg.connect(mirror, autocommit=True) as link:
             link.execute("SELECT pg_promote()")
         assert source.clock().replica is None
-        after = source.signs(table)
+        after = source.source_fingerprint(table)
         assert (before.server, before.relation) == (after.server, after.relation)
         assert after.timeline == before.timeline + 1
-        (told,) = what_changed(Signs(before), after, source.clock().now)
+        (told,) = what_changed(SourceFingerprint(before), after, source.clock().now)
         assert "promoted" in told
 
 

@@ -25,7 +25,7 @@ from ingest.maintenance.facts import (
     TakenLock,
 )
 from ingest.maintenance.score import BROKEN_CODES, score
-from ingest.pipelines.policies.lateness import late_at, owed_from
+from ingest.pipelines.policies.lateness import due_since, late_at
 from ingest.pipelines.policies.maintenance import MaintenancePolicy
 from ingest.pipelines.policies.schedule import Cron, Every, Manual
 
@@ -85,7 +85,7 @@ def test_when_a_table_counts_as_late(schedule, expected):
     ],
 )
 def test_a_sync_that_was_asked_for_in_time_is_not_late(cron, began, behind, expected):
-    since = owed_from(utc(began), behind, 900)
+    since = due_since(utc(began), behind, 900)
     assert late_at(Cron(cron, "Europe/Berlin"), since, 900) == utc(expected)
 
 

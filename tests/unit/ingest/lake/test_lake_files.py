@@ -43,7 +43,7 @@ from ingest.lake.staging import (
     why_anew,
 )
 from ingest.sources.chunks import Chunk
-from ingest.sources.fingerprint import ServerSigns, Signs, to_data
+from ingest.sources.fingerprint import ServerFingerprint, SourceFingerprint, to_data
 
 
 @pytest.mark.parametrize(
@@ -201,11 +201,11 @@ def test_a_chunk_counts_when_its_manifest_is_there(lake: str) -> None:
     assert area.plan() is None
 
 
-PRIMARY = ServerSigns(server="7", timeline=1, log={"transaction": 900})
+PRIMARY = ServerFingerprint(server="7", timeline=1, log={"transaction": 900})
 
 
 @pytest.mark.parametrize(
-    ("signs", "definition", "server", "why"),
+    ("source_fingerprint", "definition", "server", "why"),
     [
         (PRIMARY, "d", PRIMARY, ""),
         (PRIMARY, "other", PRIMARY, "rewritten or altered"),
@@ -213,13 +213,22 @@ PRIMARY = ServerSigns(server="7", timeline=1, log={"transaction": 900})
         (PRIMARY, "d", replace(PRIMARY, server="8"), "another server"),
         (PRIMARY, "d", replace(PRIMARY, log={"transaction": 800}), "earlier moment"),
         # the server says nothing of itself
-        (ServerSigns(), "d", PRIMARY, ""),
+        (ServerFingerprint(), "d", PRIMARY, ""),
     ],
 )
 def test_chunks_of_two_servers_do_not_go_together(
-    signs: ServerSigns, definition: str, server: ServerSigns, why: str
+    source_fingerprint: ServerFingerprint,
+    definition: str,
+    server: ServerFingerprint,
+    why: str,
 ) -> None:
-    plan = LoadPlan("f", "key", (), "d", signs=to_data(Signs(server=signs)))
+    plan = LoadPlan(
+        "f",
+        "key",
+        (),
+        "d",
+        source_fingerprint=to_data(SourceFingerprint(server=source_fingerprint)),
+    )
     found = why_anew(plan, definition, server, datetime(2026, 1, 1, tzinfo=UTC))
     assert why in found
     assert bool(found) is bool(why)

@@ -20,13 +20,13 @@ def loaded(
 ) -> tuple[LakeBench, Any, str, dict[str, Any]]:
     """(bench, table spec, bound, signs of the load): rows 1 to 5, a day old."""
     table, facts = beginnings.copy(lake_bench, loaded_from(CREATE, ROWS))
-    return lake_bench, table, facts["bound"], facts["signs"]
+    return lake_bench, table, facts["bound"], facts["source_fingerprint"]
 
 
 def sync(bench: LakeBench, table: Any, low: str, signs: dict[str, Any]) -> Any:
     spec = bench.sync_spec(table, low)
     assert spec.sync is not None
-    return bench.run(replace(spec, sync=replace(spec.sync, signs=signs)))
+    return bench.run(replace(spec, sync=replace(spec.sync, source_fingerprint=signs)))
 
 
 def test_a_table_created_again_stops_the_sync_before_it_reads(loaded: Any) -> None:
@@ -39,8 +39,8 @@ def test_a_table_created_again_stops_the_sync_before_it_reads(loaded: Any) -> No
     assert refused.error.code == "source_recreated"
     assert values(bench, table) == dict.fromkeys(range(1, 6), "load")
     report = assert_done(bench.load(table, kind="resync"))
-    assert report.facts["signs"]["relation"] != signs["relation"]
-    assert_done(sync(bench, table, low, report.facts["signs"]))
+    assert report.facts["source_fingerprint"]["relation"] != signs["relation"]
+    assert_done(sync(bench, table, low, report.facts["source_fingerprint"]))
     assert values(bench, table) == {9: "new"}
 
 
@@ -53,9 +53,13 @@ def test_a_column_that_was_dropped_and_added_again_is_told(loaded: Any) -> None:
     assert values(bench, table) == dict.fromkeys(range(1, 6), "load")
     for _ in range(2):
         assert any("v was dropped and added again" in w for w in report.warnings)
-        report = assert_done(sync(bench, table, low, report.facts["signs"]))
+        report = assert_done(
+            sync(bench, table, low, report.facts["source_fingerprint"])
+        )
     report = assert_done(bench.load(table, kind="resync"))
-    assert not assert_done(sync(bench, table, low, report.facts["signs"])).warnings
+    assert not assert_done(
+        sync(bench, table, low, report.facts["source_fingerprint"])
+    ).warnings
     assert values(bench, table) == dict.fromkeys(range(1, 6))
 
 
@@ -78,7 +82,7 @@ def moody(bench: LakeBench, *key: str) -> tuple[Any, str, dict[str, Any]]:
     facts = assert_done(bench.load(table)).facts
     bench.sql(RENAMED)
     bench.sql("UPDATE o SET v = 'new', at = now() WHERE id = 1")
-    return table, facts["bound"], facts["signs"]
+    return table, facts["bound"], facts["source_fingerprint"]
 
 
 def test_a_label_that_was_renamed_is_told_until_a_re_sync(
@@ -90,9 +94,13 @@ def test_a_label_that_was_renamed_is_told_until_a_re_sync(
     assert bench.rows(table, "id", "e") == [(1, "blue"), (2, "sad"), (3, "sad")]
     for _ in range(2):
         assert any("e (sad, now blue)" in w for w in report.warnings), report.warnings
-        report = assert_done(sync(bench, table, low, report.facts["signs"]))
+        report = assert_done(
+            sync(bench, table, low, report.facts["source_fingerprint"])
+        )
     report = assert_done(bench.load(table, kind="resync"))
-    assert not assert_done(sync(bench, table, low, report.facts["signs"])).warnings
+    assert not assert_done(
+        sync(bench, table, low, report.facts["source_fingerprint"])
+    ).warnings
     assert bench.rows(table, "id", "e") == [(n, "blue") for n in (1, 2, 3)]
 
 
@@ -107,7 +115,7 @@ def test_a_renamed_label_in_the_key_stops_the_sync(lake_bench: LakeBench) -> Non
     )
     assert bench.rows(table, "id", "e") == [(n, "sad") for n in (1, 2, 3)]
     report = assert_done(bench.load(table, kind="resync"))
-    assert_done(sync(bench, table, low, report.facts["signs"]))
+    assert_done(sync(bench, table, low, report.facts["source_fingerprint"]))
     assert bench.rows(table, "id", "e") == [(n, "blue") for n in (1, 2, 3)]
 
 
@@ -137,10 +145,10 @@ def test_a_key_that_is_guaranteed_no_more_stops_the_sync(
     bench.sql("ALTER TABLE o ADD UNIQUE (id)")
     report = assert_done(sync(bench, table, low, signs))
     bench.sql("ALTER TABLE o DROP CONSTRAINT o_id_key")
-    now = report.facts["signs"]
+    now = report.facts["source_fingerprint"]
     assert sync(bench, table, low, now).error.code == "key_not_guaranteed"
     loaded_anew = assert_done(bench.load(table, kind="resync")).facts
-    again = assert_done(sync(bench, table, low, loaded_anew["signs"]))
+    again = assert_done(sync(bench, table, low, loaded_anew["source_fingerprint"]))
     for found, is_told in ((warned, True), (report, False), (again, True)):
         told = [w for w in found.warnings if "among the changed rows only" in w]
         assert bool(told) == is_told
@@ -164,10 +172,10 @@ def test_rows_tell_a_truncated_table_from_a_rewritten_one(loaded: Any) -> None:
     bench.sql("VACUUM FULL o")
     report = assert_done(sync(bench, table, low, signs))
     assert not report.warnings
-    assert report.facts["signs"]["files"] != signs["files"]
+    assert report.facts["source_fingerprint"]["files"] != signs["files"]
     bench.sql("TRUNCATE o")
     bench.sql("INSERT INTO o VALUES (9, 'new', now())")
-    refused = sync(bench, table, low, report.facts["signs"])
+    refused = sync(bench, table, low, report.facts["source_fingerprint"])
     assert (refused.outcome, refused.error.code) == (
         "invalid_request",
         "source_recreated",
@@ -198,16 +206,16 @@ def test_cursor_values_ahead_of_the_clock_are_told_and_never_equal(loaded: Any) 
 def test_rows_that_come_late_are_told_when_they_are_counted_again(loaded: Any) -> None:
     bench, table, low, signs = loaded
     earlier = to_text(from_text(low) - timedelta(hours=1), has_zone=True)
-    kept = assert_done(sync(bench, table, earlier, signs)).facts["signs"]
+    kept = assert_done(sync(bench, table, earlier, signs)).facts["source_fingerprint"]
     assert (sum(kept["counts"]), kept["late"]) == (0, 0)
     below = to_text(from_text(earlier) - timedelta(minutes=7), has_zone=True)
     bench.sql(f"INSERT INTO o VALUES (7, 'late', '{below}'), (8, 'late', '{below}')")
-    soon = assert_done(sync(bench, table, low, kept)).facts["signs"]
+    soon = assert_done(sync(bench, table, low, kept)).facts["source_fingerprint"]
     assert soon["late"] == 0, "it counts every five minutes"
     before = from_text(soon["counted_at"]) - timedelta(minutes=5)
     told = assert_done(
         sync(bench, table, low, {**soon, "counted_at": before.isoformat()})
     )
-    assert told.facts["signs"]["late"] == 2
+    assert told.facts["source_fingerprint"]["late"] == 2
     assert any("at least 2 rows" in w for w in told.warnings), told.warnings
     assert not {7, 8} & values(bench, table).keys()

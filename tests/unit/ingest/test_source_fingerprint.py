@@ -12,8 +12,8 @@ from ingest.contract.positions import Replica, SourceClock, plan_bound, wall_clo
 from ingest.sources.fingerprint import (
     MOST_NOTICES,
     NOT_COUNTED,
-    ServerSigns,
-    Signs,
+    ServerFingerprint,
+    SourceFingerprint,
     from_data,
     is_count_due,
     is_maybe_emptied,
@@ -28,9 +28,9 @@ from ingest.sources.fingerprint import (
 )
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
-SERVER = ServerSigns("16384", True, (41, 42), 7, "7001", 1, {"transaction": 900})
+SERVER = ServerFingerprint("16384", True, (41, 42), 7, "7001", 1, {"transaction": 900})
 SERVER = replace(SERVER, columns={"id": 1, "v": 2}, forms={"v": {"50": "sad"}})
-BEFORE = Signs(SERVER, clock=(NOW - timedelta(minutes=1)).isoformat())
+BEFORE = SourceFingerprint(SERVER, clock=(NOW - timedelta(minutes=1)).isoformat())
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ BEFORE = Signs(SERVER, clock=(NOW - timedelta(minutes=1)).isoformat())
         (replace(SERVER, forms={}), ""),
     ],
 )
-def test_what_happened_to_the_source(now: ServerSigns, part: str) -> None:
+def test_what_happened_to_the_source(now: ServerFingerprint, part: str) -> None:
     found = what_changed(BEFORE, now, NOW)
     assert len(found) == bool(part)
     assert part in "".join(found)
@@ -65,7 +65,7 @@ def test_many_values_that_read_otherwise_are_counted() -> None:
     labels = {str(n): str(n) for n in range(9)}
     was = replace(SERVER, forms={"v": labels})
     now = replace(SERVER, forms={"v": {kept: f"{kept}!" for kept in labels}})
-    (told,) = what_changed(Signs(was), now, NOW)
+    (told,) = what_changed(SourceFingerprint(was), now, NOW)
     assert "v (0, now 0!; 1, now 1!; 2, now 2!; and 6 more)" in told
 
 
@@ -89,11 +89,13 @@ def test_another_server_with_another_table_is_told_as_both() -> None:
         (SERVER, SERVER, False),
         (SERVER, replace(SERVER, relation="2"), True),
         (SERVER, replace(SERVER, relation="2", is_exact=False), False),
-        (ServerSigns(), SERVER, False),
+        (ServerFingerprint(), SERVER, False),
         (SERVER, replace(SERVER, relation=""), False),
     ],
 )
-def test_a_table_made_anew(was: ServerSigns, now: ServerSigns, is_so: bool) -> None:
+def test_a_table_made_anew(
+    was: ServerFingerprint, now: ServerFingerprint, is_so: bool
+) -> None:
     assert is_recreated(was, now) is is_so
 
 
@@ -115,7 +117,7 @@ def test_a_table_made_anew(was: ServerSigns, now: ServerSigns, is_so: bool) -> N
     ],
 )
 def test_only_rows_tell_whether_it_was_made_anew_or_emptied(
-    now: ServerSigns, is_so: bool
+    now: ServerFingerprint, is_so: bool
 ) -> None:
     assert is_maybe_emptied(SERVER, now) is is_so
 
@@ -128,15 +130,17 @@ def test_a_clock_that_went_back(seconds: float, is_told: bool) -> None:
 
 def test_notices_are_kept_once_and_the_newest_few() -> None:
     many = [f"n{i}" for i in range(MOST_NOTICES + 2)]
-    kept = Signs().noticing(many).noticing(many[-1:])
+    kept = SourceFingerprint().noticing(many).noticing(many[-1:])
     assert kept.notices == tuple(many[-MOST_NOTICES:])
 
 
 def test_an_equal_verification_settles_them() -> None:
-    signs = replace(BEFORE, late=3, notices=("n",), counts=(1,), edges=("a", "b"))
-    assert len(sentences_of(signs)) == 2
-    assert sentences_of(settled(signs, signs)) == []
-    assert settled(signs, signs).server == SERVER
+    source_fingerprint = replace(
+        BEFORE, late=3, notices=("n",), counts=(1,), edges=("a", "b")
+    )
+    assert len(sentences_of(source_fingerprint)) == 2
+    assert sentences_of(settled(source_fingerprint, source_fingerprint)) == []
+    assert settled(source_fingerprint, source_fingerprint).server == SERVER
 
 
 def test_what_was_noticed_while_a_verification_read_stays() -> None:
@@ -149,15 +153,20 @@ def test_what_was_noticed_while_a_verification_read_stays() -> None:
 
 
 def test_they_survive_json() -> None:
-    signs = replace(BEFORE, late=3, notices=("n",), counts=(1,), edges=("a", "b"))
-    signs = replace(signs, is_unique=True)
-    assert from_data(json.loads(json.dumps(to_data(signs)))) == signs
-    assert from_data({}) == Signs()
+    source_fingerprint = replace(
+        BEFORE, late=3, notices=("n",), counts=(1,), edges=("a", "b")
+    )
+    source_fingerprint = replace(source_fingerprint, is_unique=True)
+    assert (
+        from_data(json.loads(json.dumps(to_data(source_fingerprint))))
+        == source_fingerprint
+    )
+    assert from_data({}) == SourceFingerprint()
 
 
 def test_rows_are_counted_when_a_step_has_passed() -> None:
-    assert is_count_due(Signs(), NOW)
-    counted = Signs(counted_at=NOW.isoformat())
+    assert is_count_due(SourceFingerprint(), NOW)
+    counted = SourceFingerprint(counted_at=NOW.isoformat())
     assert not is_count_due(counted, NOW + timedelta(minutes=4))
     assert is_count_due(counted, NOW + timedelta(minutes=5))
 
