@@ -84,7 +84,7 @@ INHERITED = _("Inherited")
 # Of settings that are no number.
 _TITLES = {
     "schedule": _("Schedule"),
-    "quiet_hours": _("Maintenance window"),
+    "maintenance_window": _("Maintenance window"),
     "compact_driver": _("Own driver of compactions"),
     "schema_changes": _("Columns added at the source"),
 }
@@ -197,13 +197,13 @@ class PolicyForm(ScheduleFields):
         if "when" in self.fields and not self.errors:
             values["schedule"] = self.schedule
         return values | {
-            "quiet_hours": quiet if start or end else None,
+            "maintenance_window": quiet if start or end else None,
             "compact_driver": driver if memory else None,
             "schema_changes": data.get("schema_changes") or None,
         }
 
     def _field_of(self, key: str, part: str = "") -> str:
-        if key == "quiet_hours":
+        if key == "maintenance_window":
             return f"quiet_{part}" if part in {"to", "timezone"} else "quiet_from"
         if key == "compact_driver":
             return "driver_cores" if part == "cores" else "driver_memory"
@@ -211,7 +211,7 @@ class PolicyForm(ScheduleFields):
 
 
 def _initial(given: Mapping[str, Any]) -> dict[str, Any]:
-    quiet = given.get("quiet_hours") or {}
+    quiet = given.get("maintenance_window") or {}
     driver = given.get("compact_driver") or {}
     return {
         **{key: given.get(key) for key in NUMBERS},
@@ -229,7 +229,7 @@ def _title(key: str) -> StrOrPromise:
 def _described(key: str, value: Any) -> str:
     if key == "schedule":
         return schedule_words(parse_schedule(value))
-    if key == "quiet_hours":
+    if key == "maintenance_window":
         if not value:
             return gettext("at any time")
         text = gettext("%(from)s to %(to)s, %(timezone)s")

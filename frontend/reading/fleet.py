@@ -96,12 +96,12 @@ def fleet_for(principal: Principal, wanted: Wanted) -> Fleet:
 
 
 def _row(health: TableHealth) -> Row:
-    first = health.losses[0] if health.losses else {}
+    first = health.issues[0] if health.issues else {}
     code = first.get("code", "")
     return Row(
         health,
         tone_of(health.score),
         gettext(TITLES[code]) if code in TITLES else "",
         first.get("reason", ""),
-        max(0, len(health.losses) - 1),
+        max(0, len(health.issues) - 1),
     )

@@ -122,7 +122,7 @@ class Health:
 
     row: TableHealth | None
     tone: str = "idle"
-    losses: tuple[IssueRow, ...] = ()
+    issues: tuple[IssueRow, ...] = ()
     steps: tuple[StepRow, ...] = ()
     pending: tuple[PendingRow, ...] = ()
     care: tuple[TableAction, ...] = ()
@@ -144,7 +144,7 @@ def health_for(table: Table, pipeline: TablePipeline) -> Health:
     return Health(
         row,
         tone_of(row.score),
-        tuple(_issues(row.losses, able, pipeline.missing)),
+        tuple(_issues(row.issues, able, pipeline.missing)),
         tuple(_step(step) for step in row.plan),
         tuple(_pending(one, able) for one in facts.pending),
         care,
@@ -169,14 +169,14 @@ def _issues(
 ) -> list[IssueRow]:
     rows: list[IssueRow] = []
     explained: set[tuple[str, str]] = set()
-    for loss in stored:
-        name, instant = loss.get("repair") or "", str(loss.get("instant") or "")
+    for issue in stored:
+        name, instant = issue.get("repair") or "", str(issue.get("instant") or "")
         action = able.get(name)
         row = IssueRow(
-            loss["code"],
-            loss["points"],
-            _title(loss),
-            loss["reason"],
+            issue["code"],
+            issue["points"],
+            _title(issue),
+            issue["reason"],
             action,
             explains=action is not None and (name, instant) not in explained,
             instant=instant,
@@ -188,12 +188,12 @@ def _issues(
     return rows
 
 
-def _title(loss: dict[str, Any]) -> str:
+def _title(issue: dict[str, Any]) -> str:
     """Of unfinished work, what it is."""
-    if loss["code"] == "write_stuck" and loss.get("action"):
-        what = called(loss["action"], loss["state"])
+    if issue["code"] == "write_stuck" and issue.get("action"):
+        what = called(issue["action"], issue["state"])
         return gettext("%(what)s, and no job continues it") % {"what": what}
-    title = TITLES.get(loss["code"])
+    title = TITLES.get(issue["code"])
     return gettext(title) if title else ""
 
 

@@ -97,7 +97,7 @@ def _compactions(policy: Effective, table: Table) -> Iterator[tuple[str, str, st
     most = gettext("%(ratio)s bytes written per byte changed")
     goal = most % {"ratio": f"{keeping.max_write_amplification:g}"}
     yield "max_write_amplification", gettext("Compactions keep within"), goal
-    yield "quiet_hours", gettext("Maintenance window"), _hours(policy)
+    yield "maintenance_window", gettext("Maintenance window"), _hours(policy)
     yield "compact_driver", gettext("It runs"), _driver(table)
     stuck = gettext("after %(time)s") % {"time": duration(keeping.stuck_after_seconds)}
     waits = gettext("It counts as waiting for too long")

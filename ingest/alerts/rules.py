@@ -89,14 +89,14 @@ def wants(
     return kind in wanted.kinds and (not is_end or RECOVERED in wanted.kinds)
 
 
-def stuck_finding(losses: Iterable[Mapping[str, Any]]) -> Finding | None:
+def stuck_finding(issues: Iterable[Mapping[str, Any]]) -> Finding | None:
     """One alert over everything that stands still or is broken on a table, the worst
     told."""
-    found = [loss for loss in losses if loss["code"] in STUCK_CODES | BROKEN_CODES]
+    found = [issue for issue in issues if issue["code"] in STUCK_CODES | BROKEN_CODES]
     if not found:
         return None
-    worst = max(found, key=lambda loss: int(loss["points"]))
-    causes = sorted(f"{loss['code']}:{loss['instant'] or ''}" for loss in found)
+    worst = max(found, key=lambda issue: int(issue["points"]))
+    causes = sorted(f"{issue['code']}:{issue['instant'] or ''}" for issue in found)
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
     return Finding(
         STUCK,

@@ -101,7 +101,7 @@ def concerns_for(
         found[pk] = replace(found[pk], state=FAILING)
     rest = healths_for(principal).exclude(table__in=list(found))
     shown = rest.select_related("table__database").only(
-        "table__name", "table__database__name", "losses", "problem"
+        "table__name", "table__database__name", "issues", "problem"
     )
     unchecked = shown.exclude(problem="").order_by("table_id")
     worst = shown.filter(score__lt=FAIR).order_by("score", "table_id")
@@ -122,5 +122,5 @@ def _alerted(alert: Alert) -> Concern:
 
 def _ill(health: TableHealth) -> Concern:
     name = f"{health.table.database.name}.{health.table.name}"
-    first = health.losses[0]["reason"] if health.losses else ""
+    first = health.issues[0]["reason"] if health.issues else ""
     return Concern(health.table_id, name, ILL, health.problem or first)

@@ -100,7 +100,7 @@ def _mismatch(event: Event) -> Finding:
 def health_changed(event: Event) -> None:
     """What stands still or is broken on the table, by the look that was made then."""
     table_id = int(event.subject_id)
-    trouble = stuck_finding(event.data["losses"])
+    trouble = stuck_finding(event.data["issues"])
     if trouble is not None:
         store.open_alert(table_id, trouble, at=event.at)
     else:

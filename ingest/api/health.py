@@ -122,7 +122,7 @@ def _health(table: Table, row: TableHealth) -> Body:
         "score": row.score,
         "collected_at": row.collected_at,
         "problem": row.problem,
-        "losses": row.losses,
+        "issues": row.issues,
         "plan": row.plan,
         "pending": facts.pending if facts else (),
         "merge": facts.merge if facts else None,

@@ -111,7 +111,7 @@ class TableHealth(Reply):
     score = s.IntegerField(allow_null=True, help_text="0 to 100; null = not seen yet")
     collected_at = Instant(allow_null=True)
     problem = s.CharField(help_text="why the last check failed, or empty")
-    losses = HealthIssue(many=True)
+    issues = HealthIssue(many=True)
     plan = MaintenanceStep(many=True)
     pending = PendingInstant(many=True)
     merge = MergeCost(allow_null=True)

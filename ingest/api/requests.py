@@ -135,7 +135,7 @@ class PolicyChange(s.Serializer[Any]):
         required=False, allow_null=True, help_text="seconds; 0 = only on request"
     )
     verify_rows_per_second = s.IntegerField(required=False, allow_null=True)
-    quiet_hours = s.DictField(
+    maintenance_window = s.DictField(
         required=False,
         allow_null=True,
         help_text='{"from": "22:00", "to": "06:00", "timezone": "UTC"}',

@@ -115,11 +115,11 @@ def look_at(row: TableHealth) -> None:
     health = score(facts, policy.keeping, differs=differs, standing=standing)
     steps = plan_maintenance(facts, policy.keeping, now, quiet=policy.quiet)
     steps = tuple(_put_off(step, table.pk, now) for step in steps)
-    losses = [loss.to_json() for loss in health.losses]
+    issues = [issue.to_json() for issue in health.issues]
     TableHealth.objects.filter(pk=row.pk).update(
         score=health.score,
         facts=facts.to_json() | {"written": written.to_json()},
-        losses=losses,
+        issues=issues,
         plan=[step.to_json() for step in steps],
         trend=_trend(row.trend, facts, health.score, table.caught_up_at),
         problem="",
@@ -127,22 +127,22 @@ def look_at(row: TableHealth) -> None:
         log_bytes=facts.log_bytes,
         old_bytes=facts.old_bytes,
         pending=len(facts.pending_compactions),
-        stuck=sum(loss["code"] in STUCK_CODES for loss in losses),
+        stuck=sum(issue["code"] in STUCK_CODES for issue in issues),
         collected_at=now,
         due_at=_next(pipeline, now, _waits(facts, policy.keeping, steps, health)),
     )
     if pipeline is not None and pipeline.state != REMOVING:
-        _report(row, health.score, losses)
+        _report(row, health.score, issues)
         if table.is_queryable:
             _start(table, steps)
 
 
-def _report(before: TableHealth, score: int, losses: list[dict[str, Any]]) -> None:
+def _report(before: TableHealth, score: int, issues: list[dict[str, Any]]) -> None:
     """Append the change. What stands still or is broken is reported with each look: an
     alert about it that somebody closed opens again."""
-    broken = [one for one in losses if one["code"] in STUCK_CODES | BROKEN_CODES]
-    if broken or (before.score, before.losses) != (score, losses):
-        data = {"score": score, "losses": broken}
+    broken = [one for one in issues if one["code"] in STUCK_CODES | BROKEN_CODES]
+    if broken or (before.score, before.issues) != (score, issues):
+        data = {"score": score, "issues": broken}
         outbox.append(NewEvent("health.changed", "table", str(before.table_id), data))
 
 
@@ -235,7 +235,7 @@ def _waits(
 ) -> timedelta:
     """How long until the next look; something pending is looked at when it begins to
     count as stuck."""
-    usual = EVERY if steps or health.losses else EVERY_QUIET
+    usual = EVERY if steps or health.issues else EVERY_QUIET
     seconds = [
         stuck_in(p, policy.stuck_after_seconds) for p in facts.pending if not p.is_held
     ]

@@ -77,7 +77,7 @@ class HealthList:
             if band.name == self.band:
                 rows = rows.filter(rank__range=(band.first, band.last))
         if self.code:
-            rows = rows.filter(losses__contains=[{"code": self.code}])
+            rows = rows.filter(issues__contains=[{"code": self.code}])
         return keyset_window(
             rows,
             order=("rank", "table_id"),

@@ -72,7 +72,7 @@ class HealthIssue:
 @dataclass(frozen=True, slots=True)
 class Health:
     score: int
-    losses: tuple[HealthIssue, ...]
+    issues: tuple[HealthIssue, ...]
 
 
 # By how the table stands: what its files are like does not matter to
@@ -104,14 +104,14 @@ def score(
 ) -> Health:
     """`differs`: its newest verification found the lake unlike the source. standing:
     how it stands (`ingest.pipelines.table_status`), and why."""
-    losses = [
+    issues = [
         *_stopped(*standing),
         *_broken(facts, differs),
         *_stuck(facts, policy),
         *_slow(facts, policy),
     ]
-    losses.sort(key=lambda loss: -loss.points)
-    return Health(max(0, 100 - sum(loss.points for loss in losses)), tuple(losses))
+    issues.sort(key=lambda issue: -issue.points)
+    return Health(max(0, 100 - sum(issue.points for issue in issues)), tuple(issues))
 
 
 def _stopped(standing: str, why: str) -> Iterator[HealthIssue]:

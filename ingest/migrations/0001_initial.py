@@ -238,7 +238,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('score', models.PositiveSmallIntegerField(blank=True, null=True)),
                 ('facts', models.JSONField(blank=True, default=dict)),
-                ('losses', models.JSONField(blank=True, default=list)),
+                ('issues', models.JSONField(blank=True, default=list)),
                 ('plan', models.JSONField(blank=True, default=list)),
                 ('base_bytes', models.BigIntegerField(default=0)),
                 ('log_bytes', models.BigIntegerField(default=0)),

@@ -254,7 +254,7 @@ class MaintenanceEvent(EventBase):
 class TableHealth(models.Model):
     """What was last seen of a lake table's files and timeline, and what it is worth.
 
-    facts    of ingest.maintenance.facts; losses, plan: what the score and the policy
+    facts    of ingest.maintenance.facts; issues, plan: what the score and the policy
              made of them
     trend    points of time, newest last, for charts
     problem  why the last look failed, "" when it did not
@@ -265,7 +265,7 @@ class TableHealth(models.Model):
     table = models.OneToOneField(Table, on_delete=models.CASCADE, related_name="health")
     score = models.PositiveSmallIntegerField(null=True, blank=True)
     facts = models.JSONField(default=dict, blank=True)
-    losses = models.JSONField(default=list, blank=True)
+    issues = models.JSONField(default=list, blank=True)
     plan = models.JSONField(default=list, blank=True)
     base_bytes = models.BigIntegerField(default=0)
     log_bytes = models.BigIntegerField(default=0)

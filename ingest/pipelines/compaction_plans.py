@@ -220,7 +220,7 @@ def _candidates() -> QuerySet[Any]:
         .exclude(state__in=[REMOVING, RETIRED])
         .order_by("-id")
     )
-    quiet = pipelines.values_list(setting_as_text("quiet_hours"))[:1]
+    quiet = pipelines.values_list(setting_as_text("maintenance_window"))[:1]
     return (
         MaintenancePlan.objects.filter(
             Exists(pipelines), ~Exists(busy), state=SCHEDULED

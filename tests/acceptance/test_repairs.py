@@ -20,7 +20,7 @@ from tests.waiting import wait_for
 # What each repair does to a table is shown by tests/spark, in every run.
 pytestmark = [pytest.mark.timeout(2400), pytest.mark.long]
 
-# what becomes of it → the code of its loss, and the repair that the loss names
+# what becomes of it → the code of its issue, and the repair that the issue names
 BROKEN = {
     "drifted": ("bucket_drift", "deduplicate"),
     "altered": ("properties_drift", "rollback"),
@@ -103,14 +103,14 @@ def corrupt(tables: dict[str, Patient]) -> None:
 
 def wait_until_told(tables: dict[str, Patient]) -> None:
     for name, (code, verb) in BROKEN.items():
-        loss = tables[name].loss(code)
-        assert (loss["repair"], len(loss["reason"]) > 20) == (verb, True), loss
-        assert tables[name].health()["score"] <= 100 - loss["points"]
-    assert str(TOKEN) in tables["locked"].loss("lock_taken")["reason"]
-    drifted = tables["drifted"].loss("bucket_drift")["reason"]
+        issue = tables[name].issue(code)
+        assert (issue["repair"], len(issue["reason"]) > 20) == (verb, True), issue
+        assert tables[name].health()["score"] <= 100 - issue["points"]
+    assert str(TOKEN) in tables["locked"].issue("lock_taken")["reason"]
+    drifted = tables["drifted"].issue("bucket_drift")["reason"]
     assert "bucket 3" in drifted
     assert "1 bucket" in drifted
-    altered = tables["altered"].loss("properties_drift")["reason"]
+    altered = tables["altered"].issue("properties_drift")["reason"]
     assert "COMMIT_TIME_ORDERING" in altered
     assert "EVENT_TIME_ORDERING" in altered
 

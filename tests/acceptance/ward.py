@@ -98,12 +98,12 @@ class Patient:
     def health(self) -> Any:
         return self.ward.api.get(f"/tables/{self.id}/health?look=now")
 
-    def loss(self, code: str) -> Any:
+    def issue(self, code: str) -> Any:
         """What costs its points for that reason, once it does."""
 
         def found() -> Any:
-            losses = self.health()["losses"]
-            return next((loss for loss in losses if loss["code"] == code), None)
+            issues = self.health()["issues"]
+            return next((issue for issue in issues if issue["code"] == code), None)
 
         return wait_for(found, f"{code} in the health of {self.name}")
 
@@ -119,7 +119,7 @@ class Patient:
             "compact_after": 1,
             "max_write_amplification": 100_000,
             "stuck_after_seconds": 60,
-            "quiet_hours": window,
+            "maintenance_window": window,
         }
         self.ward.patch(f"/tables/{self.id}/policy", policy)
 

@@ -52,7 +52,7 @@ def beds(product: Product) -> Any:
         "to": f"{later + timedelta(hours=1):%H:%M}",
         "timezone": "UTC",
     }
-    policy = {"compact_after": 2, "quiet_hours": hours}
+    policy = {"compact_after": 2, "maintenance_window": hours}
     # a plan, however little was changed
     policy |= {"max_write_amplification": 100_000}
     reply = product.api.call("PATCH", f"/tables/{table['id']}/policy", policy)

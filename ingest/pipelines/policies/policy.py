@@ -101,7 +101,7 @@ def effective(chain: Sequence[Level], defaults: Mapping[str, Any]) -> Effective:
             if key not in values and level.given.get(key) is not None:
                 values[key] = level.given[key]
                 origins[key] = level.name
-    for key in ("quiet_hours", "compact_driver"):
+    for key in ("maintenance_window", "compact_driver"):
         values.setdefault(key, None)
         origins.setdefault(key, DEFAULT)
     schedule = parse_schedule(values["schedule"])
@@ -118,7 +118,7 @@ def effective(chain: Sequence[Level], defaults: Mapping[str, Any]) -> Effective:
             max_write_amplification=float(values["max_write_amplification"]),
             stuck_after_seconds=float(values["stuck_after_seconds"]),
         ),
-        quiet=quiet_from(values["quiet_hours"]),
+        quiet=quiet_from(values["maintenance_window"]),
         late_after=float(values["late_after_seconds"]),
         verification=VerificationPolicy(
             every_seconds=float(values["verify_every"]),
@@ -214,7 +214,9 @@ def _one_of(*known: str) -> Callable[[Any, str], str]:
 
 def _quiet(value: Any, at: str) -> Any:
     if not isinstance(value, Mapping) or set(value) - {"from", "to", "timezone"}:
-        _refuse(at, 'quiet_hours is {"from": "22:00", "to": "06:00", "timezone": …}')
+        _refuse(
+            at, 'maintenance_window is {"from": "22:00", "to": "06:00", "timezone": …}'
+        )
     found, wrong = {"timezone": value.get("timezone", "UTC")}, {}
     for end in ("from", "to"):
         try:
@@ -245,7 +247,7 @@ KEYS: Mapping[str, Callable[[Any, str], Any]] = {
     "compact_log_age_seconds": _number(60, MONTH_SECONDS),
     "max_write_amplification": _number(LEAST_AMPLIFICATION, MOST_AMPLIFICATION),
     "stuck_after_seconds": _number(60, MONTH_SECONDS),
-    "quiet_hours": _quiet,
+    "maintenance_window": _quiet,
     "compact_driver": _driver,
     "late_after_seconds": _number(10, MONTH_SECONDS),
     "verify_every": _interval(60, YEAR_SECONDS),

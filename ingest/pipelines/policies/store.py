@@ -133,7 +133,7 @@ def _reschedule(pipelines: QuerySet[Pipeline], before: Before) -> None:
 def _verify_anew(pipelines: QuerySet[Pipeline], change: Any) -> None:
     """When each is verified next is decided when it is looked at, not here: there may
     be a million of them."""
-    if not {"verify_every", "quiet_hours"}.isdisjoint(change):
+    if not {"verify_every", "maintenance_window"}.isdisjoint(change):
         pipelines.exclude(state=RETIRED).update(verify_at=SystemClock().now())
 
 

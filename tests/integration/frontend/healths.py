@@ -105,12 +105,12 @@ def show_health(table: Table, facts: LakeFacts) -> None:
         table=table,
         score=health.score,
         facts=facts.to_json() | {"written": WRITTEN.to_json()},
-        losses=[loss.to_json() for loss in health.losses],
+        issues=[issue.to_json() for issue in health.issues],
         plan=[
             step.to_json() for step in plan_maintenance(facts, MaintenancePolicy(), now)
         ],
         trend=points,
         pending=len(facts.pending_compactions),
-        stuck=sum(loss.code in STUCK_CODES for loss in health.losses),
+        stuck=sum(issue.code in STUCK_CODES for issue in health.issues),
         collected_at=now,
     )

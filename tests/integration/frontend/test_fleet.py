@@ -21,7 +21,7 @@ FROM catalog_table t, generate_series(1, 5000) n WHERE t.id = %(like)s;
 INSERT INTO ingest_tablehealth SELECT (jsonb_populate_record(h, jsonb_build_object(
   'id', 1000000 + n, 'table_id', 1000000 + n,
   'score', CASE WHEN n %% 102 = 101 THEN NULL ELSE n %% 102 END,
-  'losses', CASE WHEN n %% 102 > 70 THEN '[]' ELSE h.losses END))).*
+  'issues', CASE WHEN n %% 102 > 70 THEN '[]' ELSE h.issues END))).*
 FROM ingest_tablehealth h, generate_series(1, 5000) n WHERE h.table_id = %(like)s;
 ANALYZE catalog_table; ANALYZE ingest_tablehealth
 """

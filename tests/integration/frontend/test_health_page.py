@@ -18,7 +18,7 @@ from ingest.pipelines.transitions import pipeline_of
 from tests.integration.frontend.reading import html_of
 from tests.integration.frontend.world import HOSTILE
 
-NO_NUMBERS = ("quiet_hours", "compact_driver")
+NO_NUMBERS = ("maintenance_window", "compact_driver")
 ROOT = Path(__file__).resolve().parents[3]
 
 pytestmark = pytest.mark.django_db
@@ -59,10 +59,10 @@ def test_unfinished_work_is_called_by_what_it_is_whatever_the_reason_says(
     world, browse
 ):
     table = world.lake_tables["events"]
-    loss = {"code": "write_stuck", "points": 10, "repair": None, "instant": None}
-    told = {**loss, "reason": "one", "action": "clean", "state": "REQUESTED"}
-    older = {**loss, "reason": "two"}  # stored before losses said what they are about
-    TableHealth.objects.filter(table=table).update(losses=[told, older])
+    issue = {"code": "write_stuck", "points": 10, "repair": None, "instant": None}
+    told = {**issue, "reason": "one", "action": "clean", "state": "REQUESTED"}
+    older = {**issue, "reason": "two"}  # stored before issues said what they are about
+    TableHealth.objects.filter(table=table).update(issues=[told, older])
     text = page_of(browse("root"), table)
     assert "Cleaning, planned, and no job continues it.</strong> One." in text
     assert f"{TITLES['write_stuck']}.</strong> Two." in text
@@ -110,9 +110,9 @@ def test_who_may_not_repair_is_told_what_would_help(world, browse):
 def test_what_the_table_must_not_be_is_told_to_who_may(world, browse, state, said):
     table = world.lake_tables["orders"]
     Pipeline.objects.filter(lake_table=table).update(state=state)
-    loss = {"code": "differs_from_source", "points": 30, "repair": "resync"}
+    issue = {"code": "differs_from_source", "points": 30, "repair": "resync"}
     row = TableHealth.objects.filter(table=table)
-    row.update(losses=[loss | {"reason": "rows differ", "instant": None}])
+    row.update(issues=[issue | {"reason": "rows differ", "instant": None}])
     assert said in page_of(browse("root"), table)
 
 
@@ -132,7 +132,7 @@ def test_the_policy_is_told_in_words_with_where_each_value_is_from(world, browse
     change_policy(shop, None, {"compact_after": 7, "stuck_after_seconds": 120})
     change_policy(shop, shop.databases.get(), {"compact_after": 1})
     quiet = {"from": "22:00", "to": "06:00", "timezone": "Europe/Berlin"}
-    change_table_policy(pipeline_of(table.pk), {"quiet_hours": quiet})
+    change_table_policy(pipeline_of(table.pk), {"maintenance_window": quiet})
     text = page_of(browse("ann"), table)
     policy = text.partition('id="policy-title"')[2].partition("</table>")[0]
     rows = [
@@ -145,7 +145,11 @@ def test_the_policy_is_told_in_words_with_where_each_value_is_from(world, browse
         ("compact_after", "1 commit after the last one", "database shop.public"),
         ("stuck_after_seconds", "after 2 min", "datasource shop"),
         ("compact_log_bytes", "at 256 MB of log files", "default"),
-        ("quiet_hours", "from 22:00 to 06:00 only, Europe/Berlin time", "this table"),
+        (
+            "maintenance_window",
+            "from 22:00 to 06:00 only, Europe/Berlin time",
+            "this table",
+        ),
         ("compact_driver", "in the shared driver", "default"),
     ):
         assert told[f"<code>{key}</code>"] == [words, origin], key
@@ -163,5 +167,5 @@ def test_whoever_may_operate_has_a_table_looked_at_now(world, browse):
     assert browse("root").post(check)["Location"] == address
     row.refresh_from_db()
     # there are no files behind this world
-    assert [loss["code"] for loss in row.losses] == ["files_gone"]
+    assert [issue["code"] for issue in row.issues] == ["files_gone"]
     assert TITLES["files_gone"] in page_of(browse("root"), table)

@@ -52,7 +52,7 @@ def test_tables_that_stopped_have_an_alert_or_a_low_score(world, browse):
     assert (state, address) == ("problem", f"/tables/{orders}/health")
     assert problems(client)["events"][0] == "PAUSED", "whatever its score is"
     Table.objects.update(status="LIVE")
-    TableHealth.objects.filter(table=orders).update(score=70, losses=[])
+    TableHealth.objects.filter(table=orders).update(score=70, issues=[])
     assert problems(client) == {}
     events = TableHealth.objects.filter(table=world.lake_tables["events"])
     assert events.update(problem="the lake cannot be asked: refused")

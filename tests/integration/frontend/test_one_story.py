@@ -22,7 +22,7 @@ def test_what_stands_still_is_not_well(state):
     ill = score(facts, MaintenancePolicy(), standing=(state, "the disk is full"))
     assert well.score == 100
     assert ill.score <= 75
-    assert "the disk is full" in ill.losses[0].reason
+    assert "the disk is full" in ill.issues[0].reason
 
 
 def test_home_lists_what_is_paused(world, browse):

@@ -125,7 +125,7 @@ def test_events_of_a_table_that_is_gone_open_nothing_and_end_all(
         patch.setattr(triggers, "read_events", lambda: 0)
         broken = [{"code": "lock_taken", "points": 9, "reason": "x"}]
         outbox.append(
-            NewEvent("health.changed", "table", str(table), {"losses": broken})
+            NewEvent("health.changed", "table", str(table), {"issues": broken})
         )
         removal.start_removal(world.lake("orders"), drop_data=True, actor="root")
         world.until(lambda: not Table.objects.filter(pk=table).exists())

@@ -53,7 +53,7 @@ def test_a_table_is_looked_at_after_its_commits(world, admin, table) -> None:
     world.steps(2)
     body = admin("GET", f"tables/{table}/health").json()
     compare(health_replies.TableHealth(), body)
-    assert (body["score"], body["losses"], body["plan"]) == (100, [], [])
+    assert (body["score"], body["issues"], body["plan"]) == (100, [], [])
     assert body["facts"]["delta_commits"] >= 1
     assert body["merge"]["max_write_amplification"] == 10
     assert body["merge"]["ratio"] >= 1
@@ -144,7 +144,7 @@ def test_syncs_that_keep_failing_cost_points_until_one_succeeds(world, table) ->
         world.launcher.faults["sync"].clear()
         assert world.pipeline("orders").failures == failures
         row = see(world)
-        assert [loss["code"] for loss in row.losses] == ([code] if code else [])
+        assert [issue["code"] for issue in row.issues] == ([code] if code else [])
     assert row.score == 100
 
 
@@ -179,8 +179,8 @@ def test_a_stuck_compaction_is_explained_previewed_and_rolled_back(
     (timeline_of(world) / f"{OLD}.compaction.inflight").touch()
     see(world)
     body = admin("GET", f"tables/{table}/health").json()
-    (loss,) = body["losses"]
-    assert (loss["code"], loss["repair"]) == (
+    (issue,) = body["issues"]
+    assert (issue["code"], issue["repair"]) == (
         "plan_unreadable",
         "unschedule-compaction",
     )
@@ -239,7 +239,7 @@ def test_a_repair_holds_both_leases_and_does_not_touch_the_tables_state(
     held = observation._held(table)
     assert held == {"write", "service"}
     (timeline_of(world) / f"{OLD}.deltacommit.inflight").touch()
-    assert see(world).losses == row.losses, "somebody works on it"
+    assert see(world).issues == row.issues, "somebody works on it"
     # another repair waits behind it; one that asks for something else is told so
     admin("POST", f"tables/{table}:deduplicate")
     problem(admin("POST", f"tables/{table}:rollback"), 409, "already_queued")
@@ -247,8 +247,8 @@ def test_a_repair_holds_both_leases_and_does_not_touch_the_tables_state(
     world.until(lambda: world.jobs("repair")[-1].is_finished)
     assert [j.state for j in world.jobs("repair")] == ["CANCELLED", "FAILED"]
     assert world.pipeline("orders").state == "LIVE"
-    loss = see(world).losses[0]
-    assert (loss["code"], loss["instant"]) == ("write_stuck", OLD)
+    issue = see(world).issues[0]
+    assert (issue["code"], issue["instant"]) == ("write_stuck", OLD)
     admin("POST", f"jobs/{world.jobs('repair')[-1].pk}:retry")
     world.until(lambda: world.jobs("repair")[-1].state == "SUCCEEDED")
 
@@ -344,7 +344,7 @@ def test_a_policy_starts_compactions_by_age_and_keeps_quiet_hours(
     assert see(world).plan == []
     assert TableHealth.objects.get(table=table).facts["merge"]["waiting_groups"] == 1
     afforded = {"max_write_amplification": 12}
-    admin("PATCH", policy, {"quiet_hours": closed, **afforded})
+    admin("PATCH", policy, {"maintenance_window": closed, **afforded})
     TableHealth.objects.filter(table=table).update(facts={})
     step = see(world).plan[0]
     assert step["step"] == "wait"
@@ -354,7 +354,7 @@ def test_a_policy_starts_compactions_by_age_and_keeps_quiet_hours(
     assert compact_job.start_due_compactions() == 0
     assert not world.jobs("compact")
     MaintenancePlan.objects.all().delete()
-    admin("PATCH", policy, {"quiet_hours": None})
+    admin("PATCH", policy, {"maintenance_window": None})
     assert see(world).plan[0]["step"] == "schedule"
     (job,) = world.jobs("compact")
     assert (job.requested_by, job.payload["within_budget"]) == ("policy", True)
@@ -365,7 +365,7 @@ def test_a_policy_starts_compactions_by_age_and_keeps_quiet_hours(
     (job,) = world.jobs("compact")
     assert "within_budget" not in job.payload
     for wrong in ({"from": "9"}, {"from": "09:00", "to": "09:00"}, "night", {"x": 1}):
-        reply = admin("PATCH", policy, {"quiet_hours": wrong})
+        reply = admin("PATCH", policy, {"maintenance_window": wrong})
         assert problem(reply, 400, "invalid_request")["errors"], wrong
 
 

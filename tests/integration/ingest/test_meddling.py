@@ -26,10 +26,10 @@ from tests.integration.ingest.test_health import GROUP, see, table, timeline_of
 __all__ = ["table"]
 
 
-def losses_of(admin: Any, table: int) -> list[tuple[str, str]]:
+def issues_of(admin: Any, table: int) -> list[tuple[str, str]]:
     body = admin("GET", f"tables/{table}/health?look=now").json()
     compare(health_replies.TableHealth(), body)
-    return [(loss["code"], loss["repair"]) for loss in body["losses"]]
+    return [(issue["code"], issue["repair"]) for issue in body["issues"]]
 
 
 @pytest.mark.django_db
@@ -38,9 +38,9 @@ def test_a_stolen_lock_is_told_and_taken_back(
     world: Any, admin: Any, table: int, token: str
 ) -> None:
     fence = fence_path(settings.SLUICE_LAKE_URI, table)
-    assert losses_of(admin, table) == []
+    assert issues_of(admin, table) == []
     fence.replace(f"{token}\n")
-    assert losses_of(admin, table) == [("lock_taken", "rollback")]
+    assert issues_of(admin, table) == [("lock_taken", "rollback")]
     # its syncs wait, and say for what
     admin("POST", f"tables/{table}:sync")
     world.steps(3)
@@ -58,7 +58,7 @@ def test_a_stolen_lock_is_told_and_taken_back(
     world.until(lambda: world.jobs("repair")[-1].state == "SUCCEEDED", steps=200)
     spec = next(s for s in world.launcher.submitted[::-1] if s.kind == "repair")
     assert spec.fence.token == fence_at(fence)
-    assert losses_of(admin, table) == []
+    assert issues_of(admin, table) == []
     Job.objects.filter(kind="sync").update(not_before=None)
     world.until(lambda: world.jobs("sync")[-1].state == "SUCCEEDED")
     problem(admin("POST", verb, {"dry_run": True}), 400, "nothing_to_do")
@@ -76,7 +76,7 @@ def test_a_lock_that_is_stolen_under_a_job_stops_no_judgement(
     assert reconcile.judge_lost(job.pk, "its driver ended")
     job.refresh_from_db()
     assert job.state == "QUEUED"
-    assert losses_of(admin, table) == [("lock_taken", "rollback")]
+    assert issues_of(admin, table) == [("lock_taken", "rollback")]
 
 
 @pytest.mark.django_db
@@ -89,10 +89,10 @@ def test_changed_properties_and_strange_buckets_are_told_with_both_values(
         properties.read_text().replace("EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING")
     )
     body = admin("GET", f"tables/{table}/health?look=now").json()
-    (loss,) = body["losses"]
-    assert (loss["code"], loss["repair"]) == ("properties_drift", "rollback")
-    assert "'COMMIT_TIME_ORDERING' in the lake" in loss["reason"]
-    assert "'EVENT_TIME_ORDERING' in the plan" in loss["reason"]
+    (issue,) = body["issues"]
+    assert (issue["code"], issue["repair"]) == ("properties_drift", "rollback")
+    assert "'COMMIT_TIME_ORDERING' in the lake" in issue["reason"]
+    assert "'EVENT_TIME_ORDERING' in the plan" in issue["reason"]
     assert body["plan"][0]["step"] == "decide"
     dry = admin("POST", f"tables/{table}:rollback", {"dry_run": True}).json()
     assert "goes back to what was planned" in dry["will"][0]
@@ -101,12 +101,12 @@ def test_changed_properties_and_strange_buckets_are_told_with_both_values(
     buckets = world.lake("orders").buckets
     strange = GROUP.replace("00000000", f"{buckets + 2:08d}")
     (base / f"{strange}_0-1-2_20200101000000000.parquet").write_bytes(b"x")
-    assert ("bucket_drift", "deduplicate") in losses_of(admin, table)
+    assert ("bucket_drift", "deduplicate") in issues_of(admin, table)
     # while a resize is under way, its new buckets are nobody's drift
     world.fail_with("repair", Fault.HANG)
     admin("POST", f"tables/{table}:resize", {"buckets": buckets + 3})
     world.until(lambda: world.jobs("repair")[-1].state == "RUNNING")
-    assert losses_of(admin, table) == [("properties_drift", "rollback")]
+    assert issues_of(admin, table) == [("properties_drift", "rollback")]
 
 
 @pytest.mark.django_db
@@ -130,7 +130,7 @@ def test_a_table_is_looked_at_when_something_pending_begins_to_be_stuck(
     young = f"{SystemClock().now():%Y%m%d%H%M%S}000"
     (timeline_of(world) / f"{young}.deltacommit.inflight").touch()
     row = see(world)
-    assert row.losses == []
+    assert row.issues == []
     wait = row.due_at - row.collected_at
     assert timedelta(seconds=30) < wait <= timedelta(seconds=61)
     assert TableHealth.objects.get(pk=row.pk).due_at == row.due_at

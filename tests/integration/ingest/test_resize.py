@@ -142,7 +142,7 @@ def test_a_repair_that_dies_each_time_behind_its_commit_is_no_success(
     assert "a commit that was not compared" in job.error_message
     # nobody of elsewhere wrote those buckets; the commit of this test is of the future
     assert world.lake("orders").buckets == 4
-    assert {loss["code"] for loss in see(world).losses} == {"future_commit"}
+    assert {issue["code"] for issue in see(world).issues} == {"future_commit"}
 
 
 @pytest.mark.django_db

@@ -74,25 +74,25 @@ def test_closed_quiet_hours_of_many_hide_nobody_else(world, monkeypatch) -> None
         plan(world, name, f"2020010100000{number}000")
     closed, open_now = hours(2, 3), hours(-1, 2)
     database = world.pipeline("a").source_table.database
-    store.change_policy(world.source, None, {"quiet_hours": open_now})
-    store.change_policy(world.source, database, {"quiet_hours": closed})
-    store.change_table_policy(world.pipeline("d"), {"quiet_hours": open_now})
+    store.change_policy(world.source, None, {"maintenance_window": open_now})
+    store.change_policy(world.source, database, {"maintenance_window": closed})
+    store.change_table_policy(world.pipeline("d"), {"maintenance_window": open_now})
     with CaptureQueriesContext(connection) as seen:
         due = compaction_plans.compactions_due()
     assert [t.name for t in due] == ["d"]
     assert len(seen) <= 3 * 4, "three statements a page"
-    store.change_table_policy(world.pipeline("d"), {"quiet_hours": closed})
+    store.change_table_policy(world.pipeline("d"), {"maintenance_window": closed})
     assert compaction_plans.compactions_due() == {}
     with CaptureQueriesContext(connection) as seen:
         assert compaction_plans.compactions_due() == {}
     assert len(seen) <= 3, "looked at already"
-    store.change_policy(world.source, database, {"quiet_hours": None})
+    store.change_policy(world.source, database, {"maintenance_window": None})
     assert compaction_plans.compactions_due() == {}, "nobody told them"
     a_minute_later()
     assert [t.name for t in compaction_plans.compactions_due()] == ["a"], (
         "as the source says"
     )
-    store.change_policy(world.source, None, {"quiet_hours": None})
+    store.change_policy(world.source, None, {"maintenance_window": None})
     assert [t.name for t in compaction_plans.compactions_due()] == ["a"]
 
 

@@ -139,7 +139,7 @@ def test_outside_of_its_quiet_hours_it_waits(world, table) -> None:
         "from": f"{now + timedelta(hours=2):%H:%M}",
         "to": f"{now + timedelta(hours=3):%H:%M}",
     }
-    store.change_policy(world.source, None, {**DAILY, "quiet_hours": hours})
+    store.change_policy(world.source, None, {**DAILY, "maintenance_window": hours})
     assert verification_schedule.start_due_verifications() == 0
     wait = pipeline(world).verify_at - now
     assert timedelta(hours=1) < wait <= timedelta(hours=2)

@@ -71,9 +71,9 @@ def test_what_is_offered_is_accepted(
         is_plan = name.endswith(".requested") and offered[1]
         (timeline / f"{LATER}.{name}").write_bytes(plan if is_plan else b"no avro")
     see(world)
-    (loss,) = admin("GET", f"tables/{table}/health").json()["losses"]
+    (issue,) = admin("GET", f"tables/{table}/health").json()["issues"]
     code, repair, instant = offered
-    assert (loss["code"], loss["repair"], loss["instant"]) == offered
+    assert (issue["code"], issue["repair"], issue["instant"]) == offered
     client = signed_in(django_user_model)
     page = client.get(f"/tables/{table}/health").content.decode()
     pending = page.partition('id="pending-title"')[2].partition("</section>")[0]

@@ -93,7 +93,7 @@ def utc(text):
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
-def loss(code, points=10, instant=None):
+def issue(code, points=10, instant=None):
     return {
         "code": code,
         "points": points,
@@ -104,24 +104,28 @@ def loss(code, points=10, instant=None):
 
 
 @pytest.mark.parametrize(
-    ("losses", "cause", "message"),
+    ("issues", "cause", "message"),
     [
         ([], None, None),
-        ([loss("log_ratio"), loss("bucket_skew")], None, None),
-        ([loss("write_stuck", 10, "1")], "write_stuck:1", "write_stuck of old"),
+        ([issue("log_ratio"), issue("bucket_skew")], None, None),
+        ([issue("write_stuck", 10, "1")], "write_stuck:1", "write_stuck of old"),
         (
-            [loss("write_stuck", 10, "2"), loss("plan_unreadable", 50, "1"), loss("x")],
+            [
+                issue("write_stuck", 10, "2"),
+                issue("plan_unreadable", 50, "1"),
+                issue("x"),
+            ],
             "plan_unreadable:1,write_stuck:2",
             "plan_unreadable of old (and 1 more)",
         ),
         *[
-            ([loss(code)], f"{code}:", f"{code} of old")
+            ([issue(code)], f"{code}:", f"{code} of old")
             for code in sorted(BROKEN_CODES)
         ],
     ],
 )
-def test_what_stands_still_or_is_broken(losses, cause, message):
-    found = stuck_finding(losses)
+def test_what_stands_still_or_is_broken(issues, cause, message):
+    found = stuck_finding(issues)
     assert (found.cause if found else None) == cause
     assert (found.message if found else None) == message
 
@@ -140,8 +144,8 @@ def test_nobody_has_to_look_at_a_page_to_hear_of_a_heavy_loss():
         conflicts=(Conflict("", 3, ("a", "b")),),
         pending=(Pending("1", "compaction", "INFLIGHT", 99, False, 0, gone),),
     )
-    losses = score(facts, MaintenancePolicy(), differs=True).losses
-    heavy = {loss.code for loss in losses if loss.points >= 30}
+    issues = score(facts, MaintenancePolicy(), differs=True).issues
+    heavy = {issue.code for issue in issues if issue.points >= 30}
     # what differs from the source has an alert of its own
     assert heavy == BROKEN_CODES | {"plan_unreadable", "differs_from_source"}
 

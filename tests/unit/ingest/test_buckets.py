@@ -91,9 +91,9 @@ def test_a_number_is_suggested_with_its_reason(
 def test_a_lost_point_leads_to_the_number(
     seen: LakeFacts, told: tuple[str, str, int]
 ) -> None:
-    (loss,) = score(seen, MaintenancePolicy()).losses
-    assert (loss.code, loss.repair, loss.buckets) == told
-    assert loss.to_json()["buckets"] == (told[2] or None)
+    (issue,) = score(seen, MaintenancePolicy()).issues
+    assert (issue.code, issue.repair, issue.buckets) == told
+    assert issue.to_json()["buckets"] == (told[2] or None)
 
 
 @pytest.mark.parametrize(

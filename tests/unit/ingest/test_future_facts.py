@@ -35,11 +35,11 @@ def test_commits_of_a_clock_that_was_ahead_are_told_with_their_repair() -> None:
         read_facts(timeline, layout_of([], timeline, {}), now=NOW).to_json()
     )
     assert facts.future == (FAR,)
-    (loss,) = [
-        x for x in score(facts, MaintenancePolicy()).losses if x.code == "future_commit"
+    (issue,) = [
+        x for x in score(facts, MaintenancePolicy()).issues if x.code == "future_commit"
     ]
-    assert (loss.points, loss.repair) == (50, "rollback")
-    assert FAR in loss.reason
+    assert (issue.points, issue.repair) == (50, "rollback")
+    assert FAR in issue.reason
     told = " ".join(externally_modified(facts))
     assert "1 commit dated in the future" in told
     assert not externally_modified(replace(facts, future=()))

@@ -123,8 +123,8 @@ def test_two_base_files_of_one_instant_are_twins() -> None:
     assert (twins.file_id, twins.instant) == (ONE, at(0))
     assert set(twins.names) == {base(ONE, at(0)).name, late.name}
     facts = read_facts(timeline, layout, now=NOW)
-    (loss,) = score(facts, POLICY).losses
-    assert (loss.code, loss.repair) == ("stray_files", "clean")
+    (issue,) = score(facts, POLICY).issues
+    assert (issue.code, issue.repair) == ("stray_files", "clean")
 
 
 def test_a_savepoint_hides_no_commit() -> None:
@@ -213,7 +213,7 @@ STUCK = Pending(at(0), "compaction", "INFLIGHT", 600, False, 3, PlanFacts(2, 10)
 
 
 @pytest.mark.parametrize(
-    ("facts", "losses"),
+    ("facts", "issues"),
     [
         (WELL, []),
         (replace(WELL, pending=(STUCK,)), [("compaction_stuck", 25, "rollback")]),
@@ -265,12 +265,12 @@ STUCK = Pending(at(0), "compaction", "INFLIGHT", 600, False, 3, PlanFacts(2, 10)
     ],
 )
 def test_every_lost_point_has_a_reason_and_names_its_repair(
-    facts: LakeFacts, losses: list[tuple[str, int, str]]
+    facts: LakeFacts, issues: list[tuple[str, int, str]]
 ) -> None:
     health = score(facts, POLICY)
-    assert [(x.code, x.points, x.repair) for x in health.losses] == losses
-    assert health.score == 100 - sum(points for _, points, _ in losses)
-    assert all(x.reason and len(x.reason) > 20 for x in health.losses)
+    assert [(x.code, x.points, x.repair) for x in health.issues] == issues
+    assert health.score == 100 - sum(points for _, points, _ in issues)
+    assert all(x.reason and len(x.reason) > 20 for x in health.issues)
     worse = score(facts, POLICY, differs=True)
     assert worse.score == max(0, health.score - 30)
 
@@ -284,7 +284,7 @@ def test_what_somebody_else_did_is_told_with_both_values() -> None:
         taken=(TakenLock("write", "99", 7), TakenLock("service", "junk", 5)),
     )
     assert facts_from(facts.to_json()) == facts
-    said = {loss.code: loss.reason for loss in score(facts, POLICY).losses}
+    said = {issue.code: issue.reason for issue in score(facts, POLICY).issues}
     assert all(w in said["lock_taken"] for w in ("99", "7", "junk", "5", "service"))
     assert all(w in said["bucket_drift"] for w in ("bucket 3", "2 buckets"))
     assert facts.altered[0] in said["properties_drift"]

@@ -62,12 +62,12 @@ def test_waiting_logs_within_the_budget_are_no_issue(
     merge: MergeCost, codes: list[str]
 ) -> None:
     found = score(replace(FACTS, merge=merge), MaintenancePolicy())
-    assert sorted(loss.code for loss in found.losses) == sorted(codes)
+    assert sorted(issue.code for issue in found.issues) == sorted(codes)
 
 
 def test_a_table_that_cannot_keep_both_goals_says_what_it_would_take() -> None:
     merge = cost(0, replace(BIG, log_files=900))
-    (issue,) = score(replace(FACTS, merge=merge), MaintenancePolicy()).losses
+    (issue,) = score(replace(FACTS, merge=merge), MaintenancePolicy()).issues
     assert "2.7 times as long" in issue.reason
     assert "35.3 bytes per byte changed" in issue.reason
     assert "max_write_amplification is 10" in issue.reason

@@ -48,7 +48,7 @@ def test_whose_lease_counts(action: str, held: set[str], is_held: bool) -> None:
     layout = layout_of([], timeline, {})
     facts = read_facts(timeline, layout, now=NOW, held=frozenset(held))
     assert facts.pending[0].is_held == is_held
-    assert bool(score(facts, MaintenancePolicy()).losses) != is_held
+    assert bool(score(facts, MaintenancePolicy()).issues) != is_held
 
 
 @pytest.mark.parametrize(
@@ -89,11 +89,11 @@ def test_the_way_out_is_by_what_it_is(name: str, back_to: str, ways: list[Way]) 
     )
     assert facts_from(facts.to_json()) == facts
     assert list(ways_out(facts.pending[0])) == ways
-    (loss,) = score(facts, MaintenancePolicy()).losses
+    (issue,) = score(facts, MaintenancePolicy()).issues
     offered = ways[0] if ways else Way("")
-    assert (loss.repair, loss.instant) == (offered.repair, offered.instant)
+    assert (issue.repair, issue.instant) == (offered.repair, offered.instant)
     state = "INFLIGHT" if name.endswith("inflight") else "REQUESTED"
-    assert (loss.action, loss.state) == (name.partition(".")[0], state)
+    assert (issue.action, issue.state) == (name.partition(".")[0], state)
 
 
 @pytest.mark.parametrize("say", [CLEANED, kept, deduplicated])
