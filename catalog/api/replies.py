@@ -14,6 +14,7 @@ from drf_spectacular.utils import inline_serializer
 from rest_framework import serializers as s
 
 from catalog.api.reply import Body, Count, Instant, Reply, Stored
+from catalog.discovery.store import DISCOVERED
 from catalog.models import Database as DatabaseRow
 from catalog.models import Datasource as DatasourceRow
 from catalog.models import SchemaVersion
@@ -271,7 +272,10 @@ class Table(Reply):
 
     @staticmethod
     def status_reason_of(table: TableFacts) -> str:
-        return table.status_reason or _synced_how(table)
+        if table.status != DISCOVERED:
+            return table.status_reason or _synced_how(table)
+        # which columns are hidden takes nothing from that
+        return ". ".join(filter(None, (_synced_how(table), table.status_reason)))
 
     @staticmethod
     def lag_seconds_of(table: TableFacts) -> float | None:

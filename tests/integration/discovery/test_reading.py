@@ -11,6 +11,7 @@ from catalog.models import Database, Table
 from catalog.schema.naming import lake_columns, lake_tables
 from catalog.sources.postgresql import discover as postgresql
 from core import jobs
+from ingest.pipelines.table_facts import facts_of
 from tests.integration.discovery.support import READER, discover, table
 
 pytestmark = pytest.mark.django_db
@@ -217,6 +218,9 @@ def test_columns_that_may_not_be_read_are_hidden(source) -> None:
     assert source_facts(keyed).hidden_key == ("b", "a")
     assert closed.status == "NO_PRIVILEGE"  # no right to its schema
     assert [c.name for c in closed.columns.all()] == ["id", "secret"]
+
+    (facts,) = facts_of([t])
+    assert (facts.hidden, facts.grant_of(facts.hidden)) == (("se cret",), grant)
 
     source.run(grant)
     discover(source.datasource)
