@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ingest.driver.control import Control, ControlSocket, take_over_stdio
-from ingest.driver.driver import Driver
+from ingest.driver.serve import Driver
 from ingest.driver.session import SessionSpec, start_session
 
 

@@ -48,7 +48,7 @@ class Secrets:
             raise error_from(answer.outcome, answer.error)
         return answer
 
-    def hear(self, answer: SecretAnswer) -> None:
+    def receive(self, answer: SecretAnswer) -> None:
         """One that nobody waits for any more is dropped: the next job would get it,
         after a change of the password, too."""
         with self._lock:

@@ -14,7 +14,7 @@ from ingest.contract.job import RepairWork
 from ingest.contract.positions import from_text, to_text
 from ingest.contract.table import TableSpec
 from ingest.driver.apply import apply
-from ingest.driver.lanes import SparkWork
+from ingest.driver.serve import SparkWork
 from ingest.lake.epochs import epoch_folder, seals_of
 from ingest.lake.hudi.identity import identity_for
 from ingest.lake.hudi.options import WriterFence, write_options

@@ -23,9 +23,9 @@ from ingest.contract.job import (
 )
 from ingest.contract.table import FenceSpec, SourceSpec, TableSpec
 from ingest.driver.apply.jobrun import JobRun
-from ingest.driver.driver import Driver
 from ingest.driver.run import access_of
 from ingest.driver.secrets import Secrets
+from ingest.driver.serve import Driver
 from ingest.sources.registry import (
     Snapshot,
     SourceAccess,
@@ -142,13 +142,13 @@ def test_an_answer_that_comes_too_late_is_not_given_to_the_next_job() -> None:
     secrets = Secrets(asked_for.append, seconds=0.01)
     with pytest.raises(TransientError, match="was not handed"):
         secrets.ask("datasource:1")
-    secrets.hear(SecretAnswer("datasource:1", "old"))
+    secrets.receive(SecretAnswer("datasource:1", "old"))
     with pytest.raises(TransientError, match="was not handed"):
         secrets.ask("datasource:1")
     new = SecretAnswer("datasource:1", "new")
-    secrets = Secrets(lambda _: secrets.hear(new), seconds=9)
+    secrets = Secrets(lambda _: secrets.receive(new), seconds=9)
     assert secrets.ask("datasource:1") == new
-    secrets.hear(SecretAnswer("datasource:1", "second answer to the first"))
+    secrets.receive(SecretAnswer("datasource:1", "second answer to the first"))
     assert secrets.ask("datasource:1") == new
 
 
@@ -169,7 +169,7 @@ def test_who_asked_later_gets_what_comes_after_the_first_gave_up() -> None:
     secrets = Secrets(request, seconds=0.01)
     with pytest.raises(TransientError, match="was not handed"):
         secrets.ask("datasource:1")
-    secrets.hear(given)
+    secrets.receive(given)
     asks[1].set()
     later.join(LIMIT_SECONDS)
     assert got == [given]
