@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingest.driver.apply import rows
+from ingest.driver.apply import partitions
 from ingest.driver.capture import timestamp as capture_timestamp
 from ingest.lake.epochs import epoch_folder
 from tests.spark.lake_bench import LakeBench, assert_done
@@ -59,12 +59,12 @@ def test_a_snapshot_with_too_many_partitions_writes_nothing(
     )
     table = lake_bench.table("p", partition_by=("area",))
     with monkeypatch.context() as patch:
-        patch.setattr(rows, "MOST_PARTITIONS", 4)
+        patch.setattr(partitions, "MOST_PARTITIONS", 4)
         refused = lake_bench.load(table)
         assert refused.outcome == "invalid_request"
         assert refused.error is not None
         assert refused.error.code == "too_many_partitions"
         assert not lake_bench.state(table).exists
-        patch.setattr(rows, "MOST_PARTITIONS", 5)
+        patch.setattr(partitions, "MOST_PARTITIONS", 5)
         assert_done(lake_bench.load(table))
     assert len(lake_bench.rows(table, "id")) == 20

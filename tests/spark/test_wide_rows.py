@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from catalog.schema.limits import LIMITS
+from ingest.driver.apply import writer
 from ingest.driver.capture import jdbc
 from ingest.driver.capture import read_with_retry as patience
 from ingest.driver.table_services import verify
@@ -83,6 +84,22 @@ def test_a_block_of_a_log_file_holds_few_wide_rows(
     assert_done(lake_bench.sync(table, low))
     (log,) = Path(table.path).glob(".*.log.*[!c]")
     assert log.read_bytes().count(b"#HUDI#") >= 3
+
+
+def test_few_rows_that_fill_memory_are_left_to_spark(
+    lake_bench: LakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """20 rows of 1 MiB each: a small commit holds all of its rows at once."""
+    lake_bench.sql(
+        "CREATE TABLE o (id int PRIMARY KEY, v text, at timestamptz DEFAULT now())"
+    )
+    lake_bench.sql("INSERT INTO o SELECT g, 'small' FROM generate_series(1, 20) g")
+    table = lake_bench.table("o", cursor="at", buckets=1)
+    low = assert_done(lake_bench.load(table)).facts["bound"]
+    monkeypatch.setattr(writer, "commit_light", None)
+    lake_bench.sql("UPDATE o SET v = repeat(md5(id::text), 32768), at = now()")
+    assert_done(lake_bench.sync(table, low))
+    assert {len(v) for (v,) in lake_bench.rows(table, "v")} == {1 << 20}
 
 
 @pytest.mark.usefixtures("small_buffer")

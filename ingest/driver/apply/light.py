@@ -31,6 +31,7 @@ from ingest.driver.apply.sealed_files import (
     refuse_damaged,
     sequence_base,
     sequence_offset,
+    uncompressed_bytes,
     unknown_change,
 )
 from ingest.lake.commits import LakeState
@@ -45,6 +46,8 @@ from ingest.sources.select import Selection
 # Above it a write by Spark costs less than twice as much, and rows would fill memory
 # at once: docs/adr/0036-small-commits-without-a-job.md
 MOST_ROWS = 5_000
+# Of a file, before anything of it is in memory; LightRows bounds what all become.
+MOST_BYTES = 16 << 20
 
 Part = tuple[Seal, SealedFile]
 
@@ -98,8 +101,8 @@ def is_light(table: TableSpec, state: LakeState, files: Sequence[SealedFile]) ->
 def read_light(
     run: JobRun, spark: SparkSession, found: Sequence[Part], selection: Selection
 ) -> LightRows | None:
-    """The last write per key of all these files. None for changes that are not known:
-    Spark's way refuses them by name."""
+    """The last write per key of all these files. None for rows that take too much
+    memory, and for changes that are not known: Spark's way refuses them by name."""
     table = run.spec.table
     shapes = [_shape(seal, file, table, selection) for seal, file in found]
     plans = [_plan(spark, shape) for shape in shapes]
@@ -108,7 +111,7 @@ def read_light(
     lost: dict[str, int] = {}
     for plan, (seal, file) in zip(plans, found, strict=True):
         counts = _read(run, spark, plan, rows, seal, file)
-        if counts.pop("", 0):
+        if counts is None or counts.pop("", 0):
             return None
         lost = {name: lost.get(name, 0) + counts.get(name, 0) for name in lost | counts}
     run.note_lossy({name: count for name, count in lost.items() if count})
@@ -142,14 +145,19 @@ def _read(
     rows: Any,
     seal: Seal,
     file: SealedFile,
-) -> dict[str, int]:
+) -> dict[str, int] | None:
+    """How many rows have which sign; None when they take too much memory."""
     lake = run.spec.lake
     refuse_damaged(spark, lake, seal, file)
     folder = epoch_folder(lake, seal.source, seal.epoch) / file.path
     base = sequence_base(seal, file)
     counts: dict[str, int] = {}
     for name, size in parts(folder):
+        if uncompressed_bytes(spark, folder / name) > MOST_BYTES:
+            return None
         found = plan.handle.read(rows, (folder / name).uri, size, base)
+        if found is None:
+            return None
         for sign, count in zip(plan.signs, found.split(), strict=True):
             counts[sign] = counts.get(sign, 0) + int(count)
     return counts

@@ -6,7 +6,8 @@ It must not know how events are captured or applied.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, get_args
 
 from py4j.protocol import Py4JJavaError
@@ -169,14 +170,26 @@ def _sha256(spark: SparkSession, place: Place) -> str:
         stream.close()
 
 
+def uncompressed_bytes(spark: SparkSession, place: Place) -> int:
+    """What a Parquet file's pages take in memory, by its footer."""
+    with _footer(spark, place) as reader:
+        return sum(int(b.getTotalByteSize()) for b in reader.getFooter().getBlocks())
+
+
 def _rows(spark: SparkSession, place: Place) -> int:
+    with _footer(spark, place) as reader:
+        return int(reader.getRecordCount())
+
+
+@contextmanager
+def _footer(spark: SparkSession, place: Place) -> Iterator[Any]:
     jvm, path, conf = _hadoop(spark, place)
     parquet = jvm.org.apache.parquet.hadoop
     reader = parquet.ParquetFileReader.open(
         parquet.util.HadoopInputFile.fromPath(path, conf)
     )
     try:
-        return int(reader.getRecordCount())
+        yield reader
     finally:
         reader.close()
 

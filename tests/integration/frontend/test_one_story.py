@@ -67,7 +67,7 @@ def test_a_cancelled_load_says_what_the_table_is_now(world, browse, kind, said):
     state = "RESYNCING" if kind == "resync" else "SNAPSHOTTING"
     Pipeline.objects.filter(lake_table=table).update(state=state)
     job = world.jobs["running"]
-    Job.objects.filter(pk=job.pk).update(kind=kind)
+    Job.objects.filter(pk=job.pk).update(kind=kind, payload={"table": table.pk})
     job.refresh_from_db()
     conclude(job, Cancelled(actor="root"))
     page = browse("root").get(f"/tables/{table.pk}").content.decode()

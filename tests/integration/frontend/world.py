@@ -153,6 +153,7 @@ def plan_of(name: str, *, blocked: str = "") -> dict[str, Any]:
         "v": 1,
         "source": f"public.{name}",
         "database": "shop",
+        "is_target_chosen": False,
         "name": name.lower(),
         "fingerprint": "",
         "proposals": {

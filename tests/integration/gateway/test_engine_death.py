@@ -9,8 +9,8 @@ from pyhive.exc import OperationalError
 from TCLIService import ttypes
 
 from gateway.abuse_throttle import MOST_COUNTED_SECONDS
-from gateway.engines import fake
 from gateway.faults import RAN_SHORT
+from tests.doubles import engine as fake
 from tests.doubles.engine import FakeAnswer, answer_to
 from tests.integration.gateway.test_pyhive import connect, eventually
 

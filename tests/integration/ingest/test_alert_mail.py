@@ -87,7 +87,7 @@ def test_a_defect_is_an_answer_too(ops, table, monkeypatch, settings) -> None:
     assert delivery.deliver_due() == 1
     ops.refresh_from_db()
     assert ops.state == "failing"
-    assert "RuntimeError" in AlertDelivery.objects.get().last_error
+    assert "a defect of Sluice" in AlertDelivery.objects.get().last_error
 
 
 def test_a_mail_that_is_never_taken_holds_up_no_other(box, ops, table) -> None:

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from ingest.contract.positions import SourceClock
-from ingest.driver.capture import signs as capture_signs
+from ingest.driver.capture import source_fingerprint as capture_signs
 from ingest.driver.capture.source_fingerprint import count_late
 from ingest.sources.fingerprint import SourceFingerprint
 from ingest.sources.registry import open_source

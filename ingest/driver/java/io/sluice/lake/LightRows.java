@@ -20,11 +20,14 @@ import scala.collection.JavaConverters;
 
 /** Rows of a lake table in memory, of each key the last write. */
 public final class LightRows {
+  private static final long MOST_BYTES = 16L << 20;
+
   private final SparkSession session;
   private final StructType schema;
   private final int ordering;
   private final int[] key;
   private final Map<List<Object>, UnsafeRow> rows = new LinkedHashMap<>();
+  private long bytes;
 
   /**
    * @param ordering the BIGINT column that says which of two writes is the later one
@@ -47,7 +50,18 @@ public final class LightRows {
     UnsafeRow before = rows.get(name);
     if (before == null || before.getLong(ordering) < row.getLong(ordering)) {
       rows.put(name, row.copy());
+      bytes += row.getSizeInBytes() - (before == null ? 0 : before.getSizeInBytes());
     }
+  }
+
+  /** Whether they take more memory than a small commit may: Spark's write spills, this does not. */
+  boolean isFull() {
+    return bytes > MOST_BYTES;
+  }
+
+  /** Of one row, on average; 1 KiB at least. */
+  long bytesOfRow() {
+    return Math.max(1024, bytes / Math.max(1, rows.size()));
   }
 
   private Object value(UnsafeRow row, int column) {

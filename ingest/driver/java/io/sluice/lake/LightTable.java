@@ -180,6 +180,7 @@ public final class LightTable {
             config.getHoodieClientHeartbeatIntervalInMs(),
             config.getHoodieClientHeartbeatTolerableMisses());
     Begun begun = new Begun();
+    begun.bytesOfRow = rows.bytesOfRow();
     try {
       if (!begin(begun, locks, heart, records)) {
         return "";
@@ -220,6 +221,7 @@ public final class LightTable {
 
   /** A commit that was begun: what was completed and what was pending then, and where rows go. */
   private static final class Begun {
+    private long bytesOfRow;
     String instant;
     Option<HoodieInstant> last;
     Set<String> pending;
@@ -335,7 +337,7 @@ public final class LightTable {
     begun.groups.forEach(
         (group, records) -> {
           records.forEach(one -> locate(one, begun.instant, group.file));
-          HoodieAppendHandle handle = new Handle(config, begun, group, records, context);
+          HoodieAppendHandle handle = handleFor(begun, group, records);
           handle.doAppend();
           for (Object closed : handle.close()) {
             WriteStatus status = (WriteStatus) closed;
@@ -387,34 +389,28 @@ public final class LightTable {
     }
   }
 
-  /** Appends to one file group, and asks nothing that a small block does not need. */
-  private static final class Handle extends HoodieAppendHandle {
-    Handle(
-        HoodieWriteConfig config,
-        Begun begun,
-        Group group,
-        List<HoodieRecord> records,
-        LocalContext context) {
-      super(
-          config,
-          begun.instant,
-          begun.table,
-          group.partition,
-          group.file,
-          records.iterator(),
-          context.getTaskContextSupplier());
-    }
+  /** Appends to one file group, and reads nothing that a small block does not need. */
+  private HoodieAppendHandle handleFor(Begun begun, Group group, List<HoodieRecord> records) {
+    long bytesOfRow = begun.bytesOfRow;
+    return new HoodieAppendHandle(
+        config,
+        begun.instant,
+        begun.table,
+        group.partition,
+        group.file,
+        records.iterator(),
+        context.getTaskContextSupplier()) {
+      /** Positions are not written, and whoever asks for theirs lists the partition. */
+      @Override
+      protected Option<String> getBaseFileInstantTimeOfPositions() {
+        return Option.empty();
+      }
 
-    /** Positions are not written, and whoever asks for theirs lists the partition. */
-    @Override
-    protected Option<String> getBaseFileInstantTimeOfPositions() {
-      return Option.empty();
-    }
-
-    /** Hudi's own walks each record with its schema, and a batch is small anyway. */
-    @Override
-    protected SizeEstimator getSizeEstimator() {
-      return record -> 1024L;
-    }
+      /** Bounds the blocks of a log file. Hudi's own walks each record with its schema. */
+      @Override
+      protected SizeEstimator getSizeEstimator() {
+        return record -> bytesOfRow;
+      }
+    };
   }
 }

@@ -102,7 +102,8 @@ public final class RowPlan {
   }
 
   /**
-   * Adds the rows of one Parquet file, and returns how many have which sign, divided by spaces.
+   * Adds the rows of one Parquet file, and returns how many have which sign, divided by spaces;
+   * null when the rows take too much memory, however many were added.
    *
    * @param base what is added to the ordering column of each
    */
@@ -124,8 +125,22 @@ public final class RowPlan {
         counts[i] += !seen.isNullAt(i) && seen.getBoolean(i) ? 1 : 0;
       }
       into.add(rows.apply(row), base);
+      if (into.isFull()) {
+        close(found);
+        return null;
+      }
     }
     return Arrays.stream(counts).mapToObj(Long::toString).collect(Collectors.joining(" "));
+  }
+
+  private static void close(Iterator<InternalRow> found) {
+    if (found instanceof AutoCloseable reader) {
+      try {
+        reader.close();
+      } catch (Exception error) {
+        throw new IllegalStateException("a file of staged rows could not be closed", error);
+      }
+    }
   }
 
   private Iterator<InternalRow> open(String file, long bytes) {
