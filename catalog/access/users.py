@@ -92,9 +92,10 @@ def delete_user(name: str, *, by: str) -> None:
         given = Grant.objects.filter(principal_kind=USER, principal_name=name)
         grants, _ = given.delete()
         user.delete()
+        # its row is a lock: two administrators cannot end each other at once
+        bump_version()
         if was_admin:
             _require_an_admin()
-        bump_version()
         audit.record("user.delete", on=name, actor=by, grants=grants)
 
 
@@ -143,9 +144,9 @@ def update_user(name: str, change: UserChange, *, by: str) -> User:
         user.save()
         if change.groups is not None:
             _set_groups(user, change.groups)
+        bump_version()  # first, as in delete_user
         if was_admin:
             _require_an_admin()
-        bump_version()
         audit.record(
             "user.update",
             on=name,

@@ -17,6 +17,7 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
+from core.database_errors import is_away
 from core.errors import SluiceError, StaleState, TransientError
 from core.jobs import CANCELLING, LAUNCHING, moves
 from core.jobs.kinds import conclude
@@ -43,6 +44,8 @@ from ingest.models import DriverIncarnation
 from ingest.pipelines.table_job import explained
 
 log = logging.getLogger(__name__)
+
+_DEFECT = "a defect of Sluice: the log of the driver host has its trace"
 
 # What waits and cannot run is claimed again so much later.
 AGAIN_SECONDS = 2.0
@@ -107,10 +110,20 @@ def claim(job_id: UUID, incarnation: DriverIncarnation) -> bool:
     except (IntegrityError, StaleState):
         return False
     except SluiceError as error:
-        with transaction.atomic():
-            refused = Job.objects.select_for_update().get(pk=job_id)
-            conclude(refused, moves.put_off(refused, error))
-        return False
+        _put_off(job_id, error)
+    except Exception as error:
+        # a job that cannot be begun for a defect of ours must not hold up the others
+        if is_away(error):
+            raise
+        log.exception("cannot begin job %s", job_id)
+        _put_off(job_id, TransientError(_DEFECT, code="defect"))
+    return False
+
+
+def _put_off(job_id: UUID, error: SluiceError) -> None:
+    with transaction.atomic():
+        refused = Job.objects.select_for_update().get(pk=job_id)
+        conclude(refused, moves.put_off(refused, error))
 
 
 class ClaimLoop:

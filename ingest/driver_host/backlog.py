@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
-from django.db import InterfaceError, OperationalError
+from core.database_errors import is_away
 
 log = logging.getLogger(__name__)
 
@@ -47,15 +47,15 @@ class Backlog(Generic[T]):
         """Write every item. One that is refused stays for the next time, and is given
         up after `TRIES`; the items behind it are written all the same.
 
-        OperationalError and InterfaceError, the database being away, go up: then
-        nothing is lost or counted.
+        Errors of a database that is away go up: then nothing is lost or counted. One of
+        this statement alone (a lock, a time-out, a limit) is a refusal like others.
         """
         for item, failures in self._pairs():
             try:
                 write(item)
-            except (OperationalError, InterfaceError):
-                raise
             except Exception as error:
+                if is_away(error):
+                    raise
                 # somebody else moved the row, or a defect of ours: either way the
                 # host and the other jobs must go on
                 log.exception("writing %s failed", type(item).__name__)

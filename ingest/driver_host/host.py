@@ -18,8 +18,9 @@ from uuid import UUID
 
 import django.db
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db import connection, transaction
 
+from core.database_errors import is_away
 from core.errors import SluiceError, TransientError
 from core.jobs import LAUNCHING
 from core.redaction import redact
@@ -128,12 +129,13 @@ class DriverHost:
         try:
             work()
             self.is_database_away = False
-        except (OperationalError, InterfaceError) as error:
-            if not self.is_database_away:
-                log.warning("the database is away, keeping the driver: %s", error)
-            self.is_database_away = True
-            connection.close()
         except Exception as error:
+            if is_away(error):
+                if not self.is_database_away:
+                    log.warning("the database is away, keeping the driver: %s", error)
+                self.is_database_away = True
+                connection.close()
+                return
             # a defect of ours, or another process was first: the next step tries
             # again, and what drivers do must not end with it
             log.exception("a step of the driver host failed")
@@ -314,8 +316,9 @@ class DriverHost:
         """Everything said since the last time; kept until it is written."""
         self._answer_secrets()
         self._write_logs()
-        self._reports.write_all(self._finish, give_up=self._give_up_report)
+        # a report that is refused must not silence the driver's own sign of life
         self._write_incarnation()
+        self._reports.write_all(self._finish, give_up=self._give_up_report)
         self._write_progress()
         while self._unreachable:
             job_id, why = next(iter(self._unreachable.items()))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -286,10 +287,16 @@ def _try_again(
     found: str,
 ) -> End:
     is_death = job.state != LAUNCHING and why != STOPPED
+    # its own driver ended before it took the job: the next one may not start either
+    is_failed_start = (
+        job.state == LAUNCHING and why != STOPPED and bool(job.handle.get("isolated"))
+    )
     now = SystemClock().now()
     deaths = Deaths.of(job.payload)
     if is_death:
         deaths = deaths.another(now.timestamp())
+    elif is_failed_start:
+        deaths = replace(deaths, seen=deaths.seen + 1)
     if deaths.counted >= MAX_DEATHS:
         error = TerminalError(
             f"{job.kind} of {job.subject}: the driver died {deaths.seen} times under"
@@ -304,7 +311,7 @@ def _try_again(
         job,
         TransientError(why),
         seen,
-        wait=wait_after(deaths.seen) if is_death else 0.0,
+        wait=wait_after(deaths.seen) if is_death or is_failed_start else 0.0,
         reason=f"{why} and left {found}; it runs again",
         payload=job.payload | deaths.to_payload() | payload,
         # a death is counted as a death, not as an attempt of its own

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import pytest
 
 from catalog.models import Table
 from core.models import Job, JobEvent
+from ingest.driver_host import attempts
 from ingest.driver_host.launcher import Message
 from ingest.pipelines import onboarding, table_commands
 from ingest.pipelines.policies import store
@@ -84,6 +88,31 @@ def test_syncs_of_a_schedule_need_no_message(world, monkeypatch) -> None:
     assert (job.state, sent) == ("SUCCEEDED", [])
     sync_job.start_sync(world.pipeline("orders"), actor="ann")
     assert sent == ["host"]
+
+
+def test_a_job_that_meets_a_defect_as_it_begins_stops_no_other(
+    world, monkeypatch
+) -> None:
+    real = attempts.driver_kind
+
+    def driver_kind(name: str) -> Any:
+        kind = real(name)
+
+        def spec_for(job: Job) -> Any:
+            if "broken" in job.subject:
+                raise KeyError("not there")
+            return kind.spec_for(job)
+
+        return dataclasses.replace(kind, spec_for=spec_for)
+
+    monkeypatch.setattr(attempts, "driver_kind", driver_kind)
+    onboard(world.source, "broken", "whole")
+    world.until_live("whole")
+    waits = Job.objects.get(subject__contains="broken")
+    assert (waits.state, waits.reason.split(":")[0]) == (
+        "QUEUED",
+        "a defect of Sluice",
+    )
 
 
 def test_a_small_table_does_not_wait_behind_large_ones(world) -> None:

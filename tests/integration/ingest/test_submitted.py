@@ -203,6 +203,8 @@ def test_a_submission_that_cannot_begin_is_tried_again(place, monkeypatch) -> No
     place.world.onboard("orders")
     place.until(lambda: place.world.pipeline("orders").state == "LIVE")
     assert not failures
+    # each time it waits longer: a launcher that never starts anything is no hot loop
+    assert place.job().payload["deaths_seen"] == 1
 
 
 def test_of_several_recorded_attempts_the_newest_is_the_jobs(tmp_path) -> None:
