@@ -106,8 +106,8 @@ class SyncWork:
     epoch         reserved by the caller, unused so far for this source
     lag_is_chosen  see ingest.driver.capture.cursor
     source_fingerprint  see ingest.sources.fingerprint
-    behind        the commit that `low` stands behind, as the services know it: a lake
-                  without it was taken back meanwhile; "" = not known
+    behind        the last epoch that the services know of in the table: a lake that
+                  is at an older one was taken back meanwhile; 0 = not known
     added, known, stops_at_new  see ingest.driver.capture.added_columns
     """
 
@@ -115,7 +115,7 @@ class SyncWork:
     lag_seconds: float
     epoch: int
     max_rows: int = 5_000_000
-    behind: str = ""
+    behind: int = 0
     added: tuple[str, ...] = ()
     known: tuple[str, ...] = ()
     stops_at_new: bool = False

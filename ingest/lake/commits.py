@@ -65,6 +65,12 @@ class LakeState:
     columns: Mapping[str, bool] = field(default_factory=dict)
 
     @property
+    def newest_write(self) -> Commit | None:
+        """The newest one of ours, which has the position; None = all are archived, and
+        compactions carry the position on."""
+        return next((c for c in self.commits if c.is_write), None)
+
+    @property
     def written_schema(self) -> str:
         """The Avro schema of the newest write of ours; "" = there is none."""
         return next((c.schema for c in self.commits if c.is_write and c.schema), "")

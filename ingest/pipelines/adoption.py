@@ -216,8 +216,7 @@ def _seen(pipeline: Pipeline, state: LakeState) -> Seen:
     newest = max(i.asked for i in done)
     if position is None:
         return Seen(problem=f"commit {newest} of the lake has no position of ours")
-    own = (c for c in state.commits if c.position == position)
-    commit = next((c for c in own if c.instant.action != "compaction"), None)
+    commit = state.newest_write
     found, planned = position.identity, planned_identity(pipeline)
     differing = drift(found, planned)
     only_buckets = found.buckets != planned.buckets and len(differing) == 1

@@ -86,7 +86,7 @@ def judge(known: Known, seen: Seen) -> Finding:
         return Finding(
             "ahead", f"its snapshot is in the lake: {seen.instant}", seen.end
         )
-    if seen.newest < known.instant:
+    if seen.epoch < known.epoch or seen.newest < known.instant:
         said = f"the lake is at {seen.newest}, the database at {known.instant}"
         return Finding("went back", said, seen.end)
     if known.load_epoch is not None and seen.epoch >= known.load_epoch:

@@ -98,29 +98,34 @@ def _buckets(pipeline: Pipeline, state: LakeState) -> str:
 
 
 def _moment(pipeline: Pipeline, state: LakeState) -> str:
-    done = state.timeline.completed_writes
-    assert pipeline.lake_table is not None
-    pipeline.lake_table.refresh_from_db(fields=["last_commit_instant"])
-    known = pipeline.lake_table.last_commit_instant
-    if state.position is None or not done or not known:
+    """By epochs: a compaction of older rows has a newer instant than the rows know."""
+    position, table = state.position, pipeline.lake_table
+    assert table is not None
+    table.refresh_from_db(fields=["last_commit_epoch"])
+    source = pipeline.source_table.database.datasource_id
+    if position is None or position.source != source:
         return ""
-    newest = max(instant.asked for instant in done)
-    if newest >= known:
+    if position.epoch_to >= (table.last_commit_epoch or 0):
         return ""
+    at = _written(state)
     facts = {
-        "restored": newest,
-        "instant": newest,
-        "position": {"to": state.position.end},
-        "epoch": state.position.epoch_to,
+        "restored": at,
+        "instant": at,
+        "position": {"to": position.end},
+        "epoch": position.epoch_to,
     }
     drop_seals_behind(
-        settings.SLUICE_LAKE_URI,
-        state.position.source,
-        pipeline.lake_table.pk,
-        after=state.position.epoch_to,
+        settings.SLUICE_LAKE_URI, source, table.pk, after=position.epoch_to
     )
     note_restored(pipeline, facts)
-    return f"the lake went back to {newest}: capture goes on from there"
+    return f"the lake went back to {at}: capture goes on from there"
+
+
+def _written(state: LakeState) -> str:
+    """The instant of the rows' position."""
+    if state.newest_write:
+        return state.newest_write.instant.asked
+    return max(i.asked for i in state.timeline.completed_writes)
 
 
 def _catch_up(pipeline: Pipeline) -> str:
@@ -154,7 +159,7 @@ def _take_newest(
     pipeline.position = end
     transitions.show(
         pipeline,
-        last_commit_instant=max(i.asked for i in state.timeline.completed_writes),
+        last_commit_instant=_written(state),
         last_commit_position={"to": end},
         last_commit_epoch=position.epoch_to,
         last_commit_at=Now(),

@@ -122,7 +122,7 @@ def spec_for(job: Job) -> Attempt | Refused | None:
         low=pipeline.position or None,
         lag_seconds=policy.lag_seconds,
         epoch=reserve_epochs(source.pk),
-        behind=table.last_commit_instant,
+        behind=table.last_commit_epoch or 0,
         lag_is_chosen=policy.is_chosen("lag_seconds"),
         source_fingerprint=pipeline.source_fingerprint,
         **schema_drift.sync_facts(job, pipeline, follows=follows),

@@ -23,10 +23,10 @@ def require_loaded(spec: JobSpec, state: LakeState) -> None:
     rows before them are missing."""
     if state.timeline.completed_writes:
         return
-    if behind := spec.sync.behind if spec.sync else "":
+    if behind := spec.sync.behind if spec.sync else 0:
         raise TerminalError(
             f"the files of {qualified_name(spec)} are gone from the lake, where it was"
-            f" at {behind}, and Sluice did not remove them. Nothing was read",
+            f" at epoch {behind}, and Sluice did not remove them. Nothing was read",
             code="files_gone",
             hint="put them back, or resync the table: the source has its rows",
         )
@@ -38,16 +38,23 @@ def require_loaded(spec: JobSpec, state: LakeState) -> None:
 
 
 def refuse_gone_back(spec: JobSpec, state: LakeState) -> None:
-    """A sync that began behind commits which are gone would leave out their rows."""
-    behind = spec.sync.behind if spec.sync else ""
-    newest = max(instant.asked for instant in state.timeline.completed_writes)
-    if behind > newest:
+    """A sync that began behind commits which are gone would leave out their rows.
+    Epochs say so: instants do not, a compaction of older rows has a newer one."""
+    behind, reached = spec.sync.behind if spec.sync else 0, _reached(spec, state)
+    if behind > reached:
         raise TerminalError(
-            f"{qualified_name(spec)} was at {behind} and is at {newest} now: it went"
-            " back, and no restore is known. Nothing was read",
+            f"{qualified_name(spec)} was at epoch {behind} and is at epoch {reached}"
+            " now: it went back, and no restore is known. Nothing was read",
             code="lake_went_back",
-            hint="its capture goes on from there with the next sync",
+            hint="its capture goes on from there with the next sync; resync the table"
+            " if it does not",
         )
+
+
+def _reached(spec: JobSpec, state: LakeState) -> int:
+    """The last epoch of the job's source in the table; 0 = none of it."""
+    source, position = spec.source.datasource_id if spec.source else 0, state.position
+    return position.epoch_to if position and position.source == source else 0
 
 
 def refuse_other_types(spec: JobSpec, state: LakeState) -> None:
@@ -85,8 +92,7 @@ def refuse_used_epoch(
     if own_seal(spec, seals):
         return
     source = spec.source.datasource_id if spec.source else 0
-    position = state.position
-    reached = position.epoch_to if position and position.source == source else 0
+    reached = _reached(spec, state)
     if seals or reached >= epoch or knows(spec.lake, source, epoch):
         raise TerminalError(
             f"epoch {epoch} was given to {qualified_name(spec)}, but the lake knows it"

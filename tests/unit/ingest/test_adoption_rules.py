@@ -26,6 +26,8 @@ SEEN = Seen("2" * 17, "2" * 17, "p5", 5, 1, frozenset({"id"}))
         # only compacted since
         ({}, {"newest": "3" * 17}, "agrees"),
         ({}, {"instant": "1" * 17, "newest": "1" * 17}, "went back"),
+        # and compacted since
+        ({}, {"instant": "1" * 17, "newest": "3" * 17, "epoch": 4}, "went back"),
         ({"load_epoch": 5}, {}, "ahead"),
         ({"load_epoch": 6}, {}, "agrees"),
         ({}, {"source": 2}, "needs resync"),

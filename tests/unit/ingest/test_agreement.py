@@ -1,20 +1,22 @@
-"""An epoch is used once: whatever the lake still has of it tells."""
+"""Epochs of lake and database agree, or nothing is read."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from core.errors import TerminalError
 from ingest.contract.epochs import LedgerLine, Seal
-from ingest.contract.job import JobSpec
+from ingest.contract.job import JobSpec, SyncWork
 from ingest.contract.table import FenceSpec, SourceSpec, TableSpec
-from ingest.driver.apply.preconditions import refuse_used_epoch
+from ingest.driver.apply.preconditions import refuse_gone_back, refuse_used_epoch
 from ingest.lake.commits import LakeState
 from ingest.lake.epochs import seals_of, write_seal
 from ingest.lake.hudi.identity import TableIdentity
 from ingest.lake.hudi.position import CommitPosition
+from ingest.lake.hudi.timeline import Timeline
 from ingest.lake.ledger import write_line
 
 EPOCH = 30
@@ -75,3 +77,31 @@ def test_an_epoch_that_the_lake_knows_is_refused(
     with pytest.raises(TerminalError, match=f"epoch {EPOCH} was given") as caught:
         refuse_used_epoch(spec(lake), state, EPOCH, found)
     assert caught.value.code == "lake_went_ahead"
+
+
+@pytest.mark.parametrize(
+    ("state", "is_back"),
+    [
+        (at(EPOCH), False),
+        (at(EPOCH + 5), False),
+        (at(EPOCH - 1), True),
+        (at(EPOCH + 5, source=8), True),
+        (LakeState(exists=True), True),
+    ],
+)
+def test_an_older_table_is_refused_however_new_its_compaction_is(
+    state: LakeState, is_back: bool
+) -> None:
+    names = ["20260101000000000_20260101000000001.deltacommit"]
+    names.append("20990101000000000_20990101000000001.commit")
+    names.append("20990101000000000.compaction.requested")
+    state = replace(state, timeline=Timeline.of(names))
+    known = replace(spec("lake"), sync=SyncWork("p", 0, EPOCH + 9, behind=EPOCH))
+    # a database that does not know where the table was
+    refuse_gone_back(replace(known, sync=SyncWork("p", 0, EPOCH + 9)), state)
+    if not is_back:
+        refuse_gone_back(known, state)
+        return
+    with pytest.raises(TerminalError, match=f"was at epoch {EPOCH}") as caught:
+        refuse_gone_back(known, state)
+    assert caught.value.code == "lake_went_back"
