@@ -233,10 +233,12 @@ TRAPS: dict[str, Promise] = {
         " Unicode (98 in cp1251, all above 7F in ascii)",
         snapshot="question marks",
         sync="question marks",
-        unseen="that keys differ in such bytes only: they become one key; a :verify"
+        unseen="in columns that are not of the key: which bytes they were; a :verify"
         " does not see it, either",
         does="takes what the server makes of them: give such a column another character"
-        " set first",
+        " set first. A load or a sync that meets such a key, or one with a character"
+        " that has two codes (X'8790' and X'81E0' in cp932), stops and names it"
+        " (key_text_shared): else two rows could become one",
     ),
     "row_security": Promise(
         "Row security of PostgreSQL that hides rows from the datasource's user",

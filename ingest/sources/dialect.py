@@ -58,6 +58,11 @@ class Dialect(Protocol):
         """A constant that compares with a column of this type by its index."""
         ...
 
+    def comes_back(self, expression: str, type: str) -> str:
+        """SQL condition that is true for keys whose text in Unicode is that of no other
+        key, `type` as `key_text` takes it; "" = it is true for all."""
+        ...
+
     def beyond(self, columns: Sequence[str], values: Sequence[str]) -> str:
         """Rows whose key is greater than `values`, by an index over `columns`."""
         ...

@@ -6,6 +6,8 @@ one row per key. It must not know how an epoch is applied.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest
@@ -95,6 +97,39 @@ def null_keys(
         hint="choose a key that is never NULL; a table that is loaded once may have the"
         " whole-row hash",
     )
+
+
+def refuse_shared_texts(
+    source: Source, table: TableSpec, types: Sequence[str], *, where: str
+) -> None:
+    """InvalidRequest `key_text_shared` when the text in Unicode of a key of these rows
+    can be that of another key, be it there or to come: the lake would have one row of
+    both. It names the first such column and value.
+
+    types  of the key's columns, as the source's `key_facts` has them
+    where  the rows' condition at the source
+    """
+    dialect, relation = source.dialect, relation_of(source.dialect, table)
+    for name, type in zip(table.key, types, strict=True):
+        value = dialect.name(name)
+        if not (fits := dialect.comes_back(value, type)):
+            continue
+        bytes_of, text = dialect.key_text(value, type), dialect.shown(value)
+        found = source.rows(
+            f"SELECT {bytes_of}, {text} FROM {relation}"
+            f" WHERE ({where}) AND NOT ({fits}) LIMIT 1"
+        )
+        if found:
+            raise InvalidRequest(
+                f"{_name(table)} cannot be synced: '{name}' ({type}) is of the key and"
+                f" has X'{found[0][0][:_MOST_SHOWN]}', which in Unicode is"
+                f" '{found[0][1][:_MOST_SHOWN]}', as another key is or can be: the lake"
+                " would keep one row of both. Nothing was written",
+                code="key_text_shared",
+                hint="give the column the character set utf8mb4 at the source, or"
+                " change this value there, then resume; or remove the table and add it"
+                " again with another key",
+            )
 
 
 def _what_is_looked_for(table: TableSpec, *, may_ask: bool) -> str:

@@ -51,7 +51,7 @@ from ingest.driver.capture.chunking import (
 from ingest.driver.capture.cursor import has_zone, read_bound
 from ingest.driver.capture.gate import SourceGate
 from ingest.driver.capture.jdbc import Fetch, fetch_rows
-from ingest.driver.capture.keys import null_keys
+from ingest.driver.capture.keys import null_keys, refuse_shared_texts
 from ingest.driver.capture.parallel import run_parallel
 from ingest.driver.capture.read_with_retry import Trial, read_patiently
 from ingest.driver.capture.reading import Reading, open_stoppable, read_to_parquet
@@ -198,6 +198,7 @@ def _staged(
     facts = None if table.row_hash else source.key_facts(table, table.key)
     bound = _bound(load.run, source)
     plan = _plan(load, source, facts, definition=trial.definition, bound=bound)
+    _refuse_shared_texts(load, source, plan, facts)
     fetch = fetch_rows(source.widths(table), trial.was_wide)
     _read_chunks(load, source, plan, facts, fetch=fetch)
     nulls = sum(m.null_keys for m in load.staging.finished().values())
@@ -240,6 +241,19 @@ def _plan(
     )
     load.staging.begin(plan)
     return plan
+
+
+def _refuse_shared_texts(
+    load: _Load, source: Source, plan: LoadPlan, facts: KeyFacts | None
+) -> None:
+    """Before hours of reading. What comes later is of the first sync."""
+    if facts is None or facts.is_exact:
+        return
+    table, parts = load.run.spec.table, key_parts(load.run.spec.table, facts)
+    for chunk in plan.chunks:
+        load.run.check()
+        where = predicate_for(source.dialect, plan.by, parts, chunk)
+        refuse_shared_texts(source, table, facts.types, where=where)
 
 
 def _read_chunks(

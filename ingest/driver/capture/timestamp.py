@@ -44,6 +44,7 @@ from ingest.driver.capture.keys import (
     has_unique_keys,
     null_keys,
     refuse_repeated_keys,
+    refuse_shared_texts,
 )
 from ingest.driver.capture.read_with_retry import Trial, read_patiently
 from ingest.driver.capture.reading import (
@@ -180,15 +181,17 @@ def _captured(
     fetch = fetch_rows(source.widths(table), trial.was_wide)
     with source.reading(table, can_renew=False) as snapshot:
         file, nulls = _read(run, spark, access, view=(snapshot, fetch), window=window)
+    changed = _condition(source.dialect, table, window)
     if nulls:
-        changed = _condition(source.dialect, table, window)
         raise null_keys(source, table, nulls, where=changed)
     source.give_back()
-    if has_unique_keys(source, table):
+    facts = None if table.row_hash else source.key_facts(table, table.key)
+    if facts is not None:
+        refuse_shared_texts(source, table, facts.types, where=changed)
+    if facts is None or facts.is_unique:
         return window, replace(file, unique_keys=True)
     run.enter("checking keys")
     staged = epoch_folder(spec.lake, access.spec.datasource_id, work.epoch)
-    changed = _condition(source.dialect, table, window)
     refuse_repeated_keys(run, spark, source, staged=staged / file.path, changed=changed)
     return window, file
 

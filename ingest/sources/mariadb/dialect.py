@@ -28,8 +28,7 @@ _BYTES = frozenset(
 # As `text_type` has it.
 _TEXT = re.compile(r"CHARACTER SET (?P<charset>\w+) COLLATE (?P<collation>\w+)$")
 _EXACT = frozenset(
-    {"utf8", "utf8mb3", "utf8mb4", "ucs2", "utf16", "utf16le", "utf32"}
-    | {"ascii", "latin1"}
+    {"utf8", "utf8mb3", "utf8mb4", "ucs2", "utf16", "utf16le", "utf32"} | {"latin1"}
 )
 _PADS_OTHERWISE = re.compile("nopad|tis620_thai_ci")
 # What a CAST makes of a value that is longer than max_allowed_packet is NULL. These the
@@ -136,6 +135,13 @@ class MariadbDialect:
             its_bytes = f"_{found['charset']} X'{bytes.fromhex(text).hex()}'"
             return f"{its_bytes} COLLATE {found['collation']}"
         return self.literal(text)
+
+    def comes_back(self, expression: str, type: str) -> str:
+        if is_exact(type) or not (text := _TEXT.search(type)):
+            return ""
+        there = f"CONVERT({expression} USING utf8mb4)"
+        back = f"CONVERT({there} USING {text['charset']})"
+        return f"HEX({back}) = HEX({expression})"
 
     def beyond(self, columns: Sequence[str], values: Sequence[str]) -> str:
         return _compared(columns, values, strict=">", last=">")

@@ -93,6 +93,9 @@ class PostgresDialect:
     def key_value(self, text: str, type: str) -> str:
         return f"{self.literal(text)}::{type}"
 
+    def comes_back(self, expression: str, type: str) -> str:
+        return ""
+
     def beyond(self, columns: Sequence[str], values: Sequence[str]) -> str:
         # row values, which PostgreSQL takes to an index
         return f"{_row(columns)} > {_row(values)}"

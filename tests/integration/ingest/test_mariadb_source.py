@@ -11,7 +11,7 @@ import pytest
 
 from catalog.schema.limits import LIMITS
 from catalog.sources.mariadb.types import lake_type
-from core.errors import TerminalError
+from core.errors import InvalidRequest, TerminalError
 from ingest.contract.job import JobSpec, SyncWork
 from ingest.contract.positions import Bound, SourceClock
 from ingest.contract.table import ColumnSpec, FenceSpec, TableSpec
@@ -19,6 +19,7 @@ from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.capture.chunking import cut_table, key_parts, predicate_for
 from ingest.driver.capture.cursor import never_read
 from ingest.driver.capture.jdbc import Fetch, fetch_rows
+from ingest.driver.capture.keys import refuse_shared_texts
 from ingest.driver.capture.timestamp import _window
 from ingest.sources.chunks import KeyPart
 from ingest.sources.mariadb.dialect import MariadbDialect
@@ -154,7 +155,6 @@ def test_text_keys_are_cut_by_the_bytes_of_their_own_character_set(
     table = spec_of("odd", key)
     facts = source.key_facts(table, key)
     assert facts.is_walkable
-    # a load looks for keys that are one text in Unicode
     is_unicode = charset[0] in {"utf8mb4", "ucs2", "utf16", "latin1", "binary"}
     assert facts.is_exact == is_unicode
     cut = cut_table(run_for(table), source, facts, chunk_rows=1, readers=1)
@@ -164,6 +164,44 @@ def test_text_keys_are_cut_by_the_bytes_of_their_own_character_set(
         [(hexed,)] = source.rows(f"SELECT hex(k) FROM `keys`.odd WHERE {where}")
         texts.remove(hexed)
     assert texts == []
+
+
+@pytest.mark.parametrize(
+    ("charset", "own", "shared"),
+    [
+        ("cp932", "81E0", "8790"),
+        ("sjis", "815F", "5C"),
+        ("cp1251", "3F", "98"),
+        ("greek", "61", "AE"),
+        ("ascii", "3F", "E9"),
+        ("latin1", "E9", ""),
+    ],
+)
+def test_a_key_whose_text_can_be_that_of_another_is_refused(
+    source: Source, mariadb_server: MariaDbServer, charset: str, own: str, shared: str
+) -> None:
+    """A sync wrote one row over the other."""
+    mariadb_server.run(
+        "SET sql_mode = ''",
+        f"CREATE OR REPLACE TABLE s (k varchar(9) CHARACTER SET {charset}"
+        f" COLLATE {charset}_bin PRIMARY KEY)",
+        f"INSERT INTO s VALUES (_{charset} X'{own}')",
+        database="keys",
+    )
+    table = spec_of("s", ("k",))
+    types = source.key_facts(table, table.key).types
+    refuse_shared_texts(source, table, types, where="1 = 1")
+    if not shared:
+        return
+    mariadb_server.run(
+        "SET sql_mode = ''",
+        f"INSERT INTO s VALUES (_{charset} X'{shared}')",
+        database="keys",
+    )
+    with pytest.raises(InvalidRequest, match=rf"'k' \(.*X'{shared}'") as caught:
+        refuse_shared_texts(source, table, types, where="1 = 1")
+    assert caught.value.code == "key_text_shared"
+    refuse_shared_texts(source, table, types, where=f"hex(k) <> '{shared}'")
 
 
 @pytest.mark.parametrize("type", UNORDERED)
