@@ -72,13 +72,14 @@ def source_page(request: PageRequest, name: str) -> HttpResponse:
     q = request.GET.get("q", "").strip()[:300]
     database = request.GET.get("database", "")
     wanted = TableFilter(source.name, database, kind=Table.SOURCE, q=q)
+    # first: where discovery has ended, the tables below are those that it found
+    work = _work(request, source)
     # within one database, or across all: an index has either order
     tables = (
         numbered_page(request, Found(request.principal, wanted))
         if q
         else keyed_page(request, ByName(tables_for(request.principal, wanted)))
     )
-    work = _work(request, source)
     context = {
         "source": source,
         "wanted": wanted,

@@ -6,8 +6,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from catalog.models import ApiToken, Datasource, Grant
+from catalog.models import ApiToken, Datasource, Grant, Table
 from core.models import Job
+from frontend.views import sources
 from ingest.models import Pipeline
 from tests.integration.frontend.reading import html_of
 from tests.integration.frontend.world import PASSWORD
@@ -118,6 +119,28 @@ def test_when_discovery_ends_the_page_is_read_again(world, browse):
     assert b"hx-trigger" in moving.content
     Job.objects.filter(pk=job.pk).update(state="SUCCEEDED")
     assert client.get("/sources/shop/work")["HX-Refresh"] == "true"
+
+
+def test_tables_are_those_of_the_discovery_that_the_page_shows(
+    world, browse, monkeypatch
+):
+    """It ends while the page is made: nothing reads the page again then."""
+    look = sources.newest_on_source
+
+    def ends_now(*about):
+        table = Table(database=world.source.databases.get(), kind=Table.SOURCE)
+        table.name = table.source_name = "just_found"
+        table.save()
+        return look(*about)
+
+    Job.objects.create(
+        kind="discover",
+        subject="shop",
+        subject_id=str(world.source.pk),
+        state="SUCCEEDED",
+    )
+    monkeypatch.setattr(sources, "newest_on_source", ends_now)
+    assert b"just_found" in browse("root").get("/sources/shop").content
 
 
 def test_only_administrators_add_sources(world, browse):
