@@ -19,6 +19,19 @@ VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
+class LoadPoint:
+    """Where the rows of a load were read, of a table that is followed by its log.
+
+    at        position: all that the load shows was committed before it
+    snapshot  which transactions it shows, as the source's kind says it; segments that
+              begin before `at` have them once more, and they are dropped there
+    """
+
+    at: str
+    snapshot: str
+
+
+@dataclass(frozen=True, slots=True)
 class CommitPosition:
     """One commit's way: source positions, epochs, and who wrote it.
 
@@ -26,6 +39,7 @@ class CommitPosition:
     start, end  source positions as text; "" = none (start of a load)
     run         job id of the writer
     fence       token under which it wrote
+    load        of the newest load, until everything up to its `at` is applied
     """
 
     source: int
@@ -36,10 +50,11 @@ class CommitPosition:
     run: str
     fence: int
     identity: TableIdentity
+    load: LoadPoint | None = None
 
 
 def encode_position(position: CommitPosition) -> str:
-    data = {
+    data: dict[str, Any] = {
         "v": VERSION,
         "source": position.source,
         "from": position.start,
@@ -50,6 +65,8 @@ def encode_position(position: CommitPosition) -> str:
         "fence": position.fence,
         "identity": position.identity.to_data(),
     }
+    if position.load is not None:
+        data["load"] = {"at": position.load.at, "snapshot": position.load.snapshot}
     return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -72,6 +89,7 @@ def decode_position(text: str) -> CommitPosition:
             run=str(data["run"]),
             fence=int(data["fence"]),
             identity=TableIdentity.from_data(data["identity"]),
+            load=_load_of(data.get("load")),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise TerminalError(
@@ -79,6 +97,10 @@ def decode_position(text: str) -> CommitPosition:
             code="unknown_position",
             hint="run this table with the release that wrote it, or a newer one",
         ) from error
+
+
+def _load_of(data: Mapping[str, Any] | None) -> LoadPoint | None:
+    return LoadPoint(str(data["at"]), str(data["snapshot"])) if data else None
 
 
 def latest(positions: Iterable[CommitPosition]) -> CommitPosition | None:

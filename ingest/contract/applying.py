@@ -1,0 +1,93 @@
+"""What the driver's host and a driver say about applying a stream without end.
+
+  host → driver   apply{ApplyWork}: all that a session of this stream shall work on,
+                  again whenever it changes. A table that is left out is given up: the
+                  session ends what it writes there, then leaves it out of `held`. No
+                  tables: the session ends
+  driver → host   applied{ApplyReport}, about once a second while a session lives, and
+                  at once when something was given up
+What a table has applied is what its newest commit says (`_sluice.epoch_to`). Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingest.contract.job import CompactionBudget, ErrorFact, Outcome
+from ingest.contract.table import FenceSpec, SourceSpec, TableSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyTable:
+    """freshness: seconds within which its changes shall be visible; the table that is
+    nearest to its end goes first."""
+
+    table: TableSpec
+    fence: FenceSpec
+    freshness: float = 5.0
+    compact_after: int = 10
+    budget: CompactionBudget | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyWork:
+    """run: who it is, in the commits (the name of the session). keep_seconds,
+    lock_service: as in `JobSpec`."""
+
+    run: str
+    source: SourceSpec
+    stream: str
+    lake: str
+    tables: tuple[ApplyTable, ...] = ()
+    keep_seconds: float = 1800.0
+    lock_service: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """Where a table stands, after a commit or when it was taken.
+
+    epoch      `epoch_to` of its newest commit; position: up to where, encoded
+    is_live    everything up to its load's `at` is applied
+    instant, completed_at, rows, bytes  of the newest commit, and what came since the
+               last report; instant "" = none since then
+    committed  when the newest applied transaction was committed at the source,
+               microseconds since 1970; 0 = none since the session began
+    waiting    segments with rows of it that are not applied; oldest: when the first of
+               them was committed at the source, microseconds since 1970, 0 = none
+    """
+
+    table_id: int
+    epoch: int
+    position: str
+    is_live: bool
+    instant: str = ""
+    completed_at: str = ""
+    rows: int = 0
+    bytes: int = 0
+    committed: int = 0
+    waiting: int = 0
+    oldest: int = 0
+    pending_compactions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyProblem:
+    """Why a table is not applied. transient: the session goes on trying; else it does
+    not touch the table again until the work names it with another fence.
+    `needs_resync` as the code: no segment brings it on."""
+
+    table_id: int
+    outcome: Outcome
+    error: ErrorFact
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyReport:
+    """held: tables that the session may write to still."""
+
+    run: str
+    stream: str
+    held: tuple[int, ...] = ()
+    applied: tuple[Applied, ...] = ()
+    problems: tuple[ApplyProblem, ...] = ()

@@ -1,0 +1,111 @@
+"""What the host of followers and the follower of one source's log say to each other.
+
+One JSON object per line.
+  host → follower   hello{silence_seconds, spec: FollowSpec}, secret{SecretAnswer},
+                    tables{tables: [FollowTable]} (all that are wanted, again whenever
+                    one changes), ping{at}, stop
+  follower → host   ready{pid}, secret_request{ref}, state{FollowerState},
+                    failed{outcome, error: ErrorFact} before it ends
+A follower that hears nothing for `silence_seconds` ends. What it does is decided by the
+chain (`ingest.lake.chain`), never by what it was told last. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ingest.contract.segments import ControlKind
+from ingest.contract.table import SourceSpec, TableSpec
+
+# starting: connects, makes what is missing at the source, takes the stream over.
+# waiting: for something at the source, which `reason` names. following: it reads.
+Observed = Literal["starting", "waiting", "following"]
+
+
+@dataclass(frozen=True, slots=True)
+class FollowTable:
+    """A table whose changes are wanted, and where its load stands.
+
+    load         name of its newest load, "" = none has begun. A name that the stream
+                 does not know yet gets a `cut`
+    finished_at  position `at` of that load, once it is in the lake; gets `finished`
+    deferred     why nothing waits for it, "" = it is followed; gets `deferred`
+    A table that is no longer in the list gets `removed`
+    """
+
+    table: TableSpec
+    load: str = ""
+    finished_at: str = ""
+    deferred: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowSpec:
+    """One source's log, read into one stream.
+
+    slot, publication  their names at the source; made by the follower when its login
+                       may, before the stream begins
+    above   a new stream's first segment is above this number: above every epoch of a
+            table that it will be about
+    writer  which process it is, for people
+    """
+
+    source: SourceSpec
+    stream: str
+    lake: str
+    slot: str
+    publication: str
+    above: int
+    writer: str
+    tables: tuple[FollowTable, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedTable:
+    """What the stream says of a table, and what the follower met.
+
+    problem  why its rows are not taken any more (`deferred` was recorded), "" = none
+    new_columns  that the source has and its plan lacks
+    """
+
+    table_id: int
+    state: ControlKind
+    problem: str = ""
+    new_columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLog:
+    """kept: bytes of its log that the source keeps for us. safe: bytes that may come
+    before it stops keeping them, None = without a limit. behind: bytes of its log that
+    are not durable here yet."""
+
+    kept: int = 0
+    safe: int | None = None
+    behind: int = 0
+    status: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerState:
+    """About once a second, and whenever `observed` changes.
+
+    position   end of the last durable segment, encoded; "" = none
+    number     of that segment; first: the first that is kept
+    committed  when the newest transaction that is durable was committed at the source,
+               microseconds since 1970; 0 = none since the start
+    rows       made durable since the start
+    waiting_bytes  of all kept segments
+    """
+
+    observed: Observed
+    reason: str = ""
+    position: str = ""
+    number: int = 0
+    first: int = 0
+    committed: int = 0
+    rows: int = 0
+    waiting_bytes: int = 0
+    log: SourceLog = SourceLog()
+    tables: tuple[FollowedTable, ...] = ()
