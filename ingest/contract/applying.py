@@ -31,13 +31,14 @@ class ApplyTable:
 
 @dataclass(frozen=True, slots=True)
 class ApplyWork:
-    """run: who it is, in the commits (the name of the session). keep_seconds,
-    lock_service: as in `JobSpec`."""
+    """run: who it is, in the commits (the name of the session). number: grows with each
+    work of a session. keep_seconds, lock_service: as in `JobSpec`."""
 
     run: str
     source: SourceSpec
     stream: str
     lake: str
+    number: int
     tables: tuple[ApplyTable, ...] = ()
     keep_seconds: float = 1800.0
     lock_service: str = ""
@@ -84,10 +85,12 @@ class ApplyProblem:
 
 @dataclass(frozen=True, slots=True)
 class ApplyReport:
-    """held: tables that the session may write to still."""
+    """held: tables that the session may write to still. number: of the newest work that
+    the session goes by; a table that an older one names may come to be held yet."""
 
     run: str
     stream: str
+    number: int
     held: tuple[int, ...] = ()
     applied: tuple[Applied, ...] = ()
     problems: tuple[ApplyProblem, ...] = ()
