@@ -30,7 +30,7 @@ from ingest.driver_host.attempts import START_SECONDS, InFlight, InFlightJob
 from ingest.driver_host.backlog import Backlog
 from ingest.driver_host.incarnation import Incarnation
 from ingest.driver_host.launcher import Launcher, Message, storable
-from ingest.driver_host.secret_delivery import SecretBroker
+from ingest.hosting.secret_delivery import SecretBroker
 from ingest.jobs import queue, reconcile
 
 log = logging.getLogger(__name__)

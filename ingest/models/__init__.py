@@ -19,6 +19,7 @@ from ingest.models.alerts import Alert as Alert
 from ingest.models.alerts import AlertDelivery as AlertDelivery
 from ingest.models.alerts import AlertTarget as AlertTarget
 from ingest.models.alerts import Presence as Presence
+from ingest.models.followers import SourceFollower as SourceFollower
 
 
 class Onboarding(models.Model):

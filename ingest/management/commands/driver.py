@@ -21,8 +21,9 @@ from ingest.driver_host.commands import (
     require_parts,
 )
 from ingest.driver_host.host import DriverHost
-from ingest.driver_host.wake_up import listen
 from ingest.driver_host.warm import DriverCommand, kill_leftovers
+from ingest.hosting.wake_up import listen
+from ingest.jobs.queue import CHANNEL
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +43,8 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         clean_up(driver_command(home))
         host = DriverHost(launcher_for(home), place=place_of(home))
-        threading.Thread(target=listen, args=(host.wake, stop), daemon=True).start()
+        woken = (CHANNEL, host.wake, stop)
+        threading.Thread(target=listen, args=woken, daemon=True).start()
         try:
             while not stop.is_set():
                 host.step()

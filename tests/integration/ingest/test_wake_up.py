@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
-from ingest.driver_host import wake_up
+from ingest.hosting import wake_up
 from ingest.jobs import queue
 from tests.waiting import LIMIT_SECONDS
 
@@ -34,7 +34,9 @@ class Wakes:
 def wakes(transactional_db: Any) -> Iterator[Wakes]:
     """Of a listener that is connected."""
     found, stop = Wakes(), threading.Event()
-    listener = threading.Thread(target=wake_up.listen, args=(found, stop))
+    listener = threading.Thread(
+        target=wake_up.listen, args=(queue.CHANNEL, found, stop)
+    )
     listener.start()
     assert found.is_woken(), "once at its beginning"
     yield found

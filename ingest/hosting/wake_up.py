@@ -1,6 +1,5 @@
-"""Waking the driver host: whoever queues a job, or asks to stop one, notifies a channel
-of PostgreSQL as of its commit. A message that is lost costs nothing but half a second:
-the host looks at the rows by itself.
+"""Waking a host: whoever changes rows that it reads notifies a channel of PostgreSQL as
+of its commit. A message that is lost costs nothing but the host's next look.
 """
 
 from __future__ import annotations
@@ -13,30 +12,31 @@ import psycopg
 from django.db import connection
 from psycopg import sql
 
-from ingest.jobs.queue import CHANNEL
-
 log = logging.getLogger(__name__)
 
 CHECK_SECONDS = 1.0
 AGAIN_SECONDS = 2.0
 
 
-def listen(wake: Callable[[], None], stop: threading.Event) -> None:
+def listen(channel: str, wake: Callable[[], None], stop: threading.Event) -> None:
     """Call `wake` for each message until `stop` is set, on a connection of its own."""
     parameters = connection.get_connection_params()
     while not stop.is_set():
         try:
-            _listen(parameters, wake, stop)
+            _listen(parameters, channel, wake, stop)
         except psycopg.Error as error:
-            log.debug("not notified of jobs now: %s", error)
+            log.debug("not notified on %s now: %s", channel, error)
             stop.wait(AGAIN_SECONDS)
 
 
 def _listen(
-    parameters: dict[str, object], wake: Callable[[], None], stop: threading.Event
+    parameters: dict[str, object],
+    channel: str,
+    wake: Callable[[], None],
+    stop: threading.Event,
 ) -> None:
     with psycopg.connect(**parameters, autocommit=True) as link:  # type: ignore[arg-type]
-        link.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))
+        link.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
         wake()  # what came before
         while not stop.is_set():
             # several that came together are one

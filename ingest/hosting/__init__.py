@@ -1,0 +1,1 @@
+"""What processes share that start others by rows: being woken, and handing secrets."""
