@@ -174,6 +174,7 @@ class Migration(migrations.Migration):
                 ('status_reason', models.TextField(blank=True)),
                 ('resume_event', models.CharField(blank=True, max_length=30)),
                 ('load_epoch', models.BigIntegerField(blank=True, null=True)),
+                ('load_name', models.CharField(blank=True, default='', max_length=40)),
                 ('consistency', models.CharField(blank=True, max_length=20)),
                 ('bound', models.TextField(blank=True)),
                 ('position', models.TextField(blank=True)),

@@ -55,7 +55,10 @@ class Pipeline(models.Model):
                   needs a re-sync (ingest.pipelines.needed_resync)
     resume_event  the event that goes back to where a pause or failure stopped it
     load_epoch    epoch of the load; events of later epochs win over its rows
-    bound         lower bound of capture, noted before the first load attempt
+    load_name     of its newest load, where its log is followed: the stream has a cut of
+                  that name, for all attempts
+    bound         lower bound of capture, noted before the first load attempt; where its
+                  log is followed: where its load was read, once that is committed
     position      upper bound of the last committed sync
     alone_reason  why its jobs run in processes of their own; "" = in the shared driver
     source_fingerprint  at the last sync, see ingest.sources.fingerprint
@@ -88,6 +91,7 @@ class Pipeline(models.Model):
     status_reason = models.TextField(blank=True)
     resume_event = models.CharField(max_length=30, blank=True)
     load_epoch = models.BigIntegerField(null=True, blank=True)
+    load_name = models.CharField(max_length=40, blank=True, default="")
     consistency = models.CharField(max_length=20, blank=True)
     bound = models.TextField(blank=True)
     position = models.TextField(blank=True)

@@ -15,7 +15,9 @@ from ingest.contract.table import Updates
 
 ROW_HASH: Literal["row_hash"] = "row_hash"
 
-Capture = Literal["snapshot", "timestamp"]
+LOG: Literal["log"] = "log"
+
+Capture = Literal["snapshot", "timestamp", "log"]
 RecordKey = tuple[str, ...] | Literal["row_hash"] | None
 
 

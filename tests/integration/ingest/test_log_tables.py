@@ -1,0 +1,98 @@
+"""Which tables a source's follower is told of, and where their loads stand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ingest.contract.following import FollowTable
+from ingest.jobs.epochs import reserve_epochs
+from ingest.models import Pipeline
+from ingest.pipelines import needed_resync
+from ingest.pipelines.log_tables import follow_spec, followed_tables
+from tests.integration.ingest.world import make_source
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def followed(world: Any) -> Any:
+    world.onboard("orders", "items", "other")
+    Pipeline.objects.exclude(source_table__name="other").update(capture="log")
+    return world
+
+
+def told(world: Any) -> dict[str, FollowTable]:
+    return {one.table.source_table: one for one in followed_tables(world.source)}
+
+
+def change(world: Any, name: str, **changes: Any) -> Pipeline:
+    Pipeline.objects.filter(pk=world.pipeline(name).pk).update(**changes)
+    found: Pipeline = world.pipeline(name)
+    return found
+
+
+def test_tables_that_are_followed_by_the_log_are_told_from_their_approval_on(
+    followed: Any,
+) -> None:
+    assert sorted(told(followed)) == ["items", "orders"]
+    assert {(t.load, t.finished_at, t.deferred) for t in told(followed).values()} == {
+        ("", "", "")
+    }
+    change(followed, "orders", state="PROPOSED")
+    change(followed, "items", state="PAUSED")
+    assert sorted(told(followed)) == ["items"], "a paused one misses nothing"
+    change(followed, "items", state="REMOVING")
+    assert told(followed) == {}
+
+
+def test_a_load_is_told_by_its_name_and_then_by_where_it_was_read(
+    followed: Any,
+) -> None:
+    change(followed, "orders", state="SNAPSHOTTING", load_name="a")
+    one = told(followed)["orders"]
+    assert (one.load, one.finished_at) == ("a", "")
+    change(followed, "orders", state="CATCHING_UP", bound="lsn:7:1:0/5")
+    one = told(followed)["orders"]
+    assert (one.load, one.finished_at) == ("a", "lsn:7:1:0/5")
+
+
+def test_nothing_waits_for_a_table_that_only_a_load_brings_on_until_that_begins(
+    followed: Any,
+) -> None:
+    row = change(followed, "orders", state="LIVE", load_name="a", bound="lsn:7:1:0/5")
+    row.lake_table.is_queryable = True
+    needed_resync.note_needed(row, why="its segments are gone")
+    assert told(followed)["orders"].deferred == "its segments are gone"
+    change(followed, "orders", state="RESYNCING", load_name="", bound="")
+    assert told(followed)["orders"].deferred == "its segments are gone"
+    change(followed, "orders", load_name="b")
+    assert told(followed)["orders"].deferred == ""
+    change(followed, "items", state="NEEDS_RESYNC", status_reason="the slot is lost")
+    assert told(followed)["items"].deferred == "the slot is lost"
+
+
+def test_a_stream_begins_above_every_epoch_of_its_tables(followed: Any) -> None:
+    assert follow_spec(followed.source, writer="w").above == 0
+    lake = followed.lake("other")
+    lake.last_commit_epoch = 7
+    lake.save()
+    assert follow_spec(followed.source, writer="w").above == 7
+    reserve_epochs(followed.source.pk, 12)
+    assert follow_spec(followed.source, writer="w").above == 12
+
+
+def test_names_at_a_source_are_of_one_lake_and_one_source(
+    followed: Any, settings: Any, tmp_path: Any
+) -> None:
+    spec = follow_spec(followed.source, writer="w")
+    again = follow_spec(followed.source, writer="v")
+    assert spec.slot == spec.publication == again.slot
+    assert spec.stream == f"pg{followed.source.pk}"
+    assert len(spec.tables) == 2
+    other = follow_spec(make_source("other"), writer="w")
+    settings.SLUICE_LAKE_URI = str(tmp_path / "another")
+    moved = follow_spec(followed.source, writer="w")
+    assert len({spec.slot, other.slot, moved.slot}) == 3
+    assert all(len(name) <= 63 for name in (spec.slot, other.slot))
