@@ -23,8 +23,15 @@ from ingest.pipelines.selectors import of_table
 
 PAUSED, REMOVED, DISMISSED = "paused", "removed", "dismissed"
 
+# What an alert says is of the newest event, whichever is read last.
+_SAID = ("cause", "code", "message", "hint", "repair", "instant", "job", "last_seen_at")
+_NEWEST = ", ".join(
+    f"{name} = CASE WHEN EXCLUDED.last_seen_at >= a.last_seen_at"
+    f" THEN EXCLUDED.{name} ELSE a.{name} END"
+    for name in _SAID
+)
 # One statement: whoever comes second counts on the row of the first.
-_OPEN = """
+_OPEN = f"""
 INSERT INTO ingest_alert AS a (
   table_id, database, name, kind, cause, sources, code, message, hint, repair,
   instant, job, count, first_seen_at, last_seen_at, closed_because, closed_reason,
@@ -37,9 +44,7 @@ WHERE t.id = %(table)s
 ON CONFLICT (table_id, kind) WHERE closed_at IS NULL DO UPDATE SET
   count = a.count + (a.cause <> EXCLUDED.cause)::int,
   sources = ARRAY(SELECT DISTINCT unnest(a.sources || EXCLUDED.sources) ORDER BY 1),
-  cause = EXCLUDED.cause, code = EXCLUDED.code, message = EXCLUDED.message,
-  hint = EXCLUDED.hint, repair = EXCLUDED.repair, instant = EXCLUDED.instant,
-  job = EXCLUDED.job, last_seen_at = EXCLUDED.last_seen_at
+  {_NEWEST}
 """
 
 

@@ -104,9 +104,8 @@ def health_changed(event: Event) -> None:
     if trouble is not None:
         store.open_alert(table_id, trouble, at=event.at)
     else:
-        store.close(
-            store.open_on(table_id, {STUCK}), reason="nothing is stuck or broken"
-        )
+        stuck = store.open_on(table_id, {STUCK}).filter(first_seen_at__lte=event.at)
+        store.close(stuck, reason="nothing is stuck or broken")
 
 
 def pipeline_moved(event: Event) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.utils import timezone
 
-from ingest.alerts import fan_out
+from core.outbox_reader import Event
+from ingest.alerts import fan_out, triggers
 from ingest.alerts.rules import Finding
 from ingest.alerts.store import open_alert
 from ingest.models.alerts import Alert, AlertDelivery, AlertTarget
@@ -27,6 +30,31 @@ def test_many_who_see_the_same_open_one_alert(lake_orders) -> None:
     alert = Alert.objects.get()
     assert (alert.count, alert.sources) == (30, ["x"])
     assert AlertDelivery.objects.count() == 1
+
+
+@pytest.mark.django_db
+def test_an_older_event_that_is_read_later_changes_no_newer_words(lake_orders) -> None:
+    now = timezone.now()
+    for cause, minutes in (("new", 0), ("old", 5)):
+        said = Finding("stuck", cause=cause, message=cause, code=cause, source=cause)
+        open_alert(lake_orders.pk, said, at=now - timedelta(minutes=minutes))
+    alert = Alert.objects.get()
+    assert (alert.cause, alert.message, alert.code) == ("new",) * 3
+    assert (alert.last_seen_at, alert.count) == (now, 2)
+    assert alert.sources == ["new", "old"]
+
+
+@pytest.mark.django_db
+def test_a_look_that_is_read_later_ends_no_alert_that_is_newer(lake_orders) -> None:
+    now = timezone.now()
+    open_alert(lake_orders.pk, Finding("stuck", cause="x", message="x"), at=now)
+    for minutes, is_open in ((-5, True), (5, False)):
+        at = now + timedelta(minutes=minutes)
+        look = Event(
+            1, at, "health.changed", "table", str(lake_orders.pk), {"issues": []}
+        )
+        triggers.health_changed(look)
+        assert Alert.objects.filter(closed_at=None).exists() == is_open
 
 
 @pytest.mark.django_db
