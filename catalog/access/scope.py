@@ -68,23 +68,33 @@ SELECT ARRAY(SELECT id FROM whole), ARRAY(SELECT id FROM single),
 """
 
 
-def scope_of(principal: Principal, datasource: str = "") -> Scope:
+def scope_of(
+    principal: Principal,
+    datasource: str = "",
+    privilege: Privilege = Privilege.DISCOVER,
+) -> Scope:
     """Of everything or within one datasource; no statement for admins."""
     if not principal.is_active:
         return Scope(Reach.NOTHING)
     if principal.is_admin:
         return Scope(Reach.ALL)
     with connection.cursor() as cursor:
-        cursor.execute(_SCOPE, holder(principal, datasource) | {"many": MANY})
+        cursor.execute(
+            _SCOPE, holder(principal, datasource, privilege) | {"many": MANY}
+        )
         databases, tables, size = cursor.fetchone()
     return Scope(_reach(size + len(tables)), tuple(databases), tuple(tables))
 
 
-def holder(principal: Principal, datasource: str = "") -> dict[str, Any]:
+def holder(
+    principal: Principal,
+    datasource: str = "",
+    privilege: Privilege = Privilege.DISCOVER,
+) -> dict[str, Any]:
     """Parameters of HELD."""
     return {
         "only": datasource,
-        "held": sorted(granting(Privilege.DISCOVER)),
+        "held": sorted(granting(privilege)),
         "name": principal.name,
         "groups": sorted(principal.groups),
     }

@@ -89,7 +89,7 @@ def source_page(request: PageRequest, name: str) -> HttpResponse:
     if request.htmx and request.htmx.target == "source-tables":
         return render(request, "frontend/sources/tables.html", context)
     context |= {"may": may_on(request.principal, Securable(source.name))}
-    context["failed"] = len(failed_tables(request.principal, source))
+    context["failed"] = failed_tables(request.principal, source).count()
     context |= work | {"limits": LIMITS, "footprint": _footprint(source)}
     return render(request, "frontend/sources/source.html", context)
 

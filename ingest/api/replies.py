@@ -294,7 +294,10 @@ class TableSwitched(Reply):
 
 class TablesResumed(Reply):
     resumed = s.IntegerField()
-    left = s.IntegerField(help_text="that could not be resumed: their pages say why")
+    left = s.IntegerField(
+        help_text="that could not be resumed: their pages say why; or beyond the first"
+        " 200: ask again"
+    )
 
 
 class Removal(Reply):
