@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from catalog.models import Table
+from core.database_errors import repeat_after_deadlock
 from core.models import Job
 from ingest.actions import pipeline_actions as actions
 from ingest.contract.job import RepairWork
@@ -38,6 +39,7 @@ ACTIONS: dict[str, TableAction] = {
 }
 
 
+@repeat_after_deadlock
 def start(
     action: TableAction, table: Table, *, actor: str, given: Mapping[str, Any]
 ) -> Job | Pipeline:

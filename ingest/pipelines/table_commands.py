@@ -12,6 +12,7 @@ from django.db import IntegrityError, transaction
 from catalog.access import audit
 from catalog.models import Table
 from core.clock import SystemClock
+from core.database_errors import repeat_after_deadlock
 from core.errors import InvalidRequest, NotFound, StaleState
 from core.jobs import ACTIVE, CANCELLING, TERMINAL, WAITING, moves
 from core.jobs.kinds import JobKind, conclude, kind_of, names_of
@@ -34,6 +35,7 @@ from ingest.models.states import (
 )
 from ingest.pipelines import load_job, schema_diff, sync_job
 from ingest.pipelines.selectors import of_table
+from ingest.pipelines.table_job import already_queued
 from ingest.pipelines.transitions import locked_pipeline, move, stop
 
 
@@ -120,6 +122,7 @@ def pause(table: Table, *, actor: str) -> Pipeline:
         return pipeline
 
 
+@repeat_after_deadlock
 def resume(table: Table, *, actor: str) -> Pipeline:
     """Go on where a pause or a failure stopped it."""
     with transaction.atomic():
@@ -175,6 +178,7 @@ def _last_job(pipeline: Pipeline) -> Job:
 # --------------------------------------------------------------------------- jobs
 
 
+@repeat_after_deadlock
 def cancel_job(job_id: UUID, *, actor: str) -> Job:
     """A waiting job just ends; a running one is asked, and honours it soon."""
     with transaction.atomic():
@@ -204,6 +208,7 @@ def cancel_job(job_id: UUID, *, actor: str) -> Job:
         return job
 
 
+@repeat_after_deadlock
 def retry_job(job_id: UUID, *, actor: str) -> Job:
     """Another go for a job that failed or was cancelled."""
     kind = Job.objects.filter(pk=job_id).values_list("kind", flat=True).first()
@@ -217,11 +222,7 @@ def retry_job(job_id: UUID, *, actor: str) -> Job:
             audit.record("job.retry", on=job.subject, actor=actor, **about)
             return job
     except IntegrityError as error:
-        raise StaleState(
-            "another job of this kind already waits for the table",
-            code="already_queued",
-            hint="look at the table's jobs",
-        ) from error
+        raise already_queued() from error
 
 
 def ask_to_stop(job: Job, mode: str, *, actor: str) -> None:

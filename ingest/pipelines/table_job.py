@@ -11,7 +11,8 @@ from typing import Any
 from uuid import UUID
 
 from core.clock import SystemClock
-from core.errors import InvalidRequest, SluiceError
+from core.errors import InvalidRequest, SluiceError, StaleState
+from core.jobs import WAITING
 from core.jobs.kinds import Cancelled, End, Facts, Failed, Rejected, Retried, Succeeded
 from core.jobs.moves import move_job
 from core.models import Job
@@ -71,6 +72,12 @@ def queue_again(job_id: UUID, by: str, *, revive: Revive | None = None) -> Job:
     raises when that cannot be.
     """
     job = Job.objects.select_for_update().get(pk=job_id)
+    # of several requests at once, one looks after the other has committed
+    pipeline = transitions.lock_pipeline(job)
+    if pipeline is None:
+        gone = f"{job.subject} is no longer onboarded"
+        raise InvalidRequest(gone, code="not_now")
+    _refuse_second(job)
     move_job(
         job,
         "retry",
@@ -83,14 +90,26 @@ def queue_again(job_id: UUID, by: str, *, revive: Revive | None = None) -> Job:
         cancel_requested="",
         max_attempts=job.attempts + driver_kind(job.kind).max_attempts,
     )
-    pipeline = transitions.pipeline_of(int(job.payload["table"]))
-    if pipeline is None:
-        gone = f"{job.subject} is no longer onboarded"
-        raise InvalidRequest(gone, code="not_now")
     if revive is not None:
         revive(job, pipeline, by)
     wake_host()
     return job
+
+
+def _refuse_second(job: Job) -> None:
+    """Of old jobs that failed the table needs one. No constraint sees that: jobs that
+    wait for their next attempt are beside fresh ones rightly."""
+    same = Job.objects.filter(exclusive_key=job.exclusive_key, kind=job.kind)
+    if same.exclude(pk=job.pk).filter(state__in=WAITING).exists():
+        raise already_queued()
+
+
+def already_queued() -> StaleState:
+    return StaleState(
+        "another job of this kind already waits for the table",
+        code="already_queued",
+        hint="look at the table's jobs",
+    )
 
 
 def resume_table(pipeline: Pipeline, event: str, *, actor: str) -> None:

@@ -14,6 +14,7 @@ from config.management.commands import verify as command
 from ingest.maintenance.verdict import Comparison, facts_of
 from ingest.pipelines import table_commands
 from tests.doubles.launcher import Fault
+from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.ingest.test_rest import grant
 
@@ -93,6 +94,9 @@ def test_what_becomes_of_it_does_not_touch_the_table(world, admin, table) -> Non
         assert world.jobs("verify")[-1].state == end
         assert world.pipeline("orders").state == "LIVE"
     assert admin("POST", f"jobs/{job}:retry").status_code == 202
+    # one of them is enough, however many failed
+    other = world.jobs("verify")[0].pk
+    problem(admin("POST", f"jobs/{other}:retry"), 409, "already_queued")
     world.until(lambda: world.jobs("verify")[-1].state == "RUNNING")
     assert admin("POST", f"jobs/{job}:cancel").status_code == 202
     world.until(lambda: world.jobs("verify")[-1].state == "CANCELLED")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+
+import psycopg
 import pytest
 from django.db import (
     DatabaseError,
@@ -15,6 +18,7 @@ from django.db import (
 )
 from psycopg import errors
 
+from core import database_errors
 from core.database_errors import is_away
 from core.errors import TransientError
 
@@ -64,3 +68,34 @@ def test_the_next_one_may_go_well(
     error: type[Exception], cause: type[Exception] | None
 ) -> None:
     assert not is_away(caused(error, cause))
+
+
+@pytest.mark.parametrize(
+    ("ended", "times", "done"),
+    [
+        (errors.DeadlockDetected, 2, True),
+        (errors.DeadlockDetected, 3, False),
+        (errors.LockNotAvailable, 1, False),
+    ],
+)
+def test_what_a_deadlock_rolled_back_is_done_again(
+    monkeypatch: pytest.MonkeyPatch,
+    ended: type[psycopg.Error],
+    times: int,
+    done: bool,
+) -> None:
+    monkeypatch.setattr(database_errors.transaction, "atomic", contextlib.nullcontext)
+    left = [ended("ended")] * times
+
+    @database_errors.repeat_after_deadlock
+    def work(text: str) -> str:
+        if left:
+            error = left.pop()
+            raise OperationalError(str(error)) from error
+        return text
+
+    if done:
+        assert work("done") == "done"
+    else:
+        with pytest.raises(OperationalError):
+            work("done")
