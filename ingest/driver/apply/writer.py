@@ -32,18 +32,22 @@ from ingest.lake.hudi.options import (
     without_combining,
     write_options,
 )
-from ingest.lake.hudi.position import CommitPosition, encode_position
+from ingest.lake.hudi.position import CommitPosition, LoadPoint, encode_position
 from ingest.lake.place import place_at
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What a commit brings: source positions and epochs, both ends included."""
+    """What a commit brings: source positions and epochs, both ends included.
+
+    load  see `CommitPosition`
+    """
 
     start: str
     end: str
     epoch_from: int
     epoch_to: int
+    load: LoadPoint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,4 +210,5 @@ def _position(spec: JobSpec, identity: TableIdentity, span: Span) -> CommitPosit
         run=spec.job_id,
         fence=spec.fence.token,
         identity=identity,
+        load=span.load,
     )
