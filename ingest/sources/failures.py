@@ -288,6 +288,14 @@ _SIGNS: tuple[tuple[tuple[str, ...], Outcome, str, str, str], ...] = (
         "read the table's jobs again",
     ),
     (
+        ("sluice.overtaken", "Cannot resolve conflicts for overlapping writes"),
+        "transient",
+        "write_overtaken",
+        "another process changed the lake table while this job wrote to it; nothing of"
+        " this job is visible",
+        "it is tried again",
+    ),
+    (
         ("sluice.miscounted",),
         "terminal",
         "rows_miscounted",

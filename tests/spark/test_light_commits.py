@@ -20,7 +20,7 @@ import pytest
 from core.errors import TerminalError
 from ingest.contract.epochs import Seal, SealedFile
 from ingest.contract.events import INDEX, OP
-from ingest.contract.job import RepairWork
+from ingest.contract.job import ErrorFact, RepairWork
 from ingest.contract.table import TableSpec
 from ingest.driver import run
 from ingest.driver.apply import apply, light, writer
@@ -164,12 +164,16 @@ def rolled_back(writers: Writers) -> None:
 
 def superseded(writers: Writers, by: str) -> None:
     """The fence rises when the files are written and the commit is not."""
-    held(writers, by, then=lambda: writers.take_over())
+    error = held(writers, by, then=lambda: writers.take_over())
+    assert error.code == "fenced"
     assert len(unfinished(writers.table)) == 1
 
 
-def held(writers: Writers, by: str, *, then: Callable[[], None]) -> None:
-    """A sync that is refused at the last look at its fence, behind what `then` does."""
+def held(
+    writers: Writers, by: str, *, then: Callable[[], None], is_fenced: bool = True
+) -> ErrorFact:
+    """Why a sync is refused that waited at the last look at its fence for `then`.
+    is_fenced: what it sees there is another token."""
     bench, table = writers.bench, writers.table
     bench.sql("UPDATE o SET v = 'fenced', at = clock_timestamp() WHERE id % 3 = 0")
     spec = bench.sync_spec(table, writers.low, token=writers.token)
@@ -183,10 +187,11 @@ def held(writers: Writers, by: str, *, then: Callable[[], None]) -> None:
         fence.hold_at(lambda: bool(unfinished(table)), "its commit")
         fence.put_back()
         then()
-        fence.answer(spec.fence.token + 1)
+        fence.answer(spec.fence.token + is_fenced)
         sync.join(LIMIT_SECONDS)
     (report,) = reports
-    assert (report.outcome, report.error.code) == ("transient", "fenced")
+    assert report.outcome == "transient", report
+    return report.error
 
 
 def deduplicated(writers: Writers) -> None:
@@ -426,7 +431,7 @@ def test_a_commit_that_fails_leaves_nothing_behind(
     """It removes its own files, at once and by itself, where it still may."""
     monkeypatch.setattr(run, "recover_table", lambda *_: {})
     rows = writers.seen()
-    held(writers, "light", then=lambda: None)
+    assert held(writers, "light", then=lambda: None).code == "fenced"
     assert unfinished(writers.table) == []
     assert not list((Path(writers.table.path) / ".hoodie" / ".heartbeat").glob("2*"))
     layout = read_layout(

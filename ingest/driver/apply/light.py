@@ -130,7 +130,6 @@ def commit_light(
         place_at(spec.table.path).uri,
         spec.table.name,
         state.written_schema,
-        str(sorted(state.properties.items())),
         own,
         rows.handle,
         {EXTRA_KEY: options[EXTRA_KEY]},

@@ -57,27 +57,13 @@ import scala.Function1;
  *
  * <p>Lock with fence, heartbeat, timeline, markers, conflicts and files are Hudi's own, as its Spark
  * client uses them; what differs is that no job tags, shuffles and writes the rows. Rows go to file
- * groups that are there: a batch for a bucket without one is left to Spark. Nothing is open between
- * two commits.
+ * groups that are there: a batch for a bucket without one is left to Spark. Nothing is kept from one
+ * commit to the next.
  */
 public final class LightTable {
   private static final String ACTION = HoodieTimeline.DELTA_COMMIT_ACTION;
 
-  /** Tables whose configuration is kept. */
-  private static final int MOST = 200;
-
-  private static final Map<String, LightTable> KEPT =
-      new LinkedHashMap<>(16, 0.75f, true) {
-        @Override
-        protected boolean removeEldestEntry(Map.Entry<String, LightTable> eldest) {
-          return size() > MOST;
-        }
-      };
-
   private final String path;
-  private final String schema;
-  private final String properties;
-  private final Map<String, String> options;
   private final LocalContext context;
   private final StorageConfiguration<?> storageConf;
   private final HoodieStorage storage;
@@ -88,22 +74,9 @@ public final class LightTable {
   private final KeyGenerator keys;
   private final HoodieSimpleBucketIndex index;
 
-  /** Partition to bucket to file id, as of the completed instants in {@code seen}. */
-  private final Map<String, Map<Integer, String>> groups = new HashMap<>();
-
-  private Set<String> seen = Collections.emptySet();
-
   private LightTable(
-      JavaSparkContext spark,
-      String path,
-      String name,
-      String schema,
-      String properties,
-      Map<String, String> options) {
+      JavaSparkContext spark, String path, String name, String schema, Map<String, String> options) {
     this.path = path;
-    this.schema = schema;
-    this.properties = properties;
-    this.options = options;
     this.context = new LocalContext(spark);
     this.storageConf = context.getStorageConf();
     this.storage = HoodieStorageUtils.getStorage(path, storageConf);
@@ -124,7 +97,6 @@ public final class LightTable {
    * Writes the rows as one commit and returns its instant.
    *
    * @param schema the table's Avro schema, whose columns the rows have
-   * @param properties what the table says of itself; another text, and it is read anew
    * @param options complete options of the write, as the datasource takes them
    * @param extra what the commit carries beside the rows
    * @return "" where Spark has to write them: a bucket has no file group, or two rows one key.
@@ -135,39 +107,14 @@ public final class LightTable {
       String path,
       String name,
       String schema,
-      String properties,
       Map<String, String> options,
       LightRows rows,
       Map<String, String> extra)
       throws IOException {
-    return kept(spark, path, name, schema, properties, new HashMap<>(options))
-        .commit(rows, new HashMap<>(extra));
+    return new LightTable(spark, path, name, schema, options).commit(rows, new HashMap<>(extra));
   }
 
-  private static LightTable kept(
-      JavaSparkContext spark,
-      String path,
-      String name,
-      String schema,
-      String properties,
-      Map<String, String> options) {
-    synchronized (KEPT) {
-      LightTable found = KEPT.get(path);
-      if (found != null
-          && found.schema.equals(schema)
-          && found.properties.equals(properties)
-          && found.options.equals(options)) {
-        return found;
-      }
-    }
-    LightTable made = new LightTable(spark, path, name, schema, properties, options);
-    synchronized (KEPT) {
-      KEPT.put(path, made);
-    }
-    return made;
-  }
-
-  private synchronized String commit(LightRows rows, Map<String, String> extra) throws IOException {
+  private String commit(LightRows rows, Map<String, String> extra) throws IOException {
     List<HoodieRecord> records = rows.session().withActive(() -> recordsOf(rows));
     if (records == null) {
       return "";
@@ -246,7 +193,6 @@ public final class LightTable {
         throw new HoodieRestoreException("a restore of the table was begun and has to end first");
       }
       begun.table = HoodieSparkTable.create(config, context, meta);
-      forgetWhatOthersChanged();
       begun.groups = grouped(begun.table, records);
       if (begun.groups == null) {
         return false;
@@ -265,27 +211,14 @@ public final class LightTable {
     }
   }
 
-  /** Rollbacks, replacements and first rows of a bucket move file groups; cleaning does not. */
-  private void forgetWhatOthersChanged() {
-    Set<String> now = new HashSet<>();
-    meta.getActiveTimeline()
-        .getInstantsAsStream()
-        .filter(one -> one.isCompleted() && !one.getAction().equals(HoodieTimeline.CLEAN_ACTION))
-        .forEach(one -> now.add(one.requestedTime()));
-    if (!seen.containsAll(now)) {
-      groups.clear();
-    }
-    seen = now;
-  }
-
   private Map<Group, List<HoodieRecord>> grouped(HoodieTable table, List<HoodieRecord> records) {
     Map<Group, List<HoodieRecord>> found = new LinkedHashMap<>();
+    Map<String, Map<Integer, String>> files = new HashMap<>();
     for (HoodieRecord record : records) {
       String partition = record.getPartitionPath();
       int bucket = index.getBucketID(record.getKey(), config.getBucketIndexNumBuckets());
-      String file = groups.computeIfAbsent(partition, one -> filesOf(table, one)).get(bucket);
+      String file = files.computeIfAbsent(partition, one -> filesOf(table, one)).get(bucket);
       if (file == null) {
-        groups.remove(partition);
         return null;
       }
       found.computeIfAbsent(new Group(partition, file), one -> new ArrayList<>()).add(record);
@@ -306,13 +239,11 @@ public final class LightTable {
       throws IOException {
     HoodieInstant inflight =
         meta.createNewInstant(HoodieInstant.State.INFLIGHT, ACTION, begun.instant);
-    if (heart.isHeartbeatExpired(begun.instant)) {
-      throw new HoodieCommitException("the heartbeat of " + begun.instant + " has expired");
-    }
     // the fence is read again here
     locks.beginStateChange(Option.of(inflight), begun.last);
     try {
       meta.reloadActiveTimeline();
+      refuseWhenTakenForDead(begun.instant, heart);
       TransactionUtils.resolveWriteConflictIfAny(
           begun.table,
           locks.getCurrentTransactionOwner(),
@@ -323,9 +254,24 @@ public final class LightTable {
           begun.pending);
       begun.isCompleting = true;
       meta.getActiveTimeline().saveAsComplete(false, inflight, Option.of(metadata));
-      seen.add(begun.instant);
     } finally {
       locks.endStateChange(Option.of(inflight));
+    }
+  }
+
+  /**
+   * A writer that stalls is taken for dead, and a cleaning of another driver rolls its commit back:
+   * first its files go, then its instant. Under the lock no rollback begins, and one that has begun
+   * is on the timeline. The heartbeat alone does not say so, for it goes on when the writer does.
+   */
+  private void refuseWhenTakenForDead(String instant, HoodieHeartbeatClient heart)
+      throws IOException {
+    HoodieTimeline now = meta.getActiveTimeline();
+    if (!now.containsInstant(instant)
+        || !now.getRollbackAndRestoreTimeline().findInstantsAfter(instant).empty()
+        || heart.isHeartbeatExpired(instant)) {
+      throw new HoodieCommitException(
+          "sluice.overtaken: " + instant + " stalled, and was or will be rolled back");
     }
   }
 
