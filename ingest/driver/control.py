@@ -1,25 +1,21 @@
 """The driver's end of its control channel: pipes of its host, or a socket of any host.
 
-Everything else that prints (Spark, the JVM, libraries) is turned to stderr, so pipes
-carry nothing but messages. It must not know what they mean.
+It must not know what messages mean.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import threading
 import time
 from collections.abc import Iterator
-from io import FileIO
 from pathlib import Path
 from typing import Any, Protocol
 
-from core.control_channel.channel import Channel, PipeStream, Silence, SocketStream
+from core.control_channel.channel import Channel, Silence, SocketStream
 from core.sockets import connect_unix
 
-_STDIN, _STDOUT, _STDERR = 0, 1, 2
 _RETRY_SECONDS = 0.5
 # Sent once and decisive; heartbeats, lines and questions are sent again or outdated.
 _KEPT = frozenset({"report"})
@@ -43,38 +39,6 @@ class Control(Protocol):
     def flush(self, seconds: float) -> None:
         """Wait at most so long until a report that was sent has left us."""
         ...
-
-
-class ControlPipe:
-    """Of a driver that ends with its host."""
-
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-
-    def silent_for(self) -> float:
-        return self._channel.silence.seconds
-
-    def send(self, kind: str, **payload: Any) -> None:
-        """Raises BrokenPipeError when nobody listens any more."""
-        self._channel.send({"type": kind, **payload})
-
-    def messages(self) -> Iterator[dict[str, Any]]:
-        """Messages until the other side closes."""
-        return self._channel.messages()
-
-    def flush(self, seconds: float) -> None:
-        """What was sent has left already."""
-
-
-def take_over_stdio() -> ControlPipe:
-    """Moves stdin and stdout to private descriptors that no child inherits."""
-    inbound, outbound = os.dup(_STDIN), os.dup(_STDOUT)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, _STDIN)
-    os.close(nothing)
-    os.dup2(_STDERR, _STDOUT)
-    pipes = PipeStream(FileIO(inbound, "rb"), FileIO(outbound, "wb"))
-    return ControlPipe(Channel(pipes))
 
 
 class ControlSocket:

@@ -12,7 +12,6 @@ falls silent. Arguments carry no secret:
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import os
 import sys
@@ -20,30 +19,19 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from ingest.driver.control import Control, ControlSocket, take_over_stdio
+from core.control_channel.stdio import take_over_stdio
+from core.process_log import log_to_stderr
+from ingest.driver.control import Control, ControlSocket
 from ingest.driver.serve import Driver
 from ingest.driver.session import SessionSpec, start_session
-
-
-class JsonLines(logging.Formatter):
-    """One JSON object per record, as every process of Sluice writes them."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        entry = {
-            "at": self.formatTime(record, "%Y-%m-%dT%H:%M:%S"),
-            "level": record.levelname,
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            entry["trace"] = self.formatException(record.exc_info)
-        return json.dumps(entry, ensure_ascii=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     pipe = _control(options)
-    _log_to_stderr()
+    log_to_stderr()
+    # its lines carry whole commands, options included
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     scratch = options.scratch or tempfile.mkdtemp(prefix="sluice-driver-")
     spark = start_session(
         SessionSpec(
@@ -80,14 +68,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--attempt", type=int, default=0)
     parser.add_argument("--conf", action="append", default=[], metavar="K=V")
     return parser
-
-
-def _log_to_stderr() -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
-    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-    # its lines carry whole commands, options included
-    logging.getLogger("py4j").setLevel(logging.WARNING)
 
 
 if __name__ == "__main__":

@@ -48,6 +48,7 @@ from ingest.driver.capture.follower import Follower
 from ingest.driver.capture.gate import SourceGate, SourceGates
 from ingest.driver.capture.snapshot import committed_load, load_table
 from ingest.driver.capture.timestamp import TimestampFollower
+from ingest.driver.failures import breaks_jvm, failure_of
 from ingest.driver.jvm import Jvm
 from ingest.driver.session import open_lake
 from ingest.driver.table_services.compaction import (
@@ -61,7 +62,6 @@ from ingest.driver.table_services.verify import verify_table
 from ingest.lake.epochs import seals_of
 from ingest.lake.fence import require_fence
 from ingest.lake.staging import StagingArea
-from ingest.sources.failures import breaks_jvm, failure_of
 from ingest.sources.registry import SourceAccess
 
 Facts = dict[str, Any]

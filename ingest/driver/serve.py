@@ -38,10 +38,10 @@ from ingest.driver.apply.jobrun import Interrupted, JobRun, StopMode
 from ingest.driver.capture.gate import SourceGates
 from ingest.driver.capture.parallel import enter_lane
 from ingest.driver.control import Control
+from ingest.driver.failures import failure_of
 from ingest.driver.jvm import Jvm
 from ingest.driver.run import run_job
 from ingest.driver.secrets import Secrets
-from ingest.sources.failures import failure_of
 
 log = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 2.0

@@ -1,7 +1,8 @@
 """From any exception to an outcome and words for it.
 
 Says whose turn it is: ours again (transient), a person must act (terminal), the
-request was wrong (caller). It must not know jobs.
+request was wrong (caller). It must not know jobs, and nothing of Spark: of what is
+thrown there, `ingest.driver.failures` says the same.
 """
 
 from __future__ import annotations
@@ -9,12 +10,9 @@ from __future__ import annotations
 import errno
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import psycopg
 import pymysql
-from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
-from pyspark.errors import PySparkException
 
 from core.errors import SluiceError
 from ingest.contract.job import (
@@ -25,13 +23,6 @@ from ingest.contract.job import (
 )
 from ingest.sources.port import ROWS_HIDDEN, SEE_ALL_ROWS
 
-_FIRST_LINES = 600
-_MOST_CAUSES = 20
-# By the class, which comes first: the words behind it may be a source's.
-_BROKEN_JVM = re.compile(
-    r"java\.lang\.(?:ExceptionInInitializerError: Exception java\.lang\.)?"
-    r"VirtualMachineError\b"
-)
 BEGUN_ELSEWHERE = "compaction_begun"
 
 
@@ -48,26 +39,21 @@ def failure_of(error: BaseException) -> Failure:
         )
     if isinstance(error, psycopg.Error):
         state = error.sqlstate or ""
-        return _known(f"[SQLSTATE {state}] {error}") or _source_failure(
+        return known_failure(f"[SQLSTATE {state}] {error}") or source_failure(
             state, str(error)
         )
     if isinstance(error, pymysql.MySQLError):
         number = error.args[0] if error.args else 0
         words = str(error.args[1]) if len(error.args) > 1 else str(error)
         state = _STATES_OF_NUMBERS.get(number, "")
-        return _known(words) or _source_failure(state, words)
-    text = _java_text(error)
-    if text is not None:
-        return _java_failure(error, text)
-    if isinstance(error, Py4JNetworkError):
-        return _of("transient", "driver_died", "the JVM of the driver ended")
+        return known_failure(words) or source_failure(state, words)
     if isinstance(error, OSError):
         is_full = error.errno in {errno.ENOSPC, errno.EDQUOT}
-        return (_known(str(error)) if is_full else None) or _of(
+        return (known_failure(str(error)) if is_full else None) or failure(
             "transient", "storage_failed", f"a file operation failed: {error}"
         )
     # its words are for the log alone: they name our own code, and may quote a value
-    return _of(
+    return failure(
         "terminal",
         "defect",
         "Sluice has a defect here: this job met what it does not expect",
@@ -75,82 +61,9 @@ def failure_of(error: BaseException) -> Failure:
     )
 
 
-def breaks_jvm(error: BaseException) -> bool:
-    """Whether the JVM cannot serve further jobs after this error.
-
-    A class whose initialisation met a full code cache stays broken as long as the JVM
-    lives: whatever needs it fails, attempt after attempt, until the driver is
-    restarted. Only HotSpot itself throws this class, which is abstract; its subclasses
-    (no memory, no stack) have other names.
-    """
-    return any(_BROKEN_JVM.match(java.shown) for java in _java_chain(error))
-
-
-@dataclass(frozen=True, slots=True)
-class _Thrown:
-    """A Java exception: as its toString shows it, and what there is to say of it."""
-
-    shown: str
-    words: str
-
-
-def _java_text(error: BaseException) -> str | None:
-    """All messages of a Java exception and its causes, or None for other ones."""
-    if not isinstance(error, (Py4JJavaError, PySparkException)):
-        return None
-    words = [java.words for java in _java_chain(error)]
-    try:
-        return "\n".join([str(error)[:_FIRST_LINES], *words])
-    except Py4JError:
-        return "\n".join([type(error).__name__, *words])
-
-
-def _java_chain(error: BaseException) -> list[_Thrown]:
-    """The Java exception behind a Python one, and its causes; each is asked over a
-    connection to the JVM, which may break: then what was told by then."""
-    found: list[_Thrown] = []
-    if not isinstance(error, (Py4JJavaError, PySparkException)):
-        return found
-    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-    try:
-        while java is not None and len(found) < _MOST_CAUSES:
-            shown = java.toString()
-            said = java.getMessage() or java.getClass().getSimpleName()
-            found.append(_Thrown(shown, f"{_sql_state(java)}{said}"))
-            java = java.getCause()
-    except Py4JError:
-        pass
-    return found
-
-
-def _sql_state(java: Any) -> str:
-    try:
-        return f"[SQLSTATE {java.getSQLState()}] "
-    except Exception:  # noqa: BLE001 - most Java exceptions have no such method
-        return ""
-
-
-def _java_failure(error: BaseException, text: str) -> Failure:
-    if known := _known(text):
-        return known
-    found = text.rpartition("[SQLSTATE ")[2]
-    if found and "[SQLSTATE " in text:
-        state, _, rest = found.partition("] ")
-        return _source_failure(state, rest.splitlines()[0] if rest else state)
-    if "PSQLException" in text:
-        line = next(x for x in text.splitlines() if "PSQLException" in x)
-        return _source_failure("", line.partition("PSQLException:")[2].strip())
-    return _of(
-        "transient",
-        "spark_failed",
-        "Spark failed at this job in a way that Sluice does not know",
-        "it is tried again; the driver's log has the trace, by the job's id",
-    )
-
-
-def _known(text: str) -> Failure | None:
+def known_failure(text: str) -> Failure | None:
     if _FULL_AT_SOURCE.search(text):
-        return _of(
+        return failure(
             "transient",
             "source_full",
             "a disk of the source's host is full; nothing of this job is visible",
@@ -158,11 +71,11 @@ def _known(text: str) -> Failure | None:
         )
     for words, outcome, code, message, hint in _SIGNS:
         if any(word in text for word in words):
-            return _of(outcome, code, message, hint)
+            return failure(outcome, code, message, hint)
     return None
 
 
-def _source_failure(state: str, message: str) -> Failure:
+def source_failure(state: str, message: str) -> Failure:
     text = message.strip().splitlines()[0] if message.strip() else "no message"
     state = _STANDARD.get(state, state) or _state_of_refused_login(message)
     if state == "42000" and "denied" in message:
@@ -170,13 +83,15 @@ def _source_failure(state: str, message: str) -> Failure:
     if state == "42501" and "for database" in message:
         hint = "grant CONNECT on the database to this user"
         said = f"the source says: {text}"
-        return _of("invalid_request", "source_not_let_in", said, hint)
+        return failure("invalid_request", "source_not_let_in", said, hint)
     if state == "42501" and "row-level security" in message:
-        return _of("terminal", ROWS_HIDDEN, f"the source says: {text}", SEE_ALL_ROWS)
+        return failure(
+            "terminal", ROWS_HIDDEN, f"the source says: {text}", SEE_ALL_ROWS
+        )
     for prefix, outcome, code, hint in _SOURCE:
         if state.startswith(prefix) and prefix:
-            return _of(outcome, code, f"the source says: {text} ({state})", hint)
-    return _of(
+            return failure(outcome, code, f"the source says: {text} ({state})", hint)
+    return failure(
         "transient",
         "source_unreachable",
         f"the source cannot be reached or failed: {text}",
@@ -378,5 +293,5 @@ _SOURCE: tuple[tuple[str, Outcome, str, str], ...] = (
 )
 
 
-def _of(outcome: Outcome, code: str, message: str, hint: str = "") -> Failure:
+def failure(outcome: Outcome, code: str, message: str, hint: str = "") -> Failure:
     return Failure(outcome, ErrorFact(code, message, hint))

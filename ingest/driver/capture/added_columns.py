@@ -19,8 +19,8 @@ from ingest.contract.job import SyncWork
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.capture.cursor import has_zone
+from ingest.driver.failures import failure_of
 from ingest.sources.dialects import Dialect
-from ingest.sources.failures import failure_of
 from ingest.sources.registry import SOURCE_ERRORS, Source
 from ingest.sources.select import relation_of
 

@@ -17,7 +17,7 @@ from core.errors import TransientError
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.capture.jdbc import NARROWINGS
-from ingest.sources.failures import failure_of
+from ingest.driver.failures import failure_of
 from ingest.sources.registry import SOURCE_ERRORS, Source, row_too_wide
 
 T = TypeVar("T")

@@ -26,6 +26,7 @@ from ingest.driver.apply.recovery import (
     write_client,
 )
 from ingest.driver.apply.writer import checked_state, qualified_name
+from ingest.driver.failures import failure_of
 from ingest.driver.table_services.savepoints import drop_old_savepoints
 from ingest.lake.commits import read_commit, read_lake_table, read_timeline
 from ingest.lake.epochs import drop_unsealed_events
@@ -43,7 +44,7 @@ from ingest.lake.hudi.timeline import (
 from ingest.lake.layout import read_compaction_plan, read_layout, remove_strays
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
-from ingest.sources.failures import BEGUN_ELSEWHERE, failure_of
+from ingest.sources.failures import BEGUN_ELSEWHERE
 
 # Commits after which a sync tidies.
 TIDY_EACH = 40

@@ -23,6 +23,7 @@ from ingest.driver.apply.writer import qualified_name
 from ingest.driver.capture.cursor import has_zone, never_read
 from ingest.driver.capture.reading import open_stoppable
 from ingest.driver.capture.source_check import require_columns
+from ingest.driver.failures import failure_of
 from ingest.lake.commits import (
     LakeState,
     read_commit,
@@ -41,7 +42,6 @@ from ingest.maintenance.rewinding import (
     what_is_missed,
     what_the_source_says,
 )
-from ingest.sources.failures import failure_of
 from ingest.sources.registry import SOURCE_ERRORS, Source, SourceAccess
 from ingest.sources.select import relation_of
 

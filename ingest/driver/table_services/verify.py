@@ -38,6 +38,7 @@ from ingest.driver.capture.read_with_retry import Trial, read_patiently
 from ingest.driver.capture.reading import open_stoppable
 from ingest.driver.capture.source_check import require_columns
 from ingest.driver.capture.source_fingerprint import ahead_of, count_ahead
+from ingest.driver.failures import failure_of
 from ingest.driver.table_services.differences import (
     Sides,
     differing_keys,
@@ -51,7 +52,6 @@ from ingest.lake.staging import require_space
 from ingest.maintenance.verdict import Comparison, Sums, facts_of
 from ingest.sources.chunks import Chunk, without_end
 from ingest.sources.dialects import dialect_of
-from ingest.sources.failures import failure_of
 from ingest.sources.registry import SOURCE_ERRORS, Snapshot, Source, SourceAccess
 from ingest.sources.select import Selection, relation_of, select_columns
 

@@ -17,8 +17,9 @@ import time
 from collections import deque
 from pathlib import Path
 
+from core.control_channel.stdio import take_over_stdio
 from ingest.contract.job import answer_from, spec_from
-from ingest.driver.control import Control, ControlSocket, take_over_stdio
+from ingest.driver.control import Control, ControlSocket
 from tests.doubles.launcher import FakeLauncher, Fault
 
 PATIENCE = 120.0

@@ -16,9 +16,9 @@ from core.errors import (
     TransientError,
 )
 from ingest.contract.job import CONNECTIONS_USED_UP
+from ingest.driver import failures
 from ingest.driver.capture.jdbc import NARROWINGS, Fetch, fetch_rows
-from ingest.sources import failures
-from ingest.sources.failures import breaks_jvm, failure_of
+from ingest.driver.failures import breaks_jvm, failure_of
 from ingest.sources.registry import Widths
 
 
