@@ -40,13 +40,18 @@ def demo_source(stack: Stack) -> dict[str, object] | None:
 
 
 def reported_pids(home: Home) -> dict[str, object]:
-    """Processes that our children start and report: the Spark driver and engines."""
-    engines = [_live_pid(path) for path in sorted(home.run.glob("engine-*.pid.json"))]
+    """Processes that our children start and report: the Spark driver, engines, and
+    those that follow logs."""
     return {
         "driver": _live_pid(home.run / "driver.pid.json"),
-        "engines": [pid for pid in engines if pid is not None],
-        "captures": [],
+        "engines": _live_pids(home, "engine-*.pid.json"),
+        "captures": _live_pids(home, "follower-*.pid.json"),
     }
+
+
+def _live_pids(home: Home, pattern: str) -> list[int]:
+    found = (_live_pid(path) for path in sorted(home.run.glob(pattern)))
+    return [pid for pid in found if pid is not None]
 
 
 def _live_pid(path: Path) -> int | None:

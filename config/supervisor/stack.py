@@ -192,6 +192,7 @@ class Stack:
             self._web(),
             self._manage("gateway", grace=20.0),
             self._manage("driver", grace=30.0),
+            self._manage("followers", grace=20.0),
             self._worker(),
             self._manage("tick"),
         ]

@@ -14,6 +14,7 @@ WHAT = {
     "web": "pages and REST",
     "gateway": "HiveServer2 gateway and its query engines",
     "driver": "driver host and its Spark drivers",
+    "followers": "host of what follows the logs of sources",
     "worker": "short tasks",
     "tick": "what time brings about",
 }

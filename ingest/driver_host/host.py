@@ -29,8 +29,9 @@ from ingest.driver_host import attempts, report_store
 from ingest.driver_host.attempts import START_SECONDS, InFlight, InFlightJob
 from ingest.driver_host.backlog import Backlog
 from ingest.driver_host.incarnation import Incarnation
-from ingest.driver_host.launcher import Launcher, Message, storable
+from ingest.driver_host.launcher import Launcher, Message
 from ingest.hosting.secret_delivery import SecretBroker
+from ingest.hosting.texts import storable
 from ingest.jobs import queue, reconcile
 
 log = logging.getLogger(__name__)
@@ -91,7 +92,8 @@ class DriverHost:
         """Listen for at most `seconds`, then write, look and speak as is due."""
         self._keep_driver()
         for message in self.launcher.poll(seconds):
-            self._receive(storable(message))
+            data = storable(message.data)
+            self._receive(Message(message.kind, data, message.origin))
         now = self.clock()
         if now - self._pinged >= PING_SECONDS:
             self._pinged = now

@@ -57,23 +57,6 @@ def message_from(data: Mapping[str, Any], origin: str) -> Message | None:
     return Message(kind, rest, origin) if is_known else None
 
 
-def storable(message: Message) -> Message:
-    """Return what a driver said with NUL and halves of letters, which PostgreSQL has
-    no place for, written as Python writes them: a value of a row may be in any text."""
-    return Message(message.kind, _storable(message.data), message.origin)
-
-
-def _storable(value: Any) -> Any:
-    if isinstance(value, str):
-        shown = value.replace("\x00", "\\x00")
-        return shown.encode("utf-8", "backslashreplace").decode("utf-8")
-    if isinstance(value, Mapping):
-        return {_storable(key): _storable(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_storable(one) for one in value]
-    return value
-
-
 def run_order(spec: JobSpec) -> dict[str, Any]:
     return {"type": "run", "spec": json.loads(encode(spec))}
 

@@ -12,6 +12,8 @@ from catalog.models import Datasource
 class SourceFollower(models.Model):
     """The reader of one source's log: what is wanted, and what it last reported.
 
+    desired_at    when that was requested last: a reader that waits to be started again
+                  is started at once
     observed      since `observed_at`; of a reader: starting, waiting (for what `reason`
                   names), following; failed: it ended and is started again
     reason, code, hint   why it does not follow; "" = it does
@@ -33,6 +35,7 @@ class SourceFollower(models.Model):
         Datasource, on_delete=models.CASCADE, related_name="follower"
     )
     desired = models.CharField(max_length=20, default=RUNNING)
+    desired_at = models.DateTimeField(auto_now_add=True)
     observed = models.CharField(max_length=20, default="stopped")
     observed_at = models.DateTimeField(auto_now_add=True)
     reason = models.TextField(blank=True)

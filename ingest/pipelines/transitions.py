@@ -34,8 +34,10 @@ from ingest.models.states import (
     SNAPSHOTTING,
 )
 from ingest.pipelines import needed_resync
+from ingest.pipelines.follower_wake import wake_followers
 from ingest.pipelines.policies.lateness import owing
 from ingest.pipelines.policies.store import policy_of
+from ingest.planning.facts import LOG
 
 # Where a pause or a failure goes on later, by the state it happened in. One that needs
 # a re-sync goes on to where it is asked for, see `move`.
@@ -125,6 +127,8 @@ def move(
             pipeline, event, actor=actor, reason=reason, status_reason=reason, **changes
         )
         show(pipeline)
+        if pipeline.capture == LOG:
+            wake_followers()
         if pipeline.lake_table_id and {before, pipeline.state} & HALTED:
             # its score says so
             note_change(pipeline.lake_table_id)

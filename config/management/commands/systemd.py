@@ -16,7 +16,7 @@ ELSEWHERE = ("SLUICE_DATABASE_URL", "SLUICE_REDIS_URL")
 
 
 class Command(BaseCommand):
-    help = "Write hardened systemd units for web, gateway, driver host, worker and tick"
+    help = "Write hardened systemd units, one for each process"
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("directory", type=Path, help="such as /etc/systemd/system")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.models import JobLog
-from ingest.driver_host.launcher import Message, storable
+from ingest.hosting.texts import storable
 from tests.doubles.launcher import Fault
 
 pytestmark = pytest.mark.django_db
@@ -13,10 +13,8 @@ pytestmark = pytest.mark.django_db
 
 def test_values_keep_their_shape() -> None:
     said = {"a\x00": ["\ud800", 1, None, {"b": ("x\x00y", True)}]}
-    found = storable(Message("report", said, "origin"))
-    assert found == Message(
-        "report", {"a\\x00": ["\\ud800", 1, None, {"b": ["x\\x00y", True]}]}, "origin"
-    )
+    found = storable(said)
+    assert found == {"a\\x00": ["\\ud800", 1, None, {"b": ["x\\x00y", True]}]}
 
 
 def test_a_line_of_a_log_with_nul_is_written_and_jobs_end(world) -> None:

@@ -14,7 +14,7 @@ from django.core.management import CommandError, call_command
 from config.supervisor.stack import ROOT
 from config.systemd.units import Install, Service, argument, unit_files
 
-PROCESSES = {"prepare", "web", "gateway", "driver", "worker", "tick"}
+PROCESSES = {"prepare", "web", "gateway", "driver", "followers", "worker", "tick"}
 
 
 @pytest.fixture

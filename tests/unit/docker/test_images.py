@@ -25,7 +25,7 @@ from docker import healthcheck, make_secrets
 ROOT = Path(__file__).resolve().parents[3]
 DOCKER = ROOT / "docker"
 ONE_WORD = re.compile(r"(?<![a-z])(password|secret|token|key)s?(?![a-z])", re.I)
-IMAGES = {"web", "worker", "tick", "gateway", "driver"}
+IMAGES = {"web", "worker", "tick", "followers", "gateway", "driver"}
 OURS = IMAGES | {"prepare", "door"}
 
 
@@ -186,7 +186,7 @@ def test_each_manage_command_exists_and_takes_its_arguments():
         command = load_command_class(known[name], name)
         command.create_parser("manage.py", name).parse_args(words[3:])
         seen.add(name)
-    assert seen == {"migrate", "web", "tick", "gateway", "driver"}
+    assert seen == {"migrate", "web", "tick", "followers", "gateway", "driver"}
 
 
 def environment_of(service: str, folder: Path) -> dict[str, str]:
@@ -266,7 +266,7 @@ def test_the_health_check_says_what_it_sees(tmp_path, monkeypatch, capsys):
 
 def test_a_lake_on_an_object_store_reaches_every_process_that_needs_it():
     body = yaml.safe_load((DOCKER / "compose.s3.yaml").read_text())
-    assert body["services"].keys() == {"web", "worker", "tick", "gateway", "driver"}
+    assert body["services"].keys() == IMAGES
     for name, service in body["services"].items():
         assert set(service["secrets"]) == body["secrets"].keys(), name
         given = service["environment"]

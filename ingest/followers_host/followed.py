@@ -1,0 +1,116 @@
+"""What a host holds in memory of one source that it follows."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from core.retries import Backoff
+from ingest.contract.following import FollowedTable, FollowerState
+from ingest.contract.job import ErrorFact, Outcome
+from ingest.followers_host.children import FollowerChild
+
+RESTART = Backoff(0.5, 30.0)
+# What another start does not mend: someone has to act, or the source.
+TERMINAL_SECONDS = 60.0
+# A reader that ran so long has nothing to do with the failures before.
+STEADY_SECONDS = 60.0
+RATE_SECONDS = 10.0
+_NOTHING = FollowerState("starting")
+
+
+@dataclass(slots=True)
+class FollowedSource:
+    """A source whose lease is ours.
+
+    desired_at   of its row, when the present child was started or waited for
+    marks        of its tables, when they were last compared; compared: when
+    observed     as `SourceFollower` has it, with reason, code and hint
+    heard        when something last came from the child; started: when it was
+    is_heard     a report came that is not written yet
+    ends_by      when the child is killed that was asked to end
+    failures     starts in a row that ended soon; next_start: not before
+    """
+
+    datasource_id: int
+    desired_at: datetime
+    child: FollowerChild | None = None
+    starts: int = 0
+    marks: Any = None
+    compared: float = float("-inf")
+    state: FollowerState = _NOTHING
+    observed: str = "starting"
+    reason: str = ""
+    code: str = ""
+    hint: str = ""
+    heard: float = 0.0
+    started: float = 0.0
+    is_ready: bool = False
+    is_heard: bool = False
+    is_told_to_end: bool = False
+    ends_by: float = 0.0
+    failures: int = 0
+    next_start: float = float("-inf")
+    outcome: Outcome = "transient"
+    counts: deque[tuple[float, int]] = field(default_factory=deque)
+
+    def note_started(self, child: FollowerChild, now: float) -> None:
+        self.child, self.starts = child, child.start
+        self.heard = self.started = now
+        self.is_ready = self.is_told_to_end = False
+        self.outcome = "transient"
+        self.counts.clear()
+        if self.observed != "failed":
+            self.show("starting")
+
+    def note_state(self, state: FollowerState, now: float) -> None:
+        self.state, self.is_heard = state, True
+        self.show(state.observed, reason=state.reason)
+        self.counts.append((now, state.rows))
+        while now - self.counts[0][0] > RATE_SECONDS:
+            self.counts.popleft()
+
+    def note_failed(self, outcome: Outcome, error: ErrorFact) -> None:
+        """It reports why it ends."""
+        self.outcome = outcome
+        self.show("failed", error.message, error.code, error.hint)
+
+    def note_ended(self, code: object, now: float) -> None:
+        """The child is gone: when the next one is started."""
+        self.child = None
+        if self.is_told_to_end:
+            self.next_start = now
+            return
+        if self.observed != "failed":
+            self.show("failed", f"the follower ended with code {code}", "follower_died")
+        if now - self.started >= STEADY_SECONDS:
+            self.failures = 0
+        self.note_not_started(now)
+
+    def note_not_started(self, now: float) -> None:
+        """When it is tried again after a failure."""
+        self.failures += 1
+        pause = RESTART.after(self.failures)
+        if self.outcome not in {"transient", "succeeded"}:
+            pause = TERMINAL_SECONDS
+        self.next_start = now + pause
+
+    @property
+    def tables(self) -> tuple[FollowedTable, ...]:
+        """As it reported last, while it lives."""
+        return self.state.tables if self.child else ()
+
+    def show(
+        self, observed: str, reason: str = "", code: str = "", hint: str = ""
+    ) -> None:
+        self.observed = observed
+        self.reason, self.code, self.hint = reason, code, hint
+
+    @property
+    def rows_per_second(self) -> float:
+        if len(self.counts) < 2:
+            return 0.0
+        (begun, before), (now, rows) = self.counts[0], self.counts[-1]
+        return max(0.0, (rows - before) / max(now - begun, 0.001))

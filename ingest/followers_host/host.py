@@ -1,0 +1,300 @@
+"""The host of followers: between rows of sources and the processes that read their
+logs.
+
+For each wanted source whose lease it gets, it starts one child, renews the lease, sends
+which tables are wanted, hands secrets over and writes what it reports. What it holds in
+memory may be lost at any moment. Two children of one source do no harm: the chain in
+the lake lets one of them write. With the database away the children go on.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+import queue
+import time
+import uuid
+from collections.abc import Callable
+
+import django.db
+from django.conf import settings
+from django.db import connection
+from django.db.models.functions import Now
+
+from core.database_errors import is_away
+from core.errors import SluiceError
+from core.leases import release_all, take_lease
+from core.models import Lease
+from ingest.contract.job import CLOCK, LAKE_SECRET, ErrorFact
+from ingest.contract.members import value_of
+from ingest.followers_host import rows, wanted
+from ingest.followers_host.children import (
+    STOP_SECONDS,
+    FollowerChild,
+    FollowerCommand,
+    News,
+    drain,
+    state_from,
+)
+from ingest.followers_host.followed import FollowedSource
+from ingest.followers_host.wanted import Wanted
+from ingest.hosting.secret_delivery import SecretBroker
+from ingest.jobs import leases
+from ingest.jobs.specs import source_spec
+from ingest.pipelines.log_tables import follow_spec, followed_tables
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+FLUSH_SECONDS = 1.0
+# Tables are compared as a whole so often, whatever the marks say.
+COMPARE_SECONDS = 10.0
+# Until it imported what it needs, on a machine that is busy.
+START_SECONDS = 120.0
+# Sources that one look takes over: hosts that start together share them.
+MOST_TAKEN = 4
+
+
+class FollowersHost:
+    """`step()` does a bit of everything; the command calls it until it has to end."""
+
+    def __init__(
+        self,
+        command: FollowerCommand,
+        *,
+        place: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """place: machine and home, for people."""
+        self.command = command
+        self.place = place
+        self.owner = f"followers:{uuid.uuid4()}"
+        self.clock = clock
+        self.sources: dict[int, FollowedSource] = {}
+        self.is_database_away = False
+        self._news: queue.SimpleQueue[News] = queue.SimpleQueue()
+        self._looked = self._flushed = -math.inf
+        self._starts = itertools.count(1)
+        self._broker = SecretBroker()
+        self._asked: list[tuple[str, str]] = []
+        self._columns: dict[int, tuple[str, ...]] = {}
+
+    def wake(self) -> None:
+        """Look at the rows at once; from any thread."""
+        self._news.put(News("woken"))
+
+    def step(self, seconds: float = 0.25) -> None:
+        """Receive for at most `seconds`, then look and write as is due."""
+        for news in drain(self._news, seconds):
+            self._receive(news)
+        now = self.clock()
+        self._end_silent(now)
+        if now - self._looked >= LOOK_SECONDS:
+            self._looked = now
+            self._with_database(self._look)
+        if self._asked:
+            self._with_database(self._ask_secrets)
+        for answer, origin in self._broker.answered():
+            if child := self._child(origin):
+                child.give_secret(answer)
+        if now - self._flushed >= FLUSH_SECONDS:
+            self._flushed = now
+            self._with_database(self._flush)
+
+    def stop(self) -> None:
+        """End all children, then give the leases back: another host takes them over."""
+        children = [s.child for s in self.sources.values() if s.child]
+        for child in children:
+            child.ask_to_stop()
+        for child in children:
+            child.close()
+        for source in self.sources.values():
+            source.child = None
+            source.show("stopped", "its host has ended")
+        self._with_database(self._flush)
+        self._with_database(lambda: release_all(self.owner))
+        self.sources.clear()
+
+    # ---------------------------------------------------------------- messages
+
+    def _receive(self, news: News) -> None:
+        if news.kind == "woken":
+            self._looked = -math.inf
+            return
+        source = self.sources.get(news.source)
+        if source is None or source.starts != news.start:
+            return
+        now = self.clock()
+        source.heard = now
+        try:
+            match news.kind:
+                case "ready":
+                    source.is_ready = True
+                case "state":
+                    source.note_state(state_from(news.data), now)
+                case "failed":
+                    fact = value_of(ErrorFact, news.data["error"])
+                    source.note_failed(news.data["outcome"], fact)
+                    log.warning("follower of %s: %s", news.source, fact.message)
+                case "secret_request":
+                    self._note_request(source, str(news.data["ref"]))
+                case "ended":
+                    source.note_ended(news.data["code"], now)
+                    self._broker.forget(_origin(source))
+                    self._looked = -math.inf
+        except (KeyError, TypeError, ValueError, SluiceError):
+            log.exception("follower of %s sent a malformed %s", news.source, news.kind)
+
+    def _note_request(self, source: FollowedSource, ref: str) -> None:
+        child = source.child
+        if child and ref in {child.spec.source.secret_ref, LAKE_SECRET, CLOCK}:
+            self._asked.append((ref, _origin(source)))
+        else:
+            log.error("follower of %s wants %r", source.datasource_id, ref)
+
+    def _ask_secrets(self) -> None:
+        while self._asked:
+            ref, origin = self._asked[0]
+            if self._child(origin):
+                self._broker.ask(ref, origin)
+            del self._asked[0]
+
+    def _child(self, origin: str) -> FollowerChild | None:
+        """The one that asked, while it lives."""
+        for source in self.sources.values():
+            if source.child and _origin(source) == origin:
+                return source.child
+        return None
+
+    def _end_silent(self, now: float) -> None:
+        """A child that hangs is as good as dead, and its place must get free."""
+        for source in self.sources.values():
+            if source.child and source.is_told_to_end and now > source.ends_by:
+                source.child.kill()
+            limit = settings.SLUICE_LEASE_SECONDS if source.is_ready else START_SECONDS
+            if source.child and now - source.heard > limit:
+                source.heard = now
+                why = f"the follower sent nothing for {limit:.0f} s and was killed"
+                source.show("failed", why, "follower_silent")
+                source.child.kill()
+
+    # -------------------------------------------------------------------- rows
+
+    def _look(self) -> None:
+        found = wanted.wanted_sources()
+        self._keep_leases()
+        for pk in self.sources.keys() - found.keys():
+            self._give_up(self.sources[pk])
+        for pk in self._free(found)[:MOST_TAKEN]:
+            name, seconds = _lease(pk), settings.SLUICE_LEASE_SECONDS
+            if take_lease(name, owner=self.owner, seconds=seconds):
+                self.sources[pk] = FollowedSource(pk, found[pk].desired_at)
+        marks = wanted.table_marks(self.sources)
+        for pk, source in self.sources.items():
+            self._bring_on(source, found[pk], marks[pk])
+
+    def _keep_leases(self) -> None:
+        """Renew them; a source that another host took over is its own now."""
+        leases.renew([self.owner])
+        names = Lease.objects.filter(owner=self.owner).values_list("name", flat=True)
+        held = set(names)
+        for pk in [pk for pk in self.sources if _lease(pk) not in held]:
+            log.warning("another host took source %s over", pk)
+            if child := self.sources.pop(pk).child:
+                child.kill()
+
+    def _free(self, found: dict[int, Wanted]) -> list[int]:
+        """Wanted sources that no host follows."""
+        names = {_lease(pk): pk for pk in found if pk not in self.sources}
+        rows = Lease.objects.filter(name__in=names).exclude(owner="")
+        taken = set(rows.filter(expires_at__gt=Now()).values_list("name", flat=True))
+        return [pk for name, pk in sorted(names.items()) if name not in taken]
+
+    def _give_up(self, source: FollowedSource) -> None:
+        """Nobody wants it any more. Its lease goes when its child is gone."""
+        if source.child is not None:
+            self._end(source)
+            return
+        source.show("stopped")
+        rows.write_all([source], owner=self.owner, host=self.place)
+        pk = source.datasource_id
+        mine = Lease.objects.filter(name=_lease(pk), owner=self.owner)
+        mine.update(owner="", expires_at=None)
+        del self.sources[pk]
+
+    def _end(self, source: FollowedSource) -> None:
+        """Its child ends at once, or is killed when it does not."""
+        if source.child is not None and not source.is_told_to_end:
+            source.is_told_to_end = True
+            source.ends_by = self.clock() + STOP_SECONDS
+            source.child.ask_to_stop()
+
+    def _bring_on(self, source: FollowedSource, want: Wanted, marks: object) -> None:
+        try:
+            self._keep_child(source, want, marks)
+        except (SluiceError, OSError, ValueError) as error:
+            # of this source alone: others must go on
+            log.exception("source %s is not followed now", source.datasource_id)
+            source.show("failed", str(error), getattr(error, "code", "not_started"))
+            source.note_not_started(self.clock())
+
+    def _keep_child(self, source: FollowedSource, want: Wanted, marks: object) -> None:
+        now, child = self.clock(), source.child
+        if source.desired_at != want.desired_at:
+            source.desired_at, source.next_start, source.failures = (
+                want.desired_at,
+                now,
+                0,
+            )
+        if child is None:
+            if now >= source.next_start:
+                spec = follow_spec(want.datasource, writer=f"{self.place} {self.owner}")
+                source.marks, source.compared = marks, now
+                number = next(self._starts)
+                child = FollowerChild(self.command, spec, start=number, news=self._news)
+                source.note_started(child, now)
+            return
+        if child.spec.source != source_spec(want.datasource):
+            self._end(source)
+        elif marks != source.marks or now - source.compared >= COMPARE_SECONDS:
+            tables = followed_tables(want.datasource)
+            source.marks, source.compared = marks, now
+            if tables != child.tables:
+                child.send_tables(tables)
+
+    def _flush(self) -> None:
+        """What was reported since the last time."""
+        held = list(self.sources.values())
+        rows.write_all(held, owner=self.owner, host=self.place)
+        tables = [one for source in held for one in source.tables]
+        rows.stop_tables(tables)
+        new = [t for t in tables if t.new_columns != self._columns.get(t.table_id, ())]
+        rows.look_at_columns(new)
+        self._columns |= {one.table_id: one.new_columns for one in new}
+
+    def _with_database(self, work: Callable[[], object]) -> None:
+        try:
+            work()
+            self.is_database_away = False
+        except Exception as error:
+            if is_away(error):
+                if not self.is_database_away:
+                    log.warning("the database is away, followers go on: %s", error)
+                self.is_database_away = True
+                connection.close()
+                return
+            # a defect of ours, or another process was first: the next step tries
+            # again, and no follower must end with it
+            log.exception("a step of the host of followers failed")
+            if isinstance(error, django.db.Error):
+                connection.close()
+
+
+def _lease(datasource_id: int) -> str:
+    return f"follower:{datasource_id}"
+
+
+def _origin(source: FollowedSource) -> str:
+    """Of one start: what another one asked for is not given to it."""
+    return f"{source.datasource_id}:{source.starts}"

@@ -1,0 +1,121 @@
+"""What a host writes of its sources: one statement a second, and the moves of tables
+that the log brings on no more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import connection, transaction
+
+from catalog.discovery.services import start_look
+from ingest.contract.following import FollowedTable
+from ingest.followers_host.followed import FollowedSource
+from ingest.hosting.texts import storable
+from ingest.models import Pipeline
+from ingest.models.states import LOADED
+from ingest.pipelines import transitions
+from ingest.pipelines.schema_drift import ACTOR
+from ingest.planning.facts import LOG
+
+# Written each time, and only with a report: what was reported last stays.
+_OWN = {
+    "observed": "text", "reason": "text", "code": "text", "hint": "text",
+    "host": "text", "pid": "int", "rows_per_second": "float8",
+}  # fmt: skip
+_REPORTED = {
+    "position": "text", "number": "bigint", "first": "bigint", "rows": "bigint",
+    "waiting_bytes": "bigint", "log_kept": "bigint", "log_safe": "bigint",
+    "log_behind": "bigint", "log_status": "text",
+}  # fmt: skip
+# A host that was stopped while another one took a source over writes nothing of it.
+_WRITE = """
+UPDATE ingest_sourcefollower f SET
+  {own}, {reported},
+  committed_at = coalesce(e.committed_at, f.committed_at),
+  observed_at = CASE WHEN (f.observed, f.code) = (e.observed, e.code)
+    THEN f.observed_at ELSE now() END,
+  heartbeat_at = CASE WHEN e.is_heard THEN now() ELSE f.heartbeat_at END
+FROM jsonb_to_recordset(%s::jsonb) AS e(
+  datasource_id bigint, is_heard boolean, committed_at timestamptz, {types})
+JOIN core_lease l ON l.name = 'follower:' || e.datasource_id
+WHERE f.datasource_id = e.datasource_id AND l.owner = %s
+""".format(
+    own=", ".join(f"{name} = e.{name}" for name in _OWN),
+    reported=", ".join(
+        f"{name} = CASE WHEN e.is_heard THEN e.{name} ELSE f.{name} END"
+        for name in _REPORTED
+    ),
+    types=", ".join(f"{name} {kind}" for name, kind in (_OWN | _REPORTED).items()),
+)
+
+
+def write_all(sources: Iterable[FollowedSource], *, owner: str, host: str) -> None:
+    """Their rows, as far as the leases are this owner's."""
+    written = list(sources)
+    if not written:
+        return
+    rows = [storable(_row(source, host)) for source in written]
+    with connection.cursor() as cursor:
+        cursor.execute(_WRITE, [json.dumps(rows), owner])
+    for source in written:
+        source.is_heard = False
+
+
+def _row(source: FollowedSource, host: str) -> dict[str, Any]:
+    state, child = source.state, source.child
+    committed = state.committed and datetime.fromtimestamp(state.committed / 1e6, UTC)
+    return {
+        "datasource_id": source.datasource_id,
+        "is_heard": source.is_heard,
+        "observed": source.observed,
+        "reason": source.reason,
+        "code": source.code[:80],
+        "hint": source.hint,
+        "host": host if child else "",
+        "pid": child.pid if child else None,
+        "position": state.position,
+        "number": state.number,
+        "first": state.first,
+        "committed_at": committed.isoformat() if committed else None,
+        "rows": state.rows,
+        "rows_per_second": source.rows_per_second,
+        "waiting_bytes": state.waiting_bytes,
+        "log_kept": state.log.kept,
+        "log_safe": state.log.safe,
+        "log_behind": state.log.behind,
+        "log_status": state.log.status[:40],
+    }
+
+
+def stop_tables(tables: Iterable[FollowedTable]) -> None:
+    """Tables whose rows are not taken any more need a resync; one that is being loaded
+    gets to know after its load."""
+    problems = {one.table_id: one.problem for one in tables if one.problem}
+    if not problems:
+        return
+    stopped = Pipeline.objects.filter(lake_table__in=problems, state__in=LOADED)
+    for pk in list(stopped.filter(capture=LOG).values_list("pk", flat=True)):
+        with transaction.atomic():
+            pipeline = Pipeline.objects.select_for_update().get(pk=pk)
+            if pipeline.state in LOADED and pipeline.lake_table_id is not None:
+                reason = storable(problems[pipeline.lake_table_id])
+                transitions.lose_position(pipeline, reason=reason)
+
+
+def look_at_columns(tables: Iterable[FollowedTable]) -> None:
+    """Read the columns of these tables at the source again: what is new there becomes
+    an ordinary change of the schema."""
+    ids = [one.table_id for one in tables]
+    for pipeline in _followed_by(ids):
+        start_look(pipeline.source_table, by=ACTOR)
+
+
+def _followed_by(lake_tables: list[int]) -> Iterator[Pipeline]:
+    if lake_tables:
+        rows = Pipeline.objects.filter(lake_table__in=lake_tables, capture=LOG)
+        related = "source_table__database__datasource"
+        yield from rows.filter(state__in=LOADED).select_related(related)

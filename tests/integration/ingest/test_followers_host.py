@@ -1,0 +1,274 @@
+"""The host of followers, over a process that speaks as one: starts, ends, take-overs,
+and what is written of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from django.db import OperationalError
+from django.db.models.functions import Now
+
+from catalog.secrets import encrypt
+from core.models import Job, Lease
+from ingest.followers_host import wanted
+from ingest.followers_host.children import FollowerCommand
+from ingest.followers_host.host import FollowersHost
+from ingest.models import Pipeline, SourceFollower
+from tests.integration.ingest.world import World
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.django_db
+PASSWORD = "canary-password"
+Start = Callable[..., FollowersHost]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Hosts of one machine each; all of them end with the test."""
+    hosts: list[FollowersHost] = []
+
+    def make(act: str = "") -> FollowersHost:
+        place = f"machine-{len(hosts)}"
+        home = tmp_path / place
+        command = FollowerCommand(
+            program=[sys.executable, "-m", "tests.doubles.follower", f"--act={act}"],
+            environment={"PATH": os.environ["PATH"], "PYTHONPATH": str(Path.cwd())},
+            logs=home / "logs",
+            run=home / "run",
+        )
+        (home / "run").mkdir(parents=True)
+        hosts.append(FollowersHost(command, place=place))
+        return hosts[-1]
+
+    yield make
+    for host in hosts:
+        host.stop()
+
+
+@pytest.fixture
+def followed(world: World) -> World:
+    """Two tables of a source that shall be read from its log."""
+    world.onboard("orders", "items")
+    Pipeline.objects.update(capture="log", state="LIVE")
+    return world
+
+
+def row(world: World) -> SourceFollower:
+    return SourceFollower.objects.get(datasource=world.source)
+
+
+def until(host: FollowersHost, check: Callable[[], Any], *others: FollowersHost) -> Any:
+    def step() -> Any:
+        for each in (host, *others):
+            each.step(0.02)
+        return check()
+
+    return wait_for(step, lambda: list(SourceFollower.objects.values()), pause=0)
+
+
+def is_following(world: World) -> Callable[[], bool]:
+    def check() -> bool:
+        found = SourceFollower.objects.filter(datasource=world.source).first()
+        return found is not None and found.observed == "following" and found.first > 0
+
+    return check
+
+
+def kill(pid: int | None) -> None:
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+
+
+def test_a_source_with_log_tables_is_followed_and_its_reports_are_written(
+    start: Start, followed: World
+) -> None:
+    host = start()
+    until(host, is_following(followed))
+    until(host, lambda: row(followed).rows_per_second > 0)
+    found = row(followed)
+    assert (found.number, found.first) == (2, len(PASSWORD))
+    assert (found.log_kept, found.log_safe, found.log_behind) == (1 << 20, 1 << 30, 512)
+    assert (found.waiting_bytes, found.host) == (4096, "machine-0")
+    assert found.committed_at is not None
+    assert found.committed_at.year == 2023
+    assert found.heartbeat_at is not None
+    assert (host.command.run / f"follower-{followed.source.pk}.pid.json").exists()
+
+
+def test_the_secret_is_in_no_argument_environment_or_log(
+    start: Start, followed: World
+) -> None:
+    host = start()
+    until(host, is_following(followed))
+    process = psutil.Process(row(followed).pid)
+    shown = [*process.cmdline(), *process.environ(), *process.environ().values()]
+    logs = "".join(path.read_text() for path in host.command.logs.iterdir())
+    assert PASSWORD not in " ".join([*shown, logs])
+    assert not [name for name in process.environ() if name.startswith("SLUICE_")]
+
+
+def test_sources_without_log_tables_are_left_alone(start: Start, world: World) -> None:
+    world.onboard("orders")
+    host = start()
+    for _ in range(3):
+        host.wake()
+        host.step(0)
+    assert not host.sources
+    assert not SourceFollower.objects.exists()
+
+
+def test_changed_tables_are_sent_to_the_follower(start: Start, followed: World) -> None:
+    host = start()
+    until(host, is_following(followed))
+    pid = row(followed).pid
+    orders = followed.pipeline("orders")
+    Pipeline.objects.filter(pk=orders.pk).update(load_name="first")
+    until(host, lambda: "first" in row(followed).position)
+    Pipeline.objects.filter(pk=orders.pk).update(state="REMOVING")
+    until(host, lambda: row(followed).number == 1)
+    assert row(followed).pid == pid, "the reader went on"
+
+
+def test_a_killed_follower_is_started_again(start: Start, followed: World) -> None:
+    host = start()
+    until(host, is_following(followed))
+    before = row(followed).pid
+    kill(before)
+    until(host, lambda: row(followed).observed == "failed")
+    assert row(followed).code == "follower_died"
+    until(host, lambda: row(followed).pid not in {before, None})
+    until(host, is_following(followed))
+    assert (row(followed).reason, row(followed).code) == ("", "")
+
+
+def test_one_that_sends_nothing_is_killed_and_shown(
+    start: Start, followed: World, settings: Any
+) -> None:
+    settings.SLUICE_LEASE_SECONDS = 2
+    host = start("hang")
+    until(host, lambda: row_or_none(followed, code="follower_silent"))
+    assert "sent nothing for 2 s" in row(followed).reason
+
+
+def row_or_none(world: World, **facts: Any) -> SourceFollower | None:
+    rows = SourceFollower.objects.filter(datasource=world.source, **facts)
+    return rows.first()
+
+
+def test_a_failure_is_shown_with_what_to_do_and_a_start_tries_at_once(
+    start: Start, followed: World
+) -> None:
+    host = start("fail")
+    until(host, lambda: row_or_none(followed, observed="failed", pid=None))
+    found = row(followed)
+    assert (found.code, found.hint) == ("slot_lost", "resync its tables")
+    assert found.reason == "slot 's' is lost: \\x00"
+    held = host.sources[followed.source.pk]
+    started = held.starts
+    assert held.next_start > host.clock(), "nothing that another start mends"
+    SourceFollower.objects.update(desired_at=Now())
+    until(host, lambda: host.sources[followed.source.pk].starts > started)
+
+
+def test_a_stopped_source_has_no_process_and_its_lease_is_free(
+    start: Start, followed: World
+) -> None:
+    host = start()
+    until(host, is_following(followed))
+    process = psutil.Process(row(followed).pid)
+    SourceFollower.objects.update(desired="STOPPED", desired_at=Now())
+    until(host, lambda: row(followed).observed == "stopped")
+    assert not process.is_running()
+    assert Lease.objects.get(name=f"follower:{followed.source.pk}").owner == ""
+    SourceFollower.objects.update(desired="RUNNING", desired_at=Now())
+    until(host, is_following(followed))
+
+
+def test_a_changed_address_starts_another_process(
+    start: Start, followed: World
+) -> None:
+    host = start()
+    until(host, is_following(followed))
+    before = row(followed).pid
+    followed.source.username = "other"
+    followed.source.secret = encrypt("longer-" + PASSWORD)
+    followed.source.save()
+    until(host, lambda: row(followed).first == len("longer-" + PASSWORD))
+    assert row(followed).pid != before
+
+
+def test_only_one_host_follows_a_source_and_another_takes_over(
+    start: Start, followed: World
+) -> None:
+    first, second = start(), start()
+    until(first, is_following(followed), second)
+    assert not second.sources
+    # the first one is stopped for longer than its lease
+    Lease.objects.filter(owner=first.owner).update(expires_at=Now())
+    until(second, lambda: row(followed).host == "machine-1")
+    child = first.sources[followed.source.pk].child
+    assert child is not None
+    process = psutil.Process(child.pid)
+    until(first, lambda: not first.sources, second)
+    wait_for(lambda: not process.is_running(), "the end of its reader")
+    assert row(followed).host == "machine-1", "who lost the lease writes nothing"
+
+
+def test_a_host_that_ends_gives_its_sources_back(start: Start, followed: World) -> None:
+    first, second = start(), start()
+    until(first, is_following(followed))
+    process = psutil.Process(row(followed).pid)
+    first.stop()
+    assert not process.is_running()
+    assert row(followed).observed == "stopped"
+    until(second, is_following(followed))
+    assert row(followed).host == "machine-1"
+
+
+def test_with_the_database_away_the_follower_goes_on(
+    start: Start, followed: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = start()
+    until(host, is_following(followed))
+    held = host.sources[followed.source.pk]
+    before, pid = held.state.rows, row(followed).pid
+
+    def away(*_: Any) -> Any:
+        raise OperationalError("server closed the connection unexpectedly")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("django.db.connection.close", lambda: None)
+        patched.setattr(wanted, "wanted_sources", away)
+        patched.setattr("ingest.followers_host.rows.write_all", away)
+        until(host, lambda: host.is_database_away and held.state.rows > before + 5)
+    until(host, lambda: row(followed).rows > before + 5)
+    assert row(followed).pid == pid
+
+
+def test_a_table_that_the_log_brings_on_no_more_needs_a_resync(
+    start: Start, followed: World
+) -> None:
+    Pipeline.objects.filter(pk=followed.pipeline("items").pk).update(state="RESYNCING")
+    host = start("lose")
+    until(host, lambda: followed.pipeline("orders").state == "NEEDS_RESYNC")
+    assert "has another type now" in followed.pipeline("orders").status_reason
+    assert followed.pipeline("items").state == "RESYNCING", "its load is on its way"
+    assert row(followed).observed == "following", "others are not concerned"
+
+
+def test_columns_that_the_log_shows_first_are_looked_at_once(
+    start: Start, followed: World
+) -> None:
+    host = start("extra")
+    until(host, lambda: Job.objects.filter(kind="look").count() == 2)
+    Job.objects.filter(kind="look").delete()
+    seen = row(followed).rows
+    until(host, lambda: row(followed).rows > seen)
+    assert not Job.objects.filter(kind="look").exists()
