@@ -150,7 +150,7 @@ class PlannedTable(HasSchedule):
         return str(shown.row.plan.source)
 
     @staticmethod
-    def name_of(shown: Scheduled) -> str:
+    def name_of(shown: Scheduled) -> str | None:
         plan = shown.row.plan
         return f"{LAKE}.{join_name(plan.database, plan.name)}"
 
@@ -178,6 +178,7 @@ class ShownPipeline:
 class OnboardedTable(PlannedTable):
     id = s.IntegerField(source="row.pk")
     source_table = s.IntegerField(source="row.source_table_id")
+    name = s.CharField(allow_null=True, help_text="null: not for this caller to see")
     table = s.IntegerField(allow_null=True, source="row.lake_table_id")
     every_seconds = s.IntegerField(allow_null=True)
     position = s.CharField(allow_null=True)
@@ -188,8 +189,10 @@ class OnboardedTable(PlannedTable):
         return str(shown.row.plan.get("source", ""))
 
     @staticmethod
-    def name_of(shown: Any) -> str:
+    def name_of(shown: Any) -> str | None:
         plan = shown.row.plan
+        if "database" not in plan:
+            return None
         name = join_name(plan.get("database", ""), plan.get("name", ""))
         return f"{LAKE}.{name}"
 
