@@ -43,7 +43,7 @@ from ingest.driver.apply.preconditions import (
     require_loaded,
 )
 from ingest.driver.apply.recovery import recover_table
-from ingest.driver.apply.writer import checked_state
+from ingest.driver.apply.writer import checked_state, commit_of
 from ingest.driver.capture.follower import Follower
 from ingest.driver.capture.gate import SourceGate, SourceGates
 from ingest.driver.capture.snapshot import committed_load, load_table
@@ -197,6 +197,11 @@ def run_sync(run: JobRun, spark: SparkSession, follower: Follower) -> Facts:
     seal = captured.seal
     run.enter("applying", total=seal.rows_for(run.spec.table.table_id))
     commit, rows = apply_sealed(run, spark, newest=seal)
+    has_columns = commit is not None or not lacking(run.spec, state)
+    if sealed and commit is None:
+        # a former attempt may have died behind its commit, and reported nothing
+        commit = commit_of(run.spec, seal.epoch)
+        rows = commit.rows_written + commit.rows_deleted if commit else rows
     if commit is not None:
         _look_after(run, spark)
     return {
@@ -208,7 +213,7 @@ def run_sync(run: JobRun, spark: SparkSession, follower: Follower) -> Facts:
         "completed_at": commit.instant.completed if commit else None,
         "bytes": commit.bytes_written if commit else 0,
         "position": {"from": seal.start, "to": seal.end},
-        "has_columns": commit is not None or not lacking(run.spec, state),
+        "has_columns": has_columns,
         "lossy": dict(run.lossy),
     }
 

@@ -16,6 +16,7 @@ import pytest
 
 from config.toolchain.paths import pyspark_home, spark_jars
 from ingest.contract.job import CompactWork, JobReport, JobSpec
+from ingest.driver.apply import writer
 from ingest.lake.commits import read_timeline
 from ingest.lake.fence import fence_path, raise_fence
 from ingest.lake.hudi.identity import SHARED_LOCK_PROVIDER
@@ -24,6 +25,7 @@ from tests.ports import free_port
 from tests.spark.driver_process import DriverProcess
 from tests.spark.held_fence import HeldFence
 from tests.spark.lake_bench import LakeBench, assert_done
+from tests.spark.test_stalled_sync import unfinished
 from tests.waiting import LIMIT_SECONDS, wait_for
 
 SERVER = "org.apache.zookeeper.server.ZooKeeperServerMain"
@@ -31,7 +33,12 @@ SERVER = "org.apache.zookeeper.server.ZooKeeperServerMain"
 
 @pytest.fixture(scope="module")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("zookeeper")
+    with started(tmp_path_factory.mktemp("zookeeper")) as (hosts, _):
+        yield hosts
+
+
+@contextlib.contextmanager
+def started(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     port = free_port()
     (folder / "conf").write_text(
         f"dataDir={folder}/data\nclientPort={port}\nclientPortAddress=127.0.0.1\n"
@@ -46,7 +53,7 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             stderr=log,
         )
     _wait_for(port, server, folder / "log")
-    yield f"127.0.0.1:{port}"
+    yield f"127.0.0.1:{port}", server
     server.kill()
     server.wait(LIMIT_SECONDS)
 
@@ -120,13 +127,13 @@ def test_writers_of_several_drivers_wait_for_each_other(
 
     try:
         assert other.tryLock(20, seconds)
-        writer = threading.Thread(target=write)
-        writer.start()
+        waiting = threading.Thread(target=write)
+        waiting.start()
         wait_for(lambda: contenders(zookeeper) == 2 or reports, "the writer to queue")
         assert reports == [], "it did not wait for the other driver's lock"
         assert len(bench.state(table).timeline.completed_writes) == 1
         other.unlock()
-        writer.join(LIMIT_SECONDS)
+        waiting.join(LIMIT_SECONDS)
         assert_done(reports[0])
         assert_done(bench.compact(table, lock_service=service))
         assert bench.rows(table, "id", "v")[0] == (1, "new")
@@ -140,6 +147,46 @@ def test_writers_of_several_drivers_wait_for_each_other(
             other.tryLock(20, seconds)
     finally:
         other.close()
+
+
+@pytest.mark.long
+def test_a_lock_that_cannot_be_given_back_fails_no_job(
+    lake_bench: LakeBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its service dies while a small commit is completed: the rows are there."""
+    bench = lake_bench
+    bench.sql(
+        "CREATE TABLE o (id int PRIMARY KEY, v text, at timestamptz DEFAULT now());"
+        "INSERT INTO o SELECT g, 'load', now() - interval '1 day'"
+        " FROM generate_series(1, 5) g"
+    )
+    table = bench.table("o", cursor="at", lock="zookeeper")
+    real = writer.write_options
+    soon = {
+        "hoodie.write.lock.wait_time_ms_between_retry": "10",
+        "hoodie.write.lock.num_retries": "1",
+        "hoodie.write.lock.zookeeper.connection_timeout_ms": "1000",
+    }
+    monkeypatch.setattr(writer, "write_options", lambda *a, **k: real(*a, **k) | soon)
+    with started(tmp_path) as (hosts, server):
+        service = f"{hosts}/sluice"
+        low = assert_done(bench.load(table, lock_service=service)).facts["bound"]
+        bench.sql("UPDATE o SET v = 'new', at = now() WHERE id = 1")
+        # no plan and no tidying behind it, which would want the lock once more
+        spec = bench.sync_spec(table, low, lock_service=service, compact_after=99)
+        fence = HeldFence(spec.fence.path, 1)
+        reports: list[JobReport] = []
+        sync = threading.Thread(target=lambda: reports.append(bench.run(spec)))
+        sync.start()
+        fence.hold_at(lambda: bool(unfinished(table)), "its commit")
+        fence.put_back()
+        server.kill()
+        server.wait(LIMIT_SECONDS)
+        fence.answer()
+        sync.join(LIMIT_SECONDS)
+    facts = assert_done(reports[0]).facts
+    assert facts["instant"] == bench.state(table).commits[0].instant.asked
+    assert bench.rows(table, "id", "v")[0] == (1, "new")
 
 
 class Writers:

@@ -6,6 +6,7 @@ must not know how events were captured (`ingest.driver.capture.follower`).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
@@ -48,6 +49,8 @@ from ingest.lake.hudi.evolution import lacking_columns
 from ingest.sources.dialects import dialect_of
 from ingest.sources.select import Selection, select_columns
 
+log = logging.getLogger(__name__)
+
 
 def apply_sealed(
     run: JobRun, spark: SparkSession, *, newest: Seal
@@ -63,8 +66,24 @@ def apply_sealed(
     if not seals:
         return None, 0
     commit = _commit(run, spark, state, seals)
-    account_for(table, seals, commit.instant.asked if commit else "")
+    _account(run, table, seals, commit)
     return commit, sum(seal.rows_for(spec.table.table_id) for seal in seals)
+
+
+def _account(
+    run: JobRun, table: EpochTable, seals: Sequence[Seal], commit: Commit | None
+) -> None:
+    """What is committed fails no job: the next apply of the table accounts for it."""
+    try:
+        account_for(table, seals, commit.instant.asked if commit else "")
+    except Exception as error:
+        if commit is None:
+            raise
+        log.warning("epochs of %s wait for their line", table.name, exc_info=error)
+        run.warn(
+            "the rows are committed; that their epochs are used is recorded by the"
+            " next sync"
+        )
 
 
 def _commit(

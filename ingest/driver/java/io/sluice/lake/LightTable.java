@@ -50,6 +50,8 @@ import org.apache.hudi.table.marker.WriteMarkersFactory;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import scala.Function1;
 
 /**
@@ -61,6 +63,7 @@ import scala.Function1;
  * commit to the next.
  */
 public final class LightTable {
+  private static final Logger LOG = LoggerFactory.getLogger(LightTable.class);
   private static final String ACTION = HoodieTimeline.DELTA_COMMIT_ACTION;
 
   private final String path;
@@ -136,17 +139,20 @@ public final class LightTable {
       WriteMarkersFactory.get(config.getMarkersType(), begun.table, begun.instant)
           .quietDeleteMarkerDir(context, 1);
       heart.stop(begun.instant);
-      return begun.instant;
     } catch (RuntimeException | IOException error) {
-      // what may be complete is never undone: whoever comes next reads it from the timeline
-      if (begun.instant != null && !begun.isCompleting) {
-        undo(begun.instant, heart, error);
+      if (!begun.isComplete) {
+        // what may be complete is never undone: whoever comes next reads it from the timeline
+        if (begun.instant != null && !begun.isCompleting) {
+          undo(begun.instant, heart, error);
+        }
+        throw error;
       }
-      throw error;
+      LOG.warn("{} is complete; what follows a commit has failed", begun.instant, error);
     } finally {
       heart.close();
       locks.close();
     }
+    return begun.instant;
   }
 
   /** null when one key occurs twice. */
@@ -175,6 +181,7 @@ public final class LightTable {
     HoodieTable table;
     Map<Group, List<HoodieRecord>> groups;
     boolean isCompleting;
+    boolean isComplete;
   }
 
   private record Group(String partition, String file) {}
@@ -254,6 +261,7 @@ public final class LightTable {
           begun.pending);
       begun.isCompleting = true;
       meta.getActiveTimeline().saveAsComplete(false, inflight, Option.of(metadata));
+      begun.isComplete = true;
     } finally {
       locks.endStateChange(Option.of(inflight));
     }
