@@ -295,6 +295,54 @@ class TableSwitched(Reply):
     links = s.DictField()
 
 
+class TableCapture(Reply):
+    table = s.IntegerField()
+    name = s.CharField()
+    state = s.CharField()
+    reason = s.CharField()
+    applied_position = s.CharField(allow_null=True)
+    lag_seconds = s.FloatField(allow_null=True, help_text="how old what readers see is")
+    changes_per_second = s.FloatField(help_text="applied lately")
+    waiting = Count(help_text="epochs with changes of it that are not applied")
+
+
+class CaptureWaiting(Reply):
+    epochs = Count()
+    bytes = Count(help_text="of all epochs that are kept")
+    oldest_at = Instant(
+        allow_null=True, help_text="when the first change that waits was committed"
+    )
+
+
+class SourceLog(Reply):
+    kept_bytes = Count(help_text="that the source keeps for its reader")
+    safe_bytes = Count(
+        allow_null=True,
+        help_text="that may come before it stops keeping them; null: without a limit",
+    )
+    status = s.CharField()
+
+
+class Capture(Reply):
+    desired = s.CharField(help_text="RUNNING or STOPPED")
+    observed = s.CharField(
+        help_text="stopped, starting, waiting, following, failed, or silent: no host"
+        " of followers reports it"
+    )
+    since = Instant(allow_null=True)
+    reason = s.CharField()
+    code = s.CharField()
+    hint = s.CharField()
+    position = s.CharField(allow_null=True, help_text="up to where it is durable here")
+    lag_seconds = s.FloatField(allow_null=True, help_text="of the reader")
+    lag_bytes = Count(allow_null=True, help_text="of its log, not durable here yet")
+    rows_per_second = s.FloatField()
+    heartbeat_at = Instant(allow_null=True)
+    waiting = CaptureWaiting()
+    source_log = SourceLog()
+    tables = TableCapture(many=True)
+
+
 class TablesResumed(Reply):
     resumed = s.IntegerField()
     left = s.IntegerField(
