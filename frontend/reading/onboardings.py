@@ -127,7 +127,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A table of an onboarding, ready to be shown. target: "" = not for this user."""
+    """A table of an onboarding, ready to be shown."""
 
     pk: int
     source: str
@@ -163,9 +163,7 @@ def item_of(pipeline: Pipeline, *, is_open: bool = False) -> Item:
     target = (
         f"{lake.database.name}.{lake.name}"
         if lake
-        else f"{plan['database']}.{plan['name']}"
-        if "database" in plan
-        else ""
+        else f"{plan.get('database', '')}.{plan.get('name', '')}"
     )
     is_proposed = pipeline.state == PROPOSED
     return Item(
@@ -183,7 +181,7 @@ def item_of(pipeline: Pipeline, *, is_open: bool = False) -> Item:
         warnings=plan.get("warnings", []),
         reading=plan.get("reading", []),
         proposals=_decisions(plan),
-        steps=[step for step in steps if step.get("summary")],
+        steps=steps,
         columns=create.get("columns", []),
         excluded=plan.get("excluded", []),
         can_choose=is_proposed,

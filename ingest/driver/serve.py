@@ -22,6 +22,7 @@ from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from core.errors import SluiceError
+from ingest.contract.applying import ApplyReport
 from ingest.contract.job import (
     DRIVER_DIED,
     OUT_OF_MEMORY,
@@ -42,6 +43,7 @@ from ingest.driver.failures import failure_of
 from ingest.driver.jvm import Jvm
 from ingest.driver.run import run_job
 from ingest.driver.secrets import Secrets
+from ingest.driver.sessions import ApplySessions, work_from
 
 log = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 2.0
@@ -298,6 +300,9 @@ class Driver:
             report=self._send_report,
             say=self._send_log,
         )
+        self._sessions = ApplySessions(
+            spark, secrets=self._secrets.ask, report=self._send_applied
+        )
 
     def serve(self) -> int:
         """Blocks until `stop`; every other end halts the process."""
@@ -328,9 +333,20 @@ class Driver:
             self._run(message)
         elif kind == "cancel":
             self._stop(str(message.get("job_id")), message.get("mode"))
+        elif kind == "apply":
+            self._apply(message)
         elif kind == "secret":
             self._receive_secret(message)
         return True
+
+    def _apply(self, message: Mapping[str, Any]) -> None:
+        try:
+            work = work_from(message.get("work") or {})
+        except SluiceError as error:
+            # its host ends a driver whose session does not report
+            log.error("%s", error.message)
+            return
+        self._sessions.set(work)
 
     def _stop(self, job_id: str, mode: object) -> None:
         if mode == "abandon":
@@ -375,6 +391,10 @@ class Driver:
         if self._is_single:
             self._ended.set()
 
+    def _send_applied(self, report: ApplyReport) -> None:
+        with contextlib.suppress(OSError):
+            self._pipe.send("applied", report=dataclasses.asdict(report))
+
     def _send_log(self, job_id: str, level: str, message: str) -> None:
         with contextlib.suppress(OSError):
             self._pipe.send("log", job_id=job_id, level=level, message=message)
@@ -411,6 +431,7 @@ class Driver:
         """Jobs that still run end as paused: what they staged is kept."""
         self._lanes.stop_all("pause")
         deadline = time.monotonic() + _STOP_SECONDS
+        self._sessions.end(_STOP_SECONDS)
         while self._lanes.progress() and time.monotonic() < deadline:
             time.sleep(0.1)
         os._exit(self._close())

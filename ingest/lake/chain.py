@@ -109,11 +109,11 @@ def read_since(
             try:
                 yield segment, part, read_rows(index.folder, segment, part)
             except TerminalError:
-                _require_kept(index.folder, numbers[0])
+                require_kept(index.folder, numbers[0])
                 raise
     # what was read may be the file of a stopped writer in place of a collected one
     if numbers:
-        _require_kept(index.folder, numbers[0])
+        require_kept(index.folder, numbers[0])
 
 
 def newest_number(folder: Place, *, start: int) -> int:
@@ -382,7 +382,9 @@ def segment_name(number: int) -> str:
     return f"{number:0{DIGITS}d}.seg"
 
 
-def _require_kept(folder: Place, number: int) -> None:
+def require_kept(folder: Place, number: int) -> None:
+    """Behind reading: StaleState `segment_collected` when that segment went, so that
+    what was read may be nobody's."""
     if read_beginning(folder).number > number:
         raise StaleState(
             f"segment {number} at {folder.uri} was collected", code="segment_collected"

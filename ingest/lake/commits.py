@@ -94,7 +94,7 @@ def read_lake_table(path: str, *, commits: int = 3) -> LakeState:
     if properties is None:
         return LakeState(exists=False)
     timeline = read_timeline(base)
-    found = _newest_commits(base, timeline, wanted=commits)
+    found = list(newest_commits(base, timeline, wanted=commits))
     return LakeState(
         exists=True,
         timeline=timeline,
@@ -147,17 +147,18 @@ def read_commit(base: Place, instant: Instant) -> Commit:
     )
 
 
-def _newest_commits(base: Place, timeline: Timeline, *, wanted: int) -> list[Commit]:
-    found: list[Commit] = []
+def newest_commits(base: Place, timeline: Timeline, *, wanted: int) -> Iterator[Commit]:
+    """Newest completion first, each read when it is taken; so many, and one of our
+    writes among them if there is any."""
     writes = 0
-    for commit in _commits(base, timeline):
-        found.append(commit)
+    for count, instant in enumerate(reversed(timeline.completed_writes), start=1):
+        commit = read_commit(base, instant)
         # a compaction carries an older writer's position, and a stranger's commit
         # none: see real writes of ours too
         writes += commit.is_write
-        if len(found) >= wanted and writes:
-            break
-    return found
+        yield commit
+        if count >= wanted and writes:
+            return
 
 
 def _position(newest_first: list[Commit]) -> CommitPosition | None:
@@ -166,11 +167,6 @@ def _position(newest_first: list[Commit]) -> CommitPosition | None:
     carried = [c.position for c in newest_first if c.position]
     written = (c.position for c in newest_first if c.is_write)
     return next(written, None) or latest(carried)
-
-
-def _commits(base: Place, timeline: Timeline) -> Iterator[Commit]:
-    for instant in reversed(timeline.completed_writes):
-        yield read_commit(base, instant)
 
 
 def record_of(content: bytes, *, of: str) -> dict[str, Any]:

@@ -122,7 +122,7 @@ def _light_batch(
         return None
     has_changes = any(file.has_changes for file in files)
     if has_changes:
-        _refuse_changes(table)
+        refuse_changes(table)
     kind = run.spec.source.kind if run.spec.source else ""
     selection = select_columns(dialect_of(kind), table.columns)
     rows = read_light(run, spark, found, selection)
@@ -160,7 +160,7 @@ def _batch(
         return Batch(lake_rows(nothing, table, selection, seq=seq), "upsert", span)
     has_changes = any(file.has_changes for _, file in files)
     if has_changes:
-        _refuse_changes(table)
+        refuse_changes(table)
     parts = [_rows_of(run, spark, selection, seal, file) for seal, file in files]
     rows = parts[0]
     for part in parts[1:]:
@@ -205,11 +205,13 @@ def _refuse_unknown_changes(table: TableSpec, seal: Seal, rows: DataFrame) -> No
         )
 
 
-def _refuse_changes(table: TableSpec) -> None:
+def refuse_changes(table: TableSpec) -> None:
     """InvalidRequest where a delete cannot say which row of the lake is gone."""
     why = ""
     if table.row_hash:
         why = "it has no key, its rows are counted"
+    elif table.updates == "partial":
+        why = "a NULL leaves a column as it was there, and a deleted row comes back"
     elif not set(table.partition_by) <= set(table.key):
         why = "a delete tells its key, and the partition is of other columns"
     if why:

@@ -38,7 +38,13 @@ from ingest.lake.hudi.evolution import has_columns
 from ingest.lake.hudi.identity import SEQ, key_column, partition_columns
 from ingest.lake.hudi.position import EXTRA_KEY
 from ingest.lake.place import place_at
-from ingest.lake.sealed_columns import StagedColumn, match_columns, selection_in
+from ingest.lake.port import Place
+from ingest.lake.sealed_columns import (
+    StagedColumn,
+    columns_of,
+    match_columns,
+    selection_in,
+)
 from ingest.sources.select import Selection
 
 # Above it a write by Spark costs less than twice as much, and rows would fill memory
@@ -116,6 +122,18 @@ def read_light(
     return LightRows(plans[0].columns, rows, spark)
 
 
+def read_merged(
+    spark: SparkSession, place: Place, size: int, table: TableSpec, selection: Selection
+) -> LightRows | None:
+    """Rows of one file that were merged already: of each key the last change, with
+    `_sluice_seq` as its index. None when they take too much memory."""
+    plan = _plan(spark, _shape_now(table, selection))
+    key = [key_column(table), *partition_columns(table)]
+    rows = plan.handle.begin(SEQ, key)
+    found = plan.handle.read(rows, place.uri, size, 0)
+    return None if found is None else LightRows(plan.columns, rows, spark)
+
+
 def commit_light(
     spec: JobSpec, rows: LightRows, state: LakeState, options: Mapping[str, str]
 ) -> bool:
@@ -167,6 +185,18 @@ def _shape(seal: Seal, file: SealedFile, table: TableSpec, now: Selection) -> _S
         selection_in(file),
         now,
         file.has_changes,
+    )
+
+
+def _shape_now(table: TableSpec, now: Selection) -> _Shape:
+    columns = columns_of(now, table.columns)
+    file = SealedFile(table.table_id, "", 0, 0, columns=columns, has_changes=True)
+    return _Shape(
+        dataclasses.replace(table, estimated_rows=0, schema_version=0),
+        tuple(StagedColumn(c.alias, c.alias, c.type) for c in columns),
+        selection_in(file),
+        now,
+        has_changes=True,
     )
 
 

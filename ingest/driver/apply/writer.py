@@ -16,7 +16,13 @@ from core.errors import TerminalError, TransientError
 from ingest.contract.job import JobSpec
 from ingest.driver.apply.clocks import future_of, soon
 from ingest.driver.apply.light import LightRows, commit_light
-from ingest.lake.commits import Commit, LakeState, read_lake_table, read_timeline
+from ingest.lake.commits import (
+    Commit,
+    LakeState,
+    newest_commits,
+    read_lake_table,
+    read_timeline,
+)
 from ingest.lake.fence import require_fence
 from ingest.lake.hudi.identity import (
     TableIdentity,
@@ -188,10 +194,11 @@ def _write(batch: Batch, path: str, options: Mapping[str, str]) -> None:
 
 def commit_of(spec: JobSpec, epoch: int | None = None) -> Commit | None:
     """This job's own commit (up to that epoch), when the lake already has it."""
+    base = place_at(spec.table.path)
+    timeline = read_timeline(base)
     # commits of the future are newer than ours, however many they are
-    ahead = len(future_of(read_timeline(place_at(spec.table.path))))
-    state = read_lake_table(spec.table.path, commits=10 + ahead)
-    for commit in state.commits:
+    wanted = 10 + len(future_of(timeline))
+    for commit in newest_commits(base, timeline, wanted=wanted):
         position = commit.position
         if position is None or commit.instant.action == "compaction":
             continue

@@ -1,0 +1,351 @@
+"""Applying what waits of one table in its stream: all of it, one commit.
+
+What is applied is what the table's newest commit says. It is read when the table is
+taken, and remembered while the timeline shows no other newest write.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from core.errors import TerminalError, TransientError
+from ingest.contract.applying import ApplyTable, ApplyWork
+from ingest.contract.epochs import SealedFile
+from ingest.contract.events import INDEX
+from ingest.contract.job import JobSpec
+from ingest.contract.segments import OP
+from ingest.driver.apply.apply import refuse_changes
+from ingest.driver.apply.light import LightRows, is_light, read_merged
+from ingest.driver.apply.log_fold import Lacking, Merged, Shape, merge
+from ingest.driver.apply.log_read import Stream, Waiting, is_before
+from ingest.driver.apply.preconditions import (
+    refuse_other_types,
+    refuse_unreadable_plan,
+)
+from ingest.driver.apply.recovery import roll_back_writes
+from ingest.driver.apply.replacement import snapshot_of
+from ingest.driver.apply.rows import lake_rows, latest_per_key, read_staged
+from ingest.driver.apply.sealed_files import change_fields, deletion
+from ingest.driver.apply.writer import (
+    Batch,
+    Span,
+    checked_state,
+    commit_rows,
+    qualified_name,
+)
+from ingest.lake.commits import Commit, LakeState, read_timeline
+from ingest.lake.hudi.identity import DELETED
+from ingest.lake.hudi.position import CommitPosition, LoadPoint
+from ingest.lake.place import place_at
+from ingest.sources.dialects import dialect_of
+from ingest.sources.select import Selection, select_columns
+
+# Columns of the scratch files are read by Spark at once; nothing of them is kept.
+_COMPRESSION = "none"
+NEEDS_RESYNC = "needs_resync"
+
+
+def spec_of(work: ApplyWork, table: ApplyTable) -> JobSpec:
+    """What writing asks of a job."""
+    return JobSpec(
+        job_id=work.run,
+        attempt=1,
+        kind="sync",
+        lane="apply",
+        lake=work.lake,
+        table=table.table,
+        fence=table.fence,
+        source=work.source,
+        compact_after=table.compact_after,
+        budget=table.budget,
+        lock_service=work.lock_service,
+        keep_seconds=work.keep_seconds,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one look at a table came to. commit None: nothing had to be written."""
+
+    commit: Commit | None = None
+    rows: int = 0
+    committed: int = 0
+
+
+@dataclass(slots=True)
+class LogTable:
+    """One table under a session's fence. Used by one thread at a time."""
+
+    spark: SparkSession
+    spec: JobSpec
+    scratch: Path
+    state: LakeState | None = None
+    selection: Selection = field(init=False)
+    shape: Shape = field(init=False)
+
+    def __post_init__(self) -> None:
+        table, source = self.spec.table, self.spec.source
+        dialect = dialect_of(source.kind if source else "")
+        self.selection = select_columns(dialect, table.columns)
+        self.shape = Shape.of(table, self.selection)
+
+    @property
+    def position(self) -> CommitPosition | None:
+        return self.state.position if self.state else None
+
+    @property
+    def after(self) -> int:
+        """The last segment that is applied; 0 = none is."""
+        return self.position.epoch_to if self.position else 0
+
+    def take(self) -> None:
+        """Reads where the table is, and undoes what a dead writer left."""
+        spec = self.spec
+        refuse_changes(spec.table)
+        state = roll_back_writes(self.spark, spec, checked_state(spec))
+        refuse_other_types(spec, state)
+        refuse_unreadable_plan(spec, state)
+        self.state = state
+
+    def forget(self) -> None:
+        """Behind anything that failed: the lake says where the table is."""
+        self.state = None
+
+    def is_due(self, stream: Stream) -> bool:
+        """Whether segments of the table may be applied now. TerminalError
+        `needs_resync` when none brings it on."""
+        position = self.position
+        told = stream.state_of(self.spec.table.table_id)
+        if position is None or told is None or told.state in {"removed", "deferred"}:
+            return False
+        if told.state == "added" and not told.cut:
+            return False
+        if told.state == "cut" and position.epoch_to < told.cut:
+            return False  # its load is on the way, and replaces all before the cut
+        if stream.is_ahead(position.epoch_to):
+            return False
+        if stream.is_lost(self.spec.table.table_id, position.epoch_to):
+            raise _lost(self.spec, position)
+        return True
+
+    def is_live(self, stream: Stream) -> bool:
+        """Whether everything up to the `at` of its load is applied."""
+        position, newest = self.position, stream.newest
+        if position is None or newest is None:
+            return False
+        if position.load is None:
+            return True
+        waits = stream.about(self.spec.table.table_id, after=self.after)
+        return not waits and not is_before(newest.end, position.load.at)
+
+    def bring_on(self, stream: Stream, check: Callable[[], None]) -> Step:
+        """One commit for what waits, up to a bounded size. check: raises where the
+        table is to be given up, before anything is written."""
+        if self.state is None:
+            self.take()
+        self._look_again()
+        if not self.is_due(stream):
+            return Step()
+        position = self.position
+        assert position is not None
+        waiting = Waiting(
+            stream, self.spec.table.table_id, self.after, load=position.load
+        )
+        try:
+            return self._commit(waiting, check)
+        finally:
+            shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def _look_again(self) -> None:
+        """One listing. Another newest write than ours: whatever it was, the lake is
+        read again; a completed compaction is one."""
+        state = self.state
+        assert state is not None
+        timeline = read_timeline(place_at(self.spec.table.path))
+        known = state.timeline.completed_writes[-1:]
+        if timeline.completed_writes[-1:] != known or timeline.pending_writes:
+            self.take()
+        else:
+            self.state = replace(state, timeline=timeline)
+
+    def _commit(self, waiting: Waiting, check: Callable[[], None]) -> Step:
+        pieces = _Pieces(self)
+        for order, parts in enumerate(waiting.pieces(), start=1):
+            pieces.add(merge(parts, self.shape, order=order))
+        first, last, state = waiting.first, waiting.last, self.state
+        assert state is not None
+        if first is None or last is None:
+            return Step()
+        span = Span(
+            first.start,
+            last.end,
+            first.number,
+            last.number,
+            load=_load_behind(waiting.load, last.end),
+        )
+        check()
+        commit = commit_rows(self.spec, pieces.batch(state, span), state)
+        self.state = replace(
+            state,
+            commits=(commit, *state.commits[:2]),
+            position=commit.position,
+            timeline=replace(
+                state.timeline, instants=(*state.timeline.instants, commit.instant)
+            ),
+        )
+        return Step(commit, waiting.rows, waiting.committed)
+
+
+def _load_behind(load: LoadPoint | None, end: str) -> LoadPoint | None:
+    """Carried on until everything up to its `at` is applied."""
+    return load if load is not None and is_before(end, load.at) else None
+
+
+class _Pieces:
+    """Merged rows in scratch files, one for each piece of what waits."""
+
+    def __init__(self, table: LogTable) -> None:
+        self._table = table
+        self._files: list[Path] = []
+        self._rows = 0
+        self._left = 0
+        self._bytes = 0
+        self._made = 0
+        self._is_emptied = False
+
+    def add(self, merged: Merged) -> None:
+        table = self._table
+        if merged.is_emptied:
+            self._is_emptied = True
+            self._files, self._rows, self._left, self._bytes = [], 0, 0, 0
+        rows = merged.rows
+        if merged.lacking is not None:
+            found = self._values_of(merged.lacking)
+            rows = merged.filled(table.shape, found)
+        if not rows.num_rows:
+            return
+        table.scratch.mkdir(parents=True, exist_ok=True)
+        self._made += 1
+        path = table.scratch / f"{self._made}.parquet"
+        write_rows(rows, path)
+        self._files.append(path)
+        self._rows += rows.num_rows
+        self._left += pc.sum(pc.not_equal(rows[OP], "delete")).as_py()
+        self._bytes += rows.nbytes
+
+    def batch(self, state: LakeState, span: Span) -> Batch:
+        if self._is_emptied:
+            return self._replacement(state, span)
+        light = self._light(state)
+        if light is not None:
+            return Batch(light, "upsert", span, unique_keys=True)
+        return self._upsert(span)
+
+    def _light(self, state: LakeState) -> LightRows | None:
+        table = self._table.spec.table
+        if len(self._files) != 1:
+            return None
+        file = SealedFile(table.table_id, "", self._rows, self._bytes)
+        if not is_light(table, state, [file]):
+            return None
+        (path,) = self._files
+        place, size = place_at(str(path)), path.stat().st_size
+        return read_merged(self._table.spark, place, size, table, self._table.selection)
+
+    def _upsert(self, span: Span) -> Batch:
+        table, selection = self._table.spec.table, self._table.selection
+        fields = change_fields(has_changes=True)
+        uris = [place_at(str(path)).uri for path in self._files]
+        staged = read_staged(self._table.spark, selection, uris, *fields)
+        seq = F.coalesce(INDEX, F.lit(0)).cast("bigint")
+        gone = deletion(has_changes=True)
+        rows = lake_rows(staged, table, selection, seq=seq, deleted=gone)
+        if len(uris) > 1:
+            rows = latest_per_key(rows, table)
+        return Batch(rows, "upsert", span, unique_keys=True)
+
+    def _replacement(self, state: LakeState, span: Span) -> Batch:
+        """The table was emptied: what came behind that is all it has."""
+        if state.pending_compactions:
+            raise TransientError(
+                f"{qualified_name(self._table.spec)} was truncated at the source, and a"
+                " compaction of it is planned. Nothing was written",
+                code="compaction_planned",
+                hint="nothing: it goes on when the compaction has run; a repair can"
+                " unschedule it",
+            )
+        batch = self._upsert(span)
+        assert not isinstance(batch.rows, LightRows)
+        kept = batch.rows.where(f"not {DELETED}")
+        count = self._left if len(self._files) <= 1 else -1
+        return replace(
+            batch, rows=kept, operation="insert_overwrite_table", expected_rows=count
+        )
+
+    def _values_of(self, lacking: Lacking) -> pa.Table:
+        """Rows with these keys: of the lake, then of the pieces before this one."""
+        table = self._table
+        columns = [*table.shape.key, *lacking.aliases(table.shape)]
+        # of one key the last counts
+        found = [] if self._is_emptied else [self._of_lake(lacking.keys, columns)]
+        found += [_written(path, columns) for path in self._files]
+        schema = pa.schema([table.shape.schema.field(alias) for alias in columns])
+        return pa.concat_tables([schema.empty_table(), *found])
+
+    def _of_lake(self, keys: pa.Table, columns: Sequence[str]) -> pa.Table:
+        """One Spark job: what the log does not send has to come from somewhere."""
+        table, spark = self._table, self._table.spark
+        names = {c.alias: c.name for c in table.selection.columns}
+        wanted = table.scratch / "keys.parquet"
+        table.scratch.mkdir(parents=True, exist_ok=True)
+        pq.write_table(keys, wanted)
+        left = snapshot_of(spark, table.spec).select(
+            *(F.col(f"`{names[alias]}`").alias(alias) for alias in columns)
+        )
+        right = F.broadcast(spark.read.parquet(place_at(str(wanted)).uri))
+        folder = table.scratch / "values"
+        rows = left.join(right, list(table.shape.key), "left_semi")
+        rows.coalesce(1).write.mode("overwrite").parquet(place_at(str(folder)).uri)
+        schema = pa.schema([table.shape.schema.field(alias) for alias in columns])
+        found = (_written(path, columns) for path in folder.glob("*.parquet"))
+        return pa.concat_tables(
+            [schema.empty_table(), *(one.cast(schema) for one in found)]
+        )
+
+
+def write_rows(rows: pa.Table, path: Path) -> None:
+    pq.write_table(
+        rows,
+        path,
+        compression=_COMPRESSION,
+        use_dictionary=False,
+        write_statistics=False,
+        store_schema=False,
+    )
+
+
+def _written(path: Path, columns: Sequence[str]) -> pa.Table:
+    """Rows of a scratch file that are not deleted."""
+    file = pq.ParquetFile(path)
+    if OP not in file.schema_arrow.names:
+        return file.read(list(columns))
+    rows = file.read([*columns, OP])
+    return rows.filter(pc.not_equal(rows[OP], "delete")).select(list(columns))
+
+
+def _lost(spec: JobSpec, position: CommitPosition) -> TerminalError:
+    return TerminalError(
+        f"{qualified_name(spec)} is at epoch {position.epoch_to} of its stream, and"
+        " segments with later rows of it are gone. Nothing was written",
+        code=NEEDS_RESYNC,
+        hint="resync the table: readers keep the present copy until then",
+    )

@@ -1,0 +1,183 @@
+"""What waits of one table in its stream, read in pieces of bounded size.
+
+Segments are taken whole: a commit covers a table up to the end of one. No Spark.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from threading import RLock
+
+from core.errors import TerminalError
+from ingest.contract.segments import Segment, StreamTable
+from ingest.contract.source_positions import PostgresLog
+from ingest.driver.apply.log_fold import Part, without_shown
+from ingest.lake.chain import ChainIndex, read_segment, require_kept
+from ingest.lake.hudi.position import LoadPoint
+from ingest.lake.segment_files import read_table
+
+# A commit takes no further segment beyond these.
+MOST_ROWS = 1_000_000
+MOST_BYTES = 128 << 20
+# Of a segment that is larger so much is merged at a time.
+PIECE_BYTES = 64 << 20
+# Parts that footers of kept segments have, all in all: some ten megabytes.
+_MOST_PARTS = 50_000
+
+
+@dataclass(slots=True)
+class Stream:
+    """A stream as the tables of a session share it: looked at by one thread, read by
+    several."""
+
+    index: ChainIndex
+    _lock: RLock = field(default_factory=RLock)
+    _tables: dict[int, StreamTable] | None = None
+    _kept: OrderedDict[int, Segment] = field(default_factory=OrderedDict)
+    _parts: int = 0
+
+    def refresh(self) -> list[Segment]:
+        """As `ChainIndex.refresh`."""
+        with self._lock:
+            first = self.index.beginning.number
+            found = self.index.refresh()
+            if first != self.index.beginning.number or any(s.controls for s in found):
+                self._tables = None
+            for segment in found:
+                self._keep(segment)
+            return found
+
+    @property
+    def newest(self) -> Segment | None:
+        return self.index.newest
+
+    def about(self, table_id: int, *, after: int) -> list[int]:
+        with self._lock:
+            return self.index.about(table_id, after=after)
+
+    def state_of(self, table_id: int) -> StreamTable | None:
+        """What its records say of the table; None = nothing."""
+        with self._lock:
+            if self._tables is None:
+                self._tables = self.index.tables()
+            return self._tables.get(table_id)
+
+    def is_lost(self, table_id: int, applied: int) -> bool:
+        with self._lock:
+            return self.index.is_lost(table_id, applied)
+
+    def is_ahead(self, applied: int) -> bool:
+        with self._lock:
+            return self.index.is_ahead(applied)
+
+    def segment(self, number: int) -> Segment | None:
+        """Its footer, which is read again only when it is an old one."""
+        with self._lock:
+            found = self._kept.get(number)
+        if found is None:
+            found = read_segment(self.index.folder, number)
+            if found is not None:
+                with self._lock:
+                    self._keep(found)
+        return found
+
+    def _keep(self, segment: Segment) -> None:
+        self._kept[segment.number] = segment
+        self._parts += len(segment.parts)
+        while self._parts > _MOST_PARTS:
+            _, gone = self._kept.popitem(last=False)
+            self._parts -= len(gone.parts)
+
+
+@dataclass(slots=True)
+class Waiting:
+    """What is read for one commit. Complete once `pieces` has ended.
+
+    start      where the first of them begins
+    last       the last segment that the commit covers
+    rows       that were read, those included that the load shows
+    committed  when the newest of their transactions was, as segments have it
+    """
+
+    stream: Stream
+    table_id: int
+    after: int
+    load: LoadPoint | None = None
+    first: Segment | None = None
+    last: Segment | None = None
+    rows: int = 0
+    committed: int = 0
+
+    def pieces(self) -> Iterator[list[Part]]:
+        """Parts in the order of the log. StaleState `segment_collected` when one went
+        meanwhile: nothing of this counts then."""
+        newest = self.stream.newest
+        numbers = self.stream.about(self.table_id, after=self.after)
+        found: list[Part] = []
+        size = total = 0
+        for number in numbers:
+            if total >= MOST_BYTES or self.rows >= MOST_ROWS:
+                break
+            segment = self._next(number, numbers[0])
+            for part in self._parts(segment, numbers[0]):
+                found.append(part)
+                size += part.rows.nbytes
+                total += part.rows.nbytes
+                if size >= PIECE_BYTES:
+                    yield found
+                    found, size = [], 0
+        else:
+            # nothing of the table is between its last rows and the stream's end
+            if newest and (self.last is None or newest.number > self.last.number):
+                self.last = newest
+        if numbers:
+            require_kept(self.stream.index.folder, numbers[0])
+        if found:
+            yield found
+
+    def _next(self, number: int, first: int) -> Segment:
+        folder = self.stream.index.folder
+        segment = self.stream.segment(number)
+        if segment is None:
+            require_kept(folder, first)
+            raise TerminalError(
+                f"segment {number} at {folder.uri} is missing. Nothing was written",
+                code="segment_damaged",
+                hint="put the file back from a copy of the lake, or resync the"
+                " stream's tables",
+            )
+        self.first = self.first or segment
+        self.last = segment
+        self.committed = segment.committed or self.committed
+        return segment
+
+    def _parts(self, segment: Segment, first: int) -> Iterator[Part]:
+        folder = self.stream.index.folder
+        is_shown = self.load is not None and is_before(segment.start, self.load.at)
+        for part in segment.parts_of(self.table_id):
+            try:
+                rows = read_table(folder, segment, part)
+            except TerminalError:
+                require_kept(folder, first)
+                raise
+            self.rows += part.rows
+            if is_shown and self.load is not None:
+                rows = without_shown(rows, self.load.snapshot)
+            if rows.num_rows:
+                yield Part(segment.number, rows)
+
+
+def is_before(position: str, other: str) -> bool:
+    """Of places in one source's log. TerminalError `positions_unordered` for places of
+    two servers: which of them is the later one is no question of numbers."""
+    order = PostgresLog.decode(position).order(PostgresLog.decode(other))
+    if order == "unordered":
+        raise TerminalError(
+            f"the positions {position} and {other} are of different servers. Nothing"
+            " was written",
+            code="positions_unordered",
+            hint="resync the table",
+        )
+    return order == "before"

@@ -1,0 +1,418 @@
+"""Applying a stream without end: one session, its tables, and a few threads.
+
+The host says which tables, under which fences; the session picks them by what waits,
+and reports where each of them is. It must not know pipes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark import InheritableThread
+from pyspark.sql import SparkSession
+
+from core.object_store import is_object_uri
+from ingest.contract.applying import (
+    Applied,
+    ApplyProblem,
+    ApplyReport,
+    ApplyTable,
+    ApplyWork,
+)
+from ingest.contract.job import JobSpec, SecretAnswer
+from ingest.contract.segments import Segment
+from ingest.driver.apply.full_disk import named
+from ingest.driver.apply.jobrun import Interrupted, JobRun
+from ingest.driver.apply.log_apply import LogTable, Step, spec_of
+from ingest.driver.apply.log_read import Stream
+from ingest.driver.apply.log_turns import Turn, backoff, pause_of
+from ingest.driver.apply.writer import qualified_name
+from ingest.driver.failures import breaks_jvm, failure_of
+from ingest.driver.jvm import Jvm
+from ingest.lake.chain import ChainIndex, stream_folder
+from ingest.sources.failures import Failure
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS, STORE_POLL_SECONDS = 0.1, 1.0
+REPORT_SECONDS = 1.0
+PREPARE_SECONDS = 10.0
+# Until a table is looked at again whose load is on the way.
+_WAITING_SECONDS = 0.5
+_MOST_THREADS = 4
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """A table in a session. What changes is changed under the session's lock.
+
+    since    when the oldest change that waits was committed, microseconds; 0 = none is
+    changes  how many rows wait, about
+    not_before, began  monotonic seconds
+    is_spent the work has to name it with another fence
+    """
+
+    wanted: ApplyTable
+    table: LogTable
+    run: JobRun
+    since: int = 0
+    changes: int = 0
+    committed: int = 0
+    not_before: float = 0.0
+    began: float = float("-inf")
+    failures: int = 0
+    is_busy: bool = False
+    is_leaving: bool = False
+    is_spent: bool = False
+    problem: ApplyProblem | None = None
+    applied: Applied | None = None
+    reported: Applied | None = None
+
+    @property
+    def table_id(self) -> int:
+        return self.wanted.table.table_id
+
+    @property
+    def waits(self) -> bool:
+        """Whether something may come of a look at it."""
+        return self.applied is None or self.since > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a session needs of its driver.
+
+    prepare     what comes before writing: the store is open, the clock is right
+    look_after  upkeep behind a commit; whatever goes wrong there is not the commit's
+    """
+
+    secrets: Callable[[str], SecretAnswer]
+    report: Callable[[ApplyReport], None]
+    prepare: Callable[[JobRun], None]
+    look_after: Callable[[JobSpec], None]
+
+
+class ApplySession:
+    """threads: that write; 0 = as many as there are cores, up to four."""
+
+    def __init__(
+        self, spark: SparkSession, work: ApplyWork, around: Around, *, threads: int = 0
+    ) -> None:
+        self._spark = spark
+        self._work = work
+        self._around = around
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._stream: Stream | None = None
+        # nothing is written then: until it was read up to its end once, and where it
+        # cannot be read
+        self._is_unread = True
+        self._unread: Failure | None = None
+        self._prepared_at = float("-inf")
+        self._tasks: dict[int, Task] = {}
+        # given up while they were written
+        self._leaving: list[Task] = []
+        self._is_new = True
+        self._reported_at = float("-inf")
+        self._scratch = Path(
+            tempfile.mkdtemp(prefix="sluice-log-", dir=_scratch(spark))
+        )
+        self._poll = STORE_POLL_SECONDS if is_object_uri(work.lake) else POLL_SECONDS
+        self._threads = threads or min(_MOST_THREADS, os.cpu_count() or 1)
+
+    def start(self) -> None:
+        self.set(self._work)
+        for serve in (self._look, *[self._serve] * self._threads):
+            InheritableThread(target=serve, daemon=True).start()
+
+    def set(self, work: ApplyWork) -> None:
+        """All that it shall work on from now on. A table whose fence is another one, or
+        whose plan is, begins anew. Without tables it is idle."""
+        with self._lock:
+            self._work = work
+            wanted = {one.table.table_id: one for one in work.tables}
+            for table_id, task in list(self._tasks.items()):
+                if not _is_same(task.wanted, wanted.get(table_id)):
+                    self._give_up(task)
+                elif task.wanted != wanted[table_id]:
+                    self._renew(task, wanted[table_id])
+            self._take_up()
+
+    def end(self) -> None:
+        """Gives up all tables; what is being written is ended first."""
+        self.set(dataclasses.replace(self._work, tables=()))
+
+    @property
+    def is_idle(self) -> bool:
+        with self._lock:
+            return not self._tasks and not self._leaving
+
+    def _take_up(self) -> None:
+        left = {task.table_id for task in self._leaving}
+        for one in self._work.tables:
+            if one.table.table_id not in self._tasks.keys() | left:
+                self._add(one)
+        self._is_new = True
+        self._changed.notify_all()
+
+    def _add(self, wanted: ApplyTable) -> None:
+        spec = spec_of(self._work, wanted)
+        run = JobRun(spec, self._around.secrets, _say(wanted))
+        folder = self._scratch / str(wanted.table.table_id)
+        table = LogTable(self._spark, spec, folder)
+        self._tasks[wanted.table.table_id] = Task(wanted, table, run)
+
+    def _renew(self, task: Task, wanted: ApplyTable) -> None:
+        """What is left to the policy has changed."""
+        task.wanted = wanted
+        task.table.spec = spec_of(self._work, wanted)
+
+    def _give_up(self, task: Task) -> None:
+        del self._tasks[task.table_id]
+        task.is_leaving = True
+        if task.is_busy:
+            task.run.request_stop("pause")
+            self._leaving.append(task)
+
+    def _look(self) -> None:
+        """Reads what is new in the stream, and reports."""
+        failures = 0
+        while True:
+            try:
+                self._read()
+                failures = 0
+            except Exception as error:
+                failures += 1
+                log.exception("stream %s cannot be read", self._work.stream)
+                with self._lock:
+                    self._unread, self._is_unread = failure_of(error), True
+                    self._is_new = True
+            self._report_when_due()
+            with self._lock:
+                seconds = backoff(failures) if failures else self._poll
+                self._changed.wait(seconds if self._tasks or self._leaving else None)
+
+    def _read(self) -> None:
+        with self._lock:
+            task = next(iter(self._tasks.values()), None)
+            stream = self._stream
+            if task is None:
+                # its index may be large
+                self._stream, self._is_unread = None, True
+                return
+        if time.monotonic() - self._prepared_at > PREPARE_SECONDS:
+            self._around.prepare(task.run)
+            self._prepared_at = time.monotonic()
+        if stream is None:
+            name = self._work.stream
+            stream = Stream(ChainIndex(stream_folder(self._work.lake, name), name))
+            self._stream = stream
+        while segments := stream.refresh():
+            with self._lock:
+                for segment in segments:
+                    self._note(segment)
+                self._changed.notify_all()
+        if self._is_unread:
+            with self._lock:
+                self._is_unread, self._unread = False, None
+                self._changed.notify_all()
+
+    def _note(self, segment: Segment) -> None:
+        for part in segment.parts:
+            task = self._tasks.get(part.table_id)
+            if task is not None:
+                task.changes += part.rows
+                task.since = task.since or segment.committed or _now()
+
+    def _serve(self) -> None:
+        """One thread's work: table after table."""
+        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", "apply")
+        while True:
+            task, stream = self._next()
+            try:
+                step = self._bring_on(task, stream)
+                self._note_step(task, stream, step)
+            except Exception as error:  # noqa: BLE001 - of one table; others go on
+                self._note_failure(task, error)
+            self._free(task)
+
+    def _bring_on(self, task: Task, stream: Stream) -> Step:
+        step = task.table.bring_on(stream, task.run.check)
+        if step.commit is not None:
+            self._around.look_after(task.table.spec)
+        return step
+
+    def _next(self) -> tuple[Task, Stream]:
+        """The next table, once there is one."""
+        with self._lock:
+            while True:
+                now = time.monotonic()
+                due, soonest = self._due(now)
+                if due is not None and self._stream is not None:
+                    due.is_busy, due.began = True, now
+                    return due, self._stream
+                self._changed.wait(soonest)
+
+    def _due(self, now: float) -> tuple[Task | None, float | None]:
+        """The most urgent one; and seconds until another one may be, None = until
+        something changes."""
+        best, urgency = None, (False, -1.0)
+        soonest: float | None = None
+        at = _now()
+        for task in () if self._is_unread else self._tasks.values():
+            if task.is_busy or task.is_spent or not task.waits:
+                continue
+            pause = pause_of(task.wanted.freshness)
+            left = max(task.not_before, task.began + pause) - now
+            if left > 0:
+                soonest = min(left, soonest or left)
+                continue
+            age = max(0.0, (at - task.since) / 1e6) if task.since else 0.0
+            turn = Turn(task.changes, age, task.wanted.freshness)
+            if turn.urgency > urgency:
+                best, urgency = task, turn.urgency
+        return best, soonest
+
+    def _note_step(self, task: Task, stream: Stream, step: Step) -> None:
+        table = task.table
+        is_live = table.is_live(stream)
+        with self._lock:
+            # under the lock: what comes behind this look is noted behind it
+            waits = stream.about(task.table_id, after=table.after)
+            first = stream.segment(waits[0]) if waits else None
+            task.failures, task.problem = 0, None
+            task.committed = step.committed or task.committed
+            task.changes = max(len(waits), task.changes - step.rows) if waits else 0
+            task.since = (first.committed if first else 0) or (_now() if waits else 0)
+            task.applied = _applied(task, step, len(waits), is_live=is_live)
+            if step.commit is None and task.waits:
+                # its load is on the way
+                task.not_before = time.monotonic() + _WAITING_SECONDS
+            self._is_new = self._is_new or step.commit is not None
+
+    def _note_failure(self, task: Task, error: Exception) -> None:
+        task.table.forget()
+        if isinstance(error, Interrupted):
+            return
+        if breaks_jvm(error):
+            # every other table, and every job, needs a JVM that is whole
+            Jvm(self._spark).kill()
+        failure = failure_of(error)
+        log.warning(
+            "%s is not applied", qualified_name(task.table.spec), exc_info=error
+        )
+        with self._lock:
+            task.failures += 1
+            task.not_before = time.monotonic() + backoff(task.failures)
+            is_final = failure.outcome != "transient" or failure.error.code == "fenced"
+            task.is_spent = is_final
+            fact = named(failure.error, task.table.spec, scratch=str(self._scratch))
+            task.problem = ApplyProblem(task.table_id, failure.outcome, fact)
+            self._is_new = True
+
+    def _free(self, task: Task) -> None:
+        with self._lock:
+            task.is_busy = False
+            if task.is_leaving:
+                self._leaving.remove(task)
+                self._take_up()
+            self._changed.notify_all()
+
+    def _report_when_due(self) -> None:
+        now = time.monotonic()
+        if self._is_new or now - self._reported_at >= REPORT_SECONDS:
+            self._reported_at = now
+            self._report_now()
+
+    def _report_now(self) -> None:
+        with self._lock:
+            self._is_new = False
+            tasks = list(self._tasks.values())
+            new = [one for one in tasks if one.applied != one.reported]
+            report = ApplyReport(
+                self._work.run,
+                self._work.stream,
+                self._work.number,
+                held=tuple(one.table_id for one in (*tasks, *self._leaving)),
+                applied=tuple(one.applied for one in new if one.applied),
+                problems=tuple(p for one in tasks if (p := self._problem_of(one))),
+            )
+            for task in new:
+                # what came is told once
+                task.reported = task.applied = _without_commit(task.applied)
+        self._around.report(report)
+
+    def _problem_of(self, task: Task) -> ApplyProblem | None:
+        if task.problem is None and self._unread is not None:
+            unread = self._unread
+            return ApplyProblem(task.table_id, unread.outcome, unread.error)
+        return task.problem
+
+
+def _applied(task: Task, step: Step, waiting: int, *, is_live: bool) -> Applied | None:
+    position, state = task.table.position, task.table.state
+    if position is None or state is None:
+        return task.applied
+    before, commit = task.applied, step.commit
+    told = Applied(
+        task.table_id,
+        position.epoch_to,
+        position.end,
+        is_live,
+        instant=before.instant if before else "",
+        completed_at=before.completed_at if before else "",
+        rows=(before.rows if before else 0) + step.rows,
+        bytes=before.bytes if before else 0,
+        committed=task.committed,
+        waiting=waiting,
+        oldest=task.since,
+        pending_compactions=state.pending_compactions,
+    )
+    if commit is None:
+        return told
+    return dataclasses.replace(
+        told,
+        instant=commit.instant.asked,
+        completed_at=commit.instant.completed,
+        bytes=told.bytes + commit.bytes_written,
+    )
+
+
+def _without_commit(applied: Applied | None) -> Applied | None:
+    if applied is None:
+        return None
+    return dataclasses.replace(applied, instant="", completed_at="", rows=0, bytes=0)
+
+
+def _is_same(known: ApplyTable, wanted: ApplyTable | None) -> bool:
+    return (
+        wanted is not None
+        and known.fence == wanted.fence
+        and known.table == wanted.table
+    )
+
+
+def _say(wanted: ApplyTable) -> Callable[[str, str], None]:
+    name = f"{wanted.table.database}.{wanted.table.name}"
+    levels = {"info": logging.DEBUG, "warning": logging.WARNING}
+    return lambda level, message: log.log(
+        levels.get(level, logging.ERROR), "%s: %s", name, message
+    )
+
+
+def _now() -> int:
+    return time.time_ns() // 1000
+
+
+def _scratch(spark: SparkSession) -> str:
+    """Where Spark itself spills: what is written there is read at once."""
+    folder = (spark.conf.get("spark.local.dir", "") or "").partition(",")[0]
+    return folder if folder and Path(folder).is_dir() else tempfile.gettempdir()

@@ -1,0 +1,40 @@
+"""Which of a session's tables is applied next. Pure.
+
+What waits longest and is most goes first: by age alone, tables of one row an hour hold
+up those of a thousand a second; by changes alone, the former never come.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# A commit costs as much for one row as for a hundred: of a table, so many are enough.
+COMMITS_IN_FRESHNESS = 5
+LONGEST_BACKOFF = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What waits of a table. age, freshness: seconds."""
+
+    changes: int
+    age: float
+    freshness: float
+
+    @property
+    def urgency(self) -> tuple[bool, float]:
+        """The highest goes first: whoever is past its freshness, however little it
+        is, the most overdue before others."""
+        if self.age >= self.freshness:
+            return True, self.age / max(self.freshness, 0.001)
+        return False, self.changes * self.age
+
+
+def pause_of(freshness: float) -> float:
+    """Seconds between the beginnings of two commits of a table."""
+    return max(freshness, 0.0) / COMMITS_IN_FRESHNESS
+
+
+def backoff(failures: int) -> float:
+    """Seconds until it is tried again. failures: in a row, from 1."""
+    return min(LONGEST_BACKOFF, float(2 ** min(failures - 1, 10)))

@@ -1,0 +1,228 @@
+"""A session that applies a stream: many tables, one at a time or side by side."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from core.errors import TransientError
+from ingest.contract.applying import Applied, ApplyProblem, ApplyReport, ApplyWork
+from ingest.contract.table import TableSpec
+from ingest.driver.apply import log_apply
+from ingest.driver.sessions import ApplySessions
+from tests.spark.beginnings import Beginnings
+from tests.spark.lake_bench import LakeBench, assert_done
+from tests.spark.log_bench import LogBench, cut
+from tests.waiting import wait_for
+
+SHAPE = "(id int PRIMARY KEY, v text)"
+
+
+def two_tables(bench: LakeBench) -> tuple[TableSpec, TableSpec]:
+    """Loaded, with epochs 101 and 102."""
+    found = []
+    for name in ("a", "b"):
+        bench.sql(f"CREATE TABLE {name} {SHAPE}")
+        bench.sql(f"INSERT INTO {name} SELECT g, 'load' FROM generate_series(1, 6) g")
+        table = bench.table(name)
+        assert_done(bench.load(table))
+        found.append(table)
+    return found[0], found[1]
+
+
+@dataclass
+class Heard:
+    """What sessions reported, put together."""
+
+    reports: list[ApplyReport] = field(default_factory=list)
+    applied: dict[int, Applied] = field(default_factory=dict)
+    fresh: threading.Condition = field(default_factory=threading.Condition)
+
+    def hear(self, report: ApplyReport) -> None:
+        with self.fresh:
+            self.reports.append(report)
+            self.applied |= {one.table_id: one for one in report.applied}
+            self.fresh.notify_all()
+
+    @property
+    def last(self) -> ApplyReport | None:
+        return self.reports[-1] if self.reports else None
+
+    def problem(self, table: TableSpec) -> ApplyProblem | None:
+        problems = self.last.problems if self.last else ()
+        return next((p for p in problems if p.table_id == table.table_id), None)
+
+    def has_applied(self, table: TableSpec, number: int) -> None:
+        def is_there() -> bool:
+            found = self.applied.get(table.table_id)
+            return found is not None and found.epoch >= number
+
+        wait_for(is_there, f"epoch {number} of {table.name}")
+
+
+@dataclass
+class Running:
+    bench: LakeBench
+    log: LogBench
+    one: TableSpec
+    two: TableSpec
+    heard: Heard
+    sessions: ApplySessions
+    sent: ApplyWork
+
+    def send(self, *tables: TableSpec, token: int = 1, **k: Any) -> None:
+        work = self.log.work(*tables, token=token, **k)
+        self.sent = replace(work, number=self.sent.number + 1)
+        self.sessions.set(self.sent)
+
+    def rows(self, table: TableSpec) -> dict[int, str | None]:
+        return dict(self.bench.rows(table, "id", "v"))
+
+
+@pytest.fixture
+def running(lake_bench: LakeBench, beginnings: Beginnings) -> Iterator[Running]:
+    one, other = beginnings.copy(lake_bench, two_tables)
+    place = f"{lake_bench.lake}/shop/{other.name}"
+    two = replace(other, path=place, staging=f"{lake_bench.lake}/_sluice/staging/2")
+    log = LogBench(lake_bench)
+    log.close(*cut(one))
+    log.close(*cut(two))
+    heard = Heard()
+    sessions = ApplySessions(
+        lake_bench.spark, secrets=lake_bench.answer, report=heard.hear
+    )
+    nothing = replace(log.work(), number=0)
+    yield Running(lake_bench, log, one, two, heard, sessions, nothing)
+    sessions.end(60)
+
+
+def test_what_comes_is_applied_and_reported(running: Running) -> None:
+    log, one, two, heard = running.log, running.one, running.two, running.heard
+    first = log.segment(one, ("update", 1, "one"), ("delete", 2, None))
+    running.send(one, two)
+    heard.has_applied(one, first.number)
+    assert running.rows(one) == {1: "one", 3: "load", 4: "load", 5: "load", 6: "load"}
+    log.change(one, ("insert", 2, "again"))
+    last = log.segment(two, ("delete", 1, None), ("insert", 7, "seven"))
+    for table in (one, two):
+        heard.has_applied(table, last.number)
+    assert running.rows(one)[2] == "again"
+    assert running.rows(two).keys() == {2, 3, 4, 5, 6, 7}
+    applied = heard.applied[two.table_id]
+    assert applied == Applied(
+        two.table_id, last.number, last.end, is_live=True, instant=applied.instant,
+        completed_at=applied.completed_at, rows=2, bytes=applied.bytes,
+        committed=1, waiting=0, oldest=0,
+    )  # fmt: skip
+    commits = running.bench.state(two).commits
+    assert commits[0].instant.asked == applied.instant
+    assert commits[0].bytes_written == applied.bytes
+    report = heard.last
+    assert report is not None
+    assert (report.run, report.number) == ("session", running.sent.number)
+    assert set(report.held) == {one.table_id, two.table_id}
+    assert report.problems == ()
+
+
+def test_a_table_that_is_left_out_is_given_up(running: Running) -> None:
+    log, one, two, heard = running.log, running.one, running.two, running.heard
+    running.send(one, two)
+    first = log.segment(one, ("insert", 10, "x"))
+    heard.has_applied(one, first.number)
+    running.send(two)
+    wait_for(
+        lambda: heard.last and heard.last.held == (two.table_id,), "it is given up"
+    )
+    log.change(one, ("insert", 11, "x"))
+    last = log.segment(two, ("insert", 11, "x"))
+    heard.has_applied(two, last.number)
+    assert 11 not in running.rows(one)
+    running.send(two, one)
+    heard.has_applied(one, last.number)
+    assert 11 in running.rows(one)
+    running.send()
+    wait_for(lambda: heard.last and heard.last.held == (), "all are given up")
+
+
+def test_a_superseded_session_writes_nothing(running: Running) -> None:
+    """Two sessions with different fences: the later one goes on from the lake."""
+    log, one, two, heard = running.log, running.one, running.two, running.heard
+    running.send(one, two)
+    heard.has_applied(one, log.segment(one, ("insert", 10, "x")).number)
+    running.bench.take_over(one, 2)
+    other = Heard()
+    rival = ApplySessions(
+        running.bench.spark, secrets=running.bench.answer, report=other.hear
+    )
+    last = log.segment(one, ("insert", 11, "x"))
+    wait_for(lambda: heard.problem(one), "it is refused")
+    problem = heard.problem(one)
+    assert problem is not None
+    assert (problem.outcome, problem.error.code) == ("transient", "fenced")
+    rival.set(replace(log.work(one, token=2), run="rival"))
+    other.has_applied(one, last.number)
+    assert 11 in running.rows(one)
+    position = running.bench.state(one).position
+    assert position is not None
+    assert (position.run, position.fence) == ("rival", 2)
+    # its other tables are its own still
+    heard.has_applied(two, log.segment(two, ("insert", 12, "x")).number)
+    rival.end(60)
+
+
+def test_a_table_that_cannot_go_on_stops_alone(running: Running) -> None:
+    log, one, two, heard = running.log, running.one, running.two, running.heard
+    running.send(one, two)
+    heard.has_applied(one, log.segment(one, ("insert", 10, "x")).number)
+    # segments from before the plan had its last column
+    narrow = replace(one, columns=one.columns[:1])
+    log.readers.pop(one.table_id)
+    log.segment(narrow, ("insert", 11))
+    for number in range(3):
+        last = log.segment(two, ("insert", 20 + number, "x"))
+        heard.has_applied(two, last.number)
+    wait_for(lambda: heard.problem(one), "the problem")
+    problem = heard.problem(one)
+    assert problem is not None
+    assert (problem.outcome, problem.error.code) == (
+        "terminal",
+        "segment_lacks_columns",
+    )
+    assert "without the columns v" in problem.error.message
+    assert heard.problem(two) is None
+    # with another fence it is tried again
+    running.bench.take_over(one, 2)
+    before = len(heard.reports)
+    running.send(one, token=2)
+    wait_for(
+        lambda: any(
+            r.number == running.sent.number and r.problems
+            for r in heard.reports[before:]
+        ),
+        "the problem again",
+    )
+
+
+def test_a_failure_that_passes_is_tried_again(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, one, heard = running.log, running.one, running.heard
+    real, failed = log_apply.commit_rows, []
+
+    def fails_once(*args: Any) -> Any:
+        if not failed:
+            failed.append(1)
+            raise TransientError("the store is away", code="storage_failed")
+        return real(*args)
+
+    monkeypatch.setattr(log_apply, "commit_rows", fails_once)
+    last = log.segment(one, ("insert", 10, "x"))
+    running.send(one)
+    wait_for(lambda: heard.problem(one), "the problem")
+    heard.has_applied(one, last.number)
+    wait_for(lambda: heard.problem(one) is None, "no problem any more")
+    assert 10 in running.rows(one)
