@@ -21,7 +21,7 @@ from catalog.access.group_rules import Membership
 from catalog.access.ldap_spec import PROVIDER
 from catalog.access.policy_version import bump_version
 from catalog.access.users import was_deleted
-from catalog.models import DirectoryGroup, ExternalIdentity
+from catalog.models import DirectoryGroup, ExternalIdentity, FormerUser
 from catalog.names import is_principal_name
 from core.errors import AccessDenied, InvalidRequest, NotFound
 
@@ -135,7 +135,8 @@ def _locked(provider: str, subject: str) -> ExternalIdentity | None:
 def _create(person: ExternalPerson) -> ExternalIdentity:
     if not is_principal_name(person.name):
         raise _refused(f"'{person.name[:100]}' cannot be a user name", "invalid_name")
-    if was_deleted(person.name):
+    former = FormerUser.objects.filter(provider=person.provider, subject=person.subject)
+    if was_deleted(person.name) or former.exists():
         raise _refused(f"the user '{person.name}' was deleted here", "deleted")
     taken = User.objects.filter(username__iexact=person.name).first()
     if taken is not None:

@@ -16,18 +16,18 @@ def change_own_password(
     """Sessions of the user end, and their tokens unless they are kept.
 
     A wrong `current` counts as a failed login: whoever finds an open session cannot
-    try passwords. InvalidRequest `wrong_password`, and what `prove` raises besides.
+    try passwords. InvalidRequest `wrong_password`, StaleState
+    when an administrator sets one at the same time, and what `prove` raises besides.
     """
     try:
         # a token proves its user, but not that they know the password
-        is_known = not current.startswith(PREFIX) and bool(
-            prove(user.username, current, door=door)
-        )
+        is_token = current.startswith(PREFIX)
+        proven = None if is_token else prove(user.username, current, door=door)
     except AccessDenied as refused:
         if refused.code != "bad_credentials":
             raise
-        is_known = False
-    if not is_known:
+        proven = None
+    if proven is None:
         raise InvalidRequest(
             "the current password is another one",
             code="wrong_password",
@@ -36,4 +36,4 @@ def change_own_password(
                 "errors": [{"pointer": "/current_password", "detail": "not the same"}]
             },
         )
-    change_password(user, new, keep_tokens=keep_tokens)
+    change_password(proven.row, new, keep_tokens=keep_tokens)

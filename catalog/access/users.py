@@ -20,7 +20,7 @@ from catalog.access.policy_version import bump_version
 from catalog.access.tokens import end_tokens
 from catalog.models import ExternalIdentity, FormerUser, Grant
 from catalog.names import check_group_name, check_user_name
-from core.errors import InvalidRequest, NotFound
+from core.errors import InvalidRequest, NotFound, StaleState
 from core.redaction import remember_secret
 
 
@@ -88,7 +88,10 @@ def delete_user(name: str, *, by: str) -> None:
         if user is None:
             raise NotFound(f"there is no user '{name}'", code="user_not_found")
         was_admin = user.is_superuser and user.is_active
-        FormerUser.objects.create(name=name)
+        former = FormerUser(name=name)
+        if elsewhere := ExternalIdentity.objects.filter(user=user).first():
+            former.provider, former.subject = elsewhere.provider, elsewhere.subject
+        former.save(force_insert=True)
         given = Grant.objects.filter(principal_kind=USER, principal_name=name)
         grants, _ = given.delete()
         user.delete()
@@ -161,9 +164,16 @@ def update_user(name: str, change: UserChange, *, by: str) -> User:
 
 
 def change_password(user: User, new: str, *, keep_tokens: bool) -> None:
-    """A user's own, proven by the caller. Their sessions end."""
+    """A user's own. Their sessions end. StaleState when `user`, by whose row the caller
+    has proven the former one, has another one by now."""
     with transaction.atomic():
-        row = User.objects.select_for_update().get(pk=user.pk)
+        row = User.objects.select_for_update().filter(pk=user.pk).first()
+        if row is None or row.password != user.password:
+            raise StaleState(
+                f"the password of '{user.username}' was changed at the same time",
+                code="password_changed",
+                hint="log in with the new one",
+            )
         _require_local(row)
         _set_password(row, new)
         row.save(update_fields=["password"])

@@ -112,8 +112,13 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.CharField(max_length=150, unique=True)),
+                ('provider', models.CharField(blank=True, max_length=300)),
+                ('subject', models.CharField(blank=True, max_length=300)),
                 ('deleted_at', models.DateTimeField(auto_now_add=True)),
             ],
+            options={
+                'indexes': [models.Index(fields=['provider', 'subject'], name='former_identities')],
+            },
         ),
         migrations.CreateModel(
             name='PolicyVersion',

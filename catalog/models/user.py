@@ -60,10 +60,20 @@ class DirectoryGroup(models.Model):
 
 class FormerUser(models.Model):
     """The name of a user who was deleted. Jobs, results and the audit keep it, so
-    nobody else may get it."""
+    nobody else may get it.
+
+    provider, subject  of a user who logged in elsewhere: there the name may change
+    """
 
     name = models.CharField(max_length=150, unique=True)
+    provider = models.CharField(max_length=300, blank=True)
+    subject = models.CharField(max_length=300, blank=True)
     deleted_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes: ClassVar = [
+            models.Index(fields=["provider", "subject"], name="former_identities")
+        ]
 
     def __str__(self) -> str:
         return self.name

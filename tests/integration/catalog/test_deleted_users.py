@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from catalog.access import proofs, users
-from catalog.access.external_users import ExternalPerson, admit
+from catalog.access.external_users import ExternalPerson, admit, hand_over
 from catalog.models import ApiToken, AuditEntry, Grant, SavedQuery
 from core.errors import AccessDenied, InvalidRequest
 from tests.integration.catalog.asking import problem
@@ -47,6 +47,20 @@ def test_the_name_is_not_given_out_again(admin, ann, name) -> None:
     with pytest.raises(AccessDenied):
         admit(ExternalPerson(provider="ldap", subject="x", name=name))
     assert not User.objects.filter(username__iexact="ann").exists()
+
+
+def test_who_is_renamed_in_the_directory_does_not_come_back(admin) -> None:
+    admit(ExternalPerson(provider="ldap", subject="7", name="eve"))
+    assert admin("DELETE", "users/eve").status_code == 204
+    renamed = ExternalPerson(provider="ldap", subject="7", name="eve.new")
+    with pytest.raises(AccessDenied, match="was deleted"):
+        admit(renamed)
+    assert not User.objects.filter(username="eve.new").exists()
+    # another entry of that number elsewhere, and an administrator's own decision
+    admit(ExternalPerson(provider="oidc", subject="7", name="eva"))
+    users.create_user("back", PASSWORD, by="root")
+    hand_over("back", provider="ldap", subject="7")
+    assert admit(renamed).username == "back"
 
 
 def test_some_stay(admin, ann, person) -> None:

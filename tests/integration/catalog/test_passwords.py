@@ -8,8 +8,10 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from catalog.access import proofs, tokens
+from catalog.access import own_password, proofs, tokens
+from catalog.access.authentication import prove
 from catalog.models import ApiToken, AuditEntry, ExternalIdentity
+from core.errors import StaleState
 from tests.integration.catalog.asking import Rest, problem
 from tests.integration.catalog.conftest import PASSWORD
 
@@ -59,6 +61,25 @@ def test_the_current_password_is_needed_and_no_token_is_one(ann) -> None:
     problem(ann("POST", "password", weak), 400, "weak_password")
     assert User.objects.get(username="ann").check_password(PASSWORD)
     assert is_in(ann)
+
+
+def test_an_administrators_new_password_is_not_undone(admin, ann, monkeypatch) -> None:
+    """Both at once: whoever knew the former one kept the account."""
+
+    def prove_and_wait(*given, **more):
+        proven = prove(*given, **more)
+        reset = {"password": "what the administrator set"}
+        assert admin("PATCH", "users/ann", reset).status_code == 200
+        return proven
+
+    monkeypatch.setattr(own_password, "prove", prove_and_wait)
+    user = User.objects.get(username="ann")
+    with pytest.raises(StaleState, match="at the same time"):
+        own_password.change_own_password(
+            user, current=PASSWORD, new=NEW, keep_tokens=False, door="ui"
+        )
+    user.refresh_from_db()
+    assert user.check_password("what the administrator set")
 
 
 def test_guesses_of_the_current_password_are_slowed_down(ann) -> None:
