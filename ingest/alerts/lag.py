@@ -79,7 +79,8 @@ def _judge(
     if table is None or pipeline.state not in LOADED or pipeline.capture == "snapshot":
         return
     shows = table.caught_up_at or pipeline.created_at
-    expected = late_moment(policy, pipeline.due_since or shows)
+    since = pipeline.due_since or shows
+    expected = late_moment(policy, since, capture=pipeline.capture)
     if expected is not None:
         expected = excused(expected, absence, policy.late_after)
     if expected is None or expected > now:

@@ -20,6 +20,8 @@ STUCK: Final = "stuck"
 STALLED: Final = "stalled"
 SCHEMA_CHANGE: Final = "schema_change"
 MISMATCH: Final = "verification_mismatch"
+# in the place of a job's kind: a session that applies a log
+APPLY: Final = "apply"
 # not an alert of its own: the end of one
 RECOVERED: Final = "recovered"
 
@@ -110,15 +112,16 @@ def stuck_finding(issues: Iterable[Mapping[str, Any]]) -> Finding | None:
 
 def job_in_words(kind: str) -> str:
     """A kind of jobs as people call it."""
-    return {COMPACT: "compaction"}.get(kind, kind)
+    return {COMPACT: "compaction", APPLY: "applying of changes"}.get(kind, kind)
 
 
 def left_after(sources: Iterable[str], done: str, loads: frozenset[str]) -> list[str]:
     """Kinds of jobs whose failure still counts after one of kind `done` succeeded.
 
-    A load begins anew, so it also takes back what loads and syncs before it did.
+    A load begins anew, so it also takes back what loads, syncs and sessions before it
+    did.
     """
-    over = {done} | (loads | {"sync"} if done in loads else set())
+    over = {done} | (loads | {"sync", APPLY} if done in loads else set())
     return [name for name in sources if name not in over]
 
 

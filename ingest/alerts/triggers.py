@@ -16,6 +16,7 @@ from core.models import Job
 from core.outbox_reader import Event
 from ingest.alerts import store
 from ingest.alerts.rules import (
+    APPLY,
     FAILED,
     LATE,
     MISMATCH,
@@ -97,6 +98,26 @@ def _mismatch(event: Event) -> Finding:
     )
 
 
+def apply_failed(event: Event) -> None:
+    """A session could not apply what the source's log has for the table."""
+    data = event.data
+    trouble = Finding(
+        FAILED,
+        cause=f"{APPLY}:{data['code']}",
+        message=f"its changes cannot be applied: {data['message']}",
+        code=data["code"],
+        hint=data["hint"],
+        source=APPLY,
+    )
+    store.open_alert(data["table"], trouble, at=event.at)
+
+
+def apply_succeeded(event: Event) -> None:
+    recovered = {LATE} if event.data["caught_up"] else set()
+    table_id = event.data["table"]
+    store.note_success(table_id, APPLY, recovered=recovered, at=event.at)
+
+
 def health_changed(event: Event) -> None:
     """What stands still or is broken on the table, by the look that was made then."""
     table_id = int(event.subject_id)
@@ -139,6 +160,8 @@ def source_compared(event: Event) -> None:
 HANDLERS: Mapping[str, Callable[[Event], None]] = {
     "job.failed": job_failed,
     "job.succeeded": job_succeeded,
+    "apply.failed": apply_failed,
+    "apply.succeeded": apply_succeeded,
     "health.changed": health_changed,
     "pipeline.moved": pipeline_moved,
     "policy.changed": policy_changed,

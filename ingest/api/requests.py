@@ -149,3 +149,13 @@ class PolicyChange(s.Serializer[Any]):
         allow_null=True,
         help_text="what becomes of columns that are added at the source",
     )
+    freshness_seconds = s.FloatField(
+        required=False,
+        allow_null=True,
+        help_text="of a table that follows a log: how soon its changes shall be there",
+    )
+    max_waiting_bytes = s.IntegerField(
+        required=False,
+        allow_null=True,
+        help_text="of a log: what may wait in the lake for a table that does not go on",
+    )

@@ -25,14 +25,15 @@ from core.errors import SluiceError, TransientError
 from core.jobs import LAUNCHING
 from core.redaction import redact
 from ingest.contract.job import DRIVER_DIED, JobReport, progress_from, report_from
-from ingest.driver_host import attempts, report_store
+from ingest.driver_host import apply_sessions, attempts, report_store
+from ingest.driver_host.apply_sessions import ApplySessions
 from ingest.driver_host.attempts import START_SECONDS, InFlight, InFlightJob
 from ingest.driver_host.backlog import Backlog
 from ingest.driver_host.incarnation import Incarnation
 from ingest.driver_host.launcher import Launcher, Message
 from ingest.hosting.secret_delivery import SecretBroker
 from ingest.hosting.texts import storable
-from ingest.jobs import queue, reconcile
+from ingest.jobs import leases, queue, reconcile
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +62,7 @@ class DriverHost:
         self.clock = clock
         self.driver: Incarnation | None = None
         self._jobs = InFlight(launcher, clock)
+        self._sessions = ApplySessions(launcher, clock)
         self.deaths = 0
         self._next_start = 0.0
         self._flushed = self._looked = self._pinged = self._progressed = 0.0
@@ -124,7 +126,9 @@ class DriverHost:
             self._with_database(
                 lambda: reconcile.note_incarnation_ended(driver.id, was_told=True)
             )
+        self._sessions.forget()
         self._with_database(self._flush)
+        self._with_database(leases.release_ended_sessions)
         self._with_database(reconcile.reconcile_jobs)
 
     def _with_database(self, work: Callable[[], object]) -> None:
@@ -205,9 +209,14 @@ class DriverHost:
     def _watch_abandoned(self, now: float) -> None:
         """What answers nothing holds cores and connections that others wait for."""
         driver = self.driver
-        if driver is None or driver.is_told_to_end or not driver.is_hampered(now):
+        if driver is None or driver.is_told_to_end:
             return
-        log.error("ending the driver: jobs %s do not end in it", driver.abandoned)
+        if driver.is_hampered(now):
+            log.error("ending the driver: jobs %s do not end in it", driver.abandoned)
+        elif stream := self._sessions.lost():
+            log.error("ending the driver: it does not report of stream %s", stream)
+        else:
+            return
         driver.is_told_to_end = True
         self.launcher.kill()
 
@@ -231,6 +240,8 @@ class DriverHost:
                     self._on_log(data)
                 case "report":
                     self._on_report(report_from(data["report"]))
+                case "applied":
+                    self._on_applied(message)
                 case "died":
                     self._on_death(message)
                 case "unreachable":
@@ -278,6 +289,11 @@ class DriverHost:
         if flight and flight.attempt == report.attempt and not is_death:
             self._reports.add(report)
 
+    def _on_applied(self, message: Message) -> None:
+        if self.driver is not None and not message.origin:
+            report = apply_sessions.report_from(message.data["report"])
+            self._sessions.hear(report)
+
     def _on_unreachable(self, origin: str, why: str) -> None:
         """Whether it still runs cannot be found out now: nothing new goes there, and no
         job that is there is given up."""
@@ -309,6 +325,7 @@ class DriverHost:
         if self.driver is not None:
             self._ended.add((self.driver.id, self.driver.is_told_to_end))
             self.driver = None
+        self._sessions.forget()
         reported = {report.job_id for report in self._reports}
         self._jobs.forget_shared(kept=reported)
 
@@ -322,6 +339,7 @@ class DriverHost:
         self._write_incarnation()
         self._reports.write_all(self._finish, give_up=self._give_up_report)
         self._write_progress()
+        self._sessions.write()
         while self._unreachable:
             job_id, why = next(iter(self._unreachable.items()))
             reconcile.mark_unreachable(UUID(job_id), why)
@@ -348,6 +366,7 @@ class DriverHost:
                 reconcile.begin_incarnation(following.id, self.place, survivors=own)
         if own and self.driver is None:
             self.driver = following
+        leases.release_ended_sessions()
         reconcile.reconcile_jobs()
 
     def _finish(self, report: JobReport) -> None:
@@ -402,6 +421,7 @@ class DriverHost:
             give_up=lambda said, error: None,
         )
         self._progressed = now  # not before: what is lost is judged behind this
+        leases.renew(self._sessions.owners)
         if fresh := [f for f in self.in_flight.values() if now - f.seen < 10]:
             report_store.write_progress(fresh)
 
@@ -410,6 +430,8 @@ class DriverHost:
     def _look(self) -> None:
         if self.driver is None:
             return
+        if self.driver.is_ready and self._sessions.look(self.driver.id):
+            self._jobs.claims.note_change()
         self._jobs.look(
             self.driver.id,
             takes_work=self.driver.is_ready,

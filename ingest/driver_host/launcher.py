@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from core.processes.marks import Mark
+from ingest.contract.applying import ApplyWork
 from ingest.contract.job import JobSpec, SecretAnswer, Survivor, encode
 
 # In the environment of a driver, and so of everything it starts.
@@ -25,6 +26,7 @@ MessageKind = Literal[
     "heartbeat",
     "log",
     "report",
+    "applied",
     "died",
     "unreachable",
     "woken",
@@ -46,7 +48,11 @@ class Message:
     origin: str = ""
 
 
-KINDS = frozenset({"ready", "accepted", "secret_request", "heartbeat", "log", "report"})
+KINDS = frozenset(
+    {
+        "ready", "accepted", "secret_request", "heartbeat", "log", "report", "applied",
+    }
+)  # fmt: skip
 
 
 def message_from(data: Mapping[str, Any], origin: str) -> Message | None:
@@ -59,6 +65,10 @@ def message_from(data: Mapping[str, Any], origin: str) -> Message | None:
 
 def run_order(spec: JobSpec) -> dict[str, Any]:
     return {"type": "run", "spec": json.loads(encode(spec))}
+
+
+def apply_order(work: ApplyWork) -> dict[str, Any]:
+    return {"type": "apply", "work": json.loads(encode(work))}
 
 
 def secret_order(answer: SecretAnswer) -> dict[str, Any]:
@@ -97,6 +107,11 @@ class Launcher(Protocol):
     def is_running(self) -> bool: ...
 
     @property
+    def can_apply(self) -> bool:
+        """Whether it has a warm driver, in which sessions live."""
+        ...
+
+    @property
     def pid(self) -> int | None:
         """Of the warm driver."""
         ...
@@ -106,6 +121,10 @@ class Launcher(Protocol):
         ...
 
     def cancel(self, job_id: str, mode: CancelMode) -> None: ...
+
+    def apply(self, work: ApplyWork) -> None:
+        """Have the warm driver go by this work; `applied` follows, again and again."""
+        ...
 
     def give_secret(self, answer: SecretAnswer, *, origin: str) -> None: ...
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from core.files import write_private
 from core.processes.child import ChildSpec, spawn
+from ingest.contract.applying import ApplyWork
 from ingest.contract.driver_size import arguments_for
 from ingest.contract.java import driver_options
 from ingest.contract.job import JobSpec, SecretAnswer, Survivor
@@ -97,6 +98,10 @@ class SubmitLauncher:
         self._beaten = 0.0
 
     @property
+    def can_apply(self) -> bool:
+        return False
+
+    @property
     def is_running(self) -> bool:
         return self._door is not None
 
@@ -149,6 +154,9 @@ class SubmitLauncher:
     def cancel(self, job_id: str, mode: CancelMode) -> None:
         if work := self._works.get(job_id):
             work.send({"type": "cancel", "job_id": job_id, "mode": mode})
+
+    def apply(self, work: ApplyWork) -> None:
+        """There is no driver that lives without a job."""
 
     def give_secret(self, answer: SecretAnswer, *, origin: str) -> None:
         if work := self._works.get(origin):

@@ -25,6 +25,7 @@ from core.control_channel.framing import MalformedMessage
 from core.files import write_private
 from core.processes.child import Child, ChildSpec, spawn
 from core.processes.identity import ProcessIdentity, wait_group_gone
+from ingest.contract.applying import ApplyWork
 from ingest.contract.driver_size import arguments_for
 from ingest.contract.job import JobSpec, SecretAnswer, Survivor
 from ingest.driver_host.cluster import Cluster, tag_of
@@ -33,6 +34,7 @@ from ingest.driver_host.launcher import (
     MARK,
     CancelMode,
     Message,
+    apply_order,
     drain,
     mark_of,
     message_from,
@@ -134,6 +136,10 @@ class WarmLauncher:
         self._incarnation = ""
 
     @property
+    def can_apply(self) -> bool:
+        return True
+
+    @property
     def is_running(self) -> bool:
         return "" in self._children
 
@@ -175,6 +181,9 @@ class WarmLauncher:
     def cancel(self, job_id: str, mode: CancelMode) -> None:
         origin = job_id if job_id in self._children else ""
         self._send(origin, {"type": "cancel", "job_id": job_id, "mode": mode})
+
+    def apply(self, work: ApplyWork) -> None:
+        self._send("", apply_order(work))
 
     def give_secret(self, answer: SecretAnswer, *, origin: str) -> None:
         self._send(origin, secret_order(answer))

@@ -6,12 +6,12 @@ Its moves are the history of the job.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import QuerySet
-from django.db.models.functions import Now
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Greatest, Now
 
 from catalog.compiled import AnyRow
 from core import outbox
@@ -71,3 +71,10 @@ def note_change(table_id: int) -> None:
         soon = max(soon, row.collected_at + AT_MOST_EVERY)
     if row.due_at is None or row.due_at > soon:
         TableHealth.objects.filter(pk=row.pk).update(due_at=soon)
+
+
+def note_changes(table_ids: Iterable[int]) -> None:
+    """The same of many that have been looked at, in one statement."""
+    soon = Greatest(Now(), F("collected_at") + AT_MOST_EVERY)
+    rows = TableHealth.objects.filter(table__in=list(table_ids))
+    rows.filter(Q(due_at=None) | Q(due_at__gt=soon)).update(due_at=soon)

@@ -6,8 +6,9 @@ job does with the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import timedelta
+from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
@@ -28,7 +29,7 @@ from ingest.lake.fence import (
     raise_fence,
     take_back,
 )
-from ingest.models import Pipeline
+from ingest.models import DriverIncarnation, Pipeline
 
 WRITE: Scope = "write"
 SERVICE: Scope = "service"
@@ -131,15 +132,17 @@ def win_back(table_id: int, scope: Scope, *, must: bool) -> bool:
     return True
 
 
-def is_held() -> Q:
-    """Of jobs: somebody has one of the leases that the kind of the job needs."""
+def is_held(*, but: Collection[str] = ()) -> Q:
+    """Of jobs: somebody has one of the leases that the kind of the job needs. but:
+    owners who do not count."""
     held = Q()
     for scope in (WRITE, SERVICE):
         kinds = [each.name for each in kinds_of(DriverKind) if scope in each.scopes]
         # as `lease_name` says it
         name = Concat(Value("table:"), OuterRef("subject_id"), Value(f":{scope}"))
         leases = Lease.objects.filter(name=name, expires_at__gt=Now())
-        held |= Q(kind__in=kinds) & Q(Exists(leases.exclude(owner="")))
+        taken = leases.exclude(owner__in=["", *but])
+        held |= Q(kind__in=kinds) & Q(Exists(taken))
     return held
 
 
@@ -150,6 +153,49 @@ def renew(owners: Iterable[str]) -> None:
     Lease.objects.filter(owner__in=list(owners)).update(
         expires_at=Now() + timedelta(seconds=settings.SLUICE_LEASE_SECONDS)
     )
+
+
+# ---------------------------------------------------------------------- sessions
+
+_SESSION = "apply:"
+
+
+def session_owner(stream: str, incarnation: UUID) -> str:
+    """Return the owner of the leases of a session that applies a stream without end."""
+    return f"{_SESSION}{stream}:{incarnation}"
+
+
+def take_for_session(table_id: int, owner: str) -> FenceSpec | None:
+    """The table's lease for writes, with its fence raised; None when it is not free."""
+    with transaction.atomic():
+        fences = take_table(table_id, (WRITE,), owner=owner)
+    return fences[0] if fences else None
+
+
+def held_by_session(owner: str) -> dict[int, FenceSpec]:
+    """By table id."""
+    rows = Lease.objects.filter(owner=owner, name__endswith=f":{WRITE}")
+    found = {}
+    for name, token in rows.values_list("name", "token"):
+        table_id = int(name.split(":")[1])
+        path = fence_path(settings.SLUICE_LAKE_URI, table_id, WRITE)
+        found[table_id] = FenceSpec(path=path.uri, token=token)
+    return found
+
+
+def release_tables(owner: str, table_ids: Iterable[int]) -> None:
+    names = [lease_name(table_id, WRITE) for table_id in table_ids]
+    Lease.objects.filter(owner=owner, name__in=names).update(owner="", expires_at=None)
+
+
+def release_ended_sessions() -> None:
+    """Give back what sessions held whose driver is known to have ended."""
+    rows = Lease.objects.filter(owner__startswith=_SESSION)
+    owners = set(rows.values_list("owner", flat=True))
+    living = DriverIncarnation.objects.filter(ended_at=None)
+    alive = {str(pk) for pk in living.values_list("pk", flat=True)}
+    ended = [owner for owner in owners if owner.rpartition(":")[2] not in alive]
+    Lease.objects.filter(owner__in=ended).update(owner="", expires_at=None)
 
 
 def fence_off_writers(table_id: int, scopes: Sequence[Scope]) -> None:

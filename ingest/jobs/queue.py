@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
@@ -31,9 +31,11 @@ from core.jobs.moves import enqueue, move_job
 from core.models import Job
 from ingest.contract.job import JobReport, encode
 from ingest.jobs import leases
+from ingest.jobs.isolation import is_isolated, scopes_of
 from ingest.jobs.kinds import Attempt, driver_kind
 from ingest.jobs.lanes import LANE_LIMITS, full_for, matching, turn, use_of
 from ingest.models import DriverIncarnation, Pipeline
+from ingest.models.states import RETIRED
 
 TICK = "ingest.tick"
 # The driver host listens to this channel of PostgreSQL.
@@ -158,6 +160,36 @@ def free_jobs() -> QuerySet[Job]:
     leased = due.exclude(exclusive_key__in=busy).filter(leases.is_held())
     _explain(leased, "waiting for the table's lease")
     return due.exclude(exclusive_key__in=busy).exclude(leases.is_held())
+
+
+def tables_asked_for(table_ids: Collection[int], *, of: Collection[str]) -> set[int]:
+    """Those of the tables that a job could begin to write to now if these owners of
+    leases gave them back."""
+    if not table_ids or not is_any_queued():
+        return set()
+    active = Job.objects.filter(state__in=ACTIVE, lane__in=list(LANE_LIMITS))
+    here = _queued().filter(subject_id__in=[str(pk) for pk in table_ids])
+    left = here.exclude(exclusive_key__in=active.values("exclusive_key"))
+    left = left.exclude(leases.is_held(but=of))
+    asked: set[int] = set()
+    for lane in set(left.values_list("lane", flat=True)):
+        for rule in full_for(use_of(lane)):
+            left = left.exclude(matching(rule), lane=lane)
+        first = left.filter(lane=lane).order_by(turn(), "queued_at")
+        asked |= {
+            int(job.subject_id)
+            for job in first[: LANE_LIMITS[lane]]
+            if leases.WRITE in _scopes_of(job)
+        }
+    return asked
+
+
+def _scopes_of(job: Job) -> Sequence[str]:
+    kind = driver_kind(job.kind)
+    rows = Pipeline.objects.filter(lake_table=job.payload["table"])
+    pipeline = rows.exclude(state=RETIRED).select_related("lake_table").first()
+    is_alone = pipeline is not None and is_isolated(job, pipeline)
+    return scopes_of(kind, pipeline) if pipeline and is_alone else kind.scopes
 
 
 def next_in(

@@ -37,10 +37,12 @@ from ingest.pipelines import load_job, schema_diff, sync_job
 from ingest.pipelines.selectors import of_table
 from ingest.pipelines.table_job import already_queued
 from ingest.pipelines.transitions import locked_pipeline, move, stop
+from ingest.planning.facts import LOG
 
 
 def start_sync(table: Table, *, actor: str) -> Job:
-    """One sync now. For a table that is loaded once, this is a re-sync's work."""
+    """One sync now. For a table that is loaded once, this is a re-sync's work, and one
+    that follows its source's log has none to begin."""
     with transaction.atomic():
         pipeline = locked_pipeline(table)
         if pipeline.capture == "snapshot":
@@ -48,6 +50,13 @@ def start_sync(table: Table, *, actor: str) -> Job:
                 f"{table} is loaded once and has no syncs",
                 code="not_continuous",
                 hint="use :resync for a fresh copy",
+            )
+        if pipeline.capture == LOG:
+            raise InvalidRequest(
+                f"{table} follows its source's log: changes come by themselves, and"
+                " there is no sync to begin",
+                code="follows_log",
+                hint="its status shows its lag; use :resync for a fresh copy",
             )
         if pipeline.state not in LOADED:
             raise not_now(pipeline, "synchronise")
@@ -162,7 +171,7 @@ def retry_pipeline(
         return load_job.start_load(
             pipeline, RESYNC, actor=actor, accept_empty=accept_empty
         )
-    if pipeline.state == NEEDS_RESYNC:
+    if pipeline.state == NEEDS_RESYNC or pipeline.capture == LOG:
         return _last_job(pipeline)
     if pipeline.capture == "snapshot":
         move(pipeline, "catch_up", actor=actor)

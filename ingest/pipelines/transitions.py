@@ -140,7 +140,8 @@ def _note_owed(pipeline: Pipeline, event: str) -> None:
     if event != "resume_catch_up" or pipeline.capture == "snapshot":
         return
     if pipeline.lake_table_id is not None:
-        changes = owing(policy_of(pipeline), SystemClock().now())
+        policy, now = policy_of(pipeline), SystemClock().now()
+        changes = owing(policy, now, capture=pipeline.capture)
         Pipeline.objects.filter(pk=pipeline.pk).update(**changes)
         pipeline.late_at = changes["late_at"]
 

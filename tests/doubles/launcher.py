@@ -19,6 +19,13 @@ import fastavro
 
 from core.errors import StaleState
 from core.json_values import iso
+from ingest.contract.applying import (
+    Applied,
+    ApplyProblem,
+    ApplyReport,
+    ApplyTable,
+    ApplyWork,
+)
 from ingest.contract.job import (
     OUT_OF_MEMORY,
     ErrorFact,
@@ -28,6 +35,7 @@ from ingest.contract.job import (
     Progress,
     SecretAnswer,
     Survivor,
+    encode,
 )
 from ingest.driver_host.cluster import App, MasterAway
 from ingest.driver_host.launcher import CancelMode, Message
@@ -67,11 +75,55 @@ class _Work:
 
 
 @dataclass(slots=True)
+class FakeSession:
+    """Applies nothing: it goes by the newest work and reports what the test says.
+
+    works: all that it got. busy: tables that it cannot give up yet. told: what it
+    reports of a table once, problems: the same
+    """
+
+    works: list[ApplyWork] = field(default_factory=list)
+    busy: set[int] = field(default_factory=set)
+    told: list[Applied] = field(default_factory=list)
+    problems: list[ApplyProblem] = field(default_factory=list)
+    is_silent: bool = False
+    _held: set[int] = field(default_factory=set)
+
+    @property
+    def tables(self) -> dict[int, ApplyTable]:
+        return {each.table.table_id: each for each in self.works[-1].tables}
+
+    def beat(self) -> ApplyReport | None:
+        if self.is_silent:
+            return None
+        work = self.works[-1]
+        taken = self.tables.keys() - self._held
+        self._held = self.tables.keys() | (self._held & self.busy)
+        applied = [_taken(self.tables[pk]) for pk in sorted(taken)]
+        report = ApplyReport(
+            run=work.run,
+            stream=work.stream,
+            number=work.number,
+            held=tuple(sorted(self._held)),
+            applied=(*applied, *self.told),
+            problems=tuple(self.problems),
+        )
+        self.told, self.problems = [], []
+        return report
+
+
+def _taken(given: ApplyTable) -> Applied:
+    require_fence(given.fence)
+    return Applied(given.table.table_id, epoch=0, position="", is_live=False)
+
+
+@dataclass(slots=True)
 class FakeLauncher:
     """faults[kind]: taken one by one, for each spec of that kind in turn.
 
     starts, submitted, secrets, answers: what was asked of it, for tests to look at
     abandoned: jobs whose threads answer nothing and live on until their driver ends
+    sessions: by stream, what it shall apply, and how the double plays it
     """
 
     faults: dict[str, deque[Fault]] = field(default_factory=lambda: defaultdict(deque))
@@ -85,9 +137,14 @@ class FakeLauncher:
     pings: int = 0
     is_silent: bool = False
     abandoned: list[str] = field(default_factory=list)
+    sessions: dict[str, FakeSession] = field(default_factory=dict)
     _is_running: bool = False
     _work: dict[str, _Work] = field(default_factory=dict)
     _said: list[Message] = field(default_factory=list)
+
+    @property
+    def can_apply(self) -> bool:
+        return True
 
     @property
     def is_running(self) -> bool:
@@ -125,6 +182,10 @@ class FakeLauncher:
             if work.fault is Fault.DEAF:
                 self.abandoned.append(job_id)
 
+    def apply(self, work: ApplyWork) -> None:
+        if self._is_running:
+            self.sessions.setdefault(work.stream, FakeSession()).works.append(work)
+
     def give_secret(self, answer: SecretAnswer, *, origin: str) -> None:
         self.answers.append(answer)
         if answer.error is None:
@@ -154,6 +215,9 @@ class FakeLauncher:
                 ]
                 gone = list(self.abandoned)
                 self._say("heartbeat", at=0.0, jobs=jobs, jobs_abandoned=gone)
+                for session in self.sessions.values():
+                    if report := session.beat():
+                        self._say("applied", report=json.loads(encode(report)))
         said, self._said = self._said, []
         return said
 
@@ -268,6 +332,7 @@ class FakeLauncher:
         else:
             self._is_running = False
             self.abandoned.clear()
+            self.sessions.clear()
             self._work = {k: w for k, w in self._work.items() if w.origin}
         self._said.append(Message("died", {"code": -9}, origin))
 

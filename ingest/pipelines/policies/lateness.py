@@ -8,12 +8,20 @@ from ingest.pipelines.policies.policy import Effective
 from ingest.pipelines.policies.schedule import Manual, Schedule, next_runs
 
 
-def owing(policy: Effective, since: datetime) -> dict[str, datetime | None]:
+def owing(
+    policy: Effective, since: datetime, *, capture: str = "timestamp"
+) -> dict[str, datetime | None]:
     """Columns of a table with this policy that owes what is due after `since`."""
-    return {"due_since": since, "late_at": late_moment(policy, since)}
+    late = late_moment(policy, since, capture=capture)
+    return {"due_since": since, "late_at": late}
 
 
-def late_moment(policy: Effective, since: datetime) -> datetime | None:
+def late_moment(
+    policy: Effective, since: datetime, *, capture: str = "timestamp"
+) -> datetime | None:
+    if capture == "log":
+        # its changes are due at once, whatever schedule other tables have
+        return since + timedelta(seconds=policy.late_after)
     return late_at(policy.schedule, since, policy.late_after)
 
 

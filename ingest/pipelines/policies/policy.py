@@ -42,6 +42,11 @@ MONTH_SECONDS = 31 * 24 * 3600
 YEAR_SECONDS = 366 * 24 * 3600
 MOST_ROWS_PER_SECOND = 10**9
 LATE_AFTER_SECONDS = 900
+FRESHNESS_SECONDS = 5.0
+LEAST_FRESHNESS_SECONDS = 0.5
+MAX_WAITING_BYTES = 64 * 2**30
+LEAST_WAITING_BYTES = 2**20
+MOST_WAITING_BYTES = 2**50
 OWN, DEFAULT = "table", "default"
 
 
@@ -64,6 +69,8 @@ class Effective:
     late_after   seconds behind its schedule from which a table counts as late
     verification when the table is compared with its source automatically
     schema_changes  what becomes of columns that are added at the source
+    freshness    seconds within which changes of a followed log shall be in the lake
+    max_waiting  bytes of a stream that may wait for a table that does not go on
     """
 
     schedule: Schedule
@@ -75,6 +82,8 @@ class Effective:
     values: Mapping[str, Any]
     origins: Mapping[str, str]
     schema_changes: SchemaPolicy = "follow"
+    freshness: float = FRESHNESS_SECONDS
+    max_waiting: int = MAX_WAITING_BYTES
 
     @property
     def compact_after(self) -> int:
@@ -127,6 +136,8 @@ def effective(chain: Sequence[Level], defaults: Mapping[str, Any]) -> Effective:
         values={key: values[key] for key in KEYS},
         origins=origins,
         schema_changes=values["schema_changes"],
+        freshness=float(values["freshness_seconds"]),
+        max_waiting=int(values["max_waiting_bytes"]),
     )
 
 
@@ -253,6 +264,8 @@ KEYS: Mapping[str, Callable[[Any, str], Any]] = {
     "verify_every": _interval(60, YEAR_SECONDS),
     "verify_rows_per_second": _whole(0, MOST_ROWS_PER_SECOND),
     "schema_changes": _one_of(*SCHEMA_POLICIES),
+    "freshness_seconds": _number(LEAST_FRESHNESS_SECONDS, MONTH_SECONDS),
+    "max_waiting_bytes": _whole(LEAST_WAITING_BYTES, MOST_WAITING_BYTES),
 }
 _DEFAULTS = MaintenancePolicy()
 _VERIFICATION = VerificationPolicy()
@@ -267,6 +280,8 @@ KEEPING: Mapping[str, Any] = {
     "verify_every": _VERIFICATION.every_seconds,
     "verify_rows_per_second": _VERIFICATION.rows_per_second,
     "schema_changes": "follow",
+    "freshness_seconds": FRESHNESS_SECONDS,
+    "max_waiting_bytes": MAX_WAITING_BYTES,
 }
 
 

@@ -1,0 +1,261 @@
+"""Sessions that apply streams without end, as the warm driver's host sees them: what
+each shall work on, under which leases, and what it has reported.
+
+A table is given with its lease for writes; the lease names session and driver. It is
+given back when the session has reported that it holds the table no more, or when its
+driver is known to have ended: then all begins anew with the next driver. What is held
+in memory may be lost at any moment: the leases are rows, what is applied is in the
+lake. Must not know how a session works.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from core.database_errors import is_away
+from core.errors import SluiceError
+from ingest.contract.applying import Applied, ApplyProblem, ApplyReport, ApplyWork
+from ingest.contract.job import ErrorFact
+from ingest.contract.members import known_members, value_of
+from ingest.contract.table import FenceSpec
+from ingest.driver_host.launcher import Launcher
+from ingest.jobs import leases, queue
+from ingest.jobs.specs import keep_seconds
+from ingest.pipelines import apply_reports
+from ingest.pipelines.apply_work import Wanted, WantedStream, WantedTables
+
+log = logging.getLogger(__name__)
+
+# At a start there may be hundreds, and each fence is a file.
+TAKE_SECONDS = 0.25
+# A lease that is not free, or a lake that is away, is tried again so much later.
+AGAIN_SECONDS = 5.0
+# What compactions may write changes with each look at a table's health.
+BUDGET_SECONDS = 30.0
+# Its leases end by themselves.
+SILENT_SECONDS = 10.0
+# What reports nothing for so long ends with its driver.
+LOST_SECONDS = 120.0
+
+
+@dataclass(slots=True)
+class Session:
+    """One stream's, in the present driver. Times are monotonic seconds.
+
+    run     its name, the owner of its leases
+    without since which work a table is left out of it
+    spent   tables whose fence it does not touch any more
+    """
+
+    run: str
+    sent: ApplyWork | None = None
+    sent_at: float = 0.0
+    heard: float = 0.0
+    number: int = 0
+    held: frozenset[int] = frozenset()
+    without: dict[int, int] = field(default_factory=dict)
+    spent: set[int] = field(default_factory=set)
+
+    def may_write(self, table_id: int) -> bool:
+        """Whether the session has the table, or may come to have it yet."""
+        if self.sent is None:
+            return False
+        if any(each.table.table_id == table_id for each in self.sent.tables):
+            return True
+        is_old = self.number < self.without.get(table_id, 0)
+        return is_old or table_id in self.held
+
+    def hear(self, report: ApplyReport, now: float) -> None:
+        self.heard, self.number = now, report.number
+        self.held = frozenset(report.held)
+        self.spent |= {each.table_id for each in report.problems if _is_spent(each)}
+
+    def note_sent(self, work: ApplyWork, now: float) -> None:
+        before = self.sent.tables if self.sent else ()
+        left_out = {each.table.table_id for each in before}
+        for each in work.tables:
+            left_out.discard(each.table.table_id)
+            self.without.pop(each.table.table_id, None)
+        self.without |= dict.fromkeys(left_out, work.number)
+        if self.sent is None:
+            self.heard = now
+        self.sent, self.sent_at = work, now
+
+
+class ApplySessions:
+    """Called from the host's one thread. Knows rows."""
+
+    def __init__(self, launcher: Launcher, clock: Callable[[], float]) -> None:
+        self._launcher = launcher
+        self._clock = clock
+        self._sessions: dict[str, Session] = {}
+        self._wanted = WantedTables()
+        self._reports = apply_reports.Gathered()
+        self._later: dict[int, float] = {}
+        self._cleaned_for: UUID | None = None
+
+    def hear(self, report: ApplyReport) -> None:
+        session = self._sessions.get(report.stream)
+        if session is None or session.run != report.run:
+            return
+        session.hear(report, self._clock())
+        self._reports.add(report)
+
+    def forget(self) -> None:
+        """Their driver has ended; what they reported stays true."""
+        self._sessions.clear()
+        self._reports.forget_standing()
+
+    @property
+    def owners(self) -> list[str]:
+        """Whose leases are to be renewed."""
+        now = self._clock()
+        living = self._sessions.values()
+        return [s.run for s in living if now - s.heard < SILENT_SECONDS]
+
+    def lost(self) -> str:
+        """The session that has reported nothing for too long; "" = none."""
+        now = self._clock()
+        for stream, session in self._sessions.items():
+            is_at_work = session.sent is not None and session.sent.tables
+            if is_at_work and now - session.heard > LOST_SECONDS:
+                return stream
+        return ""
+
+    def write(self) -> None:
+        """What was reported since the last time, as rows."""
+        self._reports.write()
+
+    def look(self, driver: UUID) -> bool:
+        """Give tables and take them back; whether a lease has become free."""
+        if self._cleaned_for != driver:
+            leases.release_ended_sessions()
+            self._cleaned_for = driver
+        if not self._launcher.can_apply:
+            return False
+        wanted = self._wanted.read()
+        if not wanted and not self._sessions:
+            return False
+        self._reports.expect(wanted)
+        for stream in wanted.keys() - self._sessions.keys():
+            self._sessions[stream] = Session(leases.session_owner(stream, driver))
+        until = time.monotonic() + TAKE_SECONDS
+        freed = [
+            self._bring(stream, session, wanted.get(stream), until)
+            for stream, session in self._sessions.items()
+        ]
+        return any(freed)
+
+    def _bring(
+        self, stream: str, session: Session, wanted: WantedStream | None, until: float
+    ) -> bool:
+        held = leases.held_by_session(session.run)
+        tables = wanted.tables if wanted else {}
+        known = tables.keys() | held.keys()
+        asked = queue.tables_asked_for(known, of=[session.run])
+        keep = tables.keys() - asked - session.spent
+        for table_id in sorted(keep - held.keys()):
+            if time.monotonic() > until:
+                break
+            if fence := self._take(table_id, session.run):
+                held[table_id] = fence
+        if wanted is not None or session.sent is not None:
+            given = {pk: tables[pk] for pk in sorted(keep & held.keys())}
+            self._send(stream, session, wanted, given, held)
+        free = [pk for pk in held if pk not in keep and not session.may_write(pk)]
+        session.spent -= {pk for pk in session.spent if not session.may_write(pk)}
+        if free:
+            # what was reported of a table is written before anybody else gets it
+            self._reports.write(at_once=True)
+            leases.release_tables(session.run, free)
+        return bool(free)
+
+    def _take(self, table_id: int, owner: str) -> FenceSpec | None:
+        now = self._clock()
+        if self._later.get(table_id, now) > now:
+            return None
+        self._later[table_id] = now + AGAIN_SECONDS
+        try:
+            fence = leases.take_for_session(table_id, owner)
+        except (SluiceError, OSError) as error:
+            if is_away(error):
+                raise
+            self._reports.cannot_take(table_id, error)
+            return None
+        if fence is not None:
+            del self._later[table_id]
+        return fence
+
+    def _send(
+        self,
+        stream: str,
+        session: Session,
+        wanted: WantedStream | None,
+        given: Mapping[int, Wanted],
+        held: Mapping[int, FenceSpec],
+    ) -> None:
+        sent, now = session.sent, self._clock()
+        tables = tuple(one.under(held[pk]) for pk, one in given.items())
+        if sent is None:
+            if wanted is None or not tables:
+                return
+            work = ApplyWork(
+                run=session.run,
+                source=wanted.source,
+                stream=stream,
+                lake=settings.SLUICE_LAKE_URI,
+                number=1,
+                tables=tables,
+                keep_seconds=keep_seconds(),
+                lock_service=settings.SLUICE_LAKE_LOCK,
+            )
+        else:
+            source = wanted.source if wanted else sent.source
+            work = replace(sent, source=source, tables=tables, number=sent.number + 1)
+            is_due = now - session.sent_at >= BUDGET_SECONDS
+            if not _differs(sent, work, with_budgets=is_due):
+                return
+        self._launcher.apply(work)
+        session.note_sent(work, now)
+
+
+def _differs(sent: ApplyWork, work: ApplyWork, *, with_budgets: bool) -> bool:
+    def bare(each: ApplyWork) -> ApplyWork:
+        tables = each.tables
+        if not with_budgets:
+            tables = tuple(replace(one, budget=None) for one in tables)
+        return replace(each, tables=tables, number=0)
+
+    return bare(sent) != bare(work)
+
+
+def _is_spent(problem: ApplyProblem) -> bool:
+    return problem.outcome != "transient" or problem.error.code == "fenced"
+
+
+def report_from(data: Mapping[str, Any]) -> ApplyReport:
+    """TypeError, or KeyError, when its shape differs."""
+
+    def problem(each: Mapping[str, Any]) -> ApplyProblem:
+        error = value_of(ErrorFact, each["error"])
+        return value_of(ApplyProblem, {**each, "error": error})
+
+    def applied(each: Mapping[str, Any]) -> Applied:
+        pending = tuple(each.get("pending_compactions", ()))
+        return value_of(Applied, {**each, "pending_compactions": pending})
+
+    return ApplyReport(
+        **{
+            **known_members(ApplyReport, data),
+            "held": tuple(data.get("held", ())),
+            "applied": tuple(map(applied, data.get("applied", ()))),
+            "problems": tuple(map(problem, data.get("problems", ()))),
+        }
+    )

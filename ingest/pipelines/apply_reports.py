@@ -1,0 +1,380 @@
+"""What sessions report of tables that they apply, as rows: positions and lag in one
+write a second, states as they change. What is applied is in the lake; rows show it.
+
+Gathered in the host's memory, which may be lost: the next session reports where each
+table stands. Must not know leases.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from django.db import connection, transaction
+
+from core import outbox
+from core.clock import SystemClock
+from core.database_errors import is_away
+from core.errors import SluiceError, StaleState, TransientError
+from core.outbox import NewEvent
+from ingest.contract.applying import Applied, ApplyProblem, ApplyReport
+from ingest.contract.job import error_from
+from ingest.jobs.job_outcome_events import note_changes
+from ingest.models import Pipeline, SourceFollower, states
+from ingest.pipelines import compaction_plans, transitions
+from ingest.pipelines.apply_work import WantedStream
+from ingest.pipelines.lake_reconcile import healed
+from ingest.pipelines.policies.lateness import late_moment
+from ingest.pipelines.policies.policy import Effective
+from ingest.pipelines.table_job import stop_table
+from ingest.pipelines.table_status import SYNCS_BEFORE_FAILING
+from ingest.planning.facts import LOG
+
+log = logging.getLogger(__name__)
+
+WRITE_SECONDS = 1.0
+# Tables without changes get no newer rows, only a newer moment.
+LEVEL_SECONDS = 5.0
+# What a session saw of a timeline is at most so old when it is written.
+SEEN_WITHIN = timedelta(seconds=10)
+# A reader that is less behind takes what is committed within the second.
+READS_ALONG_BYTES = 64 * 1024**2
+NEEDS_RESYNC = "needs_resync"
+
+_PIPELINES = """
+UPDATE ingest_pipeline p SET position = n.position, failures = 0,
+  due_since = coalesce(n.caught_up_at, p.due_since), late_at = n.late_at
+FROM jsonb_to_recordset(%s::jsonb) AS n(pipeline bigint, position text,
+  caught_up_at timestamptz, late_at timestamptz)
+WHERE p.id = n.pipeline
+"""
+_TABLES = """
+UPDATE catalog_table t SET
+  caught_up_at = coalesce(n.caught_up_at, t.caught_up_at),
+  last_commit_epoch = n.epoch,
+  last_commit_position = jsonb_build_object('to', n.position),
+  last_commit_instant = coalesce(n.instant, t.last_commit_instant),
+  last_commit_at = CASE WHEN n.instant IS NULL THEN t.last_commit_at ELSE now() END
+FROM jsonb_to_recordset(%s::jsonb) AS n("table" bigint, position text, epoch bigint,
+  instant text, caught_up_at timestamptz)
+WHERE t.id = n."table"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is wanted of a table that is applied."""
+
+    datasource_id: int
+    policy: Effective
+
+
+@dataclass(slots=True)
+class Gathered:
+    """standing: of each table that a session holds, where it was last."""
+
+    _known: dict[int, _Known] = field(default_factory=dict)
+    _standing: dict[int, Applied] = field(default_factory=dict)
+    _held: dict[str, frozenset[int]] = field(default_factory=dict)
+    _fresh: dict[int, Applied] = field(default_factory=dict)
+    _problems: dict[int, ApplyProblem] = field(default_factory=dict)
+    _told: dict[int, str] = field(default_factory=dict)
+    _mirrored: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    _written: float = 0.0
+    _leveled: float = 0.0
+
+    def expect(self, wanted: Mapping[str, WantedStream]) -> None:
+        # one that is not wanted any more is reported of until it is given up
+        self._known |= {
+            table_id: _Known(stream.source.datasource_id, each.policy)
+            for stream in wanted.values()
+            for table_id, each in stream.tables.items()
+        }
+
+    def add(self, report: ApplyReport) -> None:
+        for given_up in self._held.get(report.stream, frozenset()) - {*report.held}:
+            self._standing.pop(given_up, None)
+        self._held[report.stream] = frozenset(report.held)
+        for each in report.applied:
+            self._standing[each.table_id] = each
+            before = self._fresh.get(each.table_id)
+            self._fresh[each.table_id] = _joined(before, each) if before else each
+            self._problems.pop(each.table_id, None)
+        for problem in report.problems:
+            self._problems[problem.table_id] = problem
+
+    def forget_standing(self) -> None:
+        """The driver has ended: nothing is known of what waits now."""
+        self._standing.clear()
+        self._held.clear()
+
+    def write(self, *, at_once: bool = False) -> None:
+        """At most once a second, unless `at_once`."""
+        now = time.monotonic()
+        if now - self._written < WRITE_SECONDS and not at_once:
+            return
+        self._written = now
+        shown = dict(self._fresh)
+        if now - self._leveled >= LEVEL_SECONDS:
+            self._leveled = now
+            level = self._standing.items()
+            shown |= {pk: _seen(each) for pk, each in level if pk not in shown}
+        if shown:
+            _Write(self._known, shown).write()
+            self._mirror()
+        for pk, each in shown.items():
+            if self._fresh.get(pk) is each:
+                self._told.pop(pk, None)
+                del self._fresh[pk]
+        for pk, problem in list(self._problems.items()):
+            self._tell(pk, problem)
+            del self._problems[pk]
+
+    def cannot_take(self, table_id: int, error: Exception) -> None:
+        """Nobody gets the table to apply it."""
+        words = str(error)
+        if self._told.get(table_id) != words:
+            log.warning("table %d cannot be applied: %s", table_id, words)
+            _alone(table_id, lambda pipeline: transitions.say(pipeline, words))
+        self._told[table_id] = words
+
+    def _mirror(self) -> None:
+        since = SystemClock().now() - SEEN_WITHIN
+        for pk, each in self._fresh.items():
+            if self._mirrored.get(pk) != each.pending_compactions:
+                _alone(pk, partial(_mirror, each.pending_compactions, since))
+                self._mirrored[pk] = each.pending_compactions
+
+    def _tell(self, table_id: int, problem: ApplyProblem) -> None:
+        """The same one is met again and again while it lasts."""
+        error = error_from(problem.outcome, problem.error)
+        is_passing = isinstance(error, TransientError)
+        words = f"{error.code}: {error.message}"
+        if is_passing and self._told.get(table_id) == f"twice {words}":
+            return
+        is_again = self._told.get(table_id) == words
+        self._told[table_id] = f"twice {words}" if is_again else words
+        _alone(table_id, lambda pipeline: _note_problem(pipeline, error))
+
+
+def _joined(before: Applied, now: Applied) -> Applied:
+    """One report of both, with all rows and the newest commit."""
+    return replace(
+        now,
+        instant=now.instant or before.instant,
+        completed_at=now.completed_at or before.completed_at,
+        rows=before.rows + now.rows,
+        bytes=before.bytes + now.bytes,
+        committed=now.committed or before.committed,
+    )
+
+
+def _mirror(pending: Iterable[str], since: datetime, pipeline: Pipeline) -> None:
+    assert pipeline.lake_table_id is not None
+    compaction_plans.mirror(pipeline.lake_table_id, list(pending), since=since)
+
+
+def _seen(standing: Applied) -> Applied:
+    """Without the commit, which is written."""
+    return replace(standing, instant="", rows=0, bytes=0)
+
+
+def _alone(table_id: int, act: Callable[[Pipeline], object]) -> None:
+    """Act on the locked pipeline of a table. What fails for one table must not hold up
+    the others; a database that is away goes up."""
+    try:
+        with transaction.atomic():
+            rows = Pipeline.objects.select_for_update(of=("self",))
+            rows = rows.filter(lake_table=table_id, capture=LOG)
+            related = ("lake_table__database", "source_table__database__datasource")
+            found = rows.exclude(state=states.RETIRED).select_related(*related).first()
+            if found is not None:
+                act(found)
+    except Exception as error:
+        if is_away(error):
+            raise
+        log.exception("what was reported of table %d was not written", table_id)
+
+
+# ---------------------------------------------------------------------- standing
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A table after a report. caught_up_at: the lake has all that was committed at the
+    source until then; None = not known. event: of the pipeline, "" = it stays."""
+
+    pipeline: Pipeline
+    applied: Applied
+    caught_up_at: datetime | None
+    late_at: datetime | None
+    event: str = ""
+    reason: str = ""
+    has_recovered: bool = False
+
+
+class _Write:
+    """All tables of a second."""
+
+    def __init__(
+        self, known: Mapping[int, _Known], applied: Mapping[int, Applied]
+    ) -> None:
+        self._known = known
+        self._applied = applied
+        self._now = SystemClock().now()
+        self._read_until = _read_until({each.datasource_id for each in known.values()})
+
+    def write(self) -> None:
+        rows = (
+            Pipeline.objects.filter(lake_table__in=list(self._applied), capture=LOG)
+            .exclude(state=states.RETIRED)
+            .defer("plan", "policy")
+            .select_related("lake_table")
+        )
+        shown = [self._shown(row) for row in rows if row.lake_table_id in self._known]
+        if not shown:
+            return
+        with transaction.atomic():
+            self._store(shown)
+            note_changes(
+                each.applied.table_id for each in shown if each.applied.instant
+            )
+        for each in shown:
+            if each.event or each.has_recovered:
+                _alone(each.applied.table_id, partial(_move, each))
+
+    def _shown(self, pipeline: Pipeline) -> _Shown:
+        assert pipeline.lake_table_id is not None
+        applied = self._applied[pipeline.lake_table_id]
+        known = self._known[pipeline.lake_table_id]
+        caught_up_at = self._caught_up_at(applied, known)
+        late_at = late_moment(known.policy, caught_up_at or self._now, capture=LOG)
+        was_late = pipeline.late_at is None
+        is_late = late_at is not None and late_at <= self._now
+        event, reason = self._event(pipeline, applied, caught_up_at, known.policy)
+        return _Shown(
+            pipeline,
+            applied,
+            caught_up_at,
+            # an alert that is open is not looked for again
+            pipeline.late_at if is_late else late_at,
+            event,
+            reason,
+            has_recovered=pipeline.failures > 0 or (was_late and not is_late),
+        )
+
+    def _caught_up_at(self, applied: Applied, known: _Known) -> datetime | None:
+        read = self._read_until.get(known.datasource_id)
+        if not applied.waiting:
+            return read
+        if not applied.oldest:
+            return None
+        oldest = datetime.fromtimestamp(applied.oldest / 1e6, UTC)
+        return min(oldest, read or oldest)
+
+    def _event(
+        self,
+        pipeline: Pipeline,
+        applied: Applied,
+        caught_up_at: datetime | None,
+        policy: Effective,
+    ) -> tuple[str, str]:
+        """As late as its policy allows, and half of that, so that it does not go to
+        and fro."""
+        lag = (self._now - (caught_up_at or self._now)).total_seconds()
+        if pipeline.state == states.CATCHING_UP and applied.is_live:
+            is_level = not applied.waiting or lag <= policy.late_after / 2
+            return ("catch_up", "") if is_level else ("", "")
+        if pipeline.state == states.LIVE and lag > policy.late_after:
+            behind = f"{applied.waiting} segments of its stream wait"
+            return "fall_behind", f"it is {lag:.0f} s behind its source: {behind}"
+        return "", ""
+
+    def _store(self, shown: Iterable[_Shown]) -> None:
+        rows = [
+            {
+                "pipeline": each.pipeline.pk,
+                "table": each.applied.table_id,
+                "position": each.applied.position,
+                "epoch": each.applied.epoch,
+                "instant": each.applied.instant or None,
+                "caught_up_at": _text(each.caught_up_at),
+                "late_at": _text(each.late_at),
+            }
+            for each in shown
+        ]
+        with connection.cursor() as cursor:
+            cursor.execute(_PIPELINES, [json.dumps(rows)])
+            cursor.execute(_TABLES, [json.dumps(rows)])
+
+
+def _text(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None
+
+
+def _read_until(datasources: Iterable[int]) -> dict[int, datetime]:
+    """By source: everything that was committed until then is in its stream."""
+    rows = SourceFollower.objects.filter(datasource__in=list(datasources))
+    found = {}
+    for row in rows:
+        reads_along = row.observed == "following" and row.log_behind < READS_ALONG_BYTES
+        until = row.heartbeat_at if reads_along else row.committed_at
+        if until is not None:
+            found[row.datasource_id] = until
+    return found
+
+
+def _move(shown: _Shown, pipeline: Pipeline) -> None:
+    table_id = shown.applied.table_id
+    is_legal = states.PIPELINE.is_legal(pipeline.state, shown.event)
+    if shown.event and is_legal:
+        transitions.move(pipeline, shown.event, reason=shown.reason)
+    elif shown.has_recovered and pipeline.state in states.LOADED:
+        transitions.say(pipeline, "")
+    is_level = shown.late_at is not None and shown.event != "fall_behind"
+    data: dict[str, Any] = {"table": table_id, "caught_up": is_level}
+    outbox.append(NewEvent("apply.succeeded", "table", str(table_id), data))
+
+
+# ---------------------------------------------------------------------- problems
+
+
+def _note_problem(pipeline: Pipeline, error: SluiceError) -> None:
+    error = healed(pipeline, error)
+    if isinstance(error, TransientError | StaleState):
+        _note_passing(pipeline, error)
+        return
+    if error.code == NEEDS_RESYNC:
+        transitions.lose_position(pipeline, reason=str(error))
+    else:
+        stop_table(pipeline, error)
+    _report_failure(pipeline, error)
+
+
+def _note_passing(pipeline: Pipeline, error: SluiceError) -> None:
+    failures = pipeline.failures + 1
+    transitions.set_columns(pipeline, failures=failures)
+    reason = f"{error.message}; it is tried again"
+    if pipeline.state == states.LIVE and failures >= SYNCS_BEFORE_FAILING:
+        transitions.move(pipeline, "fall_behind", reason=reason)
+    elif pipeline.state in states.LOADED:
+        transitions.say(pipeline, reason)
+    if failures == SYNCS_BEFORE_FAILING:
+        _report_failure(pipeline, error)
+
+
+def _report_failure(pipeline: Pipeline, error: SluiceError) -> None:
+    table_id = pipeline.lake_table_id
+    data = {
+        "table": table_id,
+        "code": error.code,
+        "message": error.message,
+        "hint": error.hint,
+    }
+    outbox.append(NewEvent("apply.failed", "table", str(table_id), data))

@@ -1,0 +1,174 @@
+"""What sessions that apply logs shall work on: rows in, values out.
+
+A table whose load is in the lake is applied until somebody stops it: what waits for it
+in its stream is applied even while nobody reads its source's log. Must not know leases,
+nor how sessions are run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+from django.db.models import QuerySet, TextField
+from django.db.models.functions import MD5, Cast, Concat
+
+from catalog.compiled import AnyRow, CompiledValues
+from catalog.models import Datasource
+from ingest.contract.applying import ApplyTable
+from ingest.contract.job import CompactionBudget
+from ingest.contract.table import FenceSpec, SourceSpec, TableSpec
+from ingest.jobs.specs import source_spec, table_spec
+from ingest.models import Pipeline, Policy
+from ingest.models.states import LOADED
+from ingest.pipelines.log_tables import stream_of
+from ingest.pipelines.policies.effective import Policies
+from ingest.pipelines.policies.policy import Effective
+from ingest.planning.facts import LOG
+from ingest.planning.plan import plan_from_json
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A table to apply, but for its fence. credit, upto: as in `CompactionBudget`."""
+
+    table: TableSpec
+    policy: Effective
+    credit: int = 0
+    upto: str = ""
+
+    def under(self, fence: FenceSpec) -> ApplyTable:
+        keeping = self.policy.keeping
+        return ApplyTable(
+            table=self.table,
+            fence=fence,
+            freshness=self.policy.freshness,
+            compact_after=keeping.compact_after,
+            budget=CompactionBudget(
+                amplification=keeping.max_write_amplification,
+                credit=self.credit,
+                upto=self.upto,
+                log_age=keeping.log_age_seconds,
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WantedStream:
+    """tables: by the id of the lake table."""
+
+    source: SourceSpec
+    tables: Mapping[int, Wanted]
+
+
+@dataclass(slots=True)
+class WantedTables:
+    """Read twice a second, so a plan is read only when it is another one."""
+
+    _known: dict[int, tuple[str, Wanted]] = field(default_factory=dict)
+    _policies: list[Any] = field(default_factory=list)
+
+    def read(self) -> dict[str, WantedStream]:
+        """By stream."""
+        if not is_any_applied():
+            return {}
+        rows = _rows().all()
+        sources = Datasource.objects.in_bulk({row.datasource_id for row in rows})
+        self._forget(rows, sources)
+        fresh = [row.table_id for row in rows if row.table_id not in self._known]
+        signatures = {row.table_id: row.signature for row in rows}
+        for table_id, wanted in _whole(fresh, sources).items():
+            self._known[table_id] = signatures[table_id], wanted
+        return {
+            stream_of(pk): WantedStream(
+                source_spec(source),
+                {
+                    row.table_id: replace(
+                        self._known[row.table_id][1], credit=row.credit, upto=row.upto
+                    )
+                    for row in rows
+                    if row.datasource_id == pk and row.table_id in self._known
+                },
+            )
+            for pk, source in sources.items()
+        }
+
+    def _forget(self, rows: list[_Row], sources: Collection[int]) -> None:
+        """What is another one now, or not wanted any more."""
+        given = Policy.objects.filter(datasource__in=sources).order_by("pk")
+        policies = list(given.values_list("datasource_id", "database_id", "given"))
+        if policies != self._policies:
+            self._known.clear()
+            self._policies = policies
+        signatures = {row.table_id: row.signature for row in rows}
+        self._known = {
+            table_id: known
+            for table_id, known in self._known.items()
+            if known[0] == signatures.get(table_id)
+        }
+
+
+def _applied() -> QuerySet[Pipeline]:
+    return Pipeline.objects.filter(
+        capture=LOG, state__in=sorted(LOADED), lake_table__isnull=False
+    )
+
+
+is_any_applied = AnyRow(_applied)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """signature: another one when the table's spec or its own policy is."""
+
+    datasource_id: int
+    table_id: int
+    signature: str
+    credit: int
+    upto: str
+
+
+@cache
+def _rows() -> CompiledValues[_Row]:
+    described = Concat(
+        Cast("plan", TextField()),
+        Cast("policy", TextField()),
+        Cast("lake_table__schema_version", TextField()),
+        "lake_table__database__name",
+        "lake_table__name",
+        "lake_table__path",
+        "source_table__database__name",
+        "source_table__name",
+        output_field=TextField(),
+    )
+    written = "lake_table__health__facts__written"
+    rows = _applied().order_by("lake_table_id")
+
+    def made(source: int, table: int, signature: str, credit: Any, upto: Any) -> _Row:
+        return _Row(source, table, signature, int(credit or 0), upto or "")
+
+    values = rows.values_list(
+        "source_table__database__datasource_id",
+        "lake_table_id",
+        MD5(described),
+        f"{written}__credit",
+        f"{written}__upto",
+    )
+    return CompiledValues(values, (), made)
+
+
+def _whole(table_ids: list[int], sources: Collection[int]) -> dict[int, Wanted]:
+    if not table_ids:
+        return {}
+    policies = Policies(sources)
+    rows = _applied().filter(lake_table__in=table_ids)
+    related = ("lake_table__database", "source_table__database__datasource")
+    found = {}
+    for pipeline in rows.select_related(*related):
+        lake, source = pipeline.lake_table, pipeline.source_table
+        assert lake is not None
+        spec = table_spec(plan_from_json(pipeline.plan), lake, source)
+        found[lake.pk] = Wanted(spec, policies.of_pipeline(pipeline))
+    return found

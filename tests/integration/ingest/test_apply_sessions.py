@@ -1,0 +1,255 @@
+"""Tables that follow a log: given to the driver's session under a lease, taken back for
+jobs, shown as the session reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db.models.functions import Now
+
+from core.models import Job, Lease
+from ingest.contract.applying import Applied, ApplyProblem, ApplyTable
+from ingest.contract.job import ErrorFact
+from ingest.jobs import leases
+from ingest.lake.fence import fence_at
+from ingest.lake.place import place_at
+from ingest.maintenance import compact_job
+from ingest.models import DriverIncarnation, Pipeline, SourceFollower
+from ingest.pipelines.table_commands import pause, resume
+from tests.doubles.launcher import FakeSession, Fault
+from tests.integration.catalog.conftest import *  # noqa: F403  the same people
+from tests.integration.ingest.world import World
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def log_world(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Tables `first` and `second` are loaded, and follow the source's log."""
+    monkeypatch.setattr("ingest.pipelines.apply_reports.WRITE_SECONDS", 0.0)
+    monkeypatch.setattr("ingest.pipelines.apply_reports.LEVEL_SECONDS", 0.0)
+    world.onboard("first", "second")
+    world.until_live("first", "second")
+    Pipeline.objects.update(capture="log", state="CATCHING_UP", due_at=None)
+    SourceFollower.objects.create(
+        datasource=world.source, observed="following", heartbeat_at=Now()
+    )
+    return world
+
+
+def session(world: World) -> FakeSession:
+    return world.launcher.sessions[f"pg{world.source.pk}"]
+
+
+def given(world: World, name: str) -> ApplyTable | None:
+    stream = f"pg{world.source.pk}"
+    if stream not in world.launcher.sessions:
+        return None
+    return session(world).tables.get(world.lake(name).pk)
+
+
+def lease(world: World, name: str) -> Lease:
+    table_id = world.lake(name).pk
+    return Lease.objects.get(name=leases.lease_name(table_id, leases.WRITE))
+
+
+def until_given(world: World, *names: str) -> None:
+    world.until(lambda: all(given(world, name) for name in names))
+
+
+def tell(world: World, name: str, **more: Any) -> None:
+    standing = {"epoch": 7, "position": "7", "is_live": True, **more}
+    session(world).told.append(Applied(world.lake(name).pk, **standing))
+
+
+def test_each_table_is_given_under_a_lease_of_its_session(log_world: World) -> None:
+    until_given(log_world, "first", "second")
+    table = given(log_world, "first")
+    assert table is not None
+    assert fence_at(place_at(table.fence.path)) == table.fence.token
+    incarnation = DriverIncarnation.objects.get(ended_at=None)
+    owner = f"apply:pg{log_world.source.pk}:{incarnation.pk}"
+    assert lease(log_world, "first").owner == owner
+    assert session(log_world).works[-1].run == owner
+    # what has not changed is not sent again
+    sent = len(session(log_world).works)
+    log_world.steps(10)
+    assert len(session(log_world).works) == sent
+
+
+def test_leases_are_renewed_while_the_session_reports(log_world: World) -> None:
+    until_given(log_world, "first")
+    Lease.objects.update(expires_at=Now())
+    log_world.until(lambda: Lease.objects.filter(expires_at__gt=Now()).count() == 2)
+    session(log_world).is_silent = True
+    log_world.steps(3)
+    Lease.objects.update(expires_at=Now())
+    log_world.steps(3)
+    assert not Lease.objects.filter(expires_at__gt=Now()).exists()
+
+
+def test_a_job_gets_the_table_when_the_session_has_given_it_up(
+    log_world: World, admin: Any
+) -> None:
+    until_given(log_world, "first", "second")
+    table, before = log_world.lake("first").pk, given(log_world, "first")
+    session(log_world).busy.add(table)
+    assert admin("POST", f"tables/{table}:clean").status_code == 202
+    log_world.until(lambda: given(log_world, "first") is None)
+    log_world.steps(5)
+    (job,) = log_world.jobs("repair")
+    assert (job.state, job.reason) == ("QUEUED", "waiting for the table's lease")
+    assert given(log_world, "second")
+    session(log_world).busy.clear()
+    log_world.until(lambda: log_world.jobs("repair")[0].state == "SUCCEEDED")
+    until_given(log_world, "first")
+    after = given(log_world, "first")
+    assert before
+    assert after
+    assert after.fence.token > before.fence.token + 1
+
+
+def test_a_job_that_only_serves_the_table_runs_beside_the_session(
+    log_world: World,
+) -> None:
+    until_given(log_world, "first")
+    sent = len(session(log_world).works)
+    compact_job.start_compaction(log_world.lake("first"), actor="x")
+    log_world.until(lambda: log_world.jobs("compact")[0].state == "SUCCEEDED")
+    assert len(session(log_world).works) == sent
+
+
+def test_a_job_that_waits_for_its_lane_keeps_no_table_from_the_session(
+    log_world: World, admin: Any
+) -> None:
+    until_given(log_world, "first", "second")
+    Job.objects.bulk_create(
+        Job(kind="repair", subject="x", subject_id=str(n), lane="maintenance",
+            state="RUNNING", payload={"table": n}, exclusive_key=f"busy {n}",
+            handle={"boot": str(DriverIncarnation.objects.get(ended_at=None).pk)})
+        for n in range(900_000, 900_008)
+    )  # fmt: skip
+    table = log_world.lake("first").pk
+    assert admin("POST", f"tables/{table}:clean").status_code == 202
+    log_world.host.step(0)
+    log_world.host.step(0)
+    assert given(log_world, "first")
+
+
+def test_leases_of_a_driver_that_died_are_free_and_all_is_sent_to_the_next(
+    log_world: World,
+) -> None:
+    until_given(log_world, "first", "second")
+    before = given(log_world, "first")
+    log_world.launcher.kill()
+    log_world.until(lambda: len(log_world.launcher.starts) == 2)
+    until_given(log_world, "first", "second")
+    after = given(log_world, "first")
+    assert before
+    assert after
+    assert after.fence.token > before.fence.token
+    assert session(log_world).works[-1].number <= 2
+
+
+def test_a_host_that_comes_back_frees_what_its_last_driver_held(
+    log_world: World,
+) -> None:
+    until_given(log_world, "first", "second")
+    log_world.new_host()
+    until_given(log_world, "first", "second")
+
+
+def test_a_paused_table_is_given_up_and_comes_back_when_it_is_resumed(
+    log_world: World,
+) -> None:
+    until_given(log_world, "first", "second")
+    pause(log_world.lake("first"), actor="x")
+    log_world.until(lambda: not lease(log_world, "first").owner)
+    assert given(log_world, "first") is None
+    resume(log_world.lake("first"), actor="x")
+    until_given(log_world, "first")
+
+
+def test_positions_states_and_lag_follow_the_reports(log_world: World) -> None:
+    until_given(log_world, "first")
+    tell(log_world, "first", instant="20260101", position="42", epoch=42)
+    log_world.until(lambda: log_world.pipeline("first").state == "LIVE")
+    assert log_world.pipeline("first").position == "42"
+    table = log_world.lake("first")
+    assert (table.last_commit_epoch, table.last_commit_instant) == (42, "20260101")
+    assert table.caught_up_at is not None
+    assert log_world.pipeline("second").state == "CATCHING_UP"
+    # changes of a day ago wait
+    oldest = int((table.caught_up_at.timestamp() - 86_400) * 1e6)
+    tell(log_world, "first", epoch=42, position="42", waiting=3, oldest=oldest)
+    log_world.until(lambda: log_world.pipeline("first").state == "CATCHING_UP")
+    assert "behind its source: 3 segments" in log_world.pipeline("first").status_reason
+
+
+def problem(world: World, name: str, outcome: Any, code: str) -> None:
+    error = ErrorFact(code, "as configured", "look here")
+    session(world).problems.append(ApplyProblem(world.lake(name).pk, outcome, error))
+
+
+def test_what_no_segment_mends_needs_a_resync(log_world: World) -> None:
+    until_given(log_world, "first", "second")
+    problem(log_world, "first", "terminal", "needs_resync")
+    log_world.until(lambda: log_world.pipeline("first").state == "NEEDS_RESYNC")
+    assert "as configured" in log_world.pipeline("first").status_reason
+    log_world.until(lambda: not lease(log_world, "first").owner)
+    assert given(log_world, "second")
+
+
+def test_what_stays_stops_that_table_alone_until_it_is_resumed(
+    log_world: World,
+) -> None:
+    until_given(log_world, "first", "second")
+    before = given(log_world, "first")
+    problem(log_world, "first", "terminal", "made_up")
+    log_world.until(lambda: log_world.pipeline("first").state == "FAILED")
+    resume(log_world.lake("first"), actor="x")
+    until_given(log_world, "first")
+    after = given(log_world, "first")
+    assert before
+    assert after
+    assert after.fence.token > before.fence.token
+    assert log_world.pipeline("second").state == "CATCHING_UP"
+
+
+def test_what_passes_is_shown_and_goes_with_the_next_report(log_world: World) -> None:
+    until_given(log_world, "first")
+    problem(log_world, "first", "transient", "disk_full")
+    log_world.until(
+        lambda: "as configured" in log_world.pipeline("first").status_reason
+    )
+    assert log_world.pipeline("first").state == "CATCHING_UP"
+    tell(log_world, "first")
+    log_world.until(lambda: log_world.pipeline("first").state == "LIVE")
+    assert log_world.pipeline("first").status_reason == ""
+    assert log_world.pipeline("first").failures == 0
+
+
+def test_a_session_that_reports_nothing_ends_with_its_driver(log_world: World) -> None:
+    until_given(log_world, "first")
+    session(log_world).is_silent = True
+    log_world.until(lambda: len(log_world.launcher.starts) == 2, steps=200)
+    until_given(log_world, "first")
+
+
+def test_there_is_no_sync_to_begin(log_world: World, admin: Any) -> None:
+    table = log_world.lake("first").pk
+    refused = admin("POST", f"tables/{table}:sync")
+    assert (refused.status_code, refused.json()["code"]) == (400, "follows_log")
+    assert not [job for job in log_world.jobs("sync") if job.state == "QUEUED"]
+
+
+def test_a_resync_takes_the_table_and_the_session_goes_on_behind_it(
+    log_world: World, admin: Any
+) -> None:
+    until_given(log_world, "first", "second")
+    log_world.fail_with("resync", Fault.NONE)
+    table = log_world.lake("first").pk
+    assert admin("POST", f"tables/{table}:resync").status_code == 202
+    log_world.until(lambda: log_world.jobs("resync")[0].state == "SUCCEEDED")
+    until_given(log_world, "first")
