@@ -23,7 +23,7 @@ from ingest.contract.events import INDEX, OP
 from ingest.contract.job import ErrorFact, RepairWork
 from ingest.contract.table import TableSpec
 from ingest.driver import run
-from ingest.driver.apply import apply, light, writer
+from ingest.driver.apply import apply, light, sealed_files, writer
 from ingest.driver.table_services import compaction
 from ingest.lake.epochs import epoch_folder, write_seal
 from ingest.lake.hudi import timeline
@@ -403,7 +403,25 @@ def test_rows_that_are_too_many_go_by_spark(
         "light", "UPDATE o SET at = clock_timestamp() WHERE id < 9", is_light=False
     )
     writers.sync("light", "UPDATE o SET at = clock_timestamp() WHERE id < 8")
+    monkeypatch.setattr(light, "MOST_BYTES", 10)
+    few = "UPDATE o SET at = clock_timestamp() WHERE id < 3"
+    writers.sync("light", few, is_light=False)
     writers.require_equal()
+
+
+def test_a_footer_is_opened_once(
+    writers: Writers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    real = sealed_files._footer
+
+    def footer(spark: Any, place: Any) -> Any:
+        opened.append(place.uri)
+        return real(spark, place)
+
+    monkeypatch.setattr(sealed_files, "_footer", footer)
+    writers.change("light", "one")
+    assert len(opened) == 1
 
 
 def test_commits_that_nobody_compacts_are_cleaned_by_their_number(

@@ -27,11 +27,9 @@ from ingest.driver.apply.sealed_files import (
     change_fields,
     deletion,
     lake_names,
-    parts,
     refuse_damaged,
     sequence_base,
     sequence_offset,
-    uncompressed_bytes,
     unknown_change,
 )
 from ingest.lake.commits import LakeState
@@ -165,14 +163,14 @@ def _read(
 ) -> dict[str, int] | None:
     """How many rows have which sign; None when they take too much memory."""
     lake = run.spec.lake
-    refuse_damaged(spark, lake, seal, file)
+    parts = refuse_damaged(spark, lake, seal, file)
     folder = epoch_folder(lake, seal.source, seal.epoch) / file.path
     base = sequence_base(seal, file)
     counts: dict[str, int] = {}
-    for name, size in parts(folder):
-        if uncompressed_bytes(spark, folder / name) > MOST_BYTES:
+    for part in parts:
+        if part.memory > MOST_BYTES:
             return None
-        found = plan.handle.read(rows, (folder / name).uri, size, base)
+        found = plan.handle.read(rows, (folder / part.name).uri, part.bytes, base)
         if found is None:
             return None
         for sign, count in zip(plan.signs, found.split(), strict=True):

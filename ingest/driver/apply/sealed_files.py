@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, get_args
 
 from py4j.protocol import Py4JJavaError
@@ -30,6 +31,16 @@ from ingest.sources.select import Selection
 _DAMAGED = ("ChecksumException", "is not a Parquet file", "corrupted")
 
 
+@dataclass(frozen=True, slots=True)
+class ParquetFile:
+    """A Parquet file of a folder. memory: bytes that its pages take there."""
+
+    name: str
+    bytes: int
+    rows: int
+    memory: int
+
+
 def sha256_of(spark: SparkSession, folder: Place) -> str:
     """Of names, sizes and bytes of the folder's Parquet files."""
     text = hashlib.sha256()
@@ -40,17 +51,18 @@ def sha256_of(spark: SparkSession, folder: Place) -> str:
 
 def refuse_damaged(
     spark: SparkSession, lake: str, seal: Seal, file: SealedFile
-) -> None:
-    """TerminalError `events_damaged` unless the files are those that were sealed: the
-    same rows by their own footers, the same bytes where the seal says them."""
+) -> list[ParquetFile]:
+    """The files. TerminalError `events_damaged` unless they are those that were sealed:
+    the same rows by their own footers, the same bytes where the seal says them."""
     folder = epoch_folder(lake, seal.source, seal.epoch) / file.path
     try:
-        what = _damage(spark, folder, file)
+        found = [_opened(spark, folder, name, size) for name, size in parts(folder)]
+        what = _damage(spark, folder, file, sum(one.rows for one in found))
     except Py4JJavaError as error:
-        found = str(error.java_exception)
-        if not any(sign in found for sign in _DAMAGED):
+        said = str(error.java_exception)
+        if not any(sign in said for sign in _DAMAGED):
             raise
-        what = f"files that cannot be read ({found.splitlines()[0]})"
+        found, what = [], f"files that cannot be read ({said.splitlines()[0]})"
     if what:
         raise TerminalError(
             f"epoch {seal.epoch} of table {file.table_id} has {what} in {folder.uri}."
@@ -58,10 +70,10 @@ def refuse_damaged(
             code="events_damaged",
             hint="put its files back from a copy of the lake, or resync the table",
         )
+    return found
 
 
-def _damage(spark: SparkSession, folder: Place, file: SealedFile) -> str:
-    rows = sum(_rows(spark, folder / name) for name, _ in parts(folder))
+def _damage(spark: SparkSession, folder: Place, file: SealedFile, rows: int) -> str:
     if rows != file.rows:
         return f"{rows} rows where its seal says {file.rows}"
     if file.sha256 and sha256_of(spark, folder) != file.sha256:
@@ -170,15 +182,12 @@ def _sha256(spark: SparkSession, place: Place) -> str:
         stream.close()
 
 
-def uncompressed_bytes(spark: SparkSession, place: Place) -> int:
-    """What a Parquet file's pages take in memory, by its footer."""
-    with _footer(spark, place) as reader:
-        return sum(int(b.getTotalByteSize()) for b in reader.getFooter().getBlocks())
-
-
-def _rows(spark: SparkSession, place: Place) -> int:
-    with _footer(spark, place) as reader:
-        return int(reader.getRecordCount())
+def _opened(spark: SparkSession, folder: Place, name: str, size: int) -> ParquetFile:
+    """As its footer has it, which is read once."""
+    with _footer(spark, folder / name) as reader:
+        blocks = reader.getFooter().getBlocks()
+        memory = sum(int(block.getTotalByteSize()) for block in blocks)
+        return ParquetFile(name, size, int(reader.getRecordCount()), memory)
 
 
 @contextmanager
