@@ -127,7 +127,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A table of an onboarding, ready to be shown."""
+    """A table of an onboarding, ready to be shown. target: "" = not for this user."""
 
     pk: int
     source: str
@@ -163,7 +163,9 @@ def item_of(pipeline: Pipeline, *, is_open: bool = False) -> Item:
     target = (
         f"{lake.database.name}.{lake.name}"
         if lake
-        else f"{plan.get('database', '')}.{plan.get('name', '')}"
+        else f"{plan['database']}.{plan['name']}"
+        if "database" in plan
+        else ""
     )
     is_proposed = pipeline.state == PROPOSED
     return Item(
@@ -181,7 +183,7 @@ def item_of(pipeline: Pipeline, *, is_open: bool = False) -> Item:
         warnings=plan.get("warnings", []),
         reading=plan.get("reading", []),
         proposals=_decisions(plan),
-        steps=steps,
+        steps=[step for step in steps if step.get("summary")],
         columns=create.get("columns", []),
         excluded=plan.get("excluded", []),
         can_choose=is_proposed,

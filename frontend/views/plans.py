@@ -30,7 +30,12 @@ from ingest.models import Onboarding
 from ingest.pipelines.onboarding import approve_onboarding, discard_onboarding
 from ingest.pipelines.onboarding_rights import manages_plan, require_plan
 from ingest.pipelines.plan_overrides import Chosen, choose_for, choose_for_many
-from ingest.pipelines.selectors import onboarding_for, pipelines_for, request_shown
+from ingest.pipelines.selectors import (
+    hide_places,
+    onboarding_for,
+    pipelines_for,
+    request_shown,
+)
 
 SIZE = 25
 NAMED = 20
@@ -42,6 +47,7 @@ def plan_page(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     onboarding = onboarding_for(request.principal, pk)
     pipelines = _pipelines(request, onboarding)
     is_open = len(pipelines.items) == 1
+    hide_places(request.principal, onboarding, pipelines.items)
     items = [item_of(pipeline, is_open=is_open) for pipeline in pipelines.items]
     context = {
         "onboarding": onboarding,

@@ -140,6 +140,7 @@ def _shown(view: ApiView, row: Onboarding, *, status: int = 200) -> Response:
         .filter(finished_at=None)
         .order_by("created_at")[:size]
     )
+    selectors.hide_places(view.principal, row, page.items)
     shown = replies.ShownOnboarding(
         row,
         _timetable(row),

@@ -150,7 +150,7 @@ class PlannedTable(HasSchedule):
         return str(shown.row.plan.source)
 
     @staticmethod
-    def name_of(shown: Scheduled) -> str:
+    def name_of(shown: Scheduled) -> str | None:
         plan = shown.row.plan
         return f"{LAKE}.{join_name(plan.database, plan.name)}"
 
@@ -178,6 +178,7 @@ class ShownPipeline:
 class OnboardedTable(PlannedTable):
     id = s.IntegerField(source="row.pk")
     source_table = s.IntegerField(source="row.source_table_id")
+    name = s.CharField(allow_null=True, help_text="null: not for this caller to see")
     table = s.IntegerField(allow_null=True, source="row.lake_table_id")
     every_seconds = s.IntegerField(allow_null=True)
     position = s.CharField(allow_null=True)
@@ -188,8 +189,10 @@ class OnboardedTable(PlannedTable):
         return str(shown.row.plan.get("source", ""))
 
     @staticmethod
-    def name_of(shown: Any) -> str:
+    def name_of(shown: Any) -> str | None:
         plan = shown.row.plan
+        if "database" not in plan:
+            return None
         name = join_name(plan.get("database", ""), plan.get("name", ""))
         return f"{LAKE}.{name}"
 
@@ -290,6 +293,54 @@ class TableSwitched(Reply):
     status_reason = s.CharField()
     jobs = SyncingJob(many=True)
     links = s.DictField()
+
+
+class TableCapture(Reply):
+    table = s.IntegerField()
+    name = s.CharField()
+    state = s.CharField()
+    reason = s.CharField()
+    applied_position = s.CharField(allow_null=True)
+    lag_seconds = s.FloatField(allow_null=True, help_text="how old what readers see is")
+    changes_per_second = s.FloatField(help_text="applied lately")
+    waiting = Count(help_text="epochs with changes of it that are not applied")
+
+
+class CaptureWaiting(Reply):
+    epochs = Count()
+    bytes = Count(help_text="of all epochs that are kept")
+    oldest_at = Instant(
+        allow_null=True, help_text="when the first change that waits was committed"
+    )
+
+
+class SourceLog(Reply):
+    kept_bytes = Count(help_text="that the source keeps for its reader")
+    safe_bytes = Count(
+        allow_null=True,
+        help_text="that may come before it stops keeping them; null: without a limit",
+    )
+    status = s.CharField()
+
+
+class Capture(Reply):
+    desired = s.CharField(help_text="RUNNING or STOPPED")
+    observed = s.CharField(
+        help_text="stopped, starting, waiting, following, failed, or silent: no host"
+        " of followers reports it"
+    )
+    since = Instant(allow_null=True)
+    reason = s.CharField()
+    code = s.CharField()
+    hint = s.CharField()
+    position = s.CharField(allow_null=True, help_text="up to where it is durable here")
+    lag_seconds = s.FloatField(allow_null=True, help_text="of the reader")
+    lag_bytes = Count(allow_null=True, help_text="of its log, not durable here yet")
+    rows_per_second = s.FloatField()
+    heartbeat_at = Instant(allow_null=True)
+    waiting = CaptureWaiting()
+    source_log = SourceLog()
+    tables = TableCapture(many=True)
 
 
 class TablesResumed(Reply):

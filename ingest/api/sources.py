@@ -1,4 +1,4 @@
-"""REST of what is asked of all tables of a source at once."""
+"""REST of a source as a whole: its failed tables, and the reading of its log."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from rest_framework.response import Response
 
 from catalog import selectors
 from catalog.access.enforcement import require
-from catalog.access.policy import Privilege, Securable
+from catalog.access.policy import Principal, Privilege, Securable
 from catalog.api.idempotency import idempotent
 from catalog.api.serializers import Empty
 from catalog.api.views import ApiView, members_of
 from catalog.datasources import require_a_source
+from catalog.models import Datasource
 from ingest.api import replies
+from ingest.pipelines.capture_status import capture_status
+from ingest.pipelines.followers import start_capture, stop_capture
 from ingest.pipelines.source_commands import resume_failed
 
 
@@ -28,3 +31,41 @@ class DatasourceResumeView(ApiView):
         require_a_source(row)
         resumed, left = resume_failed(self.principal, row)
         return Response({"resumed": resumed, "left": left})
+
+
+class CaptureView(ApiView):
+    @extend_schema(responses=replies.Capture)
+    def get(self, request: Request, ds: str) -> Response:
+        """How its log is read, what of it waits, and what its tables have applied."""
+        row = _source(self.principal, ds)
+        return Response(replies.Capture.body(capture_status(self.principal, row)))
+
+
+class StartCaptureView(ApiView):
+    @extend_schema(request=Empty, responses=replies.Capture)
+    @idempotent
+    def post(self, request: Request, ds: str) -> Response:
+        """Read its log, from where that was stopped; after a failure at once."""
+        require(self.principal, Privilege.OPERATE, Securable(ds))
+        members_of(request)
+        row = _source(self.principal, ds)
+        start_capture(row)
+        return Response(replies.Capture.body(capture_status(self.principal, row)))
+
+
+class StopCaptureView(ApiView):
+    @extend_schema(request=Empty, responses=replies.Capture)
+    @idempotent
+    def post(self, request: Request, ds: str) -> Response:
+        """Read its log no more. The source keeps it until reading is started again."""
+        require(self.principal, Privilege.OPERATE, Securable(ds))
+        members_of(request)
+        row = _source(self.principal, ds)
+        stop_capture(row)
+        return Response(replies.Capture.body(capture_status(self.principal, row)))
+
+
+def _source(principal: Principal, name: str) -> Datasource:
+    row = selectors.datasource_for(principal, name)
+    require_a_source(row)
+    return row

@@ -31,6 +31,9 @@ urlpatterns: list[URLPattern] = [
     path(f"{_ONE}:approve", onboardings.ApproveView.as_view()),
     path(f"{_ONE}:discard", onboardings.DiscardView.as_view()),
     path("datasources/<source:ds>:resume", sources.DatasourceResumeView.as_view()),
+    path("datasources/<source:ds>/capture", sources.CaptureView.as_view()),
+    path("datasources/<source:ds>:start-capture", sources.StartCaptureView.as_view()),
+    path("datasources/<source:ds>:stop-capture", sources.StopCaptureView.as_view()),
     path("datasources/<source:ds>/policy", policies.DatasourcePolicyView.as_view()),
     path(
         "datasources/<source:ds>/databases/<name:db>/policy",

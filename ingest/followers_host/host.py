@@ -38,10 +38,10 @@ from ingest.followers_host.children import (
     state_from,
 )
 from ingest.followers_host.followed import FollowedSource
-from ingest.followers_host.wanted import Wanted
 from ingest.hosting.secret_delivery import SecretBroker
 from ingest.jobs import leases
 from ingest.jobs.specs import source_spec
+from ingest.models import SourceFollower
 from ingest.pipelines.log_tables import follow_spec, followed_tables
 
 log = logging.getLogger(__name__)
@@ -204,7 +204,7 @@ class FollowersHost:
             if child := self.sources.pop(pk).child:
                 child.kill()
 
-    def _free(self, found: dict[int, Wanted]) -> list[int]:
+    def _free(self, found: dict[int, SourceFollower]) -> list[int]:
         """Wanted sources that no host follows."""
         names = {_lease(pk): pk for pk in found if pk not in self.sources}
         rows = Lease.objects.filter(name__in=names).exclude(owner="")
@@ -230,7 +230,9 @@ class FollowersHost:
             source.ends_by = self.clock() + STOP_SECONDS
             source.child.ask_to_stop()
 
-    def _bring_on(self, source: FollowedSource, want: Wanted, marks: object) -> None:
+    def _bring_on(
+        self, source: FollowedSource, want: SourceFollower, marks: object
+    ) -> None:
         try:
             self._keep_child(source, want, marks)
         except (SluiceError, OSError, ValueError) as error:
@@ -239,7 +241,9 @@ class FollowersHost:
             source.show("failed", str(error), getattr(error, "code", "not_started"))
             source.note_not_started(self.clock())
 
-    def _keep_child(self, source: FollowedSource, want: Wanted, marks: object) -> None:
+    def _keep_child(
+        self, source: FollowedSource, want: SourceFollower, marks: object
+    ) -> None:
         now, child = self.clock(), source.child
         if source.desired_at != want.desired_at:
             source.desired_at, source.next_start, source.failures = (

@@ -34,7 +34,7 @@ _REPORTED = {
 # A host that was stopped while another one took a source over writes nothing of it.
 _WRITE = """
 UPDATE ingest_sourcefollower f SET
-  {own}, {reported},
+  {own}, {reported}, written_at = now(),
   committed_at = coalesce(e.committed_at, f.committed_at),
   observed_at = CASE WHEN (f.observed, f.code) = (e.observed, e.code)
     THEN f.observed_at ELSE now() END,

@@ -62,6 +62,9 @@ class Pipeline(models.Model):
     position      upper bound of the last committed sync
     alone_reason  why its jobs run in processes of their own; "" = in the shared driver
     source_fingerprint  at the last sync, see ingest.sources.fingerprint
+    waiting       segments of its stream with rows of it that are not applied, the first
+                  of them committed at the source at `waiting_since`
+    changes_per_second   that were applied lately
     due_since     moments of its schedule after this want a sync still
     late_at       when it counts as late unless a sync ends before; None = never
     verify_at     when to look whether it has to be verified; None = never
@@ -95,6 +98,9 @@ class Pipeline(models.Model):
     consistency = models.CharField(max_length=20, blank=True)
     bound = models.TextField(blank=True)
     position = models.TextField(blank=True)
+    waiting = models.PositiveIntegerField(default=0)
+    waiting_since = models.DateTimeField(null=True, blank=True)
+    changes_per_second = models.FloatField(default=0.0)
     source_fingerprint = models.JSONField(default=dict, blank=True)
     due_at = models.DateTimeField(null=True, blank=True)
     due_since = models.DateTimeField(null=True, blank=True)

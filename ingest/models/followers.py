@@ -19,6 +19,7 @@ class SourceFollower(models.Model):
     reason, code, hint   why it does not follow; "" = it does
     host, pid     where it runs; "" = nowhere
     heartbeat_at  when its last report came; None = never
+    written_at    when its host last wrote this
     position      up to where its segments are durable; number, first: of the last one,
                   and of the first that is kept
     committed_at  when the newest durable transaction was committed at the source
@@ -44,6 +45,7 @@ class SourceFollower(models.Model):
     host = models.CharField(max_length=200, blank=True)
     pid = models.PositiveIntegerField(null=True, blank=True)
     heartbeat_at = models.DateTimeField(null=True, blank=True)
+    written_at = models.DateTimeField(auto_now_add=True)
     position = models.TextField(blank=True)
     number = models.BigIntegerField(default=0)
     first = models.BigIntegerField(default=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -142,23 +142,75 @@ def request_shown(principal: Principal, onboarding: Onboarding) -> dict[str, Any
             return False
         return decided(Securable(source, database, table)).allowed
 
-    if decided(Securable(source)).reason in {"admin", "grant"}:
+    if principal.is_admin and principal.is_active:
         return request
     target = request.get("target_database")
+    if target and not decided(Securable(LAKE, target)).allowed:
+        target = None
+    if decided(Securable(source)).reason == "grant":
+        return _without_places(request, decided) | {"target_database": target}
     return {
         "datasource": source,
         "capture": request.get("capture"),
         "schedule": request.get("schedule"),
         "include": list(filter(is_seen, request.get("include", ()))),
         "exclude": list(filter(is_seen, request.get("exclude", ()))),
-        "target_database": target
-        if target and decided(Securable(LAKE, target)).allowed
-        else None,
+        "target_database": target,
         "skipped": list(filter(is_seen, request.get("skipped", ()))),
         "uncarried": [
             one for one in request.get("uncarried", ()) if is_seen(one["name"])
         ],
     }
+
+
+def _without_places(
+    request: Mapping[str, Any], decided: Callable[[Securable], Decision]
+) -> dict[str, Any]:
+    """Without the lake tables that were chosen and may not be seen."""
+    tables = {}
+    for name, chosen in request.get("tables", {}).items():
+        database, _, table = (chosen.get("lake") or "").partition(".")
+        is_hidden = database and not decided(Securable(LAKE, database, table)).allowed
+        tables[name] = {**chosen, "lake": None} if is_hidden else chosen
+    return {**request, "tables": tables} if tables else dict(request)
+
+
+def hide_places(
+    principal: Principal, onboarding: Onboarding, rows: Iterable[Pipeline]
+) -> None:
+    """Take the lake's names from rows of this onboarding that are shown, where the
+    principal may not see them. The default place is for who manages the whole source,
+    as long as it is nobody's choice."""
+    if principal.is_admin and principal.is_active:
+        return
+    held = grants_of(principal)
+
+    def may(privilege: Privilege, *on: str) -> bool:
+        return decide(principal, privilege, Securable(*on), held).allowed
+
+    manages = may(Privilege.MANAGE, onboarding.datasource.name)
+    for row in rows:
+        plan = row.plan
+        database, name = plan.get("database", ""), plan.get("name", "")
+        is_default = manages and not plan.get("is_target_chosen")
+        if not database or is_default or may(Privilege.DISCOVER, LAKE, database, name):
+            continue
+        row.plan = _placeless(plan)
+        row.lake_table = None
+        for said in (f"{LAKE}.{database}.{name}", f"{database}.{name}"):
+            row.status_reason = row.status_reason.replace(said, "its lake table")
+
+
+def _placeless(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Steps that name the place are told without their names and summaries."""
+    names = {"database", "name", "path", "jdbc", "lake"}
+
+    def told(step: Mapping[str, Any]) -> dict[str, Any]:
+        hidden = {*names, "summary"} if names & step.keys() else set()
+        return {k: v for k, v in step.items() if k not in hidden}
+
+    steps = [told(step) for step in plan.get("steps", ())]
+    return {k: v for k, v in plan.items() if k not in names} | {"steps": steps}
 
 
 def plans_with_open_tables(principal: Principal) -> QuerySet[Onboarding]:

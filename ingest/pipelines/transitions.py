@@ -34,7 +34,7 @@ from ingest.models.states import (
     SNAPSHOTTING,
 )
 from ingest.pipelines import needed_resync
-from ingest.pipelines.follower_wake import wake_followers
+from ingest.pipelines.followers import wake_followers
 from ingest.pipelines.policies.lateness import owing
 from ingest.pipelines.policies.store import policy_of
 from ingest.planning.facts import LOG

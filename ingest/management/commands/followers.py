@@ -14,7 +14,7 @@ from ingest.driver_host.commands import place_of
 from ingest.followers_host.commands import follower_command
 from ingest.followers_host.host import FollowersHost
 from ingest.hosting.wake_up import listen
-from ingest.pipelines.follower_wake import CHANNEL
+from ingest.pipelines.followers import CHANNEL
 
 
 class Command(BaseCommand):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.test import Client
 
 from catalog.access import grants
 from catalog.access.principals import principal_for
@@ -77,6 +78,45 @@ def test_what_is_in_the_lake_is_not_told_by_a_plan(ann) -> None:
     answers = [asked(f"secret.{name}")["detail"] for name in ("there", "absent")]
     assert len(set(answers)) == 1
     assert asked("nowhere.x")["detail"] == answers[0].replace("secret", "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("held", "is_seen"),
+    [
+        (("shop",), False),
+        (("shop.vis",), False),
+        (("shop", "lake.secret"), True),
+        (("shop.vis", "lake.secret.a"), True),
+    ],
+)
+def test_where_a_plan_leads_is_for_who_may_see_the_place(
+    admin, ann, django_user_model, held, is_seen
+) -> None:
+    chosen = {"target_database": "secret", "tables": {"vis.b": {"lake": "secret.bee"}}}
+    body = {**ONE, "include": ["vis.a", "vis.b"], **chosen}
+    made = admin("POST", "onboardings", body).json()["id"]
+    admin("POST", f"onboardings/{made}:approve")
+    give("discover", *held)
+    for address in (f"onboardings/{made}", "onboardings"):
+        answer = ann("GET", address)
+        assert answer.status_code == 200
+        assert ("secret" in answer.content.decode()) == is_seen
+    shown = {t["source"]: t for t in ann("GET", f"onboardings/{made}").json()["tables"]}
+    assert shown["vis.a"]["name"] == ("lake.secret.a" if is_seen else None)
+    client = Client()
+    user = django_user_model.objects.get(username="ann")
+    client.force_login(user, backend="catalog.access.backend.SluiceBackend")
+    page = client.get(f"/onboardings/{made}")
+    assert page.status_code == 200
+    assert ("secret" in page.content.decode()) == is_seen
+
+
+def test_a_default_place_is_shown_to_who_manages_the_source(admin, ann) -> None:
+    made = admin("POST", "onboardings", ONE).json()["id"]
+    for privilege, name in (("discover", None), ("manage", "lake.shop_vis.a")):
+        give(privilege, "shop")
+        [table] = ann("GET", f"onboardings/{made}").json()["tables"]
+        assert table["name"] == name
 
 
 def test_a_denial_stays_in_the_audit_with_an_idempotency_key(ann) -> None:

@@ -1,0 +1,82 @@
+"""Rows of the readers of sources' logs: which there are, started and stopped by users,
+and the waking of the hosts that run them.
+"""
+
+from __future__ import annotations
+
+from django.db import connection, transaction
+from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models.functions import Now
+
+from catalog.access import audit
+from catalog.models import Datasource
+from core.errors import InvalidRequest
+from ingest.models import Pipeline, SourceFollower
+from ingest.models.states import DISCOVERED, DRAFT, PROPOSED, RETIRED
+from ingest.planning.facts import LOG
+
+# The hosts listen to this channel of PostgreSQL.
+CHANNEL = "sluice_followers"
+# One that is removed is followed until its end is in the stream.
+WITHOUT_PLAN = (DRAFT, DISCOVERED, PROPOSED, RETIRED)
+
+
+def followers_of_sources() -> list[SourceFollower]:
+    """One for each source that has tables which its log is read for, with the
+    datasource. Rows that are not there yet are made."""
+    sources = set(_with_log_tables().values_list("pk", flat=True))
+    found = _rows(sources)
+    if lacking := sources - {row.datasource_id for row in found}:
+        made = [SourceFollower(datasource_id=pk) for pk in sorted(lacking)]
+        SourceFollower.objects.bulk_create(made, ignore_conflicts=True)
+        found = _rows(sources)
+    return found
+
+
+def is_followed(source: Datasource) -> bool:
+    return _with_log_tables().filter(pk=source.pk).exists()
+
+
+def start_capture(source: Datasource) -> None:
+    """Read its log from where it was stopped; one that waits to be started again after
+    a failure is started at once."""
+    _want(source, SourceFollower.RUNNING, "capture.start")
+
+
+def stop_capture(source: Datasource) -> None:
+    """Read its log no more. The source keeps what is not read."""
+    _want(source, SourceFollower.STOPPED, "capture.stop")
+
+
+def wake_followers() -> None:
+    """Have the hosts look at their rows as soon as the surrounding transaction has
+    committed; else they find a change within a second."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_notify(%s, '')", [CHANNEL])
+
+
+def _want(source: Datasource, desired: str, action: str) -> None:
+    if not is_followed(source):
+        raise InvalidRequest(
+            f"no table of {source.name} is followed by its log",
+            code="not_followed",
+            hint="add tables of it with capture 'log'",
+        )
+    with transaction.atomic():
+        row, _ = SourceFollower.objects.get_or_create(datasource=source)
+        rows = SourceFollower.objects.filter(pk=row.pk)
+        rows.update(desired=desired, desired_at=Now())
+        audit.record(action, on=source.name)
+        wake_followers()
+
+
+def _with_log_tables() -> QuerySet[Datasource]:
+    tables = Pipeline.objects.filter(
+        source_table__database__datasource=OuterRef("pk"), capture=LOG
+    )
+    return Datasource.objects.filter(Exists(tables.exclude(state__in=WITHOUT_PLAN)))
+
+
+def _rows(sources: set[int]) -> list[SourceFollower]:
+    rows = SourceFollower.objects.filter(datasource__in=sources)
+    return list(rows.select_related("datasource").order_by("pk"))
