@@ -48,6 +48,16 @@ urlpatterns = [
     path("sources/<str:name>/test", sources.test_source, name="source-test"),
     path("sources/<str:name>/discover", sources.discover, name="source-discover"),
     path("sources/<str:name>/resume", sources.resume_tables, name="source-resume"),
+    path(
+        "sources/<str:name>/start-capture",
+        sources.start_reading,
+        name="source-start-capture",
+    ),
+    path(
+        "sources/<str:name>/stop-capture",
+        sources.stop_reading,
+        name="source-stop-capture",
+    ),
     path("sources/<str:name>/onboard", onboard.pick_tables, name="onboard"),
     path("sources/<str:name>/onboard/rows", onboard.pick_stretch, name="onboard-rows"),
     path("schedule", onboard.describe_schedule, name="schedule"),

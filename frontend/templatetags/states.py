@@ -75,6 +75,11 @@ LOOKS = {
     "READY": Look("ok", "check", "ready"),
     "DRAINING": Look("warn", "move", "draining", moves=True),
     "UNHEALTHY": Look("bad", "warn", "unhealthy"),
+    # readers of logs
+    "following": Look("ok", "check", "following"),
+    "starting": Look("info", "move", "starting", moves=True),
+    "silent": Look("bad", "warn", "silent"),
+    "stopped": Look("idle", "stop", "stopped"),
     # steps of tests and checks
     "ok": Look("ok", "check", "ok"),
     "passed": Look("ok", "check", "passed"),

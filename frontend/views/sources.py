@@ -30,9 +30,11 @@ from catalog.selectors import (
 from catalog.sources.registry import footprint_of
 from core.errors import NotFound
 from frontend.pages import PageRequest, attempt, keyed_page, numbered_page, page
+from frontend.reading.capture import capture_of_source
 from frontend.reading.pipelines import pipelines_of_source
 from frontend.reading.sources import steps_of, stored_steps
 from ingest.models.states import MOVING
+from ingest.pipelines.followers import start_capture, stop_capture
 from ingest.pipelines.job_selectors import newest_on_source
 from ingest.pipelines.selectors import plans_with_open_tables
 from ingest.pipelines.source_commands import failed_tables, resume_failed
@@ -152,6 +154,25 @@ def resume_tables(request: PageRequest, name: str) -> HttpResponse:
 
 
 @page
+@require_POST
+def start_reading(request: PageRequest, name: str) -> HttpResponse:
+    source = source_named(request, name)
+    require(request.principal, Privilege.OPERATE, Securable(source.name))
+    attempt(request, gettext("Reading requested."), lambda: start_capture(source))
+    return redirect("frontend:source-pipeline", name)
+
+
+@page
+@require_POST
+def stop_reading(request: PageRequest, name: str) -> HttpResponse:
+    source = source_named(request, name)
+    require(request.principal, Privilege.OPERATE, Securable(source.name))
+    done = gettext("Reading of its log stopped.")
+    attempt(request, done, lambda: stop_capture(source))
+    return redirect("frontend:source-pipeline", name)
+
+
+@page
 @require_safe
 def pipeline_page(request: PageRequest, name: str) -> HttpResponse:
     """What is carried from a source: its overview moves, its tables are paged."""
@@ -161,6 +182,8 @@ def pipeline_page(request: PageRequest, name: str) -> HttpResponse:
     if target != "table-list":
         plans = plans_with_open_tables(request.principal).filter(datasource=source)
         context["pipeline"] = pipelines_of_source(request.principal, source)
+        context["capture"] = capture_of_source(request.principal, source)
+        context["may"] = may_on(request.principal, Securable(source.name))
         context["plans"] = plans[:SHOWN_PLANS]
     if target == "pipeline-live":
         return render(request, "frontend/sources/pipeline_live.html", context)

@@ -1,0 +1,81 @@
+"""A source's page shows how its log is read, and starts and stops that."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+
+from ingest.models import Pipeline, SourceFollower
+from tests.integration.frontend.world import HOSTILE
+
+pytestmark = pytest.mark.django_db
+PAGE = reverse("frontend:source-pipeline", args=["shop"])
+
+
+@pytest.fixture
+def follower(world):
+    """Of a source with a table that is read from its log."""
+    lake = world.lake_tables["orders"]
+    Pipeline.objects.filter(lake_table=lake).update(
+        capture="log", waiting=4, changes_per_second=61.2
+    )
+    return SourceFollower.objects.create(
+        datasource=world.source,
+        observed="following",
+        heartbeat_at=timezone.now(),
+        rows_per_second=612.5,
+        log_kept=3 << 20,
+        log_safe=1 << 30,
+        waiting_bytes=18 << 20,
+    )
+
+
+def change(follower, **facts) -> None:
+    SourceFollower.objects.filter(pk=follower.pk).update(**facts)
+
+
+def shown(client) -> str:
+    text = client.get(PAGE).content.decode()
+    return " ".join(text.split())
+
+
+def test_source_reader_waiting_and_applied_are_on_the_page(world, browse, follower):
+    text = shown(browse("root"))
+    for part in ("Log capture", "following", "3.1 MB", "612.5 rows a second", "61.2"):
+        assert part in text, part
+    assert "lake.shop.orders" in text
+    assert "Stop reading" in text
+    assert "Stop reading" not in shown(browse("ann")), "she may not operate it"
+
+
+def test_a_source_without_log_tables_shows_nothing_of_it(world, browse):
+    assert "Log capture" not in shown(browse("root"))
+
+
+def test_a_failure_is_told_with_what_to_do(world, browse, follower):
+    change(follower, observed="failed", reason=f"slot {HOSTILE}", hint="resync them")
+    text = shown(browse("root"))
+    assert "resync them" in text
+    assert HOSTILE not in text
+    assert "Try again now" in text
+    change(follower, written_at=timezone.now() - timedelta(minutes=5))
+    assert "No host of followers wrote of it" in shown(browse("root"))
+
+
+def test_reading_is_stopped_and_started_from_there(world, browse, follower):
+    client = browse("root")
+    done = client.post(reverse("frontend:source-stop-capture", args=["shop"]))
+    assert done["Location"] == PAGE
+    follower.refresh_from_db()
+    assert follower.desired == "STOPPED"
+    text = shown(client)
+    assert "Reading is stopped" in text
+    assert "Start reading" in text
+    client.post(reverse("frontend:source-start-capture", args=["shop"]))
+    follower.refresh_from_db()
+    assert follower.desired == "RUNNING"
+    refused = browse("ann").post(reverse("frontend:source-stop-capture", args=["shop"]))
+    assert refused.status_code == 403
