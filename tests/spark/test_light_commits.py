@@ -350,6 +350,38 @@ def whole(bench: LakeBench, table: TableSpec) -> list[str]:
     return texts(frame.select(*names, "_sluice_key"))
 
 
+KEYS = {
+    "text": ("'ключ ' || g", "'it''s, a:b %'", "''"),
+    "uuid": ("md5(g::text)::uuid", "'00000000-0000-0000-0000-0000000000FF'"),
+}
+
+
+@pytest.mark.parametrize("kind", list(KEYS))
+def test_single_keys_are_written_alike(
+    lake_bench: LakeBench, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    many, *odd = KEYS[kind]
+    lake_bench.sql(
+        f"CREATE TABLE keys (k {kind} PRIMARY KEY, v text,"
+        " at timestamptz DEFAULT clock_timestamp());"
+        f"INSERT INTO keys SELECT {many}, 'load', now() - interval '1 day'"
+        " FROM generate_series(1, 40) g"
+    )
+    table = planned(lake_bench, "keys", key=("k",), cursor="at")
+    writers = Writers(
+        lake_bench, table, assert_done(lake_bench.load(table)).facts["bound"]
+    )
+    pairs = both_frames(monkeypatch)
+    new = ", ".join(f"({key}, 'new')" for key in odd)
+    writers.sync("light", f"INSERT INTO keys (k, v) VALUES {new}")
+    for by in ("spark", "light"):
+        at = f"v = '{by}', at = clock_timestamp()"
+        writers.sync(by, f"UPDATE keys SET {at} WHERE v <> 'load'")
+    assert [ours == sparks for ours, sparks, *_ in pairs] == [True, True]
+    wanted = lake_bench.sql("SELECT k::text, v FROM keys")
+    assert sorted(lake_bench.rows(table, "k", "v")) == sorted(wanted)
+
+
 def test_partitions_and_buckets_that_are_not_there_are_for_spark(
     lake_bench: LakeBench,
 ) -> None:

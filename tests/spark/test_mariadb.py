@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
+from ingest.contract.table import TableSpec
 from ingest.driver.run import run_job
 from ingest.driver.table_services.savepoints import ask_reach
 from ingest.sources.registry import SourceAccess
 from tests.spark.lake_bench import assert_done
 from tests.spark.mariadb_bench import MariadbBench
+from tests.spark.test_light_commits import both_frames
 from tests.waiting import LIMIT_SECONDS, wait_for
 
 
@@ -69,30 +71,46 @@ EDGES: dict[str, list[tuple[str, str | None]]] = {
 }  # fmt: skip
 
 
-def test_every_type_keeps_its_edges(bench: MariadbBench) -> None:
+def test_every_type_keeps_its_edges(
+    bench: MariadbBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a load, and in a commit of a few rows."""
     types = list(EDGES)
     columns = ", ".join(f"c{i} {t}" for i, t in enumerate(types))
-    bench.sql(f"CREATE TABLE edges (id int PRIMARY KEY, {columns})")
+    bench.sql(
+        f"CREATE TABLE edges (id int PRIMARY KEY, {columns},"
+        " at timestamp(6) NOT NULL DEFAULT '2020-01-01 00:00:00')"
+    )
     bench.sql("SET sql_mode = ''")
     bench.sql("SET time_zone = '+00:00'")
     most = max(len(v) for v in EDGES.values())
     for row in range(most):
         values = [v[row % len(v)][0] for v in EDGES.values()]
-        bench.sql(f"INSERT INTO edges VALUES ({row}, {', '.join(values)})")
+        bench.sql(f"INSERT INTO edges VALUES ({row}, {', '.join(values)}, DEFAULT)")
     bench.sql(f"INSERT INTO edges (id) VALUES ({most})")
-    table = bench.table("edges")
-    assert_done(bench.load(table))
+    table = bench.table("edges", cursor="at")
+    low = assert_done(bench.load(table)).facts["bound"]
+    require_edges(bench, table)
+    bench.sql("UPDATE edges SET at = now(6)")
+    pairs = both_frames(monkeypatch)
+    assert_done(bench.sync(table, low))
+    assert [ours == sparks for ours, sparks, *_ in pairs] == [True]
+    require_edges(bench, table)
+    report = assert_done(bench.verify(table))
+    assert report.facts["verdict"] == "equal", report.facts
+
+
+def require_edges(bench: MariadbBench, table: TableSpec) -> None:
+    most = max(len(v) for v in EDGES.values())
     shown = [
         f"hex(`{c.name}`)" if c.type == "binary" else f"cast(`{c.name}` as string)"
-        for c in table.columns[1:]
+        for c in table.columns[1:-1]
     ]
     rows = bench.frame(table).orderBy("id").selectExpr(*shown).collect()
     for number, (type, wanted) in enumerate(EDGES.items()):
         expected = [wanted[row % len(wanted)][1] for row in range(most)]
         found = [row[number] for row in rows]
         assert found == [*expected, None], (type, table.columns[number + 1].type)
-    report = assert_done(bench.verify(table))
-    assert report.facts["verdict"] == "equal", report.facts
 
 
 ODD_DATES = ["0000-00-00", "2024-00-10", "2024-02-00"]

@@ -12,6 +12,7 @@ from ingest.lake.layout import read_layout
 from ingest.planning.partitions import ESCAPED, longest_value
 from tests.spark.engine_bench import EngineBench
 from tests.spark.lake_bench import LakeBench, assert_done
+from tests.spark.test_light_commits import both_frames
 from tests.spark.test_odd_values import planned
 
 DAYS = """
@@ -68,7 +69,11 @@ def folders(bench: LakeBench, table: TableSpec) -> dict[str, set[int]]:
     [("day", "day"), ("moment", "_sluice_day"), ("local", "_sluice_day")],
 )
 def test_a_table_is_partitioned_by_day(
-    lake_bench: LakeBench, bench: EngineBench, column: str, lake_column: str
+    lake_bench: LakeBench,
+    bench: EngineBench,
+    monkeypatch: pytest.MonkeyPatch,
+    column: str,
+    lake_column: str,
 ) -> None:
     """Load, sync, compaction and verification put each row into the folder of
     its day; queries find it there."""
@@ -78,7 +83,9 @@ def test_a_table_is_partitioned_by_day(
     values = lake_bench.texts(table, column)
     assert folders(lake_bench, table) == FOLDERS
     lake_bench.sql("UPDATE p SET at = clock_timestamp()")
+    pairs = both_frames(monkeypatch)
     report = assert_done(lake_bench.sync(table, report.facts["bound"]))
+    assert [ours == sparks for ours, sparks, *_ in pairs] == [True]
     assert folders(lake_bench, table) == FOLDERS
     assert lake_bench.verify(table).facts["verdict"] == "equal"
     assert_done(lake_bench.compact(table))
