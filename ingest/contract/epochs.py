@@ -5,14 +5,12 @@ A seal closes an epoch and is the only thing apply believes. Pure.
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
 from core.errors import InvalidRequest, TerminalError
-from ingest.contract.members import known_members, value_of, version_of
+from ingest.contract import members
 
 INDEX_BITS = 24
 MAX_INDEX = (1 << INDEX_BITS) - 1
@@ -20,6 +18,8 @@ MAX_EPOCH = (1 << (63 - INDEX_BITS)) - 1
 VERSION = 1
 
 REPLACED = "replaced by a load"
+
+T = TypeVar("T")
 
 TableOutcome = Literal["committed", "unchanged", "deferred"]
 
@@ -107,53 +107,31 @@ class LedgerLine:
 
 
 def encode(value: Seal | LedgerLine) -> str:
-    data = {**dataclasses.asdict(value), "v": VERSION}
-    return json.dumps(data, separators=(",", ":"), sort_keys=True)
+    return members.encode(value, version=VERSION)
 
 
 def decode_seal(text: str) -> Seal:
     """TerminalError `seal_damaged`, or `seal_too_new` for one of a newer version."""
-    data = _decoded(text, "seal")
-    try:
-        files = tuple(_sealed_file(f) for f in data["files"])
-        return Seal(**{**known_members(Seal, data), "files": files})
-    except (KeyError, TypeError, AttributeError) as error:
-        raise _damaged("seal", error) from error
-
-
-def _sealed_file(data: Mapping[str, Any]) -> SealedFile:
-    columns = tuple(value_of(SealedColumn, c) for c in data.get("columns", ()))
-    return SealedFile(**{**known_members(SealedFile, data), "columns": columns})
+    return _decoded(Seal, text, "seal")
 
 
 def decode_ledger_line(text: str) -> LedgerLine:
     """TerminalError `ledger_line_damaged`, or `ledger_line_too_new`."""
-    data = _decoded(text, "ledger line")
-    try:
-        return value_of(LedgerLine, data)
-    except TypeError as error:
-        raise _damaged("ledger line", error) from error
+    return _decoded(LedgerLine, text, "ledger line")
 
 
-def _decoded(text: str, what: str) -> dict[str, Any]:
+def _decoded(kind: type[T], text: str, what: str) -> T:
     try:
-        data = dict(json.loads(text))
-        version = version_of(data)
-    except (ValueError, TypeError) as error:
-        raise _damaged(what, error) from error
-    if version > VERSION:
+        return members.decode(kind, text, newest=VERSION)
+    except members.TooNew as error:
         raise TerminalError(
-            f"a {what} in the lake has version {version}, this release reads versions"
-            f" up to {VERSION}. Nothing was changed",
+            f"a {what} in the lake has {error}. Nothing was changed",
             code=f"{what.replace(' ', '_')}_too_new",
             hint="run this table with the release that wrote it, or a newer one",
-        )
-    return data
-
-
-def _damaged(what: str, error: Exception) -> TerminalError:
-    return TerminalError(
-        f"a {what} in the lake is damaged: {error}. Nothing was changed",
-        code=f"{what.replace(' ', '_')}_damaged",
-        hint="put the file back from a copy of the lake, or resync the table",
-    )
+        ) from error
+    except ValueError as error:
+        raise TerminalError(
+            f"a {what} in the lake is damaged: {error}. Nothing was changed",
+            code=f"{what.replace(' ', '_')}_damaged",
+            hint="put the file back from a copy of the lake, or resync the table",
+        ) from error

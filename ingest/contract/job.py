@@ -13,8 +13,6 @@ A driver that hears nothing for `silence_seconds` halts itself."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeVar
@@ -28,8 +26,8 @@ from core.errors import (
     TerminalError,
     TransientError,
 )
-from ingest.contract.members import known_members, value_of, version_of
-from ingest.contract.table import ColumnSpec, FenceSpec, SourceSpec, TableSpec
+from ingest.contract.members import TooNew, value_of
+from ingest.contract.table import FenceSpec, SourceSpec, TableSpec
 
 # The kinds of jobs by name: as rows store them, and as drivers get them.
 SNAPSHOT: Final = "snapshot"
@@ -59,7 +57,6 @@ CONNECTIONS_USED_UP = "source_connections_used_up"
 
 T = TypeVar("T")
 
-Kind = Literal["snapshot", "resync", "sync", "compact", "verify", "repair", "recover"]
 RepairAction = Literal[
     "rollback", "unschedule", "deduplicate", "clean", "savepoint", "restore",
     "resize", "drop-metadata-table",
@@ -177,13 +174,15 @@ class DriverSpec:
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """One job for a driver. `epoch`: of a load (0 = not a load); `lock_service`: where
-    tables with a shared lock find it; `keep_seconds`: cleaning leaves what queries need
-    that began so long ago; `budget`: of compactions nobody asked for; None = none."""
+    """One job for a driver, which refuses a `kind` that it does not know.
+
+    `epoch`: of a load (0 = not a load); `lock_service`: where tables with a shared lock
+    find it; `keep_seconds`: cleaning leaves what queries need that began so long ago;
+    `budget`: of compactions nobody asked for; None = none."""
 
     job_id: str
     attempt: int
-    kind: Kind
+    kind: str
     lane: Lane
     lake: str
     table: TableSpec
@@ -274,61 +273,14 @@ class JobReport:
     v: int = VERSION
 
 
-def encode(value: Any) -> str:
-    """A dataclass of this module as one line of JSON."""
-    return json.dumps(
-        dataclasses.asdict(value), separators=(",", ":"), ensure_ascii=False
-    )
-
-
 def spec_from(data: Mapping[str, Any]) -> JobSpec:
     """A JobSpec from decoded JSON; InvalidRequest when version or shape differ."""
-    _require_version(data, "job spec")
-    try:
-        table = known_members(TableSpec, data["table"])
-        table["columns"] = tuple(value_of(ColumnSpec, c) for c in table["columns"])
-        table["key"] = tuple(table["key"])
-        table["partition_by"] = tuple(table["partition_by"])
-        return JobSpec(
-            **{
-                **known_members(JobSpec, data),
-                "table": TableSpec(**table),
-                "fence": value_of(FenceSpec, data["fence"]),
-                "source": _maybe(SourceSpec, data.get("source")),
-                "snapshot": _maybe(SnapshotWork, data.get("snapshot")),
-                "sync": _maybe(SyncWork, data.get("sync"), "added", "known"),
-                "compact": _maybe(CompactWork, data.get("compact"), "instants"),
-                "verify": _maybe(VerifyWork, data.get("verify")),
-                "repair": _maybe(RepairWork, data.get("repair")),
-                "driver": _maybe(DriverSpec, data.get("driver")),
-                "budget": _maybe(CompactionBudget, data.get("budget")),
-            }
-        )
-    except (KeyError, TypeError) as error:
-        raise InvalidRequest(f"malformed job spec: {error}") from error
+    return _versioned(JobSpec, data, "job spec")
 
 
 def report_from(data: Mapping[str, Any]) -> JobReport:
     """A JobReport from decoded JSON; InvalidRequest when version or shape differ."""
-    _require_version(data, "job report")
-    try:
-        return JobReport(
-            **{
-                **known_members(JobReport, data),
-                "warnings": tuple(data.get("warnings", ())),
-                "error": _maybe(ErrorFact, data.get("error")),
-            }
-        )
-    except (KeyError, TypeError) as error:
-        raise InvalidRequest(f"malformed job report: {error}") from error
-
-
-def answer_from(data: Mapping[str, Any]) -> SecretAnswer:
-    """A SecretAnswer from decoded JSON; TypeError when its shape differs."""
-    addresses = tuple(data.get("addresses", ()))
-    error = _maybe(ErrorFact, data.get("error"))
-    known = known_members(SecretAnswer, data)
-    return SecretAnswer(**{**known, "addresses": addresses, "error": error})
+    return _versioned(JobReport, data, "job report")
 
 
 def outcome_of(error: SluiceError) -> Outcome:
@@ -350,25 +302,16 @@ def error_from(outcome: Outcome, fact: ErrorFact) -> SluiceError:
     return kind(fact.message, code=fact.code, hint=fact.hint)
 
 
-def progress_from(data: Mapping[str, Any]) -> Progress:
-    return value_of(Progress, data)
-
-
-def _maybe(kind: type[T], data: Mapping[str, Any] | None, *lists: str) -> T | None:
-    more = {name: tuple((data or {}).get(name, ())) for name in lists}
-    return None if data is None else value_of(kind, {**data, **more})
-
-
-def _require_version(data: Mapping[str, Any], what: str) -> None:
+def _versioned(kind: type[T], data: Mapping[str, Any], what: str) -> T:
     try:
-        version = version_of(data)
+        return value_of(kind, data, newest=VERSION)
+    except TooNew as error:
+        raise InvalidRequest(
+            f"{what} has {error}",
+            hint="restart the driver and the workers with the same release",
+        ) from error
     except ValueError as error:
         raise InvalidRequest(f"malformed {what}: {error}") from error
-    if version > VERSION:
-        raise InvalidRequest(
-            f"{what} has version {version}, this side reads versions up to {VERSION}",
-            hint="restart the driver and the workers with the same release",
-        )
 
 
 @dataclass(frozen=True, slots=True)

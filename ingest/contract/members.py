@@ -7,28 +7,55 @@ known members mean something else: such a value is refused. Pure.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any, TypeVar
+
+import msgspec
 
 T = TypeVar("T")
 
 
-def known_members(kind: type[Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    """The members of `data` that the dataclass `kind` has."""
-    names = {field.name for field in dataclasses.fields(kind)}
-    return {name: value for name, value in data.items() if name in names}
+class TooNew(ValueError):
+    """A value of a version above the newest one that this release reads."""
+
+    def __init__(self, version: int, newest: int) -> None:
+        super().__init__(
+            f"version {version}, this release reads versions up to {newest}"
+        )
 
 
-def value_of(kind: type[T], data: Mapping[str, Any]) -> T:
-    """A `kind` from its known members; TypeError when a required one is missing."""
-    return kind(**known_members(kind, data))
+def encode(value: Any, *, version: int | None = None) -> str:
+    """A value as one line of JSON, with its version unless it has that as a member."""
+    data = value if version is None else {"v": version, **msgspec.to_builtins(value)}
+    return msgspec.json.encode(data).decode()
 
 
-def version_of(data: Mapping[str, Any]) -> int:
-    """The version number of a value. ValueError when that is not a whole number above
-    0."""
+def decode(kind: type[T], text: str | bytes, *, newest: int) -> T:
+    """The reverse. TooNew, or ValueError for what is no JSON or no `kind`."""
+    data = msgspec.json.decode(text, type=dict[str, Any])
+    return value_of(kind, data, newest=newest)
+
+
+def as_data(value: Any) -> Any:
+    """A value as JSON holds it: dicts and lists, texts and numbers."""
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def value_of(kind: type[T], data: Any, *, newest: int | None = None) -> T:
+    """A `kind` from decoded JSON. ValueError names a member that is missing or of
+    another type; TooNew when its version is above `newest`."""
+    if newest is not None:
+        _require_version(data, newest)
+    try:
+        return msgspec.convert(data, kind, str_keys=True)
+    except msgspec.ValidationError as error:
+        found = str(error).replace(" - at ", " at ")
+        raise ValueError(found[0].lower() + found[1:]) from error
+
+
+def _require_version(data: Mapping[str, Any], newest: int) -> None:
     version = data.get("v")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise ValueError(f"its version is {version!r}")
-    return version
+    if version > newest:
+        raise TooNew(version, newest)

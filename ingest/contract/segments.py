@@ -10,15 +10,16 @@ have no gaps. Pure: what a part holds is `ingest.lake.segment_files`.
 from __future__ import annotations
 
 import dataclasses
-import json
 import struct
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, TypeVar
+
+import msgspec
 
 from core.errors import TerminalError
-from ingest.contract.members import value_of, version_of
+from ingest.contract import members
 
 VERSION = 1
 HEADER = b"SLUICE" + VERSION.to_bytes(2, "big")
@@ -36,12 +37,14 @@ OP, XID, UNCHANGED = "op", "xid", "unchanged"
 # before, and what is unchanged was that one's. truncate: the table was emptied here.
 OPS = ("insert", "update", "delete", "moved", "truncate")
 
+T = TypeVar("T")
+
 ControlKind = Literal["added", "cut", "finished", "removed", "deferred", "restored"]
 
 
-@dataclass(frozen=True, slots=True)
-class TablePart:
-    """Rows of one table, all of one schema version.
+class TablePart(msgspec.Struct, frozen=True, array_like=True):
+    """Rows of one table, all of one schema version. There are hundreds of them in each
+    segment, one a second: they are written without the names of their members.
 
     offset, bytes  where they lie in the file
     crc            CRC-32 of those bytes
@@ -124,15 +127,7 @@ def part_of(
 def encode_segment(segment: Segment, body: bytes = b"") -> bytes:
     """The file. body: what lies between header and footer; offsets of parts count from
     the beginning of the file."""
-    names = (one.name for one in dataclasses.fields(Segment))
-    said = {name: getattr(segment, name) for name in names}
-    # hundreds of them in each segment, one a second: by hand
-    said["parts"] = [
-        (p.table_id, p.schema_version, p.rows, p.offset, p.bytes, p.crc, p.file)
-        for p in segment.parts
-    ]
-    said["controls"] = [dataclasses.asdict(one) for one in segment.controls]
-    footer = _dumped(said)
+    footer = members.encode(segment, version=VERSION).encode()
     trailer = _TRAILER.pack(len(footer), zlib.crc32(footer), HEADER)
     return b"".join((HEADER, body, footer, trailer))
 
@@ -147,7 +142,8 @@ def footer_bytes(tail: bytes) -> int:
     version = int.from_bytes(mark[6:], "big")
     if version < 1:
         raise _damaged("segment", f"its version is {version}")
-    _refuse_newer("segment", version)
+    if version > VERSION:
+        raise _too_new("segment", members.TooNew(version, VERSION))
     return int(size) + TRAILER_BYTES
 
 
@@ -160,13 +156,7 @@ def decode_segment(tail: bytes) -> Segment:
     footer = tail[-size:-TRAILER_BYTES]
     if zlib.crc32(footer) != _TRAILER.unpack(tail[-TRAILER_BYTES:])[1]:
         raise _damaged("segment", "its footer has another checksum")
-    data = _loaded("segment", footer)
-    try:
-        data["parts"] = tuple(TablePart(*part[:7]) for part in data["parts"])
-        data["controls"] = tuple(value_of(Control, one) for one in data["controls"])
-        return value_of(Segment, data)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise _damaged("segment", error) from error
+    return _decoded(Segment, footer, "segment")
 
 
 def checked(part: TablePart, data: bytes | None) -> bytes:
@@ -234,18 +224,12 @@ class Beginning:
 
 
 def encode_beginning(beginning: Beginning) -> str:
-    return _dumped(dataclasses.asdict(beginning)).decode()
+    return members.encode(beginning, version=VERSION)
 
 
 def decode_beginning(text: str) -> Beginning:
     """TerminalError `stream_damaged`, or `stream_too_new`."""
-    data = _loaded("stream", text)
-    try:
-        tables = data["tables"].items()
-        known = {int(table): value_of(StreamTable, state) for table, state in tables}
-        return Beginning(data["number"], known)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _damaged("stream", error) from error
+    return _decoded(Beginning, text, "stream")
 
 
 def state_of(
@@ -259,28 +243,21 @@ def state_of(
     return found
 
 
-def _dumped(data: Mapping[str, Any]) -> bytes:
-    return json.dumps({"v": VERSION, **data}, separators=(",", ":")).encode()
-
-
-def _loaded(what: str, text: str | bytes) -> dict[str, Any]:
+def _decoded(kind: type[T], text: str | bytes, what: str) -> T:
     try:
-        data = dict(json.loads(text))
-        version = version_of(data)
-    except (ValueError, TypeError) as error:
+        return members.decode(kind, text, newest=VERSION)
+    except members.TooNew as error:
+        raise _too_new(what, error) from error
+    except ValueError as error:
         raise _damaged(what, error) from error
-    _refuse_newer(what, version)
-    return data
 
 
-def _refuse_newer(what: str, version: int) -> None:
-    if version > VERSION:
-        raise TerminalError(
-            f"a {what} in the lake has version {version}, this release reads versions"
-            f" up to {VERSION}. Nothing was changed",
-            code=f"{what}_too_new",
-            hint="run this stream with the release that wrote it, or a newer one",
-        )
+def _too_new(what: str, why: members.TooNew) -> TerminalError:
+    return TerminalError(
+        f"a {what} in the lake has {why}. Nothing was changed",
+        code=f"{what}_too_new",
+        hint="run this stream with the release that wrote it, or a newer one",
+    )
 
 
 def _damaged(what: str, why: object) -> TerminalError:

@@ -32,9 +32,9 @@ from ingest.contract.job import (
     Outcome,
     Progress,
     SecretAnswer,
-    answer_from,
     spec_from,
 )
+from ingest.contract.members import value_of
 from ingest.driver.apply.jobrun import Interrupted, JobRun, StopMode
 from ingest.driver.capture.gate import SourceGates
 from ingest.driver.capture.parallel import enter_lane
@@ -357,8 +357,8 @@ class Driver:
     def _receive_secret(self, message: Mapping[str, Any]) -> None:
         told = {name: value for name, value in message.items() if name != "type"}
         try:
-            answer = answer_from(told)
-        except TypeError as error:
+            answer = value_of(SecretAnswer, told)
+        except ValueError as error:
             # its asker ends by its time-out
             log.error("a malformed secret came over the pipe: %s", type(error))
             return

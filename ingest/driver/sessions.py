@@ -14,10 +14,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest
-from ingest.contract.applying import ApplyReport, ApplyTable, ApplyWork
-from ingest.contract.job import CompactionBudget, JobSpec, SecretAnswer
-from ingest.contract.members import known_members, value_of
-from ingest.contract.table import ColumnSpec, FenceSpec, SourceSpec, TableSpec
+from ingest.contract.applying import ApplyReport, ApplyWork
+from ingest.contract.job import JobSpec, SecretAnswer
+from ingest.contract.members import value_of
 from ingest.driver.apply.clocks import forget_instants_ahead, require_clock
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.log_session import ApplySession, Around
@@ -76,28 +75,6 @@ class ApplySessions:
 def work_from(data: Mapping[str, Any]) -> ApplyWork:
     """From decoded JSON; InvalidRequest when its shape differs."""
     try:
-        return ApplyWork(
-            **{
-                **known_members(ApplyWork, data),
-                "source": value_of(SourceSpec, data["source"]),
-                "tables": tuple(_table(one) for one in data["tables"]),
-            }
-        )
-    except (KeyError, TypeError) as error:
+        return value_of(ApplyWork, data)
+    except ValueError as error:
         raise InvalidRequest(f"malformed work of a session: {error}") from error
-
-
-def _table(data: Mapping[str, Any]) -> ApplyTable:
-    table = known_members(TableSpec, data["table"])
-    table["columns"] = tuple(value_of(ColumnSpec, c) for c in table["columns"])
-    table["key"] = tuple(table["key"])
-    table["partition_by"] = tuple(table["partition_by"])
-    budget = data.get("budget")
-    return ApplyTable(
-        **{
-            **known_members(ApplyTable, data),
-            "table": TableSpec(**table),
-            "fence": value_of(FenceSpec, data["fence"]),
-            "budget": value_of(CompactionBudget, budget) if budget else None,
-        }
-    )

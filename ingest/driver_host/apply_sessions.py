@@ -14,16 +14,13 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 
 from core.database_errors import is_away
 from core.errors import SluiceError
-from ingest.contract.applying import Applied, ApplyProblem, ApplyReport, ApplyWork
-from ingest.contract.job import ErrorFact
-from ingest.contract.members import known_members, value_of
+from ingest.contract.applying import ApplyProblem, ApplyReport, ApplyWork
 from ingest.contract.table import FenceSpec
 from ingest.driver_host.launcher import Launcher
 from ingest.jobs import leases, queue
@@ -238,24 +235,3 @@ def _differs(sent: ApplyWork, work: ApplyWork, *, with_budgets: bool) -> bool:
 
 def _is_spent(problem: ApplyProblem) -> bool:
     return problem.outcome != "transient" or problem.error.code == "fenced"
-
-
-def report_from(data: Mapping[str, Any]) -> ApplyReport:
-    """TypeError, or KeyError, when its shape differs."""
-
-    def problem(each: Mapping[str, Any]) -> ApplyProblem:
-        error = value_of(ErrorFact, each["error"])
-        return value_of(ApplyProblem, {**each, "error": error})
-
-    def applied(each: Mapping[str, Any]) -> Applied:
-        pending = tuple(each.get("pending_compactions", ()))
-        return value_of(Applied, {**each, "pending_compactions": pending})
-
-    return ApplyReport(
-        **{
-            **known_members(ApplyReport, data),
-            "held": tuple(data.get("held", ())),
-            "applied": tuple(map(applied, data.get("applied", ()))),
-            "problems": tuple(map(problem, data.get("problems", ()))),
-        }
-    )

@@ -24,8 +24,10 @@ from core.database_errors import is_away
 from core.errors import SluiceError, TransientError
 from core.jobs import LAUNCHING
 from core.redaction import redact
-from ingest.contract.job import DRIVER_DIED, JobReport, progress_from, report_from
-from ingest.driver_host import apply_sessions, attempts, report_store
+from ingest.contract.applying import ApplyReport
+from ingest.contract.job import DRIVER_DIED, JobReport, Progress, report_from
+from ingest.contract.members import value_of
+from ingest.driver_host import attempts, report_store
 from ingest.driver_host.apply_sessions import ApplySessions
 from ingest.driver_host.attempts import START_SECONDS, InFlight, InFlightJob
 from ingest.driver_host.backlog import Backlog
@@ -267,7 +269,7 @@ class DriverHost:
 
     def _on_heartbeat(self, message: Message) -> None:
         for each in message.data.get("jobs", []):
-            progress = progress_from(each)
+            progress = value_of(Progress, each)
             flight = self.in_flight.get(progress.job_id)
             if flight and flight.attempt == progress.attempt:
                 flight.seen = self.clock()
@@ -291,7 +293,7 @@ class DriverHost:
 
     def _on_applied(self, message: Message) -> None:
         if self.driver is not None and not message.origin:
-            report = apply_sessions.report_from(message.data["report"])
+            report = value_of(ApplyReport, message.data["report"])
             self._sessions.hear(report)
 
     def _on_unreachable(self, origin: str, why: str) -> None:

@@ -6,7 +6,6 @@ over every implementation.
 
 from __future__ import annotations
 
-import json
 import queue
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +13,8 @@ from typing import Any, Literal, Protocol
 
 from core.processes.marks import Mark
 from ingest.contract.applying import ApplyWork
-from ingest.contract.job import JobSpec, SecretAnswer, Survivor, encode
+from ingest.contract.job import JobSpec, SecretAnswer, Survivor
+from ingest.contract.members import as_data
 
 # In the environment of a driver, and so of everything it starts.
 MARK = "SLUICE_DRIVER_BOOT"
@@ -64,15 +64,15 @@ def message_from(data: Mapping[str, Any], origin: str) -> Message | None:
 
 
 def run_order(spec: JobSpec) -> dict[str, Any]:
-    return {"type": "run", "spec": json.loads(encode(spec))}
+    return {"type": "run", "spec": as_data(spec)}
 
 
 def apply_order(work: ApplyWork) -> dict[str, Any]:
-    return {"type": "apply", "work": json.loads(encode(work))}
+    return {"type": "apply", "work": as_data(work)}
 
 
 def secret_order(answer: SecretAnswer) -> dict[str, Any]:
-    return {"type": "secret", **json.loads(encode(answer))}
+    return {"type": "secret", **as_data(answer)}
 
 
 def drain(messages: queue.SimpleQueue[Message], seconds: float) -> list[Message]:

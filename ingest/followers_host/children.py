@@ -7,7 +7,6 @@ it is written by a thread of its own. Knows nothing of rows.
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import queue
 import signal
@@ -23,14 +22,11 @@ from core.control_channel.framing import MalformedMessage
 from core.processes.child import Child, ChildSpec, spawn
 from core.processes.identity import write_identity
 from ingest.contract.following import (
-    FollowedTable,
-    FollowerState,
     FollowSpec,
     FollowTable,
-    SourceLog,
 )
-from ingest.contract.job import SecretAnswer, encode
-from ingest.contract.members import known_members, value_of
+from ingest.contract.job import SecretAnswer
+from ingest.contract.members import as_data
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +86,7 @@ class FollowerChild:
         write_identity(self._note, self.pid, "follower")
         self._channel = Channel(PipeStream(self._process.stdout, self._process.stdin))
         hello = {"type": "hello", "silence_seconds": command.silence_seconds}
-        self._send({**hello, "spec": json.loads(encode(spec))})
+        self._send({**hello, "spec": as_data(spec)})
         name = f"follower-{self._source}"
         self._threads = [
             threading.Thread(target=run, name=name, daemon=True)
@@ -105,12 +101,10 @@ class FollowerChild:
 
     def send_tables(self, tables: tuple[FollowTable, ...]) -> None:
         self.tables = tables
-        self._send(
-            {"type": "tables", "tables": [json.loads(encode(t)) for t in tables]}
-        )
+        self._send({"type": "tables", "tables": as_data(tables)})
 
     def give_secret(self, answer: SecretAnswer) -> None:
-        self._send({"type": "secret", **json.loads(encode(answer))})
+        self._send({"type": "secret", **as_data(answer)})
 
     def ask_to_stop(self) -> None:
         self._send({"type": "stop"})
@@ -160,23 +154,6 @@ class FollowerChild:
         self._channel.close()
         self._note.unlink(missing_ok=True)
         self._news.put(News("ended", self._source, self.start, {"code": code}))
-
-
-def state_from(data: Mapping[str, Any]) -> FollowerState:
-    """TypeError or ValueError when it is none."""
-    tables = tuple(
-        FollowedTable(
-            **{
-                **known_members(FollowedTable, table),
-                "new_columns": tuple(table.get("new_columns", ())),
-            }
-        )
-        for table in data.get("tables", ())
-    )
-    found = value_of(SourceLog, data.get("log", {}))
-    return FollowerState(
-        **{**known_members(FollowerState, data), "log": found, "tables": tables}
-    )
 
 
 def drain(news: queue.SimpleQueue[News], seconds: float) -> list[News]:

@@ -26,6 +26,7 @@ from core.database_errors import is_away
 from core.errors import SluiceError
 from core.leases import release_all, take_lease
 from core.models import Lease
+from ingest.contract.following import FollowerState
 from ingest.contract.job import CLOCK, LAKE_SECRET, ErrorFact
 from ingest.contract.members import value_of
 from ingest.followers_host import rows, wanted
@@ -35,7 +36,6 @@ from ingest.followers_host.children import (
     FollowerCommand,
     News,
     drain,
-    state_from,
 )
 from ingest.followers_host.followed import FollowedSource
 from ingest.hosting.secret_delivery import SecretBroker
@@ -132,7 +132,7 @@ class FollowersHost:
                 case "ready":
                     source.is_ready = True
                 case "state":
-                    source.note_state(state_from(news.data), now)
+                    source.note_state(value_of(FollowerState, news.data), now)
                 case "failed":
                     fact = value_of(ErrorFact, news.data["error"])
                     source.note_failed(news.data["outcome"], fact)

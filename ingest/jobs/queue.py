@@ -8,7 +8,6 @@ is for its kind knows (`spec_for`, `outcome`), and the driver host calls both.
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -29,7 +28,8 @@ from core.jobs import ACTIVE, LAUNCHING, QUEUED, UNKNOWN, moves
 from core.jobs.kinds import End
 from core.jobs.moves import enqueue, move_job
 from core.models import Job
-from ingest.contract.job import JobReport, encode
+from ingest.contract.job import JobReport
+from ingest.contract.members import as_data
 from ingest.jobs import leases
 from ingest.jobs.isolation import is_isolated, scopes_of
 from ingest.jobs.kinds import Attempt, driver_kind
@@ -217,7 +217,7 @@ def claim(job: Job, attempt: Attempt, incarnation: DriverIncarnation) -> None:
     hold, now = attempt.hold, SystemClock().now()
     moves.claim(
         job,
-        spec=json.loads(encode(attempt.spec)),
+        spec=as_data(attempt.spec),
         handle={
             "boot": str(incarnation.pk),
             "isolated": hold.is_alone,
@@ -295,7 +295,7 @@ def finish(job: Job, report: JobReport, error: SluiceError | None) -> End:
     """End the attempt as its report says. error: by what it failed; None = it did not,
     or it was to be cancelled. The row stays locked, and the caller concludes the end.
     """
-    job.report = json.loads(encode(report))
+    job.report = as_data(report)
     Job.objects.filter(pk=job.pk).update(report=job.report)
     if report.outcome == "succeeded":
         return moves.succeed(job, report.facts)

@@ -6,15 +6,13 @@ load, other columns or keys does not count. It must not know Spark or the source
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from core.errors import TerminalError, TransientError
-from ingest.contract.members import known_members, value_of, version_of
+from ingest.contract import members
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
 from ingest.sources.chunks import Chunk, ChunkBy
@@ -22,6 +20,8 @@ from ingest.sources.fingerprint import ServerFingerprint, from_data, what_change
 
 # What plan and manifests mean; files without a version are of the first one.
 VERSION = 1
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +84,7 @@ class StagingArea:
         text = (self.folder / "plan.json").read()
         if text is None:
             return None
-        data = _decoded(text)
-        chunks = tuple(
-            Chunk(c["number"], tuple(c["low"]), tuple(c["high"]))
-            for c in data["chunks"]
-        )
-        return LoadPlan(**{**known_members(LoadPlan, data), "chunks": chunks})
+        return _decoded(LoadPlan, text)
 
     def begin(self, plan: LoadPlan) -> None:
         """Starts anew with this plan: everything staged before is dropped."""
@@ -104,7 +99,7 @@ class StagingArea:
             number, _, suffix = name.partition(".")
             text = (folder / name).read() if suffix == "json" else None
             if text is not None and number in names:
-                manifest = value_of(ChunkManifest, _decoded(text))
+                manifest = _decoded(ChunkManifest, text)
                 found[manifest.number] = manifest
         return found
 
@@ -133,18 +128,16 @@ def require_space(folder: str, needed: int) -> None:
 
 
 def _save(path: Place, value: LoadPlan | ChunkManifest) -> None:
-    path.replace(json.dumps({"v": VERSION} | dataclasses.asdict(value)))
+    path.replace(members.encode(value, version=VERSION))
 
 
-def _decoded(text: bytes) -> dict[str, Any]:
-    data = dict(json.loads(text))
-    version = version_of(data)
-    if version > VERSION:
+def _decoded(kind: type[T], text: bytes) -> T:
+    try:
+        return members.decode(kind, text, newest=VERSION)
+    except members.TooNew as error:
         raise TerminalError(
-            f"what was staged for this load has version {version}, this release reads"
-            f" versions up to {VERSION}. Nothing was changed",
+            f"what was staged for this load has {error}. Nothing was changed",
             code="staging_too_new",
             hint="run this table with the release that staged it, or cancel the load:"
             " that drops what was staged",
-        )
-    return data
+        ) from error

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from core.json_values import iso
+from ingest.contract.members import value_of
 from ingest.lake.hudi.layout import FileGroup, Layout
 from ingest.lake.hudi.timeline import WRITES, Instant, Timeline, at_of, instant_of
 from ingest.maintenance.merging import MergeCost
@@ -170,26 +171,7 @@ class LakeFacts:
 
 def facts_from(data: Mapping[str, Any]) -> LakeFacts:
     """The reverse of `to_json`; members of other releases are left out."""
-    known = {f.name for f in dataclasses.fields(LakeFacts)}
-    values = {k: v for k, v in data.items() if k in known}
-    for name in (
-        "sizes", "bucket_bytes", "bucket_log_bytes", "rollbacks", "foreign_index",
-        "altered", "future",
-    ):  # fmt: skip
-        values[name] = tuple(values.get(name, ()))
-    values["savepoints"] = tuple(Savepoint(**s) for s in values.get("savepoints", ()))
-    values["taken"] = tuple(TakenLock(**t) for t in values.get("taken", ()))
-    values["conflicts"] = tuple(
-        Conflict(c["partition"], c["bucket"], tuple(c["file_ids"]))
-        for c in values.get("conflicts", ())
-    )
-    values["pending"] = tuple(
-        Pending(**{**p, "plan": PlanFacts(**p["plan"]) if p.get("plan") else None})
-        for p in values.get("pending", ())
-    )
-    values["merge"] = MergeCost(**m) if (m := values.get("merge")) else None
-    values["commits"] = tuple(Done(**c) for c in values.get("commits", ()))
-    return LakeFacts(**values)
+    return value_of(LakeFacts, data)
 
 
 def read_facts(

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any
 
+from ingest.contract.members import value_of
+
 DAYS_KEPT = 90
 # growth is told from this many days on, and about the newest of them
 LEAST_DAYS, GROWTH_DAYS = 2, 30
@@ -91,12 +93,7 @@ class Written:
 
 def written_from(data: Mapping[str, Any]) -> Written:
     """The reverse of `to_json`; what other releases kept beside it is left out."""
-    known = {f.name for f in dataclasses.fields(Day)}
-    days = (
-        Day(**{k: v for k, v in day.items() if k in known})
-        for day in data.get("days", ())
-    )
-    return Written(str(data.get("upto", "")), tuple(days), data.get("credit"))
+    return value_of(Written, data)
 
 
 def add(

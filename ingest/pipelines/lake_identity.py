@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import msgspec
 from django.db import transaction
 
 from catalog.models import Table
@@ -31,7 +32,7 @@ def set_buckets(pipeline: Pipeline, count: int, *, why: str) -> bool:
         return False
     plan = plan_from_json(pipeline.plan)
     create: CreateTable = plan.step(CreateTable)
-    resized = dataclasses.replace(create, buckets=count)
+    resized = msgspec.structs.replace(create, buckets=count)
     steps = tuple(resized if step is create else step for step in plan.steps)
     proposals = dict(plan.proposals) | {"buckets": Proposal(count, why)}
     changes: dict[str, Any] = {"steps": steps, "proposals": proposals}

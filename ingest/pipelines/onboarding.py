@@ -23,6 +23,7 @@ from core.advance import advance_all, record_moves
 from core.errors import InvalidRequest
 from core.models import Job
 from ingest.contract.job import SNAPSHOT
+from ingest.contract.members import as_data
 from ingest.jobs.queue import new_job, put
 from ingest.jobs.specs import table_spec
 from ingest.lake.hudi.identity import identity_for
@@ -215,9 +216,7 @@ def _create_lake_tables(
     )
     SchemaVersion.objects.bulk_create(
         [
-            SchemaVersion(
-                table=table, version=1, columns=[dataclasses.asdict(c) for c in planned]
-            )
+            SchemaVersion(table=table, version=1, columns=as_data(planned))
             for table, planned in columns
         ],
         batch_size=500,

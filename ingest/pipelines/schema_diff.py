@@ -22,6 +22,7 @@ from core import outbox
 from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError
 from core.outbox import NewEvent
+from ingest.contract.members import as_data
 from ingest.models import Pipeline
 from ingest.models.states import RETIRED
 from ingest.pipelines import needed_resync
@@ -275,7 +276,7 @@ def show_columns(pipeline: Pipeline, committed: Sequence[Mapping[str, Any]]) -> 
         SchemaVersion.objects.create(
             table=table,
             version=table.schema_version,
-            columns=[dataclasses.asdict(c) for c in wanted],
+            columns=as_data(wanted),
         )
 
 

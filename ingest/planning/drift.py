@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
+
 from catalog.schema.diff import SchemaChange, diff
 from catalog.schema.naming import lake_columns
 from catalog.schema.types import Column, TableSchema
@@ -112,7 +114,7 @@ def evolved(
         if old.source_name not in named:
             is_rekeyed = has_new_key and new is not None
             columns.append(
-                dataclasses.replace(old, key=new.key) if is_rekeyed and new else old
+                msgspec.structs.replace(old, key=new.key) if is_rekeyed and new else old
             )
         elif new is not None:
             columns.append(_renewed(new, old.name, kind))
@@ -122,7 +124,7 @@ def evolved(
         for name, column in now.items()
         if name in named - known
     ]
-    wider = dataclasses.replace(create, columns=tuple(columns))
+    wider = msgspec.structs.replace(create, columns=tuple(columns))
     steps = tuple(wider if step is create else step for step in plan.steps)
     return dataclasses.replace(plan, steps=steps)
 

@@ -6,12 +6,14 @@ kind, so that a stored plan of another version is refused rather than misread.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import msgspec
+
 from core.errors import InvalidRequest
+from ingest.contract.members import as_data, value_of
 from ingest.contract.table import Updates
 
 VERSION = 1
@@ -19,8 +21,7 @@ VERSION = 1
 LoadMode = Literal["bulk_insert", "insert_overwrite_table"]
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedColumn:
+class PlannedColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A column that is carried, under both names and both types."""
 
     source_name: str
@@ -32,8 +33,14 @@ class PlannedColumn:
     lossy: Literal["", "null", "string"] = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CreateTable:
+class _Step(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True, tag_field="step"
+):
+    """Stored with the name of its class. A member that is not known might change what
+    is executed, so it is refused."""
+
+
+class CreateTable(_Step, frozen=True):
     """A MERGE_ON_READ table with a bucket index, identity pinned from here on.
 
     record_key  source names; () together with row_hash means the whole row's hash
@@ -63,8 +70,7 @@ class CreateTable:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class EvolveSchema:
+class EvolveSchema(_Step, frozen=True):
     """Nullable columns that the lake table gets before anything is written."""
 
     added: tuple[PlannedColumn, ...]
@@ -74,8 +80,7 @@ class EvolveSchema:
         return "add columns: " + ", ".join(c.name for c in self.added)
 
 
-@dataclass(frozen=True, slots=True)
-class LoadSnapshot:
+class LoadSnapshot(_Step, frozen=True):
     """Read the table in chunks under an exported snapshot, then one commit."""
 
     estimated_rows: int
@@ -88,8 +93,7 @@ class LoadSnapshot:
         return f"load about {self.estimated_rows:,} rows {how}"
 
 
-@dataclass(frozen=True, slots=True)
-class ApplyChanges:
+class ApplyChanges(_Step, frozen=True):
     """Keep it fresh by syncs over the cursor.
 
     when    the schedule in words, as it was when the plan was made
@@ -109,8 +113,7 @@ class ApplyChanges:
         return f"apply rows changed by '{self.cursor}' {when or every}"
 
 
-@dataclass(frozen=True, slots=True)
-class Verify:
+class Verify(_Step, frozen=True):
     """Rows committed are compared with rows staged before the table is shown."""
 
     how: str = "row_count"
@@ -120,8 +123,7 @@ class Verify:
         return "compare the committed row count with what was read"
 
 
-@dataclass(frozen=True, slots=True)
-class Publish:
+class Publish(_Step, frozen=True):
     """From here on the table answers queries."""
 
     lake: str
@@ -133,11 +135,6 @@ class Publish:
 
 
 Step = CreateTable | EvolveSchema | LoadSnapshot | ApplyChanges | Verify | Publish
-
-_KINDS: dict[str, type[Step]] = {
-    kind.__name__: kind
-    for kind in (CreateTable, EvolveSchema, LoadSnapshot, ApplyChanges, Verify, Publish)
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,17 +175,10 @@ class TablePlan:
 
 def plan_to_json(plan: TablePlan) -> dict[str, Any]:
     """The stored and shown form: plain JSON, each step with its kind and summary."""
-    data: dict[str, Any] = {
-        field.name: getattr(plan, field.name) for field in dataclasses.fields(plan)
-    }
-    data["proposals"] = {k: dataclasses.asdict(p) for k, p in plan.proposals.items()}
-    data["steps"] = [
-        {"step": type(step).__name__, "summary": step.summary}
-        | dataclasses.asdict(step)
-        for step in plan.steps
-    ]
-    plain: dict[str, Any] = _plain(data)
-    return {"v": VERSION} | plain
+    data: dict[str, Any] = as_data(plan)
+    for told, step in zip(data["steps"], plan.steps, strict=True):
+        told["summary"] = step.summary
+    return {"v": VERSION, **data}
 
 
 def plan_from_json(data: Mapping[str, Any]) -> TablePlan:
@@ -200,48 +190,9 @@ def plan_from_json(data: Mapping[str, Any]) -> TablePlan:
             hint="propose it again",
         )
     try:
-        return TablePlan(
-            source=data["source"],
-            database=data["database"],
-            name=data["name"],
-            fingerprint=data["fingerprint"],
-            proposals={k: _proposal(v) for k, v in data["proposals"].items()},
-            steps=tuple(_step(s) for s in data["steps"]),
-            warnings=tuple(data["warnings"]),
-            excluded=tuple(data["excluded"]),
-            as_text=tuple(data.get("as_text", ())),
-            blocked=data["blocked"],
-            reading=tuple(data.get("reading", ())),
-            is_target_chosen=data.get("is_target_chosen", False),
-        )
-    except (KeyError, TypeError) as error:
+        steps = value_of(list[dict[str, Any]], data.get("steps"))
+        for step in steps:  # copies
+            step.pop("summary", None)
+        return value_of(TablePlan, {**data, "steps": steps})
+    except ValueError as error:
         raise InvalidRequest(f"malformed stored plan: {error}") from error
-
-
-def _proposal(data: Mapping[str, Any]) -> Proposal:
-    return Proposal(
-        value=data["value"],
-        reason=data["reason"],
-        is_chosen=data["is_chosen"],
-        choices=tuple(data["choices"]),
-    )
-
-
-def _step(data: Mapping[str, Any]) -> Step:
-    kind = _KINDS[data["step"]]
-    values = {k: v for k, v in data.items() if k not in {"step", "summary"}}
-    for name in ("columns", "added"):
-        if name in values:
-            values[name] = tuple(PlannedColumn(**c) for c in values[name])
-    for name in ("record_key", "partition_by", "missed"):
-        if name in values:
-            values[name] = tuple(values[name])
-    return kind(**values)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return value

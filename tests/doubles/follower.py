@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import os
 import sys
 import threading
@@ -18,7 +17,8 @@ from typing import Any
 
 from core.control_channel.channel import Channel, PipeStream
 from ingest.contract.following import FollowedTable, FollowerState, SourceLog
-from ingest.contract.job import ErrorFact, encode
+from ingest.contract.job import ErrorFact
+from ingest.contract.members import as_data
 
 PERIOD_SECONDS = 0.1
 
@@ -50,7 +50,7 @@ class StandIn:
         reader.start()
         while not self.stop.wait(PERIOD_SECONDS):
             if self.act != "hang":
-                self.send("state", **json.loads(encode(self.state())))
+                self.send("state", **as_data(self.state()))
         return 0
 
     def read(self, messages: Any) -> None:

@@ -35,8 +35,8 @@ from ingest.contract.job import (
     Progress,
     SecretAnswer,
     Survivor,
-    encode,
 )
+from ingest.contract.members import as_data
 from ingest.driver_host.cluster import App, MasterAway
 from ingest.driver_host.launcher import CancelMode, Message
 from ingest.lake.fence import require_fence
@@ -217,7 +217,7 @@ class FakeLauncher:
                 self._say("heartbeat", at=0.0, jobs=jobs, jobs_abandoned=gone)
                 for session in self.sessions.values():
                     if report := session.beat():
-                        self._say("applied", report=json.loads(encode(report)))
+                        self._say("applied", report=as_data(report))
         said, self._said = self._said, []
         return said
 

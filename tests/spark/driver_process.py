@@ -20,9 +20,9 @@ from ingest.contract.job import (
     LAKE_SECRET,
     JobReport,
     JobSpec,
-    encode,
     report_from,
 )
+from ingest.contract.members import as_data
 from tests.processes import family, kill
 from tests.waiting import LIMIT_SECONDS
 
@@ -83,7 +83,7 @@ class DriverProcess:
             return
 
     def run(self, spec: JobSpec) -> None:
-        self.send({"type": "run", "spec": json.loads(encode(spec))})
+        self.send({"type": "run", "spec": as_data(spec)})
 
     def cancel(self, spec: JobSpec, mode: str = "cancel") -> None:
         self.send({"type": "cancel", "job_id": spec.job_id, "mode": mode})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import uuid
 from contextlib import suppress
@@ -26,9 +25,9 @@ from ingest.contract.job import (
     SnapshotWork,
     SyncWork,
     VerifyWork,
-    encode,
     spec_from,
 )
+from ingest.contract.members import as_data
 from ingest.contract.table import ColumnSpec, FenceSpec, TableSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.capture.gate import SourceGates
@@ -181,7 +180,7 @@ class LakeBench:
         made = JobSpec(
             kind=kind, lane=lane, lake=self.lake, table=table, fence=fence, **values
         )
-        return spec_from(json.loads(encode(made)))
+        return spec_from(as_data(made))
 
     def next_epoch(self) -> int:
         """One that no job of this bench had."""

@@ -15,7 +15,8 @@ from pyspark.sql import functions as F
 
 from core.errors import InvalidRequest, TerminalError
 from ingest.contract.epochs import MAX_EPOCH, LedgerLine, Seal, seq_of
-from ingest.contract.job import JobSpec, SnapshotWork, encode
+from ingest.contract.job import JobSpec, SnapshotWork
+from ingest.contract.members import encode
 from ingest.contract.positions import to_text
 from ingest.driver.apply.clocks import wall
 from ingest.driver.apply.future import remove_future

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.errors import InvalidRequest, TerminalError
-from ingest.contract.members import known_members
+from ingest.contract.members import as_data, value_of
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.planning.partitions import BY_DAY, DAY, PARTITION_TYPES
 
@@ -64,17 +64,13 @@ class TableIdentity:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def to_data(self) -> dict[str, Any]:
-        data = dataclasses.asdict(self)
-        data["record_key"] = list(self.record_key)
-        data["partition_by"] = list(self.partition_by)
+        data: dict[str, Any] = as_data(self)
         return data
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> TableIdentity:
-        values = known_members(cls, data)
-        values["record_key"] = tuple(values["record_key"])
-        values["partition_by"] = tuple(values.get("partition_by", ()))
-        return cls(**values)
+        """ValueError when the shape differs."""
+        return value_of(cls, data)
 
 
 def identity_for(table: TableSpec) -> TableIdentity:

@@ -5,13 +5,13 @@ The lake is the truth for positions; database rows are caches of this. Pure.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+
+import msgspec
 
 from core.errors import TerminalError
-from ingest.contract.members import version_of
+from ingest.contract import members
 from ingest.lake.hudi.identity import TableIdentity
 
 EXTRA_KEY = "_sluice"
@@ -31,8 +31,12 @@ class LoadPoint:
     snapshot: str
 
 
-@dataclass(frozen=True, slots=True)
-class CommitPosition:
+class CommitPosition(
+    msgspec.Struct,
+    frozen=True,
+    rename={"start": "from", "end": "to"},
+    omit_defaults=True,
+):
     """One commit's way: source positions, epochs, and who wrote it.
 
     source      datasource id
@@ -54,53 +58,20 @@ class CommitPosition:
 
 
 def encode_position(position: CommitPosition) -> str:
-    data: dict[str, Any] = {
-        "v": VERSION,
-        "source": position.source,
-        "from": position.start,
-        "to": position.end,
-        "epoch_from": position.epoch_from,
-        "epoch_to": position.epoch_to,
-        "run": position.run,
-        "fence": position.fence,
-        "identity": position.identity.to_data(),
-    }
-    if position.load is not None:
-        data["load"] = {"at": position.load.at, "snapshot": position.load.snapshot}
-    return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+    return members.encode(position, version=VERSION)
 
 
 def decode_position(text: str) -> CommitPosition:
     """Members that are not known are ignored. TerminalError `unknown_position` when it
     is damaged, or of a newer version."""
     try:
-        data: Mapping[str, Any] = json.loads(text)
-        version = version_of(data)
-        if version > VERSION:
-            raise ValueError(
-                f"version {version}, this release reads versions up to {VERSION}"
-            )
-        return CommitPosition(
-            source=int(data["source"]),
-            start=str(data["from"]),
-            end=str(data["to"]),
-            epoch_from=int(data["epoch_from"]),
-            epoch_to=int(data["epoch_to"]),
-            run=str(data["run"]),
-            fence=int(data["fence"]),
-            identity=TableIdentity.from_data(data["identity"]),
-            load=_load_of(data.get("load")),
-        )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        return members.decode(CommitPosition, text, newest=VERSION)
+    except ValueError as error:
         raise TerminalError(
             f"the position in the lake's last commit cannot be read: {error}",
             code="unknown_position",
             hint="run this table with the release that wrote it, or a newer one",
         ) from error
-
-
-def _load_of(data: Mapping[str, Any] | None) -> LoadPoint | None:
-    return LoadPoint(str(data["at"]), str(data["snapshot"])) if data else None
 
 
 def latest(positions: Iterable[CommitPosition]) -> CommitPosition | None:

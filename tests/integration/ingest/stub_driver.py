@@ -18,7 +18,8 @@ from collections import deque
 from pathlib import Path
 
 from core.control_channel.stdio import take_over_stdio
-from ingest.contract.job import answer_from, spec_from
+from ingest.contract.job import SecretAnswer, spec_from
+from ingest.contract.members import value_of
 from ingest.driver.control import Control, ControlSocket
 from tests.doubles.launcher import FakeLauncher, Fault
 
@@ -54,7 +55,7 @@ def listen(driver: FakeLauncher, lock: threading.Lock, control: Control) -> None
                     driver.cancel(message["job_id"], message["mode"])
                 case "secret":
                     told = {k: v for k, v in message.items() if k != "type"}
-                    driver.give_secret(answer_from(told), origin="")
+                    driver.give_secret(value_of(SecretAnswer, told), origin="")
                 case "stop":
                     os._exit(0)
     os._exit(70)

@@ -9,7 +9,8 @@ import pytest
 
 from core.errors import InvalidRequest
 from ingest.contract.driver_size import arguments_for, megabytes, parse_driver, within
-from ingest.contract.job import CompactWork, DriverSpec, JobSpec, encode, spec_from
+from ingest.contract.job import CompactWork, DriverSpec, JobSpec, spec_from
+from ingest.contract.members import encode
 from ingest.contract.table import FenceSpec, TableSpec
 from ingest.driver.main import _parser
 

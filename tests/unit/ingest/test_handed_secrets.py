@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -16,11 +15,10 @@ from ingest.contract.job import (
     ErrorFact,
     JobSpec,
     SecretAnswer,
-    answer_from,
-    encode,
     error_from,
     outcome_of,
 )
+from ingest.contract.members import as_data, value_of
 from ingest.contract.table import FenceSpec, SourceSpec, TableSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.run import access_of
@@ -96,7 +94,7 @@ class Pipe:
         self.driver: Driver | None = None
 
     def send(self, kind: str, **payload: Any) -> None:
-        told = {"type": "secret", **json.loads(encode(self.answers.pop(0)))}
+        told = {"type": "secret", **as_data(self.answers.pop(0))}
         threading.Thread(target=self.driver._handle, args=(told,)).start()
 
 
@@ -110,7 +108,7 @@ def test_the_answer_arrives_whole() -> None:
     given = SecretAnswer("datasource:1", "pw", "db.example", BOTH)
     assert asked(given) == given
     assert "pw" not in repr(given)
-    assert answer_from(json.loads(encode(given))) == given
+    assert value_of(SecretAnswer, as_data(given)) == given
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,13 @@ from typing import Any
 import pytest
 
 from core.errors import SluiceError
+from ingest.contract.applying import (
+    Applied,
+    ApplyProblem,
+    ApplyReport,
+    ApplyTable,
+    ApplyWork,
+)
 from ingest.contract.epochs import (
     LedgerLine,
     Seal,
@@ -18,6 +25,7 @@ from ingest.contract.epochs import (
 )
 from ingest.contract.epochs import encode as encode_epoch
 from ingest.contract.job import (
+    CompactionBudget,
     CompactWork,
     DriverSpec,
     ErrorFact,
@@ -27,13 +35,18 @@ from ingest.contract.job import (
     SnapshotWork,
     SyncWork,
     VerifyWork,
-    encode,
     report_from,
     spec_from,
 )
+from ingest.contract.members import as_data, encode, value_of
 from ingest.contract.table import ColumnSpec, FenceSpec, SourceSpec, TableSpec
 from ingest.lake.hudi.identity import TableIdentity
-from ingest.lake.hudi.position import CommitPosition, decode_position, encode_position
+from ingest.lake.hudi.position import (
+    CommitPosition,
+    LoadPoint,
+    decode_position,
+    encode_position,
+)
 from ingest.lake.staging import ChunkManifest, LoadPlan, StagingArea
 from ingest.sources.chunks import Chunk
 
@@ -49,7 +62,9 @@ SPEC = JobSpec(
 )  # fmt: skip
 SEAL = Seal(7, 3, "a", "b", (SealedFile(1, "1", 2, 3),), {"1": 1}, "job")
 LINE = LedgerLine("committed", "i")
-POSITION = CommitPosition(7, "a", "b", 1, 2, "job", 4, TableIdentity(("id",), 2))
+POSITION = CommitPosition(
+    7, "a", "b", 1, 2, "job", 4, TableIdentity(("id",), 2), LoadPoint("a", "10:10:")
+)
 REPORT = JobReport("job", 1, "terminal", {"rows": 1}, ("w",), ErrorFact("c", "m"))
 
 STORED: dict[str, tuple[Any, str, Callable[[str], Any]]] = {
@@ -103,6 +118,27 @@ def test_a_value_without_a_required_member_is_damaged(what: str) -> None:
             decode(damaged)
 
 
+@pytest.mark.parametrize(
+    ("what", "member", "value", "place"),
+    [
+        ("seal", "files", [{"table_id": "1"}], "expected `int`, got `str` at `$.files"),
+        ("seal", "schema_versions", {"1": True}, "`$.schema_versions[...]`"),
+        ("ledger line", "state", "lost", "invalid enum value 'lost' at `$.state`"),
+        ("position", "fence", "4", "expected `int`, got `str` at `$.fence`"),
+        ("job spec", "table", {}, "required field `table_id` at `$.table`"),
+        ("job spec", "lane", "fast", "invalid enum value 'fast' at `$.lane`"),
+        ("job report", "warnings", "w", "expected `array`, got `str` at `$.warnings`"),
+    ],
+)
+def test_a_member_of_another_type_is_named(
+    what: str, member: str, value: Any, place: str
+) -> None:
+    _, text, decode = STORED[what]
+    with pytest.raises(SluiceError) as caught:
+        decode(json.dumps(json.loads(text) | {member: value}))
+    assert place in caught.value.message
+
+
 def test_staged_files_of_another_release(tmp_path: Any) -> None:
     area = StagingArea(str(tmp_path))
     plan = LoadPlan("f", "key", (Chunk(0, (), ("5",)),), "snap", "b")
@@ -123,3 +159,15 @@ def test_staged_files_of_another_release(tmp_path: Any) -> None:
         with pytest.raises(SluiceError, match="version 2") as caught:
             read()
         assert caught.value.code == "staging_too_new"
+
+
+def test_what_sessions_are_told_and_tell() -> None:
+    budget = CompactionBudget(2.0, 5, "0")
+    table = ApplyTable(TABLE, SPEC.fence, 1.0, 3, budget)
+    assert SPEC.source is not None
+    work = ApplyWork("run", SPEC.source, "pg", "/lake", 2, (table,))
+    assert value_of(ApplyWork, as_data(work)) == work
+    fault = ApplyProblem(2, "transient", ErrorFact("c", "m"))
+    done = Applied(1, 7, "a", is_live=True, pending_compactions=("i",))
+    report = ApplyReport("run", "pg", 2, (1, 2), (done,), (fault,))
+    assert value_of(ApplyReport, with_more(as_data(report))) == report

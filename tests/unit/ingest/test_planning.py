@@ -469,6 +469,32 @@ def test_an_older_plan_is_refused() -> None:
         plan_from_json({"v": 0})
 
 
+@pytest.mark.parametrize("kind", ["CreateTable", "LoadSnapshot", "ApplyChanges"])
+def test_what_is_not_known_of_a_step_is_refused_by_name(kind: str) -> None:
+    stored = plan_to_json(plan(facts(ID, UPDATED)))
+    step = next(step for step in stored["steps"] if step["step"] == kind)
+    step["compression"] = "zstd"
+    with pytest.raises(InvalidRequest, match="unknown field `compression`"):
+        plan_from_json(stored)
+
+
+def test_a_column_and_a_step_that_are_not_known_are_refused_by_name() -> None:
+    stored = plan_to_json(plan(facts(ID, UPDATED)))
+    stored["steps"][0]["columns"][0]["masked"] = True
+    with pytest.raises(InvalidRequest, match="unknown field `masked`"):
+        plan_from_json(stored)
+    stored["steps"][0] = {"step": "Paint"}
+    with pytest.raises(InvalidRequest, match="'Paint'"):
+        plan_from_json(stored)
+
+
+@pytest.mark.parametrize("steps", [None, [1], "no steps"])
+def test_a_plan_of_another_shape_is_refused(steps: object) -> None:
+    stored = plan_to_json(plan(facts(ID, UPDATED))) | {"steps": steps}
+    with pytest.raises(InvalidRequest, match="malformed stored plan"):
+        plan_from_json(stored)
+
+
 def test_every_proposal_has_a_reason() -> None:
     for capture in ("timestamp", "snapshot"):
         made = plan(facts(ID, UPDATED), capture=capture)
