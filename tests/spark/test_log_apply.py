@@ -8,13 +8,19 @@ from typing import Any
 
 import pytest
 
-from core.errors import InvalidRequest
+from core.errors import InvalidRequest, TerminalError, TransientError
+from ingest.contract.segments import Control
 from ingest.contract.table import TableSpec
-from ingest.driver.apply.log_apply import LogTable, Step
+from ingest.driver.apply import light, log_read
+from ingest.driver.apply.log_apply import NEEDS_RESYNC, LogTable, Step
 from ingest.driver.apply.log_read import Stream
+from ingest.driver.table_services.compaction import plan_when_due
+from ingest.lake.chain import collect
+from ingest.lake.hudi.position import LoadPoint
 from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.lake_bench import LakeBench, assert_done
-from tests.spark.log_bench import LogBench, cut
+from tests.spark.log_bench import UNSENT, LogBench, cut, place
+from tests.spark.test_repair import mend
 
 CREATE = "CREATE TABLE o (id int PRIMARY KEY, v text, at timestamptz DEFAULT now())"
 ROWS = "INSERT INTO o SELECT g, 'load', '2024-01-01' FROM generate_series(1, 6) g"
@@ -87,6 +93,229 @@ def test_what_waits_is_one_commit(followed: Followed) -> None:
     log.segment(table, ("delete", 7, None, None))
     assert followed.apply().commit is not None
     assert sorted(followed.rows()) == [1, 2, 4, 5, 6, 9]
+
+
+def test_what_the_log_did_not_send_is_the_lakes(followed: Followed) -> None:
+    """Under the key that the row had then; a NULL there is one here."""
+    log, table = followed.log, followed.table
+    log.segment(table, ("update", 1, None, AT))
+    followed.apply()
+    log.segment(
+        table,
+        ("update", 1, UNSENT, AT), ("update", 2, UNSENT, AT), ("update", 3, "sent", AT),
+        ("update", 3, UNSENT, AT), ("delete", 4, None, None), ("moved", 40, UNSENT, AT),
+    )  # fmt: skip
+    log.segment(table, ("delete", 40, None, None), ("moved", 41, UNSENT, AT))
+    followed.apply()
+    assert followed.rows() == {
+        1: None, 2: "load", 3: "sent", 5: "load", 6: "load", 41: "load"
+    }  # fmt: skip
+    log.segment(table, ("update", 99, UNSENT, AT))
+    with pytest.raises(TerminalError, match="the lake has no such rows") as missing:
+        followed.apply()
+    assert missing.value.code == "row_missing"
+
+
+@pytest.mark.parametrize(
+    "rows", [[], [("insert", 3, "new", AT), ("insert", 4, "x", AT)]]
+)
+def test_a_truncated_table_is_what_came_behind_that(
+    followed: Followed, rows: list[tuple[Any, ...]]
+) -> None:
+    log, table = followed.log, followed.table
+    log.segment(table, ("insert", 9, "gone", AT), ("truncate", None, None, None), *rows)
+    if rows:
+        log.segment(table, ("delete", 4, None, None), ("update", 3, UNSENT, AT))
+    assert followed.apply().commit is not None
+    assert followed.rows() == ({3: "new"} if rows else {})
+    newest = log.bench.state(table).commits[0]
+    assert newest.operation == "INSERT_OVERWRITE_TABLE"
+    log.segment(table, ("insert", 5, "later", AT), ("delete", 3, None, None))
+    followed.apply()
+    assert followed.rows() == {5: "later"}
+
+
+def test_a_truncation_waits_for_planned_compactions(followed: Followed) -> None:
+    """They speak of file groups that the table has no more then."""
+    log, table = followed.log, followed.table
+    log.segment(table, ("insert", 9, "x", AT))
+    followed.apply()
+    plan_when_due(log.bench.spark, replace(followed.applied.spec, compact_after=1))
+    log.segment(table, ("truncate", None, None, None))
+    with pytest.raises(TransientError, match="compaction of it is planned"):
+        followed.apply()
+    assert 9 in followed.rows()
+    followed.applied.forget()
+    (pending,) = log.bench.state(table).pending_compactions
+    assert_done(log.bench.compact(table, pending))
+    followed.apply()
+    assert followed.rows() == {}
+
+
+def test_what_a_load_shows_is_left_out(followed: Followed) -> None:
+    """Transactions 7 and 9 are in the load, which was read at 1050; 8 is not."""
+    log, table, applied = followed.log, followed.table, followed.applied
+    applied.take()
+    point = LoadPoint(place(1050), "8:10:8")
+    assert applied.state is not None
+    assert applied.position is not None
+    position = replace(applied.position, load=point)
+    applied.state = replace(applied.state, position=position)
+    log.segment(table, ("update", 1, "seven", AT), ("update", 2, "seven", AT), xid=7)
+    step = followed.apply()
+    assert step.commit is not None, "nothing waits for these segments any more"
+    assert not applied.is_live(followed.stream)
+    log.segment(table, ("update", 1, "eight", AT), xid=8)
+    followed.apply()
+    log.segment(table, ("update", 2, "nine", AT), ("delete", 3, None, None), xid=9)
+    followed.apply()
+    assert applied.position is not None
+    assert applied.position.load == point
+    assert log.bench.state(table).position == applied.position
+    # begins at 1040, before the load
+    log.segment(table, ("update", 4, "ten", AT), xid=10)
+    assert followed.apply().commit is not None
+    assert applied.position.load is None
+    assert applied.is_live(followed.stream)
+    assert log.bench.state(table).position == applied.position
+    # the source's numbers come again after some billions: it is no question any more
+    log.segment(table, ("update", 5, "seven", AT), xid=7)
+    followed.apply()
+    assert followed.rows() == {
+        1: "eight", 2: "load", 3: "load", 4: "ten", 5: "seven", 6: "load"
+    }  # fmt: skip
+
+
+def test_a_table_whose_load_is_on_the_way_is_left_alone(followed: Followed) -> None:
+    log, table = followed.log, followed.table
+    log.close(*cut(table, load="another"))
+    log.segment(table, ("update", 1, "x", AT))
+    assert followed.apply() == Step()
+    assert followed.rows()[1] == "load"
+
+
+def test_a_table_that_nobody_follows_is_left_alone(followed: Followed) -> None:
+    log, table = followed.log, followed.table
+    log.close(Control("removed", table.table_id))
+    log.segment(table, ("update", 1, "x", AT))
+    assert followed.apply() == Step()
+
+
+def test_segments_that_are_gone_mean_a_resync(followed: Followed) -> None:
+    log, table = followed.log, followed.table
+    last = log.segment(table, ("update", 1, "x", AT))
+    log.close()
+    while followed.stream.refresh():
+        pass
+    collect(followed.stream.index, first=last.number + 1)
+    with pytest.raises(TerminalError, match="are gone") as lost:
+        followed.apply()
+    assert lost.value.code == NEEDS_RESYNC
+    assert followed.rows()[1] == "load"
+
+
+def test_a_table_that_is_ahead_of_its_stream_waits(followed: Followed) -> None:
+    """The storage lost a segment that was being made when its power failed."""
+    log, table = followed.log, followed.table
+    log.segment(table, ("update", 1, "x", AT))
+    followed.apply()
+    lost = log.segment(table, ("update", 2, "x", AT))
+    followed.apply()
+    (log.folder / f"{lost.number:012d}.seg").delete()
+    stream = log.stream()
+    assert followed.applied.bring_on(stream, lambda: None) == Step()
+
+
+@pytest.mark.parametrize("most", [1, 3, 1_000])
+def test_a_large_backlog_is_taken_in_bounded_steps(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    log, table = followed.log, followed.table
+    for number in range(4):
+        log.segment(
+            table, ("update", 1, f"v{number}", AT), ("insert", 10 + number, "x", AT)
+        )
+    end = log.close()
+    monkeypatch.setattr(log_read, "MOST_ROWS", most)
+    commits = 0
+    while followed.apply().commit is not None:
+        commits += 1
+    assert commits == {1: 4, 3: 2, 1_000: 1}[most]
+    assert followed.rows()[1] == "v3"
+    assert followed.rows().keys() >= {10, 11, 12, 13}
+    position = log.bench.state(table).position
+    assert position is not None
+    assert (position.epoch_to, position.end) == (end.number, end.end)
+
+
+def test_a_large_transaction_is_merged_piece_by_piece(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_read, "PIECE_BYTES", 1)
+    log, table = followed.log, followed.table
+    log.builder.spill_bytes = 1
+    for changes in (
+        [("update", 1, "one", AT), ("insert", 10, "ten", AT), ("insert", 11, "x", AT)],
+        [
+            ("update", 1, UNSENT, AT),
+            ("update", 2, UNSENT, AT),
+            ("delete", 11, None, None),
+        ],
+        [
+            ("delete", 10, None, None),
+            ("moved", 12, UNSENT, AT),
+            ("update", 1, "two", AT),
+        ],
+        [
+            ("delete", 3, None, None),
+            ("update", 2, "two", AT),
+            ("update", 2, UNSENT, AT),
+        ],
+    ):
+        log.change(table, *changes)
+    log.close()
+    assert followed.apply().commit is not None
+    assert followed.rows() == {
+        1: "two", 2: "two", 4: "load", 5: "load", 6: "load", 12: "ten"
+    }  # fmt: skip
+    log.change(table, ("insert", 20, "x", AT))
+    log.change(table, ("truncate", None, None, None), ("insert", 21, "kept", AT))
+    log.change(table, ("update", 21, UNSENT, AT), ("insert", 22, "x", AT))
+    log.change(table, ("delete", 22, None, None))
+    log.close()
+    assert followed.apply().commit is not None
+    assert followed.rows() == {21: "kept"}
+
+
+def test_many_rows_go_by_spark(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(light, "MOST_ROWS", 0)
+    log, table = followed.log, followed.table
+    log.segment(table, ("update", 1, "one", AT), ("delete", 2, None, None))
+    log.segment(table, ("insert", 2, "again", AT), ("delete", 3, None, None))
+    followed.apply()
+    assert followed.rows() == {
+        1: "one", 2: "again", 4: "load", 5: "load", 6: "load"
+    }  # fmt: skip
+
+
+def test_a_restored_table_goes_on_from_where_it_is(followed: Followed) -> None:
+    log, table, bench = followed.log, followed.table, followed.log.bench
+    log.segment(table, ("update", 1, "one", AT))
+    followed.apply()
+    kept = assert_done(mend(bench, table, "savepoint")).facts["savepoint"]
+    log.segment(table, ("update", 1, "two", AT), ("delete", 2, None, None))
+    followed.apply()
+    assert 2 not in followed.rows()
+    assert_done(mend(bench, table, "restore", kept))
+    assert 2 in followed.rows()
+    log.segment(table, ("update", 3, "three", AT))
+    # as the lake says, whatever was remembered
+    followed.apply()
+    assert followed.rows() == {
+        1: "two", 3: "three", 4: "load", 5: "load", 6: "load"
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
