@@ -49,6 +49,16 @@ GROUPS: tuple[tuple[StrOrPromise, tuple[Number, ...]], ...] = (
         ),
     ),
     (
+        _("Log capture"),
+        (
+            Number("freshness_seconds", _("Fresh within, seconds"), _("Within which "
+                   "changes of the source's log shall be in the lake."), "s",
+                   is_whole=False),
+            Number("max_waiting_bytes", _("At most … bytes wait"), _("Of the log, for "
+                   "a table that does not go on."), "bytes"),
+        ),
+    ),
+    (
         _("Verification"),
         (
             Number("verify_every", _("Verify every … seconds"), _("Compares source and "

@@ -23,6 +23,7 @@ from ingest.pipelines.policies.policy import DEFAULT, OWN
 from ingest.pipelines.policies.store import policy_of
 from ingest.pipelines.schema_approval import SchemaProposal, proposal_of
 from ingest.pipelines.transitions import pipeline_of
+from ingest.planning.facts import LOG
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,8 @@ def _when(row: Pipeline) -> str:
     """The schedule in words, and from where it is inherited."""
     if row.capture == "snapshot":
         return ""
+    if row.capture == LOG:
+        return gettext("As its source's log goes on")
     policy = policy_of(row)
     origin = policy.origins["schedule"]
     is_inherited = origin not in {OWN, DEFAULT}

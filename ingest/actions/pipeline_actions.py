@@ -26,6 +26,7 @@ from ingest.models.states import LOADED, PIPELINE, RESUMABLE
 from ingest.pipelines import removal, table_commands
 from ingest.pipelines.removal import RemovalPreview
 from ingest.pipelines.schema_approval import approve_schema_change, proposal_of
+from ingest.planning.facts import LOG
 
 SYNC = TableAction(
     name="sync",
@@ -38,6 +39,7 @@ SYNC = TableAction(
     blocks="Nothing.",
     undo="Not needed: the schedule would bring the same rows.",
     states=LOADED,
+    is_open=lambda pipeline: pipeline.capture != LOG,
     effects=(
         "One sync runs now: rows changed since the last position are read "
         "from the source and committed.",

@@ -19,6 +19,7 @@ from ingest.models.states import LOADED, RETIRED
 from ingest.pipelines.policies.lateness import late_moment
 from ingest.pipelines.policies.policy import Effective
 from ingest.pipelines.policies.store import Policies, policy_of
+from ingest.planning.facts import LOG
 
 ONLY = 1
 STEP = timedelta(seconds=10)
@@ -93,7 +94,7 @@ def _judge(
         message=f"{_shown(table.caught_up_at, now)}{reason}",
         code="late",
         hint="its page says what holds it back",
-        repair="sync",
+        repair="" if pipeline.capture == LOG else "sync",
     )
     open_alert(table.pk, trouble, at=now)
 

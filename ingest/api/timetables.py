@@ -11,12 +11,14 @@ from ingest.models import Pipeline
 from ingest.models.states import FAILED, NEEDS_RESYNC, PAUSED, REMOVING, RETIRED
 from ingest.pipelines.policies.policy import Effective
 from ingest.pipelines.policies.schedule import (
+    FOLLOWS,
     ONCE,
     Schedule,
     in_words,
     next_runs,
     schedule_to_json,
 )
+from ingest.planning.facts import LOG
 
 NEXT_RUNS = 3
 STOPPED = frozenset({PAUSED, FAILED, NEEDS_RESYNC, REMOVING, RETIRED})
@@ -56,6 +58,8 @@ def timetable_of_capture(
 ) -> Timetable:
     if capture == "snapshot":
         return Timetable()
+    if capture == LOG:
+        return Timetable(in_words=FOLLOWS)
     return timetable_of(policy.schedule, due=due, origin=policy.origins["schedule"])
 
 

@@ -77,11 +77,13 @@ class _Known:
 
 @dataclass(slots=True)
 class Gathered:
-    """standing: of each table that a session holds, where it was last."""
+    """standing: of each table that a session holds, where it was last; stopped: those
+    of which it reports a problem."""
 
     _known: dict[int, _Known] = field(default_factory=dict)
     _standing: dict[int, Applied] = field(default_factory=dict)
     _held: dict[str, frozenset[int]] = field(default_factory=dict)
+    _stopped: dict[str, frozenset[int]] = field(default_factory=dict)
     _fresh: dict[int, Applied] = field(default_factory=dict)
     _problems: dict[int, ApplyProblem] = field(default_factory=dict)
     _told: dict[int, str] = field(default_factory=dict)
@@ -101,6 +103,8 @@ class Gathered:
         for given_up in self._held.get(report.stream, frozenset()) - {*report.held}:
             self._standing.pop(given_up, None)
         self._held[report.stream] = frozenset(report.held)
+        stopped = frozenset(problem.table_id for problem in report.problems)
+        self._stopped[report.stream] = stopped
         for each in report.applied:
             self._standing[each.table_id] = each
             before = self._fresh.get(each.table_id)
@@ -113,6 +117,7 @@ class Gathered:
         """The driver has ended: nothing is known of what waits now."""
         self._standing.clear()
         self._held.clear()
+        self._stopped.clear()
 
     def write(self, *, at_once: bool = False) -> None:
         """At most once a second, unless `at_once`."""
@@ -123,8 +128,7 @@ class Gathered:
         shown = dict(self._fresh)
         if now - self._leveled >= LEVEL_SECONDS:
             self._leveled = now
-            level = self._standing.items()
-            shown |= {pk: _seen(each) for pk, each in level if pk not in shown}
+            shown = self._level() | shown
         if shown:
             _Write(self._known, shown).write()
             self._mirror()
@@ -143,6 +147,15 @@ class Gathered:
             log.warning("table %d cannot be applied: %s", table_id, words)
             _alone(table_id, lambda pipeline: transitions.say(pipeline, words))
         self._told[table_id] = words
+
+    def _level(self) -> dict[int, Applied]:
+        """Without their commits, which are written."""
+        stopped = frozenset[int]().union(*self._stopped.values())
+        return {
+            pk: replace(each, instant="", rows=0, bytes=0)
+            for pk, each in self._standing.items()
+            if pk not in stopped
+        }
 
     def _mirror(self) -> None:
         since = SystemClock().now() - SEEN_WITHIN
@@ -178,11 +191,6 @@ def _joined(before: Applied, now: Applied) -> Applied:
 def _mirror(pending: Iterable[str], since: datetime, pipeline: Pipeline) -> None:
     assert pipeline.lake_table_id is not None
     compaction_plans.mirror(pipeline.lake_table_id, list(pending), since=since)
-
-
-def _seen(standing: Applied) -> Applied:
-    """Without the commit, which is written."""
-    return replace(standing, instant="", rows=0, bytes=0)
 
 
 def _alone(table_id: int, act: Callable[[Pipeline], object]) -> None:

@@ -24,6 +24,7 @@ from ingest.lake.hudi.position import CommitPosition
 from ingest.models import Pipeline, states
 from ingest.pipelines import schema_diff, transitions
 from ingest.pipelines.lake_identity import planned_identity, set_buckets
+from ingest.planning.facts import LOG
 
 log = logging.getLogger(__name__)
 
@@ -71,9 +72,8 @@ def note_restored(pipeline: Pipeline, facts: Mapping[str, Any]) -> None:
     elif pipeline.capture == "snapshot":
         transitions.say(pipeline, f"restored to savepoint {facts['restored']}")
     elif pipeline.state == states.LIVE:
-        transitions.move(
-            pipeline, "fall_behind", reason=reason, due_at=SystemClock().now()
-        )
+        due = None if pipeline.capture == LOG else SystemClock().now()
+        transitions.move(pipeline, "fall_behind", reason=reason, due_at=due)
     else:
         transitions.say(pipeline, reason)
     transitions.show(
@@ -105,7 +105,11 @@ def _moment(pipeline: Pipeline, state: LakeState) -> str:
     source = pipeline.source_table.database.datasource_id
     if position is None or position.source != source:
         return ""
-    if position.epoch_to >= (table.last_commit_epoch or 0):
+    known = table.last_commit_epoch or 0
+    if pipeline.capture == LOG and position.epoch_to > known:
+        _take_newest(pipeline, state, position)
+        return "the lake had newer commits: they are shown now"
+    if position.epoch_to >= known:
         return ""
     at = _written(state)
     facts = {
@@ -114,9 +118,10 @@ def _moment(pipeline: Pipeline, state: LakeState) -> str:
         "position": {"to": position.end},
         "epoch": position.epoch_to,
     }
-    drop_seals_behind(
-        settings.SLUICE_LAKE_URI, source, table.pk, after=position.epoch_to
-    )
+    if pipeline.capture != LOG:
+        drop_seals_behind(
+            settings.SLUICE_LAKE_URI, source, table.pk, after=position.epoch_to
+        )
     note_restored(pipeline, facts)
     return f"the lake went back to {at}: capture goes on from there"
 
@@ -139,7 +144,10 @@ def _catch_up(pipeline: Pipeline) -> str:
         state = read_lake_table(table.path)
         known = state.position.epoch_to if state.position else 0
         table.refresh_from_db(fields=["last_commit_epoch"])
-        first = lift_epochs(pipeline.source_table.database.datasource_id, known)
+        first = known + 1
+        if pipeline.capture != LOG:
+            # those of a log are the numbers of its segments
+            first = lift_epochs(pipeline.source_table.database.datasource_id, known)
     except SluiceError as error:
         log.warning("cannot ask the lake about %s", table, exc_info=error)
         return ""
@@ -154,7 +162,8 @@ def _catch_up(pipeline: Pipeline) -> str:
 def _take_newest(
     pipeline: Pipeline, state: LakeState, position: CommitPosition
 ) -> None:
-    end = later(pipeline.position, position.end)
+    is_log = pipeline.capture == LOG
+    end = position.end if is_log else later(pipeline.position, position.end)
     Pipeline.objects.filter(pk=pipeline.pk).update(position=end)
     pipeline.position = end
     transitions.show(

@@ -42,7 +42,7 @@ class Settings:
 
     @property
     def has_syncs(self) -> bool:
-        return self.pipeline is None or self.pipeline.capture != "snapshot"
+        return self.pipeline is None or self.pipeline.capture == "timestamp"
 
     @property
     def tag(self) -> str:

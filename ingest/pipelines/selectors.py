@@ -40,15 +40,16 @@ from ingest.models import Onboarding, Pipeline
 from ingest.models.states import LOADED, PROPOSED
 from ingest.pipelines.policies.schedule import MANUAL
 from ingest.pipelines.policies.store import setting_as_text
+from ingest.planning.facts import LOG
 
 
 def pipelines_on_schedule() -> QuerySet[Pipeline]:
-    """Tables whose syncs run by themselves: only they can lag. One on request shows
+    """Tables whose changes come by themselves: only they can lag. One on request shows
     what was asked for, and one that was loaded once follows nothing."""
-    rows = Pipeline.objects.filter(
-        state__in=sorted(LOADED), capture="timestamp", lake_table__isnull=False
-    )
-    return rows.alias(schedule=schedule_as_text()).exclude(schedule=MANUAL)
+    rows = Pipeline.objects.filter(state__in=sorted(LOADED), lake_table__isnull=False)
+    is_synced = Q(capture="timestamp") & ~Q(schedule=MANUAL)
+    scheduled = rows.alias(schedule=schedule_as_text())
+    return scheduled.filter(is_synced | Q(capture=LOG))
 
 
 def schedule_as_text() -> Coalesce:

@@ -53,8 +53,8 @@ def start_sync(table: Table, *, actor: str) -> Job:
             )
         if pipeline.capture == LOG:
             raise InvalidRequest(
-                f"{table} follows its source's log: changes come by themselves, and"
-                " there is no sync to begin",
+                f"{table} follows its source's log: changes arrive as they"
+                " happen, and there is no sync to begin",
                 code="follows_log",
                 hint="its status shows its lag; use :resync for a fresh copy",
             )

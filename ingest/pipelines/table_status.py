@@ -16,6 +16,7 @@ from ingest.models import Pipeline
 from ingest.models.states import CATCHING_UP, RETIRED
 from ingest.pipelines.policies.schedule import MANUAL, ON_REQUEST, ONCE
 from ingest.pipelines.selectors import schedule_as_text
+from ingest.planning.facts import LOG
 
 # No state of the machine: the table goes on by itself once a sync goes well.
 FAILING: Final = "FAILING"
@@ -52,7 +53,7 @@ def standings(table_ids: Iterable[int]) -> Standings:
         found.states[table] = standing_of(state, failures)
         if capture == "snapshot":
             found.resting[table] = ONCE
-        elif schedule == MANUAL:
+        elif schedule == MANUAL and capture != LOG:
             found.resting[table] = ON_REQUEST
     return found
 

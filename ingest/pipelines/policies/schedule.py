@@ -24,6 +24,7 @@ LONGEST_CRON = 200
 _COUNTED = 100
 MANUAL = "manual"
 ON_REQUEST, ONCE = "On request", "Loaded once"
+FOLLOWS = "As its source's log goes on"
 CRON_EXAMPLE = "30 2 * * MON-FRI"
 EXAMPLE = f'{{"cron": "{CRON_EXAMPLE}", "timezone": "Europe/Berlin"}}'
 _FIELDS = {

@@ -31,6 +31,7 @@ from ingest.pipelines.policies.effective import defaults as defaults
 from ingest.pipelines.policies.effective import policy_of as policy_of
 from ingest.pipelines.policies.policy import Effective, changed
 from ingest.pipelines.policies.schedule import Schedule, every_seconds_of, next_runs
+from ingest.planning.facts import LOG
 
 PAGE = 1000
 
@@ -98,14 +99,21 @@ def change_table_policy(pipeline: Pipeline, change: Any) -> Mapping[str, Any]:
 
 def require_syncs(capture: str, pointer: str) -> None:
     """A schedule needs a way of capture that has syncs."""
-    if capture == "snapshot":
-        detail = "a table that is loaded once has no syncs, so it takes no schedule"
-        raise InvalidRequest(
-            detail,
-            code="not_continuous",
-            hint="use capture 'timestamp', or :resync when a fresh copy is wanted",
-            facts={"errors": [{"pointer": pointer, "detail": detail}]},
-        )
+    if capture == "timestamp":
+        return
+    detail = "a table that is loaded once has no syncs, so it takes no schedule"
+    code = "not_continuous"
+    hint = "use capture 'timestamp', or :resync when a fresh copy is wanted"
+    if capture == LOG:
+        detail = "a table that follows its source's log has no syncs to schedule"
+        code = "follows_log"
+        hint = "its changes arrive as they happen; 'freshness_seconds' says how soon"
+    raise InvalidRequest(
+        detail,
+        code=code,
+        hint=hint,
+        facts={"errors": [{"pointer": pointer, "detail": detail}]},
+    )
 
 
 Before = Callable[[Pipeline], Effective]
