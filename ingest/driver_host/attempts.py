@@ -186,12 +186,21 @@ class InFlightJob:
         return START_SECONDS if is_starting else MISSED_SECONDS
 
 
+@dataclass(frozen=True, slots=True)
+class LostAttempt:
+    """Somebody has to decide about it. attempt: None = whichever the job has."""
+
+    job_id: UUID
+    attempt: int | None
+    why: str
+
+
 class InFlight:
-    """in_flight: by job id. lost: jobs that somebody has to judge, with the reason."""
+    """in_flight: by job id. lost: to be written; the job may have gone on by then."""
 
     def __init__(self, launcher: Launcher, clock: Callable[[], float]) -> None:
         self.in_flight: dict[str, InFlightJob] = {}
-        self.lost: Backlog[tuple[UUID, str]] = Backlog()
+        self.lost: Backlog[LostAttempt] = Backlog()
         self._launcher = launcher
         self._clock = clock
         self.claims = ClaimLoop(clock)
@@ -230,7 +239,7 @@ class InFlight:
         after the claim and before they were handed over, or lost while nobody could
         judge them. Without this they would hold lane and table for ever."""
         now = self._clock()
-        waiting = {str(job_id) for job_id, _ in self.lost}
+        waiting = {str(lost.job_id) for lost in self.lost}
         for job in held:
             if job.state == LAUNCHING or job.id in self.in_flight or job.id in waiting:
                 self._judged.pop(job.id, None)
@@ -239,7 +248,8 @@ class InFlight:
                 continue
             self._judged[job.id] = now + JUDGE_AGAIN_SECONDS
             self._end(job.id, job.id if job.is_isolated else "")
-            self.lost.add((UUID(job.id), "no driver had it"))
+            why = "no driver had it"
+            self.lost.add(LostAttempt(UUID(job.id), job.attempts, why))
 
     def _pass_requests_on(
         self, held: Sequence[HeldJob], *, reported: Collection[str]
@@ -295,7 +305,7 @@ class InFlight:
         self.in_flight.pop(job_id)
         self._end(job_id, flight.origin)
         if not flight.origin:
-            self.lost.add((flight.job_id, why))
+            self.lost.add(LostAttempt(flight.job_id, flight.attempt, why))
 
     def _end(self, job_id: str, origin: str) -> None:
         if origin:

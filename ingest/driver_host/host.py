@@ -29,7 +29,12 @@ from ingest.contract.job import DRIVER_DIED, JobReport, Progress, report_from
 from ingest.contract.members import value_of
 from ingest.driver_host import attempts, report_store
 from ingest.driver_host.apply_sessions import ApplySessions
-from ingest.driver_host.attempts import START_SECONDS, InFlight, InFlightJob
+from ingest.driver_host.attempts import (
+    START_SECONDS,
+    InFlight,
+    InFlightJob,
+    LostAttempt,
+)
 from ingest.driver_host.backlog import Backlog
 from ingest.driver_host.incarnation import Incarnation
 from ingest.driver_host.launcher import Launcher, Message
@@ -316,8 +321,10 @@ class DriverHost:
         self._secrets = [asked for asked in self._secrets if asked[1] != message.origin]
         self._broker.forget(message.origin)
         if message.origin:
-            self.in_flight.pop(message.origin, None)
-            self._jobs.lost.add((UUID(message.origin), "its own process ended"))
+            flight = self.in_flight.pop(message.origin, None)
+            attempt = flight.attempt if flight else message.data.get("attempt")
+            why = "its own process ended"
+            self._jobs.lost.add(LostAttempt(UUID(message.origin), attempt, why))
             return
         self.deaths = 0 if self.driver and self.driver.is_ready else self.deaths + 1
         wait = min(30.0, 2.0 ** min(self.deaths, 5))
@@ -352,7 +359,9 @@ class DriverHost:
             give_up=lambda end, error: None,
         )
         self._jobs.lost.write_all(
-            lambda lost: reconcile.judge_lost(*lost),
+            lambda lost: reconcile.judge_lost(
+                lost.job_id, lost.why, attempt=lost.attempt
+            ),
             # `_look` finds it again
             give_up=lambda lost, error: None,
         )
@@ -382,7 +391,7 @@ class DriverHost:
         self.in_flight.pop(report.job_id, None)
         log.error("the report of job %s", report.job_id, exc_info=error)
         why = "its report could not be recorded; the driver host's log says why"
-        self._jobs.lost.add((UUID(report.job_id), why))
+        self._jobs.lost.add(LostAttempt(UUID(report.job_id), report.attempt, why))
 
     def _answer_secrets(self) -> None:
         while self._secrets:

@@ -180,15 +180,23 @@ def _is_database_young() -> bool:
     return bool(row and row[0])
 
 
-def judge_lost(job_id: UUID, why: str, *, incarnation: str | None = None) -> bool:
+def judge_lost(
+    job_id: UUID,
+    why: str,
+    *,
+    incarnation: str | None = None,
+    attempt: int | None = None,
+) -> bool:
     """Decide about one job of a dead driver; False when somebody else does, or did:
-    its next attempt does not hang on `incarnation` any more."""
+    its next attempt does not hang on `incarnation` any more, and has another number.
+    None = whichever."""
     with transaction.atomic():
         rows = Job.objects.select_for_update(skip_locked=True)
         job = rows.filter(pk=job_id, state__in=ACTIVE).first()
-        if job is None or (
-            incarnation is not None and incarnation != job.handle.get("boot", "")
-        ):
+        if job is None:
+            return False
+        boot = job.handle.get("boot", "")
+        if incarnation not in {None, boot} or attempt not in {None, job.attempts}:
             return False
         is_known = job.kind in names_of(DriverKind)
         try:

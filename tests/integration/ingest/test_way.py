@@ -134,6 +134,20 @@ def test_a_job_of_a_driver_that_was_forgotten_is_judged(world) -> None:
     assert reconcile.reconcile_jobs() == 0
 
 
+def test_what_is_said_late_of_an_attempt_is_not_meant_of_the_next(world) -> None:
+    """A lost attempt waits while the database does not take it; the job goes on."""
+    world.fail_with("snapshot", Fault.HANG)
+    world.onboard("orders")
+    world.until(lambda: world.jobs("snapshot")[0].state == "RUNNING")
+    (job,) = world.jobs("snapshot")
+    in_flight = world.host._jobs
+    in_flight._lose(in_flight.in_flight[str(job.pk)], "the driver lost it")
+    Job.objects.filter(pk=job.pk).update(attempts=job.attempts + 1)
+    world.host._flush()
+    assert not in_flight.lost
+    assert world.jobs("snapshot")[0].state == "RUNNING"
+
+
 def test_every_attempt_has_its_own_token(world) -> None:
     world.fail_with("snapshot", Fault.TRANSIENT, Fault.DIE_RUNNING)
     world.onboard("orders")
