@@ -31,13 +31,19 @@ class SourceServer:
     def connect(self, database: str = "postgres") -> psycopg.Connection[Any]:
         return psycopg.connect(self.dsn(database), autocommit=True)
 
-    def create_database(self, name: str, *, like: str = "template1") -> str:
-        """A new database, empty or a copy of `like`; its DSN."""
+    def create_database(
+        self, name: str, *, like: str = "template1", encoding: str = ""
+    ) -> str:
+        """A new database, empty or a copy of `like`; its DSN. encoding: another one
+        than the server's, of `template0`."""
         with self.connect() as link:
             drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
             link.execute(drop.format(sql.Identifier(name)))
-            create = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
-            link.execute(create.format(sql.Identifier(name), sql.Identifier(like)))
+            create = "CREATE DATABASE {} TEMPLATE {}"
+            if encoding:
+                create += f" ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C'"
+            made = sql.SQL(create).format(sql.Identifier(name), sql.Identifier(like))
+            link.execute(made)
         return self.dsn(name)
 
     def drop_database(self, name: str) -> None:

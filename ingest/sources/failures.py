@@ -23,6 +23,7 @@ from ingest.contract.job import (
 )
 from ingest.sources.port import ROWS_HIDDEN, SEE_ALL_ROWS
 
+TEXT_REFUSED = "source_text_refused"
 BEGUN_ELSEWHERE = "compaction_begun"
 
 
@@ -274,6 +275,12 @@ _SOURCE: tuple[tuple[str, Outcome, str, str], ...] = (
     ("42704", "transient", "source_snapshot_lost", "retry: it continues"),
     ("42", "terminal", "source_refused", "the driver's log has the statement"),
     ("22023", "transient", "source_snapshot_lost", "retry: it continues"),
+    (
+        "22021",
+        "terminal",
+        TEXT_REFUSED,
+        "write these bytes as UTF-8 at the source, then resume; see docs/reading.md",
+    ),
     ("22", "terminal", "source_value_refused", "the driver's log has the value"),
     ("55P03", "transient", "source_locked", "it is tried again"),
     ("57P01", "transient", "source_ended_session", "it is tried again"),

@@ -181,6 +181,11 @@ class Source(Protocol):
         """Time and open transactions of others, before any row is read."""
         ...
 
+    def bad_text(self, table: TableSpec) -> str:
+        """Where it has text that the source cannot send, in words, after it has failed
+        to; "" = nothing found."""
+        ...
+
     def source_fingerprint(self, table: TableSpec) -> ServerFingerprint:
         """Who the server is, how far its log is, and which table this is."""
         ...

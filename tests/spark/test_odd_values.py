@@ -197,3 +197,34 @@ def test_partitions_whose_folder_is_that_of_null_are_told(
     assert dict(lake_bench.rows(table, "id", "area")) == {
         0: None, 1: None, 2: None, 3: "a/b", 4: " ",
     }  # fmt: skip
+
+
+def test_text_that_the_server_cannot_send_is_named(
+    spark: Any, source_pg: Any, tmp_path: Path
+) -> None:
+    dsn = source_pg.create_database("bytes", like="template0", encoding="SQL_ASCII")
+    bench = LakeBench(spark, f"{dsn}?client_encoding=utf8", tmp_path)
+    bench.sql(
+        "CREATE TABLE t (id text PRIMARY KEY, v text,"
+        " at timestamptz NOT NULL DEFAULT now())"
+    )
+    bench.sql("INSERT INTO t VALUES ('a', E'\\303\\251'), ('b', 'ok'), ('c', '')")
+    table = bench.table("t", cursor="at")
+    bound = assert_done(bench.load(table)).facts["bound"]
+    for row, said in (
+        ("'d', E'caf\\351'", "column 'v' of the row with id = d has"),
+        # the key, by which a load is cut
+        ("E'e\\351', ''", "column 'id' of the row with id = e\\351 has"),
+    ):
+        bench.sql(f"INSERT INTO t VALUES ({row})")
+        resync = bench.load(table, kind="resync", chunk_rows=2)
+        for report in (bench.sync(table, bound), resync):
+            assert report.error is not None
+            assert (report.outcome, report.error.code) == (
+                "terminal",
+                "source_text_refused",
+            )
+            assert said in report.error.message
+            assert "SQL_ASCII" in report.error.message
+        bench.sql("DELETE FROM t WHERE id > 'c'")
+    bench.close()

@@ -13,11 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from core.errors import TransientError
+from core.errors import TerminalError, TransientError
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.capture.jdbc import NARROWINGS
 from ingest.driver.failures import failure_of
+from ingest.sources.failures import TEXT_REFUSED
 from ingest.sources.registry import SOURCE_ERRORS, Source, row_too_wide
 
 T = TypeVar("T")
@@ -65,6 +66,8 @@ def read_patiently(
             return _unchanged(source, table, read, was_wide)
         except Exception as error:
             code = failure_of(error).error.code
+            if code == TEXT_REFUSED and run.stop_mode is None:
+                raise _text_refused(source, table, error) from error
             if source.gave_way:
                 # whatever failed, we ended it
                 code = LOCKED
@@ -108,6 +111,17 @@ def _explained(source: Source, table: TableSpec, code: str) -> str:
     with contextlib.suppress(*SOURCE_ERRORS):
         holder = source.lock_holders(table)
     return f"{_REASONS[code]}, {holder}" if holder else _REASONS[code]
+
+
+def _text_refused(source: Source, table: TableSpec, error: Exception) -> TerminalError:
+    """The source's own words do not say where the text is."""
+    found, said = "", failure_of(error).error
+    with contextlib.suppress(*SOURCE_ERRORS):
+        found = source.bad_text(table)
+    why = f"{_name(table)} cannot be read: {found}" if found else said.message
+    return TerminalError(
+        f"{why}. Nothing of this job is visible", code=said.code, hint=said.hint
+    )
 
 
 def _given_up(table: TableSpec, code: str, reason: str) -> TransientError:

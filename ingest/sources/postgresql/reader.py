@@ -37,6 +37,7 @@ from ingest.sources.postgresql.connection import (
     DIALECT,
     connect,
 )
+from ingest.sources.postgresql.encoding import find_bad_text
 from ingest.sources.postgresql.fingerprint import read_fingerprint
 from ingest.sources.postgresql.snapshot import (
     IMPORT,
@@ -284,6 +285,9 @@ class PostgresSource:
 
     def clock(self) -> SourceClock:
         return read_clock(self.one)
+
+    def bad_text(self, table: TableSpec) -> str:
+        return find_bad_text(self.rows, table)
 
     def source_fingerprint(self, table: TableSpec) -> ServerFingerprint:
         columns = [column.source_name for column in table.columns]

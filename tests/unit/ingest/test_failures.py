@@ -54,6 +54,7 @@ def test_the_class_says_whose_turn_it_is(error: Exception, outcome: str) -> None
         ("53300", "transient", "source_connections_used_up"),
         ("53200", "transient", "source_exhausted"),
         ("57P03", "transient", "source_starting"),
+        ("22021", "terminal", "source_text_refused"),
         ("57P05", "transient", "source_ended_session"),
         ("25P03", "transient", "source_ended_session"),
         ("25P04", "transient", "source_ended_session"),
