@@ -19,7 +19,7 @@ from frontend.reading.jobs import DIFFERENCES
 from ingest.actions.registry import ACTIONS
 from ingest.alerts.rules import ALERTS, MISMATCH, STUCK
 from ingest.alerts.selectors import alerts_for
-from ingest.models.alerts import Alert
+from ingest.models.alerts import SOURCE_KINDS, Alert
 
 OPEN, CLOSED, ALL = "open", "closed", "all"
 STATES = (OPEN, CLOSED, ALL)
@@ -31,6 +31,7 @@ TITLES = {
     "stalled": _("has a stalled job"),
     "schema_change": _("changed at its source"),
     "verification_mismatch": _("differs from its source"),
+    "capture": _("trouble with log capture"),
     "recovered": _("the end of any of these"),
 }
 
@@ -78,7 +79,7 @@ def alerts_shown(principal: Principal, wanted: Wanted) -> QuerySet[Alert]:
 
 def rows_of(principal: Principal, alerts: Sequence[Alert]) -> list[Row]:
     """With what the user may do about each; one statement for all."""
-    tables = [Securable(LAKE, one.database, one.name) for one in alerts]
+    tables = [_securable(one) for one in alerts]
     grants = [] if principal.is_admin else grants_on(principal, tables)
     held = [privileges_on(principal, table, grants) for table in tables]
     found = _keys_of(
@@ -88,6 +89,12 @@ def rows_of(principal: Principal, alerts: Sequence[Alert]) -> list[Row]:
         replace(row_of(alert, privileges), keys=found.get(alert.job, ()))
         for alert, privileges in zip(alerts, held, strict=True)
     ]
+
+
+def _securable(alert: Alert) -> Securable:
+    if alert.kind in SOURCE_KINDS:
+        return Securable(alert.name)
+    return Securable(LAKE, alert.database, alert.name)
 
 
 def _keys_of(alerts: Sequence[Alert]) -> dict[Any, list[tuple[str, list[str]]]]:
@@ -114,6 +121,9 @@ def privileges_on(
 
 def row_of(alert: Alert, held: frozenset[Privilege] = frozenset()) -> Row:
     may_close = alert.closed_at is None and Privilege.OPERATE in held
+    if alert.datasource_id is not None:
+        page = reverse("frontend:source-pipeline", args=[alert.name])
+        return Row(alert, page, may_close=may_close)
     if alert.table_id is None:
         return Row(alert, may_close=may_close)
     place = "table-health" if alert.kind == STUCK else "table"

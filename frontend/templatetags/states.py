@@ -63,6 +63,7 @@ LOOKS = {
     "stuck": Look("bad", "warn", "stuck or broken"),
     "schema_change": Look("warn", "warn", "changed at source"),
     "verification_mismatch": Look("bad", "warn", "differs"),
+    "capture": Look("bad", "warn", "log capture"),
     "open": Look("bad", "warn", "open"),
     "closed": Look("ok", "check", "closed"),
     "failing": Look("warn", "warn", "failing"),

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from catalog.names import LAKE, join_name
 from core.json_values import iso
 from ingest.alerts.rules import CLOSED, OPENED, RECOVERED, TEST
-from ingest.models.alerts import Alert
+from ingest.models.alerts import SOURCE_KINDS, Alert
 
 Body = Mapping[str, Any]
 # of a kind of alert while it is open, and once it has ended
@@ -21,6 +20,7 @@ WORDS = {
     "stalled": ("has a stalled job", "had a job that stood still"),
     "stuck": ("is stuck or broken", "was stuck or broken"),
     "schema_change": ("changed at its source", "had changed at its source"),
+    "capture": ("has trouble with its log capture", "had trouble with log capture"),
     "verification_mismatch": ("differs from its source", "differed from its source"),
 }
 LONGEST_SUBJECT = 180
@@ -33,7 +33,8 @@ def alert_body(alert: Alert, *, base_url: str = "") -> dict[str, Any]:
         "kind": alert.kind,
         "state": "open" if alert.closed_at is None else "closed",
         "table": alert.table_id,
-        "name": join_name(LAKE, alert.database, alert.name),
+        "datasource": alert.name if alert.kind in SOURCE_KINDS else None,
+        "name": alert.on,
         "message": alert.message,
         "code": alert.code,
         "hint": alert.hint,
@@ -52,6 +53,8 @@ def alert_body(alert: Alert, *, base_url: str = "") -> dict[str, Any]:
 
 def path_of(alert: Alert) -> str:
     """The page on which a person can act on it."""
+    if alert.kind in SOURCE_KINDS:
+        return f"/sources/{alert.name}/pipeline"
     if alert.table_id is None:
         return "/alerts"
     if alert.kind == "stalled" and alert.job:

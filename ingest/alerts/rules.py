@@ -22,10 +22,12 @@ SCHEMA_CHANGE: Final = "schema_change"
 MISMATCH: Final = "verification_mismatch"
 # in the place of a job's kind: a session that applies a log
 APPLY: Final = "apply"
+# of a source, not of a table
+CAPTURE: Final = "capture"
 # not an alert of its own: the end of one
 RECOVERED: Final = "recovered"
 
-ALERTS: Final = (FAILED, LATE, STUCK, STALLED, SCHEMA_CHANGE, MISMATCH)
+ALERTS: Final = (FAILED, LATE, STUCK, STALLED, SCHEMA_CHANGE, MISMATCH, CAPTURE)
 KINDS: Final = (*ALERTS, RECOVERED)
 
 # When an alert that somebody closed opens again, if what it tells goes on.
@@ -36,6 +38,7 @@ AGAIN: Final = {
     STALLED: "when a job of the table stalls again",
     SCHEMA_CHANGE: "when the source table changes once more",
     MISMATCH: "when a verification finds differences again",
+    CAPTURE: "when reading of the log stops again",
 }
 
 # What a delivery tells: an alert opened, ended by itself, or was ended by somebody.

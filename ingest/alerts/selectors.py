@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from catalog.access import audit
 from catalog.access.enforcement import require
-from catalog.access.policy import Principal, Privilege
+from catalog.access.grants import rows_for
+from catalog.access.policy import Principal, Privilege, Securable, granting
 from catalog.access.scope import Reach, in_scope, scope_of
 from catalog.models import Table
 from catalog.selectors.tables import securable_of
@@ -29,14 +30,21 @@ ILL = "problem"
 
 
 def alerts_for(principal: Principal) -> QuerySet[Alert]:
-    """Those of tables that are deleted by now are administrators' alone."""
+    """Those of tables that are deleted by now are administrators' alone. What is told
+    of a source may name its tables, so it is for who may see all of it."""
     scope = scope_of(principal)
     if scope.reach is Reach.ALL:
         return Alert.objects.all()
     if scope.reach is Reach.NOTHING:
         return Alert.objects.none()
     seen = Table.objects.filter(in_scope(scope), pk=OuterRef("table_id"))
-    return Alert.objects.filter(Exists(seen))
+    return Alert.objects.filter(Exists(seen) | Q(_is_whole(principal), table=None))
+
+
+def _is_whole(principal: Principal) -> Exists:
+    """Of alerts of sources: the principal may see everything in the source."""
+    held = rows_for(principal).filter(privilege__in=granting(Privilege.DISCOVER))
+    return Exists(held.filter(datasource=OuterRef("datasource__name"), database=""))
 
 
 def open_count(principal: Principal) -> int:
@@ -58,14 +66,14 @@ def dismiss(principal: Principal, alert_id: int) -> Alert:
     row = alert_for(principal, alert_id)
     if row.table is not None:
         require(principal, Privilege.OPERATE, securable_of(row.table))
+    if row.datasource is not None:
+        require(principal, Privilege.OPERATE, Securable(row.datasource.name))
     reason = f"closed by {principal.name}"
     with transaction.atomic():
         if store.close(Alert.objects.filter(pk=row.pk), store.DISMISSED, reason):
             if row.kind == LATE and row.table_id is not None:
                 lag.ask_again(row.table_id)
-            audit.record(
-                "alert.dismiss", on=f"lake.{row.database}.{row.name}", kind=row.kind
-            )
+            audit.record("alert.dismiss", on=row.on, kind=row.kind)
     row.refresh_from_db()
     return row
 

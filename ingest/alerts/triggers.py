@@ -28,7 +28,7 @@ from ingest.alerts.rules import (
 )
 from ingest.contract.job import LOADS, RESYNC, VERIFY
 from ingest.models import Pipeline
-from ingest.models.alerts import Alert
+from ingest.models.alerts import SOURCE_KINDS, Alert
 from ingest.models.states import DISCOVERED, DRAFT, PROPOSED, RETIRED
 from ingest.pipelines import needed_resync, schema_diff
 from ingest.pipelines.schema_diff import (
@@ -140,6 +140,7 @@ def pipeline_moved(event: Event) -> None:
     elif event.data["event"] in {"remove", "retire"}:
         # its row, and so the alert's pointer to it, may be gone by now
         rows = Alert.objects.filter(Q(table=table_id) | Q(table=None), closed_at=None)
+        rows = rows.exclude(kind__in=SOURCE_KINDS)
         store.close(rows, because=store.REMOVED, reason="the table is no longer synced")
 
 

@@ -18,7 +18,10 @@ class Alert(Stored):
     id = s.IntegerField()
     kind = s.ChoiceField(choices=list(ALERTS))
     state = s.ChoiceField(choices=["open", "closed"])
-    table = s.IntegerField(allow_null=True, help_text="null = it is deleted")
+    table = s.IntegerField(
+        allow_null=True, help_text="null = it is deleted, or the alert is of a source"
+    )
+    datasource = s.CharField(allow_null=True, help_text="of an alert of a source")
     name = s.CharField()
     message = s.CharField()
     code = s.CharField()

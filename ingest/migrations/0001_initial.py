@@ -62,6 +62,7 @@ class Migration(migrations.Migration):
                 ('closed_reason', models.TextField(blank=True)),
                 ('is_announced', models.BooleanField(default=False)),
                 ('is_end_announced', models.BooleanField(default=False)),
+                ('datasource', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='alerts', to='catalog.datasource')),
                 ('table', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='alerts', to='catalog.table')),
             ],
             options={
@@ -302,6 +303,10 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='alert',
             constraint=models.UniqueConstraint(condition=models.Q(('closed_at', None)), fields=('table', 'kind'), name='one_open_alert_per_table_and_kind'),
+        ),
+        migrations.AddConstraint(
+            model_name='alert',
+            constraint=models.UniqueConstraint(condition=models.Q(('closed_at', None)), fields=('datasource', 'kind'), name='one_open_alert_per_source_and_kind'),
         ),
         migrations.AddIndex(
             model_name='alertdelivery',

@@ -10,7 +10,11 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Lower
 
-from catalog.models import Table
+from catalog.models import Datasource, Table
+from catalog.names import LAKE, join_name
+
+# Kinds that are about a source as a whole.
+SOURCE_KINDS = frozenset({"capture"})
 
 
 class AlertTarget(models.Model):
@@ -62,15 +66,20 @@ class AlertTarget(models.Model):
 
 
 class Alert(models.Model):
-    """Something is, or was, wrong with a lake table. One is open per table and kind.
+    """Something is, or was, wrong with a lake table, or with the reading of a source's
+    log. One is open per table and kind, or source and kind.
 
     table         None once the table itself is deleted; its names stay
+    datasource    of one about a source, whose name is `name`; it has no table
     cause         what was counted last, sources: see ingest.alerts.rules.Finding
     is_announced, is_end_announced   deliveries for all who want them are there
     """
 
     table = models.ForeignKey(
         Table, on_delete=models.SET_NULL, related_name="alerts", null=True
+    )
+    datasource = models.ForeignKey(
+        Datasource, on_delete=models.SET_NULL, related_name="alerts", null=True
     )
     database = models.CharField(max_length=200)
     name = models.CharField(max_length=300)
@@ -98,7 +107,12 @@ class Alert(models.Model):
                 fields=["table", "kind"],
                 condition=Q(closed_at=None),
                 name="one_open_alert_per_table_and_kind",
-            )
+            ),
+            models.UniqueConstraint(
+                fields=["datasource", "kind"],
+                condition=Q(closed_at=None),
+                name="one_open_alert_per_source_and_kind",
+            ),
         ]
         indexes: ClassVar = [
             models.Index(
@@ -114,7 +128,13 @@ class Alert(models.Model):
         ordering: ClassVar = ["-id"]
 
     def __str__(self) -> str:
-        return f"{self.kind} of lake.{self.database}.{self.name}"
+        return f"{self.kind} of {self.on}"
+
+    @property
+    def on(self) -> str:
+        """The full name of what it is about, as grants have it."""
+        is_source = self.kind in SOURCE_KINDS
+        return self.name if is_source else join_name(LAKE, self.database, self.name)
 
 
 class AlertDelivery(models.Model):

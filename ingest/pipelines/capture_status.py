@@ -22,6 +22,7 @@ from ingest.planning.facts import LOG
 # A reader reports each second, and its host writes that.
 SILENT_AFTER = timedelta(seconds=45)
 SILENT = "silent"
+READER_STATES = ("stopped", "starting", "waiting", "following", "failed", SILENT)
 NOT_FOLLOWED = "no table of this source is followed by its log"
 
 
@@ -103,7 +104,7 @@ def capture_status(principal: Principal, source: Datasource) -> CaptureStatus:
         code=row.code,
         hint=hint if is_whole else "",
         position=row.position or None,
-        lag_seconds=_lag(row, now) if is_followed else None,
+        lag_seconds=reader_lag(row, now) if is_followed else None,
         lag_bytes=row.log_behind if is_followed else None,
         rows_per_second=row.rows_per_second,
         heartbeat_at=row.heartbeat_at,
@@ -135,8 +136,9 @@ def observed_of(row: SourceFollower, now: datetime) -> tuple[str, str, str]:
     )
 
 
-def _lag(row: SourceFollower, now: datetime) -> float | None:
-    """Nothing that is not durable here: it shows the source as of its last report."""
+def reader_lag(row: SourceFollower, now: datetime) -> float | None:
+    """Seconds behind its source; None = not known. With nothing that is not durable
+    here, the stream shows the source as of the last report."""
     heard = row.heartbeat_at
     if row.log_behind == 0 and heard is not None:
         return max(0.0, (now - heard).total_seconds())

@@ -12,8 +12,9 @@ from django.db import connection
 from django.db.models import Count, Min, Q, Sum
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from ingest.models import Pipeline, TableHealth
+from ingest.models import Pipeline, SourceFollower, TableHealth
 from ingest.models.states import LIVE
+from ingest.pipelines.capture_status import READER_STATES, observed_of, reader_lag
 from ingest.pipelines.selectors import pipelines_on_schedule
 
 # Upper ends; the last is "+Inf".
@@ -36,6 +37,7 @@ def gauges() -> Iterator[Metric]:
     yield from _health()
     yield from _verification()
     yield from _recent()
+    yield from _captures()
 
 
 def _lag() -> Iterator[Metric]:
@@ -141,6 +143,34 @@ def _verification() -> Iterator[Metric]:
     )
     yield single(
         "sluice_verifications_due", "Tables whose verification is due", found["due"]
+    )
+
+
+def _captures() -> Iterator[Metric]:
+    """Of readers of sources' logs that shall run; few rows, one statement."""
+    rows = SourceFollower.objects.filter(desired=SourceFollower.RUNNING)
+    now, counts = datetime.now(UTC), dict.fromkeys(READER_STATES, 0)
+    sums = dict.fromkeys(("kept", "not_durable"), 0)
+    lag, rate, waiting = 0.0, 0.0, 0
+    for row in rows:
+        observed, _, _ = observed_of(row, now)
+        counts[observed] = counts.get(observed, 0) + 1
+        lag = max(lag, reader_lag(row, now) or 0.0)
+        rate += row.rows_per_second
+        waiting += row.waiting_bytes
+        sums["kept"] += row.log_kept
+        sums["not_durable"] += row.log_behind
+    yield labelled("sluice_log_readers", "Readers of sources' logs", "state", counts)
+    yield single(
+        "sluice_log_lag_seconds_max", "Lag of the reader behind its source", lag
+    )
+    yield single("sluice_log_rows_per_second", "Rows that readers make durable", rate)
+    yield single("sluice_log_waiting_bytes", "Bytes of segments in the lake", waiting)
+    yield labelled(
+        "sluice_source_log_bytes",
+        "Bytes of log that sources keep for readers, and of it not durable here",
+        "part",
+        sums,
     )
 
 

@@ -23,7 +23,7 @@ from core.database_errors import is_away
 from core.jobs import pages
 from core.jobs.kinds import JobKind, kinds_of
 from core.models import Job
-from ingest.alerts import fan_out, lag, stalled, triggers
+from ingest.alerts import capture, fan_out, lag, stalled, triggers
 from ingest.alerts.lag import note_presence
 from ingest.jobs import queue
 from ingest.jobs.reconcile import reconcile_jobs
@@ -74,6 +74,7 @@ def _parts() -> dict[Callable[[], object], float]:
         verification_schedule.start_due_verifications: 10,
         lag.open_late: 10,
         stalled.look_at_stalled: 10,
+        capture.look_at_captures: 10,
         # the driver host claims jobs, and explains why others wait
         queue.explain_no_driver: 2,
         pages.advance_in_beat: 2,

@@ -52,6 +52,7 @@ EXAMPLES = {
     "SluiceTableDiffers": steady('sluice_alerts_open{kind="verification_mismatch"}', 0, 1),
     "SluiceTableStuck": steady('sluice_alerts_open{kind="stuck"}', 0, 3),
     "SluiceJobStalled": steady('sluice_alerts_open{kind="stalled"}', 0, 1),
+    "SluiceLogNotRead": steady('sluice_alerts_open{kind="capture"}', 0, 1),
     "SluiceTableLate": steady('sluice_alerts_open{kind="late"}', 0, 4),
     "SluiceSchemaChanged": steady('sluice_alerts_open{kind="schema_change"}', 0, 5),
     "SluiceJobsWait": steady("sluice_jobs_oldest_queued_seconds", 1800, 1801),

@@ -1,0 +1,147 @@
+"""Readers of sources' logs that need attention: the alert that their rows open, and
+close again. One is open per source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from django.db import IntegrityError, transaction
+
+from core.clock import SystemClock
+from ingest.alerts.lag import last_absence
+from ingest.alerts.rules import CAPTURE, Finding
+from ingest.alerts.store import DISMISSED, close
+from ingest.maintenance.descriptions import sized
+from ingest.models import SourceFollower
+from ingest.models.alerts import Alert
+from ingest.pipelines.followers import followers_of_sources
+from ingest.pipelines.policies.effective import Policies
+
+# Two minutes after it began, whoever subscribed knows.
+SILENT_AFTER = timedelta(seconds=75)
+FAILED_AFTER = timedelta(seconds=30)
+WAITING_AFTER = timedelta(seconds=60)
+# Of what a source keeps at most for its reader, so much has to be free.
+LEAST_SAFE = 0.2
+LOSING = frozenset({"unreserved", "lost"})
+
+
+def look_at_captures() -> None:
+    """Open and close alerts; several at once do no harm."""
+    compare_captures(SystemClock().now())
+
+
+def compare_captures(now: datetime) -> None:
+    """What needs attention at `now` has an open alert afterwards, and nothing else."""
+    rows = followers_of_sources()
+    policies = Policies({row.datasource_id for row in rows})
+    absence = last_absence()
+    was_absent = absence is not None and absence.until > now - SILENT_AFTER
+    ill = []
+    for row in rows:
+        most = policies.of_datasource(row.datasource).max_waiting
+        found = list(_findings(row, now, most_waiting=most, was_absent=was_absent))
+        if found:
+            ill.append(row.datasource_id)
+            _open(row, found[0], now)
+    rest = Alert.objects.filter(kind=CAPTURE).exclude(datasource__in=ill)
+    close(rest, reason="its log is read, or is to be read no more")
+
+
+def _findings(
+    row: SourceFollower, now: datetime, *, most_waiting: int, was_absent: bool
+) -> Iterator[Finding]:
+    """The worst first."""
+    if row.desired != SourceFollower.RUNNING:
+        return
+    if now - row.written_at > SILENT_AFTER and not was_absent:
+        yield _finding(
+            "no_followers_host",
+            f"its log is not read: no host of followers wrote of it since"
+            f" {row.written_at:%Y-%m-%d %H:%M:%S} UTC",
+            "see that `manage.py followers` runs and reaches the metadata database;"
+            " until then the source keeps its log",
+            since=row.written_at,
+        )
+        return
+    lasts = now - row.observed_at
+    why = row.reason or "it does not report why"
+    if row.observed == "failed" and lasts > FAILED_AFTER:
+        message = f"its log is not read since {_at(row)}: {why}"
+        yield _finding(row.code or "failed", message, row.hint, since=row.observed_at)
+    if row.log_status in LOSING or _is_short(row):
+        yield _finding(
+            "log_running_out",
+            f"the source drops log that is not read yet: it keeps"
+            f" {sized(row.log_kept)}, {sized(row.log_safe or 0)} more may come"
+            f" (status {row.log_status or 'unknown'})",
+            "find what holds its reader up, or let the source keep more"
+            " (PostgreSQL: max_slot_wal_keep_size); what it drops costs a resync of all"
+            " tables that are read from its log",
+        )
+    if row.waiting_bytes > most_waiting:
+        yield _finding(
+            "too_much_waits",
+            f"{sized(row.waiting_bytes)} of its changes wait in the lake,"
+            f" {sized(most_waiting)} may (max_waiting_bytes)",
+            "see on its page which table is not applied: resume, resync or remove it",
+        )
+    if row.observed in {"starting", "waiting"} and lasts > WAITING_AFTER:
+        yield _finding(
+            row.code or f"reader_{row.observed}",
+            f"its log is not read since {_at(row)}, its reader is {row.observed}:"
+            f" {why}",
+            row.hint or "the reason names what it waits for",
+            since=row.observed_at,
+        )
+
+
+def _finding(
+    code: str, message: str, hint: str, *, since: datetime | None = None
+) -> Finding:
+    cause = f"{code}:{since.isoformat() if since else ''}"
+    return Finding(CAPTURE, cause=cause, message=message, code=code, hint=hint)
+
+
+def _at(row: SourceFollower) -> str:
+    return f"{row.observed_at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _is_short(row: SourceFollower) -> bool:
+    if row.log_safe is None:
+        return False
+    return row.log_safe < LEAST_SAFE * (row.log_kept + row.log_safe)
+
+
+def _open(row: SourceFollower, found: Finding, now: datetime) -> None:
+    """Open its alert, or count on the one that is open. One that a user closed opens
+    again with another cause."""
+    facts = {
+        "cause": found.cause,
+        "code": found.code,
+        "message": found.message,
+        "hint": found.hint,
+        "last_seen_at": now,
+    }
+    rows = Alert.objects.filter(datasource=row.datasource, kind=CAPTURE)
+    if rows.filter(closed_because=DISMISSED, cause=found.cause).exists():
+        return
+    with transaction.atomic():
+        known = rows.select_for_update().filter(closed_at=None).first()
+        if known is not None:
+            again = known.cause != found.cause
+            rows.filter(pk=known.pk).update(count=known.count + again, **facts)
+            return
+    try:
+        with transaction.atomic():
+            Alert.objects.create(
+                datasource=row.datasource,
+                name=row.datasource.name,
+                kind=CAPTURE,
+                first_seen_at=now,
+                **facts,
+            )
+    except IntegrityError:
+        return  # another process was first
