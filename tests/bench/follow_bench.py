@@ -1,0 +1,236 @@
+"""Following a log, from the source's commit to the lake's: how old rows are when they
+can be read, what is carried in a second, and what a late table costs. The source runs
+on the same cores. Alone: `python -m tests.bench.follow_bench FILE`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import statistics
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.processes import family
+from tests.product import Product, manage
+from tests.waiting import wait_for
+
+SOURCE = "followed"
+RATE = int(os.environ.get("SLUICE_BENCH_FOLLOW_RATE", "600"))
+SECONDS = float(os.environ.get("SLUICE_BENCH_FOLLOW_SECONDS", "60"))
+BURST = int(os.environ.get("SLUICE_BENCH_FOLLOW_BURST", "50000"))
+TABLES = 10
+_TURN = 0.1
+_COMMIT = re.compile(r"(\d{17})_(\d{17})\.deltacommit$")
+
+
+def main() -> int:
+    home = Path(tempfile.mkdtemp(prefix="sluice-follow-"))
+    try:
+        manage(home, "quickstart", "--home", str(home), "--detach")
+        product = Product(home=home, connection={})
+        product.reload()
+        begin(product)
+        figures = {"cores": os.cpu_count(), "rate": RATE, "seconds": SECONDS}
+        for count in (1, TABLES):
+            figures |= freshness(product, count)
+        figures |= sustained(product)
+        figures |= late_table(product)
+        Path(sys.argv[1]).write_text(json.dumps(figures, indent=1))
+    finally:
+        manage(home, "quickstart", "--stop", "--home", str(home))
+    return 0
+
+
+def begin(product: Product) -> None:
+    with product.source("postgres") as link:
+        link.execute(f"CREATE DATABASE {SOURCE}")
+    with product.source(SOURCE) as link:
+        for number in range(TABLES):
+            link.execute(
+                f"CREATE TABLE t{number} (id bigserial PRIMARY KEY, at timestamptz,"
+                " customer int, amount numeric(12,2), state text, note text)"
+            )
+            link.execute(
+                f"INSERT INTO t{number} (at, customer, note) SELECT now(), 1, 'first'"
+                " FROM generate_series(1, 1000)"
+            )
+    product.register(SOURCE)
+    product.discover(SOURCE)
+    body = {"datasource": SOURCE, "include": ["public.*"], "capture": "log"}
+    product.api.post("/onboardings", {**body, "approve": True})
+    for number in range(TABLES):
+        product.api.wait_live(f"lake.{SOURCE}.t{number}")
+
+
+def freshness(product: Product, tables: int) -> dict[str, Any]:
+    """Seconds from a row's transaction to the lake's commit that has it, at RATE rows a
+    second over so many tables; and processor seconds of who carries them."""
+    began = datetime.now(UTC)
+    before = _cpu(product)
+    _write(product, tables)
+    spent = {name: round(now - before[name], 2) for name, now in _cpu(product).items()}
+    _wait_level(product)
+    ages = [age for n in range(tables) for age in _ages(product, n, since=began)]
+    ages.sort()
+    name = f"freshness, {tables} tables"
+    return {
+        f"{name}, p50 s": round(statistics.median(ages), 2),
+        f"{name}, p95 s": round(ages[int(len(ages) * 0.95)], 2),
+        f"{name}, rows": len(ages),
+        f"{name}, commits a second": round(
+            _commits(product, tables, began) / SECONDS, 2
+        ),
+        f"{name}, processor s": spent,
+    }
+
+
+def sustained(product: Product) -> dict[str, Any]:
+    """Changes a second: BURST rows into each table, as fast as they are written,
+    until the lake has all."""
+    began = time.monotonic()
+    with product.source(SOURCE) as link:
+        for first in range(0, BURST, 5000):
+            for number in range(TABLES):
+                link.execute(
+                    f"INSERT INTO t{number} (at, customer, amount, state, note) SELECT"
+                    f" now(), g, g / 7.0, 'state ' || g % 9, repeat('x', 100) FROM"
+                    f" generate_series({first}, {first + 4999}) g"
+                )
+    written = time.monotonic() - began
+    _wait_level(product)
+    seconds = time.monotonic() - began
+    changes = BURST * TABLES
+    return {
+        "sustained, changes": changes,
+        "sustained, changes a second": round(changes / seconds),
+        "sustained, seconds written : until level": f"{written:.1f} : {seconds:.1f}",
+    }
+
+
+def late_table(product: Product) -> dict[str, Any]:
+    """A table that was paused while many epochs came: commits until it is level."""
+    table = product.api.table(f"lake.{SOURCE}.t0")
+    product.api.post(f"/tables/{table['id']}:pause")
+    wait_for(
+        lambda: product.api.table(f"lake.{SOURCE}.t0")["status"] == "PAUSED", "pause"
+    )
+    with product.source(SOURCE) as link:
+        for _ in range(600):
+            link.execute(
+                "INSERT INTO t0 (at, customer, note) VALUES (now(), 1, 'late')"
+            )
+            time.sleep(0.1)
+    since = datetime.now(UTC)
+    began = time.monotonic()
+    product.api.post(f"/tables/{table['id']}:resume")
+    _wait_level(product)
+    return {
+        "late table, seconds": round(time.monotonic() - began, 1),
+        "late table, commits": _commits(product, 1, since),
+    }
+
+
+def _write(product: Product, tables: int) -> None:
+    """RATE rows a second in all, a transaction per table and turn."""
+    each = max(1, round(RATE * _TURN / tables))
+    with product.source(SOURCE) as link:
+        until = time.monotonic() + SECONDS
+        turn = time.monotonic()
+        while turn < until:
+            for number in range(tables):
+                link.execute(
+                    f"INSERT INTO t{number} (at, customer, amount, state, note) SELECT"
+                    f" clock_timestamp(), g, g / 7.0, 'state', repeat('x', 100)"
+                    f" FROM generate_series(1, {each}) g"
+                )
+            turn += _TURN
+            time.sleep(max(0.0, turn - time.monotonic()))
+
+
+def _wait_level(product: Product) -> None:
+    """Every table has the rows of its source."""
+    with product.source(SOURCE) as link:
+        link.execute("SELECT 1")
+        counts = {
+            number: link.execute(f"SELECT max(id) FROM t{number}").fetchone()[0]
+            for number in range(TABLES)
+        }
+    with product.hive() as hive:
+        cursor = hive.cursor()
+
+        def is_level() -> bool:
+            for number in list(counts):
+                cursor.execute(f"SELECT max(id) FROM {SOURCE}.t{number}")
+                if cursor.fetchone()[0] != counts[number]:
+                    return False
+                del counts[number]
+            return True
+
+        wait_for(is_level, "the lake to be level", pause=0.2)
+
+
+def _ages(product: Product, number: int, *, since: datetime) -> list[float]:
+    completed = dict(_completed(product, number))
+    with product.hive() as hive:
+        cursor = hive.cursor()
+        cursor.execute(
+            f"SELECT _hoodie_commit_time, unix_micros(at) FROM {SOURCE}.t{number}"
+            f" WHERE unix_micros(at) >= {int(since.timestamp() * 1_000_000)}"
+        )
+        rows = cursor.fetchall()
+    return [
+        completed[i].timestamp() - at / 1_000_000 for i, at in rows if i in completed
+    ]
+
+
+def _completed(product: Product, number: int) -> list[tuple[str, datetime]]:
+    """(instant, when it was completed) of a table's commits, as the timeline says."""
+    folder = Path(product.connection["lake"]) / SOURCE / f"t{number}" / ".hoodie"
+    found = []
+    for file in (folder / "timeline").glob("*.deltacommit"):
+        if name := _COMMIT.search(file.name):
+            found.append((name[1], _moment(name[2])))
+    return found
+
+
+def _moment(text: str) -> datetime:
+    return datetime.strptime(text + "000", "%Y%m%d%H%M%S%f").replace(tzinfo=UTC)
+
+
+def _commits(product: Product, tables: int, since: datetime) -> int:
+    return sum(at >= since for n in range(tables) for _, at in _completed(product, n))
+
+
+def _cpu(product: Product) -> dict[str, float]:
+    """Processor seconds so far, by role."""
+    pids = product.reload()["pids"]
+    roles = {
+        "driver": [pids["driver"]],
+        "driver host": [pids.get("driver_host")],
+        "followers": pids["captures"],
+        "web and worker": [pids["web"], pids["worker"]],
+    }
+    return {
+        role: round(sum(_spent(one) for pid in found for one in family(pid)), 2)
+        for role, found in roles.items()
+    }
+
+
+def _spent(process: psutil.Process) -> float:
+    try:
+        times = process.cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return float(times.user + times.system)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
