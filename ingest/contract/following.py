@@ -6,8 +6,11 @@ One JSON object per line.
                     one changes), ping{at}, stop
   follower → host   ready{pid}, secret_request{ref}, state{FollowerState},
                     failed{outcome, error: ErrorFact} before it ends
-A follower that hears nothing for `silence_seconds` ends. What it does is decided by the
-chain (`ingest.lake.chain`), never by what it was told last. Pure.
+A follower that hears nothing for `silence_seconds` ends. So it does when it `failed`,
+whatever the reason, and its host starts another. What it does is decided by the chain
+(`ingest.lake.chain`), never by what it was told last. A source whose log is lost, or
+that is another server, goes on in a new stream, under another name: with `above`, and
+a new load of each table. Pure.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ class FollowTable:
                  does not know yet gets a `cut`
     finished_at  position `at` of that load, once it is in the lake; gets `finished`
     deferred     why nothing waits for it, "" = it is followed; gets `deferred`
+    goes_on      where its lake table stands (an epoch), of a table that was `deferred`
+                 by this list alone and needs no new load; gets `restored`
     A table that is no longer in the list gets `removed`
     """
 
@@ -38,6 +43,7 @@ class FollowTable:
     load: str = ""
     finished_at: str = ""
     deferred: str = ""
+    goes_on: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +71,14 @@ class FollowSpec:
 class FollowedTable:
     """What the stream says of a table, and what the follower met.
 
-    problem  why its rows are not taken any more (`deferred` was recorded), "" = none
+    state    "" = nothing yet: it is not followed, and `problem` says why
+    problem  why its rows are not taken (of a table that was followed `deferred` was
+             recorded, and it needs a new load), "" = none
     new_columns  that the source has and its plan lacks
     """
 
     table_id: int
-    state: ControlKind
+    state: ControlKind | Literal[""]
     problem: str = ""
     new_columns: tuple[str, ...] = ()
 

@@ -1,20 +1,23 @@
-"""The port to a source: facts, clock, snapshot. One implementation per kind.
+"""The port to a source: facts, clock, snapshot, log. One implementation per kind.
 
-Values and protocols only; rows travel through Spark's JDBC, not through it.
+Values and protocols only; rows of snapshots travel through Spark's JDBC.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Protocol
 
+import pyarrow as pa
+
 from catalog.schema.limits import LIMITS
 from core.errors import TerminalError
+from ingest.contract.following import SourceLog
 from ingest.contract.positions import SourceClock
 from ingest.contract.table import SourceSpec, TableSpec
 from ingest.sources.dialects import Dialect
@@ -189,6 +192,102 @@ class Source(Protocol):
     def source_fingerprint(self, table: TableSpec) -> ServerFingerprint:
         """Who the server is, how far its log is, and which table this is."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class LogNames:
+    """What stands at the source for one stream; not every kind has both."""
+
+    slot: str
+    publication: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogRows:
+    """Rows of one table in the order of the log, as `ingest.sources.row_batches` has
+    them, under the version of the plan by which they were read."""
+
+    table_id: int
+    schema_version: int
+    batch: pa.RecordBatch
+
+
+class LogReader(Protocol):
+    """One connection that receives a source's log: transactions one behind the other,
+    each whole, in the order in which they were committed. After an error it is of no
+    use: who reads on begins anew behind what is durable."""
+
+    @property
+    def server(self) -> str:
+        """Which server it is, as segments name it."""
+
+    @property
+    def begin(self) -> str:
+        """Where a stream without segments begins: position, encoded."""
+
+    @property
+    def problems(self) -> Mapping[int, str]:
+        """Tables whose rows do not come, and why. It concerns no other table."""
+
+    @property
+    def new_columns(self) -> Mapping[int, tuple[str, ...]]:
+        """Columns that tables have at the source and not in their plan."""
+
+    @property
+    def is_within(self) -> bool:
+        """Whether a transaction has begun whose end has not come."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that wait for `take`, about."""
+
+    @property
+    def position(self) -> str:
+        """Up to where all that was committed came. A segment may end there, unless
+        `is_within`."""
+
+    @property
+    def passed(self) -> int:
+        """Bytes of the log between what was acknowledged and `position`."""
+
+    @property
+    def committed(self) -> int:
+        """When the newest transaction with rows of wanted tables was committed,
+        microseconds since 1970; 0 = none came."""
+
+    @property
+    def waits(self) -> str:
+        """What the source is busy with while nothing comes; "" = nothing special."""
+
+    def follow(
+        self, tables: Sequence[TableSpec], *, anew: Collection[int] = ()
+    ) -> None:
+        """All whose rows are wanted from `position` on; what the source needs for
+        that is done there. Between transactions, with nothing to `take`.
+
+        anew  of these what came before does not matter: a load replaces it
+        """
+
+    def start(self, after: str) -> None:
+        """What was committed behind that position comes. TerminalError `log_lost` when
+        the source does not have all of it any more."""
+
+    def read(self, seconds: float, *, to_boundary: bool = False) -> None:
+        """Takes up what comes, waiting so long for the first of it; with `to_boundary`
+        no more than up to the end of a transaction."""
+
+    def take(self) -> list[LogRows]:
+        """The rows that came, of a transaction that is not over, too."""
+
+    def has_passed(self, wanted: str, *, at: str = "") -> bool:
+        """Whether a position (`position`, by itself) is there, or beyond."""
+
+    def acknowledge(self, position: str) -> None:
+        """All up to there is durable here: the source may forget it."""
+
+    def look(self) -> SourceLog:
+        """How the log stands at the source, seldom; whatever shows only there becomes
+        a problem of a table, or an error with a name."""
 
 
 def row_too_wide(where: str, width: int = 0) -> TerminalError:

@@ -1,12 +1,12 @@
 """Reading sources of every kind, each behind the same port.
 
-The way in for jobs: `open_source` for facts and clocks, `jdbc_options` for rows,
-`cancel_statements` to stop what runs there.
+The way in: `open_source` for facts and clocks, `jdbc_options` for rows,
+`cancel_statements` to stop what runs there, `open_log_reader` for the log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
@@ -14,10 +14,14 @@ import psycopg
 import pymysql
 
 from catalog.sources.registry import family_of
+from core.errors import InvalidRequest
+from ingest.contract.table import TableSpec
 from ingest.sources.mariadb import connection as mariadb_connection
 from ingest.sources.mariadb import reader as mariadb
 from ingest.sources.port import (
     KeyFacts,
+    LogNames,
+    LogReader,
     Snapshot,
     Source,
     SourceAccess,
@@ -26,10 +30,13 @@ from ingest.sources.port import (
 )
 from ingest.sources.postgresql import connection as postgresql_connection
 from ingest.sources.postgresql import reader as postgresql
+from ingest.sources.postgresql.log import reader as postgresql_log
 
 __all__ = [
     "SOURCE_ERRORS",
     "KeyFacts",
+    "LogNames",
+    "LogReader",
     "Snapshot",
     "Source",
     "SourceAccess",
@@ -38,6 +45,7 @@ __all__ = [
     "describe_sessions",
     "idle_sessions",
     "jdbc_options",
+    "open_log_reader",
     "open_source",
     "row_too_wide",
 ]
@@ -52,6 +60,7 @@ class _Kind:
     describe: Callable[[SourceAccess], str]
     idle: Callable[[SourceAccess, Collection[int]], frozenset[int]]
     jdbc: Callable[[SourceAccess, str, Snapshot], dict[str, str]]
+    log: Callable[..., AbstractContextManager[LogReader]] | None = None
 
 
 _KINDS: dict[str, _Kind] = {
@@ -61,6 +70,7 @@ _KINDS: dict[str, _Kind] = {
         postgresql_connection.describe_sessions,
         postgresql_connection.idle_sessions,
         postgresql_connection.jdbc_options,
+        postgresql_log.open_log_reader,
     ),
     "mariadb": _Kind(
         mariadb.open_source,
@@ -100,6 +110,30 @@ def idle_sessions(access: SourceAccess, sessions: Collection[int]) -> frozenset[
 def jdbc_options(access: SourceAccess, sql: str, snapshot: Snapshot) -> dict[str, str]:
     """Spark's options to read the rows of `sql` in `snapshot`."""
     return _kind(access).jdbc(access, sql, snapshot)
+
+
+def open_log_reader(
+    access: SourceAccess,
+    names: LogNames,
+    tables: Sequence[TableSpec],
+    *,
+    after: str | None,
+    wait: Callable[[str], None],
+) -> AbstractContextManager[LogReader]:
+    """The log, with what it needs at the source, for these tables at first.
+
+    after  where the stream ends that goes on; None = a new one begins
+    wait   is called again and again while something at the source is waited for, with
+           the reason; what it raises ends the waiting
+    """
+    opened = _kind(access).log
+    if opened is None:
+        raise InvalidRequest(
+            f"the log of a {access.spec.kind} source cannot be followed",
+            code="log_unsupported",
+            hint="sync its tables by a timestamp or by loads",
+        )
+    return opened(access, names, tables, after=after, wait=wait)
 
 
 def _kind(access: SourceAccess) -> _Kind:

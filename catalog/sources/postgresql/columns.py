@@ -9,22 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-# `walk` goes from a column's type through domains, and once through an array, down
+# From types of columns (`attribute`) through domains, and once through an array, down
 # to the type that is stored. A type is a true array when its element says so.
-COLUMNS = """
-WITH RECURSIVE attribute AS (
-    SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod,
-           a.attnotnull AND NOT EXISTS (
-               -- NOT VALID, from 18 on: rows of before may have NULL
-               SELECT FROM pg_catalog.pg_constraint c
-               WHERE c.conrelid = a.attrelid AND c.contype = 'n'
-                 AND NOT c.convalidated AND a.attnum = ANY(c.conkey)
-           ) AS attnotnull,
-           a.attndims, a.attcollation,
-           has_column_privilege(a.attrelid, a.attnum, 'SELECT') AS may_select
-    FROM pg_catalog.pg_attribute a
-    WHERE a.attrelid = ANY(%(oids)s) AND a.attnum > 0 AND NOT a.attisdropped
-), walk AS (
+_WALK = """walk AS (
     SELECT u.atttypid AS start, u.atttypmod AS start_mod, u.atttypid AS oid,
            u.atttypmod AS mod, false AS in_array, 0 AS depth
     FROM (SELECT DISTINCT atttypid, atttypmod FROM attribute) u
@@ -43,6 +30,21 @@ WITH RECURSIVE attribute AS (
     FROM walk w JOIN pg_catalog.pg_type t ON t.oid = w.oid
     ORDER BY w.start, w.start_mod, w.depth DESC
 )
+"""
+COLUMNS = f"""
+WITH RECURSIVE attribute AS (
+    SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod,
+           a.attnotnull AND NOT EXISTS (
+               -- NOT VALID, from 18 on: rows of before may have NULL
+               SELECT FROM pg_catalog.pg_constraint c
+               WHERE c.conrelid = a.attrelid AND c.contype = 'n'
+                 AND NOT c.convalidated AND a.attnum = ANY(c.conkey)
+           ) AS attnotnull,
+           a.attndims, a.attcollation,
+           has_column_privilege(a.attrelid, a.attnum, 'SELECT') AS may_select
+    FROM pg_catalog.pg_attribute a
+    WHERE a.attrelid = ANY(%(oids)s) AND a.attnum > 0 AND NOT a.attisdropped
+), {_WALK}
 SELECT a.attrelid, a.attnum, a.attname, b.text, b.kind, b.in_array, a.attndims,
        a.attnotnull, coalesce(d.description, ''),
        coalesce(NOT l.collisdeterministic, false), coalesce(a.may_select, false)
@@ -53,6 +55,13 @@ LEFT JOIN pg_catalog.pg_description d
     AND d.objoid = a.attrelid AND d.objsubid = a.attnum
 LEFT JOIN pg_catalog.pg_collation l ON l.oid = a.attcollation
 ORDER BY a.attrelid, a.attnum
+"""
+# Of types as the log tells them: number and modifier each.
+TYPES = f"""
+WITH RECURSIVE attribute AS (
+    SELECT * FROM unnest(%(oids)s::oid[], %(modifiers)s::int[]) u(atttypid, atttypmod)
+), {_WALK}
+SELECT start::bigint, start_mod, text, kind, in_array FROM base
 """
 
 

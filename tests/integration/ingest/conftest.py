@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.source_server import SourceServer
+from tests.waiting import wait_for
+
 if TYPE_CHECKING:
+    from tests.integration.ingest.following import World as Followed
     from tests.integration.ingest.world import World
 
 
@@ -29,3 +36,25 @@ def world(db: Any) -> World:
     from tests.integration.ingest.world import World
 
     return World.make(clock=itertools.count(1.0).__next__)
+
+
+@pytest.fixture
+def log_dsn(source_pg: SourceServer) -> Iterator[str]:
+    """A database of the source, whose slots go with it."""
+    name = f"log_{uuid.uuid4().hex[:8]}"
+    yield source_pg.create_database(name)
+    of_it = "FROM pg_replication_slots WHERE database = %s"
+    with source_pg.connect() as link:
+        end = f"SELECT pg_terminate_backend(active_pid) {of_it} AND active"
+        wait_for(lambda: not link.execute(end, [name]).fetchall(), "its slots")
+        link.execute(f"SELECT pg_drop_replication_slot(slot_name) {of_it}", [name])
+    source_pg.drop_database(name)
+
+
+@pytest.fixture
+def followed(log_dsn: str, tmp_path: Path) -> Iterator[Followed]:
+    """See `tests.integration.ingest.following`."""
+    from tests.integration.ingest.following import world_at
+
+    with world_at(log_dsn, tmp_path) as world:
+        yield world

@@ -20,6 +20,7 @@ from ingest.contract.segments import OP, UNCHANGED, XID
 from ingest.contract.source_positions import PostgresLog, lsn_of
 from ingest.contract.table import ColumnSpec
 from ingest.sources.postgresql.connection import CONTROL_SETTINGS, DIALECT
+from ingest.sources.postgresql.log.connection import LogConnection, open_log
 from ingest.sources.postgresql.log.pgoutput import (
     DELETE,
     INSERT,
@@ -32,7 +33,6 @@ from ingest.sources.postgresql.log.pgoutput import (
     Relation,
     Rows,
 )
-from ingest.sources.postgresql.log.reader import LogReader, open_log
 from ingest.sources.postgresql.log.slot import (
     drop_slot,
     end_holder,
@@ -52,7 +52,7 @@ class Logged:
     """A database with a slot, and what its log said. told: boundaries and messages."""
 
     link: Link
-    reader: LogReader
+    reader: LogConnection
     decoder: Decoder
     told: list[object]
 
@@ -76,30 +76,8 @@ class Logged:
 
 
 @pytest.fixture
-def dsn(source_pg) -> Iterator[str]:
-    name = f"log_{uuid.uuid4().hex[:8]}"
-    yield str(source_pg.create_database(name))
-    with source_pg.connect() as link:
-        link.execute(
-            "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots"
-            " WHERE database = %s AND active",
-            [name],
-        )
-        wait_for(
-            lambda: (
-                not link.execute(
-                    "SELECT 1 FROM pg_replication_slots WHERE database = %s AND active",
-                    [name],
-                ).fetchall()
-            ),
-            "the slot to be free",
-        )
-        link.execute(
-            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots"
-            " WHERE database = %s",
-            [name],
-        )
-    source_pg.drop_database(name)
+def dsn(log_dsn: str) -> str:
+    return log_dsn
 
 
 @pytest.fixture
@@ -122,7 +100,7 @@ def slot_in(link: Link) -> str:
 def logged(dsn: str, link: Link) -> Iterator[Logged]:
     slot = slot_in(link)
     with open_log(postgresql_at(dsn)) as reader:
-        reader.start(slot, "p", after=0)
+        reader.start(slot, ["p"], after=0)
         yield Logged(link, reader, Decoder(key_of), [])
 
 
@@ -395,7 +373,7 @@ def test_a_slot_from_beginning_to_end(dsn: str, link: Link) -> None:
     assert found is not None
     assert (found.is_active, found.is_lost, found.left) == (False, False, None)
     with open_log(postgresql_at(dsn)) as reader:
-        reader.start(name, "p", after=0)
+        reader.start(name, ["p"], after=0)
         assert not drop_slot(link, name)
         # a reader that was superseded holds it no longer
         end_holder(link, name)
@@ -422,7 +400,7 @@ def test_the_server_is_told_what_is_durable_and_nothing_else(
     slot = slot_in(link)
     began = confirmed(link, slot)
     with open_log(postgresql_at(dsn)) as reader:
-        reader.start(slot, "p", after=began)
+        reader.start(slot, ["p"], after=began)
         told = Logged(link, reader, Decoder(key_of), [])
         link.execute("INSERT INTO t VALUES (1)")
         link.execute("INSERT INTO t VALUES (2)")
@@ -444,9 +422,9 @@ def test_the_server_is_told_what_is_durable_and_nothing_else(
         assert confirmed(link, slot) == ends[0]
 
 
-def started(reader: LogReader, slot: str, after: int) -> bool:
+def started(reader: LogConnection, slot: str, after: int) -> bool:
     try:
-        reader.start(slot, "p", after=after)
+        reader.start(slot, ["p"], after=after)
     except TransientError as error:
         return error.code != "log_refused"
     return True
@@ -460,14 +438,14 @@ def test_who_the_server_is(dsn: str, link: Link) -> None:
         assert reader.started.identity == f"{system}:1"
         assert PostgresLog.decode(reader.started.encode()) == reader.started
         with pytest.raises(TransientError, match="none_such") as refused:
-            reader.start("none_such", "p", after=0)
+            reader.start("none_such", ["p"], after=0)
         assert refused.value.code == "log_refused"
 
 
 def test_the_end_of_the_connection_is_told(dsn: str, link: Link) -> None:
     slot = slot_in(link)
     with open_log(postgresql_at(dsn)) as reader:
-        reader.start(slot, "p", after=0)
+        reader.start(slot, ["p"], after=0)
         link.execute(
             "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots"
             " WHERE slot_name = %s",

@@ -113,7 +113,8 @@ class _Table:
     key: tuple[int, ...]
 
 
-# The places of a table's record key among its columns; None = its rows are not wanted.
+# The places, among a table's columns, of those that say which row of the lake it is;
+# None = its rows are not wanted.
 Wanted = Callable[[Relation], tuple[int, ...] | None]
 
 
@@ -160,6 +161,11 @@ class Decoder:
                 found.append(table.rows)
                 table.rows = Rows(table.rows.relation)
         return found
+
+    def look_again(self) -> None:
+        """Other tables are wanted from here on; nothing waits for `take`."""
+        for key, relation in self._relations.items():
+            self._tables[key] = self._table(relation)
 
     def _row(self, kind: int, message: bytes) -> None:
         key = message[1:5]
@@ -243,20 +249,22 @@ class Decoder:
         if before is not None and before.rows.ops:
             self._closed.append(before.rows)
         self._relations[key] = relation
-        wanted = self._wanted(relation)
-        count = len(relation.columns)
-        self._tables[key] = (
-            None
-            if wanted is None
-            else _Table(Rows(relation), _splitter(count), _COUNT.pack(count), wanted)
-        )
+        self._tables[key] = self._table(relation)
         return relation
+
+    def _table(self, relation: Relation) -> _Table | None:
+        wanted = self._wanted(relation)
+        if wanted is None:
+            return None
+        count = len(relation.columns)
+        return _Table(Rows(relation), _splitter(count), _COUNT.pack(count), wanted)
 
     def _truncate(self, message: bytes) -> None:
         count, _ = _TRUNCATED.unpack_from(message)
         oids = message[_TRUNCATED.size :]
         if self._xid < 0 or len(oids) != count * 4:
             _refuse(message, "tables that were emptied")
+        self.size += len(message)
         for at in range(0, len(oids), 4):
             key = oids[at : at + 4]
             if key not in self._tables:

@@ -1,162 +1,468 @@
-"""One connection that receives the log of a slot, and tells the server what is durable.
-
-Nothing is told by itself but what `acknowledge` was told: a keepalive of the server
-says how far it has read, not what is safe here. libpq's own calls are enough, though
-psycopg has none of its own for replication.
-"""
+"""The log of a PostgreSQL source, as `LogReader`: set up there, read, looked after."""
 
 from __future__ import annotations
 
 import contextlib
-import select
-import struct
+import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import psycopg
-from psycopg.pq import ExecStatus
 
-from catalog.schema.limits import LIMITS
-from core.errors import TransientError
+from core.errors import InvalidRequest, TerminalError, TransientError
+from ingest.contract.following import SourceLog
 from ingest.contract.source_positions import PostgresLog, lsn_of, lsn_text
-from ingest.sources.port import Row, SourceAccess
-from ingest.sources.postgresql.connection import DIALECT, SESSION_SETTINGS, connect
-from ingest.sources.postgresql.log.values import LOG_SETTINGS
+from ingest.contract.table import TableSpec
+from ingest.sources.port import LogNames, LogRows, SourceAccess
+from ingest.sources.postgresql.connection import connect
+from ingest.sources.postgresql.log.connection import LogConnection, open_log
+from ingest.sources.postgresql.log.control import (
+    Control,
+    FoundTable,
+    Name,
+    open_control,
+)
+from ingest.sources.postgresql.log.pgoutput import (
+    Begin,
+    Commit,
+    Decoder,
+    Relation,
+    Rows,
+)
+from ingest.sources.postgresql.log.publications import Publications
+from ingest.sources.postgresql.log.slot import (
+    Slot,
+    drop_slot,
+    end_holder,
+    make_slot,
+)
+from ingest.sources.postgresql.log.tables import (
+    identifying,
+    new_columns,
+    problem_of,
+    read_as,
+    where,
+)
+from ingest.sources.postgresql.log.values import RowReader
+from ingest.sources.postgresql.snapshot import answered_within, hang_up
 
-_KEEPALIVE = struct.Struct(">xQqB")
-_STATUS = struct.Struct(">cQQQqB")
-_HEAD = 25  # of a message: its kind, two places of the log, the server's clock
-_EPOCH_SECONDS = 946_684_800
-# So many messages at once, so that what they become is looked at in between.
-_MOST = 10_000
+# Transactions that are open at the source may be for so long before a slot is given up.
+_SLOT_SECONDS = 600
+# Another reader's session ends within this.
+_FREE_SECONDS = 30
+# A connection that is silent for so long is doubted, again after each so many.
+_SILENT_SECONDS, _PROBE_SECONDS = 20, 10
+# Between two looks at tables and publications; those at the slot are the caller's.
+_LOOK_SECONDS = 15
+_SERVER = "SELECT current_setting('wal_level'), pg_is_in_recovery()"
+_HERE = "SELECT pg_current_wal_lsn()::text"
+_OLDEST = """
+SELECT pid, coalesce(usename::text, ''), coalesce(application_name, ''),
+  extract(epoch FROM clock_timestamp() - xact_start)::int
+FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()
+UNION ALL SELECT 0, owner::text, 'prepared as ' || gid,
+  extract(epoch FROM clock_timestamp() - prepared)::int FROM pg_prepared_xacts
+ORDER BY 4 DESC NULLS LAST LIMIT 1
+"""
+# What the process that sends the log waits for; where it does not, it is at work.
+_SENDER = (
+    "SELECT coalesce(wait_event_type, ''), coalesce(wait_event, '')"
+    " FROM pg_stat_activity WHERE pid = %s"
+)
+_KINDS = {"r", "p"}
+
+Wait = Callable[[str], None]
 
 
 @dataclass(slots=True)
-class LogReader:
-    """started: where the server is, and on which timeline.
+class PostgresLogReader:
+    """See `LogReader`."""
 
-    sent_to  up to here the server has sent all of the slot's transactions that ended.
-             Between transactions, with nothing waiting here, a segment may end there
-    """
-
-    connection: psycopg.Connection[Row]
+    access: SourceAccess
+    names: LogNames
+    log: LogConnection
+    control: Control
+    publications: Publications
     started: PostgresLog
-    durable: int = 0
-    sent_to: int = 0
-    _last_heard: float = field(default_factory=time.monotonic)
-    _last_said: float = 0.0
+    problems: Mapping[int, str] = field(default_factory=dict)
+    new_columns: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    committed: int = 0
+    waits: str = ""
+    _tables: tuple[TableSpec, ...] = ()
+    _found: dict[Name, FoundTable] = field(default_factory=dict)
+    _made: dict[int, int] = field(default_factory=dict)
+    _at_relation: dict[int, str] = field(default_factory=dict)
+    _at_look: dict[int, str] = field(default_factory=dict)
+    _readers: dict[Relation, tuple[TableSpec, RowReader]] = field(default_factory=dict)
+    _messages: deque[bytes] = field(default_factory=deque)
+    _decoder: Decoder = field(init=False)
+    _end: int = 0
+    _begun: int = 0
+    _has_rows: bool = False
+    _money: int = 2
+    _looked: float = 0.0
+    _probed: float = 0.0
 
-    def start(self, slot: str, publication: str, *, after: int) -> None:
-        """Messages come of transactions that ended behind `after`. TransientError
-        `log_refused` with the server's own words."""
-        command = (
-            f"START_REPLICATION SLOT {DIALECT.name(slot)} LOGICAL {lsn_text(after)}"
-            f" (proto_version '1', publication_names"
-            f" {DIALECT.literal(DIALECT.name(publication)).strip()})"
+    def __post_init__(self) -> None:
+        self._decoder = Decoder(self._wanted)
+        self._money = self.control.money_digits()
+
+    @property
+    def server(self) -> str:
+        return self.started.identity
+
+    @property
+    def begin(self) -> str:
+        return self.started.encode()
+
+    @property
+    def is_within(self) -> bool:
+        return self._decoder.is_within
+
+    @property
+    def size(self) -> int:
+        return self._decoder.size
+
+    @property
+    def position(self) -> str:
+        return replace(self.started, lsn=self._reached).encode()
+
+    @property
+    def passed(self) -> int:
+        return self._reached - self.log.durable
+
+    def has_passed(self, wanted: str, *, at: str = "") -> bool:
+        here = PostgresLog.decode(at or self.position)
+        return here.order(PostgresLog.decode(wanted)) in {"after", "equal"}
+
+    def follow(
+        self, tables: Sequence[TableSpec], *, anew: Collection[int] = ()
+    ) -> None:
+        kept = {table.table_id for table in tables}
+        changed = {table.table_id for table in {*self._tables} ^ {*tables}}
+        for table_id in changed | {*anew}:
+            self._at_relation.pop(table_id, None)
+            self._made.pop(table_id, None)
+        self._tables = tuple(tables)
+        self.new_columns = {k: v for k, v in self.new_columns.items() if k in kept}
+        self._look_at_tables()
+        self._decoder.look_again()
+
+    def start(self, after: str) -> None:
+        position = PostgresLog.decode(after)
+        publications = self.publications.use()
+        until = time.monotonic() + _FREE_SECONDS
+        while True:
+            slot = _kept_slot(self.control, self.names.slot, position)
+            if slot.is_active:
+                end_holder(self.control.connection, self.names.slot)
+            try:
+                self.log.start(self.names.slot, publications, after=position.lsn)
+                break
+            except TransientError as error:
+                if "is active" not in error.message or time.monotonic() > until:
+                    raise
+                time.sleep(0.1)
+        self._end = position.lsn
+
+    def read(self, seconds: float, *, to_boundary: bool = False) -> None:
+        if not self._messages:
+            self._messages.extend(self.log.read(seconds))
+            self._doubt()
+        while self._messages:
+            what = self._decoder.decode(self._messages.popleft())
+            if what is None:
+                continue
+            if isinstance(what, Begin):
+                self._begun, self._has_rows = self._decoder.size, False
+            elif isinstance(what, Commit):
+                self._end = max(self._end, what.end)
+                if self._has_rows or self._decoder.size > self._begun:
+                    self.committed = what.committed
+                if to_boundary:
+                    return
+
+    def take(self) -> list[LogRows]:
+        found = []
+        for rows in self._decoder.take():
+            table, reader = self._readers[rows.relation]
+            if table.table_id in self._at_relation:
+                continue
+            if one := self._batch(table, reader, rows):
+                found.append(one)
+        self._begun, self._has_rows = 0, bool(found)
+        return found
+
+    def acknowledge(self, position: str) -> None:
+        self.log.acknowledge(PostgresLog.decode(position).lsn)
+
+    def look(self) -> SourceLog:
+        after = replace(self.started, lsn=self.log.durable)
+        slot = _kept_slot(self.control, self.names.slot, after)
+        here = lsn_of(str(self.control.rows(_HERE)[0][0]))
+        if time.monotonic() - self._looked > _LOOK_SECONDS:
+            self._look_at_tables()
+        status = "" if slot.is_active else "nobody receives its log"
+        return SourceLog(slot.kept, slot.left, max(0, here - self.log.durable), status)
+
+    @property
+    def _reached(self) -> int:
+        """What a keepalive says holds once all before it is decoded."""
+        if self._messages or self._decoder.is_within:
+            return self._end
+        self._end = max(self._end, self.log.sent_to)
+        return self._end
+
+    def _batch(self, table: TableSpec, reader: RowReader, rows: Rows) -> LogRows | None:
+        try:
+            batch = reader.batch(rows)
+        except TerminalError as error:
+            self._refuse(table, f"{error.message}; {error.hint}")
+            return None
+        return LogRows(table.table_id, table.schema_version, batch)
+
+    def _wanted(self, relation: Relation) -> tuple[int, ...] | None:
+        name = relation.schema, relation.name
+        table = next(
+            (t for t in self._tables if (t.source_schema, t.source_table) == name), None
         )
-        found = self.connection.pgconn.exec_(command.encode())
-        if found.status != ExecStatus.COPY_BOTH:
-            raise _refused(found.error_message.decode(errors="replace").strip())
-        self.durable = after
+        if table is None:
+            return None
+        found = self._found.get(name)
+        described = self.control.described(
+            relation, found.table.generated if found else frozenset()
+        )
+        if problem := problem_of(table, described):
+            self._refuse(table, problem)
+            return None
+        self._at_relation.pop(table.table_id, None)
+        self._merge()
+        self._note_new(table, new_columns(table, described))
+        reader = RowReader.of(
+            relation, read_as(table, described), money_digits=self._money
+        )
+        self._readers[relation] = table, reader
+        return relation.positions(identifying(table))
 
-    def read(self, seconds: float) -> list[bytes]:
-        """What came, at most `_MOST` messages of pgoutput; [] when nothing came for so
-        long. TransientError when the connection ended or the server is silent."""
-        found = self._received()
-        if not found and self._waits(seconds):
-            found = self._received()
-        now = time.monotonic()
-        if found:
-            self._last_heard = now
-        elif now - self._last_heard > LIMITS.unanswered:
-            raise _silent()
-        if now - self._last_said > LIMITS.beat:
-            # asked to answer when it is quiet: half a connection would be quiet, too
-            self._tell(wants_answer=now - self._last_heard > LIMITS.beat)
-        return found
+    def _refuse(self, table: TableSpec, problem: str) -> None:
+        self._at_relation[table.table_id] = problem
+        self._merge()
 
-    def acknowledge(self, end: int) -> None:
-        """All up to there is durable: the server may forget it."""
-        self.durable = max(self.durable, end)
-        self._tell()
+    def _merge(self) -> None:
+        self.problems = {**self._at_look, **self._at_relation}
 
-    def _waits(self, seconds: float) -> bool:
-        pgconn = self.connection.pgconn
-        ready, _, _ = select.select([pgconn.socket], [], [], seconds)
-        if ready:
-            pgconn.consume_input()
-        return bool(ready)
+    def _note_new(self, table: TableSpec, names: tuple[str, ...]) -> None:
+        self.new_columns.pop(table.table_id, None)
+        if names:
+            self.new_columns[table.table_id] = names
 
-    def _received(self) -> list[bytes]:
-        pgconn = self.connection.pgconn
-        found: list[bytes] = []
-        while len(found) < _MOST:
-            size, data = pgconn.get_copy_data(1)
-            if size == 0:
-                pgconn.consume_input()
-                size, data = pgconn.get_copy_data(1)
-                if size == 0:
-                    break
-            if size < 0:
-                raise _ended(pgconn.error_message.decode(errors="replace").strip())
-            if data[0] == 119:
-                found.append(bytes(data[_HEAD:]))
-            elif data[0] == 107:
-                self._keepalive(bytes(data))
-        return found
+    def _look_at_tables(self) -> None:
+        if self.publications.in_use:
+            self.publications.require()
+        self._found = self.control.tables(self._tables)
+        problems = {}
+        fit = []
+        for table in self._tables:
+            found = self._found.get((table.source_schema, table.source_table))
+            problem = self._problem_of_table(table, found)
+            if problem:
+                problems[table.table_id] = problem
+            else:
+                fit.append(table)
+            if found is not None:
+                self._note_new(table, new_columns(table, found.table))
+        self.publications.keep_only(fit)
+        self._at_look = problems | self.publications.cover(fit)
+        self._merge()
+        self._looked = time.monotonic()
 
-    def _keepalive(self, data: bytes) -> None:
-        end, _, wants_answer = _KEEPALIVE.unpack(data)
-        self.sent_to = max(self.sent_to, end)
-        self._last_heard = time.monotonic()
-        if wants_answer:
-            self._tell()
+    def _problem_of_table(self, table: TableSpec, found: FoundTable | None) -> str:
+        name = where(table)
+        if found is None:
+            return (
+                f"there is no table {name} at the source any more; discover it again,"
+                " and remove the table or resync it"
+            )
+        if found.kind not in _KINDS or found.persistence != "p":
+            return (
+                f"{name} is not an ordinary table, so the log has nothing of it; sync"
+                " it by a timestamp or by loads"
+            )
+        if found.has_children:
+            return (
+                f"{name} has child tables by inheritance, whose rows the log has under"
+                " their own names; follow the child tables, or sync it by a timestamp"
+            )
+        if self._made.setdefault(table.table_id, found.oid) != found.oid:
+            return (
+                f"{name} was dropped and made anew at the source, which its log does"
+                " not say of its rows; resync the table"
+            )
+        return problem_of(table, found.table)
 
-    def _tell(self, *, wants_answer: bool = False) -> None:
-        self._last_said = time.monotonic()
-        now = int((time.time() - _EPOCH_SECONDS) * 1_000_000)
-        at = self.durable
-        said = _STATUS.pack(b"r", at, at, at, now, wants_answer)
-        pgconn = self.connection.pgconn
-        if pgconn.put_copy_data(said) < 1 or pgconn.flush() < 0:
-            raise _ended(pgconn.error_message.decode(errors="replace").strip())
+    def _doubt(self) -> None:
+        """Silence is nothing special while the server sends beats; without them the
+        connection may be dead, or the server is at work on a transaction that it does
+        not send yet."""
+        silent = self.log.silent_for
+        if silent < _SILENT_SECONDS:
+            self.waits = ""
+            return
+        if time.monotonic() - self._probed < _PROBE_SECONDS:
+            return
+        self._probed = time.monotonic()
+        try:
+            kind, event = _sender(self.access, self.log.connection.info.backend_pid)
+        except psycopg.Error as error:
+            raise _silent(silent) from error
+        if kind in {"Activity", "Client"}:
+            raise _silent(silent)
+        self.waits = (
+            "the source works on its log and has sent nothing for"
+            f" {int(silent)} s, as with a very large transaction"
+            + (f" (it waits for {kind} {event})" if kind else "")
+        )
 
 
 @contextlib.contextmanager
-def open_log(access: SourceAccess) -> Iterator[LogReader]:
-    """A connection for the log, with the settings under which values are printed."""
-    connection = connect(access, replication="database")
-    with contextlib.closing(connection):
-        for setting, value in (SESSION_SETTINGS | LOG_SETTINGS).items():
-            connection.execute(f"SET {setting} = {DIALECT.literal(value)}".encode())
-        server, timeline, flushed, *_ = (
-            connection.execute("IDENTIFY_SYSTEM").fetchone() or ()
+def open_log_reader(
+    access: SourceAccess,
+    names: LogNames,
+    tables: Sequence[TableSpec],
+    *,
+    after: str | None,
+    wait: Wait,
+) -> Iterator[PostgresLogReader]:
+    """See `ingest.sources.registry.open_log_reader`."""
+    with open_control(access) as control:
+        _require_logical(control)
+        # a slot is on one server, whatever else the name stands for
+        access = access.at(control.connection.info.hostaddr)
+        with open_log(access) as log:
+            publications = Publications(control, names)
+            reader = PostgresLogReader(
+                access, names, log, control, publications, log.started
+            )
+            reader.follow(tables)
+            if after is None:
+                begin = _begun_slot(access, control, names.slot, wait)
+                reader.started = replace(log.started, lsn=begin)
+            yield reader
+
+
+def _require_logical(control: Control) -> None:
+    level, is_standby = control.rows(_SERVER)[0]
+    if is_standby:
+        raise TerminalError(
+            "the source is a standby, and a log is followed at its primary. Nothing"
+            " was read",
+            code="source_is_standby",
+            hint="enter the primary's host, or have the standby promoted",
         )
-        position = PostgresLog(str(server), int(timeline), lsn_of(str(flushed)))
-        yield LogReader(connection, position)
+    if level != "logical":
+        raise InvalidRequest(
+            f"the source writes its log with wal_level = {level}, which lacks what"
+            " following it needs",
+            code="source_log_off",
+            hint="at the source: ALTER SYSTEM SET wal_level = 'logical', then restart"
+            " the server",
+        )
 
 
-def _refused(why: str) -> TransientError:
-    return TransientError(
-        f"the source does not send its log: {why}",
-        code="log_refused",
-        hint="it is tried again; what is missing at the source has to be made there",
+def _kept_slot(control: Control, name: str, after: PostgresLog) -> Slot:
+    """TerminalError `log_lost` when it does not have all behind that position."""
+    slot = control.slot(name)
+    why = ""
+    if slot is None:
+        why = f"its replication slot {name} is gone"
+    elif slot.is_lost:
+        why = f"the server gave its replication slot {name} up (wal_status lost)"
+    elif slot.confirmed > after.lsn:
+        why = (
+            f"its replication slot {name} stands at {lsn_text(slot.confirmed)} already,"
+            f" behind {lsn_text(after.lsn)}"
+        )
+    if slot is None or why:
+        raise TerminalError(
+            f"the source does not have all of its log behind {after.encode()} any more:"
+            f" {why}. Changes are missing",
+            code="log_lost",
+            hint="follow the source anew, which resyncs its tables",
+        )
+    return slot
+
+
+def _begun_slot(access: SourceAccess, control: Control, name: str, wait: Wait) -> int:
+    """Where the log of a new stream begins. A slot that is there is one that was made
+    for it before a death; one that is lost is of nobody's use."""
+    slot = control.slot(name)
+    if slot is not None and slot.is_lost:
+        drop_slot(control.connection, name)
+        slot = None
+    if slot is not None:
+        return slot.confirmed
+    made: list[int | BaseException] = []
+    with contextlib.closing(connect(access)) as connection:
+        connection.execute(f"SET statement_timeout = '{_SLOT_SECONDS}s'".encode())
+
+        def make() -> None:
+            try:
+                made.append(make_slot(connection, name))
+            except BaseException as error:  # noqa: BLE001 - it is raised below
+                made.append(error)
+
+        thread = threading.Thread(target=make, daemon=True)
+        thread.start()
+        thread.join(0.5)
+        try:
+            while thread.is_alive():
+                wait(_holder(control))
+        except BaseException:
+            hang_up(connection)
+            raise
+    if isinstance(made[0], psycopg.errors.QueryCanceled):
+        raise _never_began(_holder(control)) from made[0]
+    if isinstance(made[0], BaseException):
+        raise made[0]
+    return made[0]
+
+
+def _holder(control: Control) -> str:
+    found = control.rows(_OLDEST)
+    if not found:
+        return "a slot is made at the source"
+    pid, user, application, seconds = found[0]
+    who = f"pid {pid}" if pid else "a transaction"
+    words = " ".join(word for word in (who, user, application) if word)
+    return (
+        "the source's slot begins once transactions that are open there have ended:"
+        f" {words} is open for {seconds} s"
     )
 
 
-def _ended(why: str) -> TransientError:
+def _never_began(holder: str) -> TransientError:
     return TransientError(
-        f"the source ended the connection of its log: {why or 'without a word'}",
-        code="log_ended",
-        hint="reading continues behind the last segment",
+        f"no slot was made within {_SLOT_SECONDS} s: {holder}",
+        code="source_transaction_open",
+        hint="end that transaction at the source; it is tried again",
     )
 
 
-def _silent() -> TransientError:
+def _sender(access: SourceAccess, pid: int) -> tuple[str, str]:
+    """What the process waits for that sends the log, by a new connection."""
+    with (
+        contextlib.closing(connect(access)) as connection,
+        answered_within(connection, _PROBE_SECONDS),
+    ):
+        found = connection.execute(_SENDER.encode(), [pid]).fetchone()
+    return ("Client", "gone") if found is None else (str(found[0]), str(found[1]))
+
+
+def _silent(seconds: float) -> TransientError:
     return TransientError(
-        f"the source's log was silent for {LIMITS.unanswered} s, though asked to"
-        " answer",
+        f"the source's log was silent for {int(seconds)} s, though asked to answer",
         code="log_silent",
-        hint="reading continues automatically; check the network between them",
+        hint="reading begins again by itself; check the network between them",
     )

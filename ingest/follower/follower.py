@@ -1,0 +1,241 @@
+"""From a source's log to segments of the lake: what is read becomes durable, and only
+then the source may forget it.
+
+Whatever happens ends the process, with a name: who reads on begins at the end of the
+last segment. It must not know what kind of source it is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from core.object_store import is_object_uri
+from ingest.contract.following import (
+    FollowerState,
+    FollowSpec,
+    FollowTable,
+    Observed,
+    SourceLog,
+)
+from ingest.contract.segments import Control, StreamTable, state_of
+from ingest.contract.table import TableSpec
+from ingest.follower.collector import Collector
+from ingest.follower.controls import followed, is_new_load, needed_controls
+from ingest.lake.chain import (
+    ChainIndex,
+    begin_stream,
+    remove_orphans,
+    stream_folder,
+    take_over,
+)
+from ingest.lake.segment_files import SegmentBuilder
+from ingest.sources.port import LogReader
+
+# Segments come no closer; on an object store each costs a request for writing, and one
+# more for each reader.
+_SECONDS, _STORE_SECONDS = 0.5, 2.0
+# So many bytes of the log make one at once, and so many wait in memory.
+_SEGMENT_BYTES, _PART_BYTES = 16 << 20, 4 << 20
+# Without rows the position moves on after so long, or so many bytes of the log: else
+# the source would keep what is of no use to us.
+_IDLE_SECONDS, _IDLE_BYTES = 60.0, 16 << 20
+_STATE_SECONDS, _LOOK_SECONDS = 1.0, 5.0
+_READ_SECONDS = 0.25
+
+
+class Stopped(Exception):
+    """The host wants no more."""
+
+
+class Host(Protocol):
+    """Who wants tables and is told the state."""
+
+    def tables(self, seconds: float = 0.0) -> tuple[FollowTable, ...] | None:
+        """A new list, when one came; waits so long for it. `Stopped`."""
+
+    def tell(self, state: FollowerState) -> None: ...
+
+
+OpenLog = Callable[..., AbstractContextManager[LogReader]]
+
+
+@dataclass(slots=True)
+class Follower:
+    """open_log: (tables, after, wait) → the log; see
+    `ingest.sources.registry.open_log_reader`."""
+
+    host: Host
+    spec: FollowSpec
+    open_log: OpenLog
+    clock: Callable[[], float] = time.monotonic
+    _wanted: tuple[FollowTable, ...] = ()
+    _next: tuple[FollowTable, ...] | None = None
+    _known: dict[int, StreamTable] = field(default_factory=dict)
+    _position: str = ""
+    _number: int = 0
+    _rows: int = 0
+    _committed: int = 0
+    _log_state: SourceLog = field(default_factory=SourceLog)
+    _observed: Observed = "starting"
+    _told: float = float("-inf")
+    _made: float = 0.0
+    _looked: float = 0.0
+
+    def run(self) -> None:
+        """Until `Stopped`, or an error."""
+        self._wanted = self.spec.tables
+        folder = stream_folder(self.spec.lake, self.spec.stream)
+        index = ChainIndex(folder, self.spec.stream)
+        after = _end_of(index)
+        self._tell("starting")
+        with self.open_log(self._specs(), after=after, wait=self._wait) as log:
+            begin_stream(folder, above=self.spec.above)
+            chain = take_over(
+                folder,
+                stream=self.spec.stream,
+                writer=self.spec.writer,
+                server=log.server,
+                begin=log.begin,
+            )
+            remove_orphans(folder)
+            _end_of(index)
+            self._known = index.tables()
+            self._position, self._number = chain.last.end, chain.last.number
+            log.start(chain.last.end)
+            collector = Collector(folder, self.spec.stream, self._specs)
+            collector.first = index.beginning.number
+            collector.start()
+            try:
+                self._follow(log, SegmentBuilder(chain), collector)
+            finally:
+                collector.stop()
+
+    def _follow(
+        self, log: LogReader, builder: SegmentBuilder, collector: Collector
+    ) -> None:
+        self._made = self.clock()
+        while True:
+            self._hear(log, builder)
+            controls = needed_controls(self._wanted, self._known, log.problems)
+            is_due = bool(controls) or self._is_due(log, builder)
+            if is_due and not log.is_within:
+                self._make(log, builder, controls)
+            log.read(_READ_SECONDS, to_boundary=is_due)
+            if log.size >= _PART_BYTES:
+                _move(log, builder)
+            if self.clock() - self._looked >= _LOOK_SECONDS:
+                self._log_state = log.look()
+                self._looked = self.clock()
+            self._tell("following", log.waits, log=log, collector=collector)
+
+    def _hear(self, log: LogReader, builder: SegmentBuilder) -> None:
+        """Takes up a new list, between transactions."""
+        tables = self.host.tables()
+        self._next = self._next if tables is None else tables
+        if log.is_within or self._next is None:
+            return
+        wanted, self._next = self._next, None
+        anew = {one.table.table_id for one in wanted if is_new_load(one, self._known)}
+        self._wanted = wanted
+        _move(log, builder)
+        log.follow(self._specs(), anew=anew)
+
+    def _is_due(self, log: LogReader, builder: SegmentBuilder) -> bool:
+        since = self.clock() - self._made
+        if log.size or builder.rows:
+            period = _STORE_SECONDS if is_object_uri(self.spec.lake) else _SECONDS
+            return since >= period or log.size >= _SEGMENT_BYTES
+        if not log.passed:
+            return False
+        return (
+            since >= _IDLE_SECONDS or log.passed >= _IDLE_BYTES or self._is_awaited(log)
+        )
+
+    def _is_awaited(self, log: LogReader) -> bool:
+        """Whether a load is complete by where the log is now, and nothing durable says
+        it yet."""
+        return any(
+            state.at
+            and log.has_passed(state.at)
+            and not log.has_passed(state.at, at=self._position)
+            for state in self._known.values()
+            if state.state == "finished"
+        )
+
+    def _make(
+        self, log: LogReader, builder: SegmentBuilder, controls: Sequence[Control]
+    ) -> None:
+        _move(log, builder)
+        rows = builder.rows
+        segment = builder.close(
+            end=log.position,
+            controls=controls,
+            committed=log.committed if rows else 0,
+        )
+        log.acknowledge(segment.end)
+        said = ((segment.number, one) for one in controls)
+        self._known = state_of(self._known, said)
+        self._position, self._number = segment.end, segment.number
+        self._rows += rows
+        self._committed = max(self._committed, segment.committed)
+        self._made = self.clock()
+
+    def _specs(self) -> list[TableSpec]:
+        return [one.table for one in self._wanted]
+
+    def _wait(self, reason: str) -> None:
+        """Called while something at the source is waited for. What the list became
+        meanwhile counts later."""
+        self._tell("waiting", reason)
+        tables = self.host.tables(_READ_SECONDS)
+        self._next = self._next if tables is None else tables
+
+    def _tell(
+        self,
+        observed: Observed,
+        reason: str = "",
+        *,
+        log: LogReader | None = None,
+        collector: Collector | None = None,
+    ) -> None:
+        is_new = observed != self._observed
+        if not is_new and self.clock() - self._told < _STATE_SECONDS:
+            return
+        self._observed, self._told = observed, self.clock()
+        self.host.tell(
+            FollowerState(
+                observed="waiting" if reason else observed,
+                reason=reason,
+                position=self._position,
+                number=self._number,
+                first=collector.first if collector else 0,
+                committed=self._committed,
+                rows=self._rows,
+                waiting_bytes=collector.waiting_bytes if collector else 0,
+                log=self._log_state,
+                tables=followed(
+                    self._wanted,
+                    self._known,
+                    log.problems if log else {},
+                    log.new_columns if log else {},
+                ),
+            )
+        )
+
+
+def _move(log: LogReader, builder: SegmentBuilder) -> None:
+    for rows in log.take():
+        builder.add(rows.table_id, rows.schema_version, rows.batch)
+
+
+def _end_of(index: ChainIndex) -> str | None:
+    """Where the stream ends; None when it has no segment. Takes up all of it."""
+    if (index.folder / "beginning.json").read() is None:
+        return None
+    while index.refresh():
+        pass
+    return index.newest.end if index.newest else None

@@ -1,0 +1,178 @@
+"""One connection that receives the log of a slot, and tells the server what is durable.
+
+Nothing is told by itself but what `acknowledge` was told: a keepalive of the server
+says how far it has read, not what is safe here. libpq's own calls are enough, though
+psycopg has none of its own for replication.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import struct
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import psycopg
+from psycopg.pq import ExecStatus
+
+from catalog.schema.limits import LIMITS
+from core.errors import InvalidRequest, TransientError
+from ingest.contract.source_positions import PostgresLog, lsn_of, lsn_text
+from ingest.sources.port import Row, SourceAccess
+from ingest.sources.postgresql.connection import DIALECT, SESSION_SETTINGS, connect
+from ingest.sources.postgresql.log.values import LOG_SETTINGS
+
+# Of the server that refuses a connection for the log, by its release.
+_NO_RIGHT = ("replication role", "start WAL sender", "REPLICATION attribute")
+_KEEPALIVE = struct.Struct(">xQqB")
+_STATUS = struct.Struct(">cQQQqB")
+_HEAD = 25  # of a message: its kind, two places of the log, the server's clock
+_EPOCH_SECONDS = 946_684_800
+# So many messages, or so many bytes of them, at once: what they become is looked at in
+# between, and takes several times the memory.
+_MOST, _MOST_BYTES = 10_000, 4 << 20
+
+
+@dataclass(slots=True)
+class LogConnection:
+    """started: where the server is, and on which timeline.
+
+    sent_to  up to here the server has sent all of the slot's transactions that ended.
+             Between transactions, with nothing waiting here, a segment may end there
+    """
+
+    connection: psycopg.Connection[Row]
+    started: PostgresLog
+    durable: int = 0
+    sent_to: int = 0
+    _last_heard: float = field(default_factory=time.monotonic)
+    _last_said: float = 0.0
+
+    @property
+    def silent_for(self) -> float:
+        """Seconds since anything came, though the server was asked to answer."""
+        return time.monotonic() - self._last_heard
+
+    def start(self, slot: str, publications: Sequence[str], *, after: int) -> None:
+        """Messages come of transactions that ended behind `after`. TransientError
+        `log_refused` with the server's own words."""
+        names = ",".join(map(DIALECT.name, publications))
+        command = (
+            f"START_REPLICATION SLOT {DIALECT.name(slot)} LOGICAL {lsn_text(after)}"
+            f" (proto_version '1', publication_names {DIALECT.literal(names).strip()})"
+        )
+        found = self.connection.pgconn.exec_(command.encode())
+        if found.status != ExecStatus.COPY_BOTH:
+            raise _refused(found.error_message.decode(errors="replace").strip())
+        self.durable = after
+        self._last_heard = time.monotonic()
+
+    def read(self, seconds: float) -> list[bytes]:
+        """Messages of pgoutput that came, `_MOST` of them; [] when none did for so
+        long. TransientError `log_ended`."""
+        found = self._received()
+        if not found and self._waits(seconds):
+            found = self._received()
+        now = time.monotonic()
+        if found:
+            self._last_heard = now
+        if now - self._last_said > LIMITS.beat:
+            # asked to answer when it is quiet: half a connection would be quiet, too
+            self._tell(wants_answer=now - self._last_heard > LIMITS.beat)
+        return found
+
+    def acknowledge(self, end: int) -> None:
+        """All up to there is durable: the server may forget it."""
+        self.durable = max(self.durable, end)
+        self._tell()
+
+    def _waits(self, seconds: float) -> bool:
+        pgconn = self.connection.pgconn
+        ready, _, _ = select.select([pgconn.socket], [], [], seconds)
+        if ready:
+            pgconn.consume_input()
+        return bool(ready)
+
+    def _received(self) -> list[bytes]:
+        pgconn = self.connection.pgconn
+        found: list[bytes] = []
+        taken = 0
+        while len(found) < _MOST and taken < _MOST_BYTES:
+            size, data = pgconn.get_copy_data(1)
+            if size == 0:
+                pgconn.consume_input()
+                size, data = pgconn.get_copy_data(1)
+                if size == 0:
+                    break
+            if size < 0:
+                raise _ended(pgconn.error_message.decode(errors="replace").strip())
+            taken += size
+            if data[0] == 119:
+                found.append(bytes(data[_HEAD:]))
+            elif data[0] == 107:
+                self._keepalive(bytes(data))
+        return found
+
+    def _keepalive(self, data: bytes) -> None:
+        end, _, wants_answer = _KEEPALIVE.unpack(data)
+        self.sent_to = max(self.sent_to, end)
+        self._last_heard = time.monotonic()
+        if wants_answer:
+            self._tell()
+
+    def _tell(self, *, wants_answer: bool = False) -> None:
+        self._last_said = time.monotonic()
+        now = int((time.time() - _EPOCH_SECONDS) * 1_000_000)
+        at = self.durable
+        said = _STATUS.pack(b"r", at, at, at, now, wants_answer)
+        pgconn = self.connection.pgconn
+        if pgconn.put_copy_data(said) < 1 or pgconn.flush() < 0:
+            raise _ended(pgconn.error_message.decode(errors="replace").strip())
+
+
+@contextlib.contextmanager
+def open_log(access: SourceAccess) -> Iterator[LogConnection]:
+    """A connection for the log, with the settings under which values are printed."""
+    connection = _connected(access)
+    with contextlib.closing(connection):
+        for setting, value in (SESSION_SETTINGS | LOG_SETTINGS).items():
+            connection.execute(f"SET {setting} = {DIALECT.literal(value)}".encode())
+        server, timeline, flushed, *_ = (
+            connection.execute("IDENTIFY_SYSTEM").fetchone() or ()
+        )
+        position = PostgresLog(str(server), int(timeline), lsn_of(str(flushed)))
+        yield LogConnection(connection, position)
+
+
+def _connected(access: SourceAccess) -> psycopg.Connection[Row]:
+    try:
+        return connect(access, replication="database")
+    except psycopg.OperationalError as error:
+        words = str(error)
+        if not any(sign in words for sign in _NO_RIGHT):
+            raise
+        raise InvalidRequest(
+            f"the source does not let {access.spec.username} read its log:"
+            f" {words.strip().splitlines()[-1]}",
+            code="source_privilege_missing",
+            hint="at the source: ALTER ROLE"
+            f" {DIALECT.name(access.spec.username)} REPLICATION",
+        ) from error
+
+
+def _refused(why: str) -> TransientError:
+    return TransientError(
+        f"the source does not send its log: {why}",
+        code="log_refused",
+        hint="it is tried again; what is missing at the source has to be made there",
+    )
+
+
+def _ended(why: str) -> TransientError:
+    return TransientError(
+        f"the source ended the connection of its log: {why or 'without a word'}",
+        code="log_ended",
+        hint="reading continues behind the last segment",
+    )

@@ -1,0 +1,159 @@
+"""Statements at the source beside its log: what is wanted of tables, publications and
+slots there, each answered soon or the connection is given up."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+
+from catalog.schema.limits import LIMITS
+from catalog.sources.postgresql.columns import COLUMNS, TYPES
+from catalog.sources.postgresql.types import SourceType
+from ingest.contract.table import TableSpec
+from ingest.sources.port import Row, SourceAccess
+from ingest.sources.postgresql.connection import CONTROL_SETTINGS, DIALECT, connect
+from ingest.sources.postgresql.log.pgoutput import Relation
+from ingest.sources.postgresql.log.slot import Slot, read_slot
+from ingest.sources.postgresql.log.tables import SourceColumn, SourceTable
+from ingest.sources.postgresql.snapshot import answered_within
+
+# Nobody else's work waits for these, but a log's reader does.
+_SECONDS = 15
+_SETTINGS = {
+    **CONTROL_SETTINGS,
+    "lock_timeout": f"{LIMITS.glance_lock}s",
+    "statement_timeout": f"{_SECONDS}s",
+}
+_TABLES = """
+SELECT w.schema, w.name, c.oid::bigint, c.relkind::text, c.relpersistence::text,
+  c.relreplident::text,
+  ARRAY(SELECT a.attname::text FROM pg_index i
+        JOIN pg_attribute a ON a.attrelid = c.oid
+        WHERE i.indrelid = c.oid AND i.indisvalid
+        AND a.attnum = ANY((i.indkey::int2[])[0:i.indnkeyatts - 1])
+        AND CASE c.relreplident WHEN 'd' THEN i.indisprimary
+                                WHEN 'i' THEN i.indisreplident ELSE false END),
+  ARRAY(SELECT a.attname::text FROM pg_attribute a
+        WHERE a.attrelid = c.oid AND a.attgenerated <> '' AND NOT a.attisdropped),
+  c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits h WHERE h.inhparent = c.oid)
+FROM unnest(%s::text[], %s::text[]) w(schema, name)
+JOIN pg_namespace n ON n.nspname = w.schema
+JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name
+"""
+_MONEY = "SELECT scale(0::money::numeric)"
+
+Name = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTable:
+    """kind, persistence: as in pg_class. has_children: by inheritance, whose rows the
+    log has under their own names."""
+
+    oid: int
+    kind: str
+    persistence: str
+    has_children: bool
+    table: SourceTable
+
+
+@dataclass(slots=True)
+class Control:
+    connection: psycopg.Connection[Row]
+    _types: dict[tuple[int, int], SourceType] = field(default_factory=dict)
+
+    def rows(self, sql: str, parameters: Any = None) -> list[Row]:
+        """psycopg.Error, of a source that does not answer, too."""
+        with answered_within(self.connection, 2 * _SECONDS):
+            return self.connection.execute(sql.encode(), parameters).fetchall()
+
+    def run(self, statement: str) -> None:
+        """Every dynamic part of it went through the dialect."""
+        with answered_within(self.connection, 2 * _SECONDS):
+            self.connection.execute(statement.encode())
+
+    def slot(self, name: str) -> Slot | None:
+        """See `read_slot`."""
+        with answered_within(self.connection, 2 * _SECONDS):
+            return read_slot(self.connection, name)
+
+    def money_digits(self) -> int:
+        return int(self.rows(_MONEY)[0][0])
+
+    def tables(self, wanted: Sequence[TableSpec]) -> dict[Name, FoundTable]:
+        """Those that are there, by schema and name."""
+        names = [(table.source_schema, table.source_table) for table in wanted]
+        found = self.rows(_TABLES, [[s for s, _ in names], [t for _, t in names]])
+        columns: dict[int, list[Row]] = {}
+        if not found:
+            return {}
+        for row in self.rows(COLUMNS, {"oids": [row[2] for row in found]}):
+            columns.setdefault(int(row[0]), []).append(row)
+        return {
+            (schema, name): FoundTable(
+                oid,
+                kind,
+                persistence,
+                has_children,
+                _table(identity, frozenset(key), frozenset(made), columns.get(oid, [])),
+            )
+            for schema, name, oid, kind, persistence, identity, key, made, has_children
+            in found
+        }  # fmt: skip
+
+    def described(self, relation: Relation, generated: frozenset[str]) -> SourceTable:
+        """What the log says of a table, with the types that its numbers stand for."""
+        types = self.types((c.type, c.modifier) for c in relation.columns)
+        columns = tuple(
+            SourceColumn(c.name, types[c.type, c.modifier], c.is_key)
+            for c in relation.columns
+        )
+        there = {column.name for column in columns}
+        return SourceTable(relation.identity, columns, generated - there)
+
+    def types(self, wanted: Iterator[tuple[int, int]]) -> Mapping[Any, SourceType]:
+        """By number and modifier; one that is there no more has the text ""."""
+        pairs = set(wanted)
+        if unknown := sorted(pairs - self._types.keys()):
+            asked = {
+                "oids": [p[0] for p in unknown],
+                "modifiers": [p[1] for p in unknown],
+            }
+            found = self.rows(TYPES, asked)
+            for oid, modifier, text, kind, in_array in found:
+                self._types[int(oid), int(modifier)] = _type(text, kind, in_array, 0)
+        gone = SourceType("")
+        return {pair: self._types.get(pair, gone) for pair in pairs}
+
+
+@contextlib.contextmanager
+def open_control(access: SourceAccess) -> Iterator[Control]:
+    connection = connect(access)
+    with contextlib.closing(connection):
+        control = Control(connection)
+        for setting, value in _SETTINGS.items():
+            control.run(f"SET {setting} = {DIALECT.literal(value)}")
+        yield control
+
+
+def _table(
+    identity: str, key: frozenset[str], generated: frozenset[str], rows: list[Row]
+) -> SourceTable:
+    columns = tuple(
+        SourceColumn(
+            name, _type(text, kind, in_array, dims), identity == "f" or name in key
+        )
+        for _, _, name, text, kind, in_array, dims, *_ in rows
+        if name not in generated
+    )
+    return SourceTable(identity, columns, generated)
+
+
+def _type(text: str, kind: str, in_array: object, dimensions: int = 0) -> SourceType:
+    if in_array:
+        return SourceType(f"{text}[]", "b", text, kind, dimensions)
+    return SourceType(text, kind)

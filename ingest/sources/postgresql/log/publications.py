@@ -1,0 +1,189 @@
+"""Which publications a stream is read by: our own, into which wanted tables are put, or
+those that somebody made who may.
+
+A slot reads the catalog as it was: a publication that was made after what it has to
+read yet is unknown there, and the server would stop at that. So one is used as soon as
+the slot has passed its making.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import psycopg
+
+from core.errors import TerminalError, TransientError
+from ingest.contract.table import TableSpec
+from ingest.sources.port import LogNames
+from ingest.sources.postgresql.connection import DIALECT
+from ingest.sources.postgresql.log.control import Control, Name
+from ingest.sources.postgresql.log.tables import where
+
+_PUBLICATIONS = """
+SELECT p.pubname::text, pg_has_role(p.pubowner, 'USAGE'),
+  s.slot_name IS NULL OR age(p.xmin) < 0 OR age(p.xmin) >= age(s.catalog_xmin)
+FROM pg_publication p LEFT JOIN pg_replication_slots s ON s.slot_name = %s
+"""
+# row filters came with PostgreSQL 15
+_PUBLISHED = """
+SELECT t.schemaname::text, t.tablename::text, t.pubname::text
+FROM pg_publication_tables t JOIN pg_publication p USING (pubname)
+WHERE p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate
+  AND to_jsonb(t) ->> 'rowfilter' IS NULL
+  AND (t.schemaname, t.tablename) IN (
+    SELECT w.schema, w.name FROM unnest(%s::name[], %s::name[]) w(schema, name))
+"""
+_MEMBERS = """
+SELECT n.nspname::text, c.relname::text
+FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid
+JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE p.pubname = %s
+"""
+# What is written into a partition is said of the table that is divided into them.
+_MAKE = (
+    "CREATE PUBLICATION {} WITH (publish = 'insert, update, delete, truncate',"
+    " publish_via_partition_root = true)"
+)
+_ANEW = "follow the source anew, which resyncs its tables"
+
+
+@dataclass(slots=True)
+class Publications:
+    """in_use: those by which the log is read; while it is not read yet more may be
+    `chosen`."""
+
+    control: Control
+    names: LogNames
+    chosen: list[str] = field(default_factory=list)
+    in_use: tuple[str, ...] = ()
+    _usable: dict[str, bool] = field(default_factory=dict)
+    _is_ours: bool = False
+
+    def use(self) -> tuple[str, ...]:
+        """The log is read by those that were chosen; by our own, empty one where no
+        table is followed. Errors when there is none."""
+        own = self.names.publication
+        if not self.chosen and own not in self._usable:
+            self.control.run(_MAKE.format(DIALECT.name(own)))
+            self._look()
+        if not self.chosen and not self._usable[own]:
+            raise TerminalError(
+                f"the publication {own} was made after changes that are not read yet,"
+                " and the server cannot read those by it",
+                code="publication_missing",
+                hint=_ANEW,
+            )
+        self.in_use = tuple(self.chosen) or (own,)
+        return self.in_use
+
+    def require(self) -> None:
+        """TransientError `publication_missing` when one by which the log is read is
+        not there any more."""
+        self._look()
+        if gone := [name for name in self.in_use if name not in self._usable]:
+            raise TransientError(
+                f"the publication {', '.join(gone)}, by which the log is read, is gone"
+                " from the source, so changes do not come",
+                code="publication_missing",
+                hint=_ANEW,
+            )
+
+    def cover(self, tables: Sequence[TableSpec]) -> dict[int, str]:
+        """Why the changes of tables do not come, of those whose do not."""
+        self._look()
+        published = self._published(tables)
+        problems = {}
+        for table in tables:
+            name = table.source_schema, table.source_table
+            why = self._problem(table, published.get(name, frozenset()))
+            if why:
+                problems[table.table_id] = why
+        return problems
+
+    def keep_only(self, tables: Sequence[TableSpec]) -> None:
+        """Takes others out of our own one: a published table without a replica identity
+        would not even be written to any more."""
+        if not self._is_ours:
+            return
+        kept = {(table.source_schema, table.source_table) for table in tables}
+        members = self.control.rows(_MEMBERS, [self.names.publication])
+        for schema, name in sorted(set(members) - kept):
+            self._alter("DROP", schema, name)
+
+    def _problem(self, table: TableSpec, by: frozenset[str]) -> str:
+        own = self.names.publication
+        why = "" if by else self._add(table)
+        by = by or frozenset({own} if not why else ())
+        if by & {*self.in_use, *self.chosen}:
+            return ""
+        if not by:
+            target = DIALECT.qualified(table.source_schema, table.source_table)
+            statement = (
+                f"ALTER PUBLICATION {DIALECT.name(own)} ADD TABLE {target}"
+                if own in self._usable
+                else f"CREATE PUBLICATION {DIALECT.name(own)} FOR ALL TABLES"
+            )
+            return (
+                f"no publication at the source has all changes of {where(table)}, and"
+                f" {own} does not get it: {why}; at the source, by a user who may:"
+                f" {statement}"
+            )
+        if usable := [
+            name for name in sorted(by, key=self._rank) if self._usable[name]
+        ]:
+            return self._choose(usable[0])
+        return (
+            f"{where(table)} is in the publication {min(by)}, which was made lately: it"
+            " is followed as soon as everything before that is read"
+        )
+
+    def _rank(self, name: str) -> tuple[bool, str]:
+        return name != self.names.publication, name
+
+    def _choose(self, name: str) -> str:
+        if self.in_use:
+            raise TransientError(
+                f"the log is read by the publication {name}, too, from now on",
+                code="publication_found",
+                hint="reading begins again by itself",
+            )
+        self.chosen.append(name)
+        return ""
+
+    def _add(self, table: TableSpec) -> str:
+        """Into our own one, which is made when it is not there; why that failed."""
+        own = self.names.publication
+        try:
+            if own not in self._usable:
+                self.control.run(_MAKE.format(DIALECT.name(own)))
+                self._look()
+            self._alter("ADD", table.source_schema, table.source_table)
+        except psycopg.errors.DuplicateObject:
+            return "it is in it, but the publication does not have all of its changes"
+        except (psycopg.ProgrammingError, psycopg.errors.LockNotAvailable) as error:
+            return str(error).partition("\n")[0]
+        return ""
+
+    def _alter(self, verb: str, schema: str, name: str) -> None:
+        own = DIALECT.name(self.names.publication)
+        only = "ONLY " if verb == "ADD" else ""
+        table = DIALECT.qualified(schema, name)
+        self.control.run(f"ALTER PUBLICATION {own} {verb} TABLE {only}{table}")
+
+    def _look(self) -> None:
+        found = self.control.rows(_PUBLICATIONS, [self.names.slot])
+        self._usable = {name: bool(is_usable) for name, _, is_usable in found}
+        ours = {name for name, is_ours, _ in found if is_ours}
+        self._is_ours = self.names.publication in ours
+
+    def _published(self, tables: Sequence[TableSpec]) -> dict[Name, frozenset[str]]:
+        schemas = [table.source_schema for table in tables]
+        names = [table.source_table for table in tables]
+        found: dict[Name, frozenset[str]] = {}
+        for schema, name, publication in self.control.rows(
+            _PUBLISHED, [schemas, names]
+        ):
+            key = schema, name
+            found[key] = found.get(key, frozenset()) | {publication}
+        return found

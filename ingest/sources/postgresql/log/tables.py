@@ -1,0 +1,146 @@
+"""Whether the log says all that a wanted table needs, and what is new in it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from catalog.sources.postgresql.types import SourceType, lake_type
+from ingest.contract.table import ColumnSpec, TableSpec
+from ingest.sources.dialects import dialect_of
+
+_DIALECT = dialect_of("postgresql")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceColumn:
+    """is_key: old rows say it (it is in the replica identity)."""
+
+    name: str
+    type: SourceType
+    is_key: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTable:
+    """A table as it is now, or as the log describes it.
+
+    identity   as in `pgoutput.Relation`
+    columns    that the log carries
+    generated  that are there, and that the log does not carry
+    """
+
+    identity: str
+    columns: tuple[SourceColumn, ...]
+    generated: frozenset[str] = frozenset()
+
+
+def problem_of(table: TableSpec, source: SourceTable) -> str:
+    """Why its changes cannot be followed, and what to do about it; "" = they can."""
+    return (
+        _problem_of_identity(table, source)
+        or _problem_of_columns(table, source)
+        or _problem_of_types(table, source)
+    )
+
+
+def new_columns(table: TableSpec, source: SourceTable) -> tuple[str, ...]:
+    """That the source has and the plan lacks, in their order there."""
+    known = {column.source_name for column in table.columns}
+    return tuple(one.name for one in source.columns if one.name not in known)
+
+
+def read_as(table: TableSpec, source: SourceTable) -> tuple[ColumnSpec, ...]:
+    """The columns by the types that they have now: their form in the lake is the same,
+    their text in the log may not be."""
+    types = {column.name: column.type.text for column in source.columns}
+    return tuple(
+        replace(column, source_type=types[column.source_name])
+        for column in table.columns
+    )
+
+
+def identifying(table: TableSpec) -> tuple[str, ...]:
+    """The columns, by their source names, that say which row of the lake it is: a row
+    that gets another value of one leaves its place there."""
+    return tuple(dict.fromkeys((*table.key, *table.partition_by)))
+
+
+def where(table: TableSpec) -> str:
+    return f"{table.source_schema}.{table.source_table}"
+
+
+def _problem_of_identity(table: TableSpec, source: SourceTable) -> str:
+    name = where(table)
+    if table.row_hash or not table.key:
+        return (
+            f"{name} has no key, so its log does not say which row was changed or"
+            " deleted; choose a key for it, or sync it by a timestamp or by loads"
+        )
+    is_key = {column.name for column in source.columns if column.is_key}
+    remedy = (
+        f"at the source: ALTER TABLE {_quoted(table)} REPLICA IDENTITY FULL, then"
+        " resync the table"
+    )
+    if source.identity == "n":
+        return (
+            f"{name} has REPLICA IDENTITY NOTHING, so its log does not say which row"
+            f" was changed or deleted; {remedy}"
+        )
+    if not is_key:
+        return (
+            f"{name} has no primary key and no other replica identity, so PostgreSQL"
+            f" would refuse updates and deletes once it is published; {remedy}"
+        )
+    if outside := _words(name for name in table.key if name not in is_key):
+        return (
+            f"the replica identity of {name} does not have {outside} of its key, so its"
+            f" log does not say which row was changed or deleted; {remedy}"
+        )
+    if outside := _words(name for name in table.partition_by if name not in is_key):
+        return (
+            f"{name} is partitioned in the lake by {outside}, which its replica"
+            " identity does not have, so its log does not say where a deleted row"
+            f" is; {remedy}"
+        )
+    return ""
+
+
+def _problem_of_columns(table: TableSpec, source: SourceTable) -> str:
+    there = {column.name for column in source.columns}
+    missing = [c.source_name for c in table.columns if c.source_name not in there]
+    if not missing:
+        return ""
+    if made := _words(name for name in missing if name in source.generated):
+        return (
+            f"{where(table)}: the log does not carry what PostgreSQL generates"
+            f" ({made}); leave that out of the table's plan, or sync the table by a"
+            " timestamp or by loads"
+        )
+    return (
+        f"{where(table)} has no column {_words(missing)} any more, or its publication"
+        " leaves it out; discover the source again and resync the table"
+    )
+
+
+def _problem_of_types(table: TableSpec, source: SourceTable) -> str:
+    types = {column.name: column.type for column in source.columns}
+    for column in table.columns:
+        found = types[column.source_name]
+        if column.source_type == found.text or lake_type(found).type == column.type:
+            continue
+        return (
+            f"{where(table)}: the type of {column.source_name} was"
+            f" {column.source_type} and is {found.text} now, which is not"
+            f" {column.type} in the lake; discover the source again and resync the"
+            " table"
+        )
+    return ""
+
+
+def _quoted(table: TableSpec) -> str:
+    return _DIALECT.qualified(table.source_schema, table.source_table)
+
+
+def _words(names: Iterable[str]) -> str:
+    return ", ".join(names)

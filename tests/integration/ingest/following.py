@@ -1,0 +1,277 @@
+"""A follower as its host starts it: the real process, before a real PostgreSQL, with
+what it made in the lake."""
+
+from __future__ import annotations
+
+import queue
+import signal
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from ingest.contract.following import FollowerState, FollowSpec, FollowTable
+from ingest.contract.job import ErrorFact, SecretAnswer
+from ingest.contract.members import value_of
+from ingest.contract.segments import OP, OPS, UNCHANGED, XID, Segment
+from ingest.contract.source_positions import PostgresLog
+from ingest.contract.table import ColumnSpec, TableSpec
+from ingest.followers_host.children import (
+    FollowerChild,
+    FollowerCommand,
+    News,
+)
+from ingest.lake.chain import ChainIndex, read_segment, stream_folder
+from ingest.lake.port import Place
+from ingest.lake.segment_files import read_table
+from ingest.sources.row_batches import columns_in
+from tests.source_access import postgresql_at
+from tests.waiting import wait_for
+
+STREAM = "pg1"
+ROOT = Path(__file__).resolve().parents[3]
+Link = psycopg.Connection[tuple[Any, ...]]
+
+
+def table(
+    number: int,
+    name: str = "t",
+    *,
+    columns: dict[str, str] | None = None,
+    key: tuple[str, ...] = ("id",),
+    **more: Any,
+) -> TableSpec:
+    """columns: name → type, the same at the source and in the lake."""
+    specs = tuple(
+        ColumnSpec(column, column, *types.split(" as "))
+        for column, types in (
+            columns or {"id": "integer as int", "v": "text as string"}
+        ).items()
+    )
+    place = Path("/nowhere") / f"table{number}"
+    return TableSpec(
+        number, "public", name, "db", name, str(place), "", specs, key, **more
+    )
+
+
+# A row of it makes a segment, in which everything before it is.
+MARK = FollowTable(table(99, "mark", columns={"n": "integer as int"}, key=("n",)))
+
+
+@dataclass(frozen=True)
+class Change:
+    """A row of a segment. xid: of its transaction."""
+
+    segment: int
+    op: str
+    xid: int
+    values: dict[str, Any]
+    unchanged: bytes | None = None
+
+
+@dataclass
+class Running:
+    """One start of the process, answered as its host answers."""
+
+    child: FollowerChild
+    news: queue.SimpleQueue[News]
+    password: str
+    states: list[FollowerState] = field(default_factory=list)
+    failure: tuple[str, ErrorFact] | None = None
+    code: int | None = None
+
+    def look(self) -> None:
+        while not self.news.empty():
+            news = self.news.get()
+            data = dict(news.data)
+            match news.kind:
+                case "secret_request":
+                    answer = SecretAnswer(str(data["ref"]), self.password)
+                    self.child.give_secret(answer)
+                case "state":
+                    self.states.append(value_of(FollowerState, data))
+                case "failed":
+                    self.failure = (
+                        str(data["outcome"]),
+                        value_of(ErrorFact, data["error"]),
+                    )
+                case "ended":
+                    self.code = int(data["code"])
+
+    @property
+    def state(self) -> FollowerState:
+        self.look()
+        assert self.failure is None, self.failure
+        assert self.code is None, "it ended"
+        return self.states[-1] if self.states else FollowerState("starting")
+
+    def until(
+        self, check: Callable[[FollowerState], object], what: str
+    ) -> FollowerState:
+        def is_so() -> FollowerState | None:
+            state = self.state
+            return state if check(state) else None
+
+        return wait_for(is_so, lambda: f"{what}: {self.states[-1:]}")
+
+    def until_failed(self) -> tuple[str, ErrorFact]:
+        def is_so() -> bool:
+            self.look()
+            return self.code is not None
+
+        wait_for(is_so, "its end")
+        self.look()
+        assert self.failure is not None
+        return self.failure
+
+    def want(self, *tables: FollowTable) -> None:
+        self.child.send_tables((*tables, MARK))
+
+    def signal(self, sign: signal.Signals) -> None:
+        self.child._process._process.send_signal(sign)
+
+    def kill(self) -> None:
+        """It is gone when this returns."""
+        self.child.kill()
+        wait_for(lambda: self.look() or self.code is not None, "its end")
+
+    def problem(self, table_id: int) -> str:
+        return next(
+            (t.problem for t in self.state.tables if t.table_id == table_id), ""
+        )
+
+
+@dataclass
+class World:
+    """A database, a lake, and the followers that ran."""
+
+    dsn: str
+    link: Link
+    home: Path
+    spec: FollowSpec
+    runs: list[Running] = field(default_factory=list)
+
+    @property
+    def folder(self) -> Place:
+        return stream_folder(self.spec.lake, STREAM)
+
+    def start(self, *tables: FollowTable, dsn: str = "", **spec: Any) -> Running:
+        """dsn: of another login or way to the same database."""
+        access = postgresql_at(dsn or self.dsn)
+        command = FollowerCommand(
+            [sys.executable, "-m", "ingest.follower"],
+            {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
+            self.home / "logs",
+            self.home,
+        )
+        news: queue.SimpleQueue[News] = queue.SimpleQueue()
+        number = len(self.runs) + 1
+        wanted = replace(
+            self.spec,
+            source=access.spec,
+            writer=f"writer {number}",
+            tables=(*tables, MARK),
+            **spec,
+        )
+        child = FollowerChild(command, wanted, start=number, news=news)
+        run = Running(child, news, access.password)
+        self.runs.append(run)
+        return run
+
+    def following(self, *tables: FollowTable, **more: Any) -> Running:
+        run = self.start(*tables, **more)
+        run.until(lambda s: s.observed == "following", "it follows")
+        return run
+
+    def durable(self, run: Running) -> None:
+        """Wait until all that was committed by now is."""
+        row = self.link.execute(
+            "INSERT INTO mark VALUES (1) RETURNING pg_current_wal_insert_lsn() - '0/0'"
+        ).fetchone()
+        assert row is not None
+        here = int(row[0])
+        run.until(lambda s: at(s) > here, f"{here} to be durable")
+
+    def segments(self) -> list[Segment]:
+        index = ChainIndex(self.folder, STREAM)
+        found: list[Segment] = []
+        while page := index.refresh():
+            found += page
+        return found
+
+    def controls(self) -> list[tuple[str, int]]:
+        """Of tables but `MARK`."""
+        said = [(c.kind, c.table_id) for s in self.segments() for c in s.controls]
+        return [one for one in said if one[1] != MARK.table.table_id]
+
+    def changes(self, table_id: int = 1) -> list[Change]:
+        return [
+            change
+            for segment in self.segments()
+            for part in segment.parts_of(table_id)
+            for change in _changes(self.folder, segment, part)
+        ]
+
+    def confirmed(self) -> int:
+        row = self.link.execute(
+            "SELECT confirmed_flush_lsn - '0/0' FROM pg_replication_slots"
+            " WHERE slot_name = %s",
+            [self.spec.slot],
+        ).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    def durable_end(self) -> int:
+        """Of the last segment, whoever made it."""
+        number = 1
+        last = None
+        while (segment := read_segment(self.folder, number)) is not None:
+            last, number = segment, number + 1
+        return PostgresLog.decode(last.end).lsn if last else 0
+
+    def close(self) -> None:
+        for run in self.runs:
+            run.signal(signal.SIGCONT)
+            run.child.kill()
+        for run in self.runs:
+            run.child.close()
+
+
+def at(state: FollowerState) -> int:
+    return PostgresLog.decode(state.position).lsn if state.position else 0
+
+
+def _changes(folder: Place, segment: Segment, part: Any) -> Iterator[Change]:
+    found = read_table(folder, segment, part)
+    names = {column.alias: column.source_name for column in columns_in(found.schema)}
+    for row in found.to_pylist():
+        values = {name: row[alias] for alias, name in names.items()}
+        yield Change(segment.number, OPS[row[OP]], row[XID], values, row[UNCHANGED])
+
+
+@contextmanager
+def world_at(dsn: str, home: Path) -> Iterator[World]:
+    access = postgresql_at(dsn)
+    mark = uuid.uuid4().hex[:8]
+    spec = FollowSpec(
+        access.spec,
+        STREAM,
+        str(home / "lake"),
+        f"sluice_{mark}",
+        f"sluice_{mark}",
+        above=0,
+        writer="",
+    )
+    with psycopg.connect(dsn, autocommit=True) as link:
+        link.execute("CREATE TABLE mark (n int)")
+        link.execute("ALTER TABLE mark REPLICA IDENTITY FULL")
+        world = World(dsn, link, home, spec)
+        try:
+            yield world
+        finally:
+            world.close()
