@@ -46,7 +46,8 @@ class ApplyWork:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """Where a table stands, after a commit or when it was taken.
+    """Where a table stands: when it was taken, after a commit, and whenever something
+    begins to wait for it, or nothing does any more.
 
     epoch      `epoch_to` of its newest commit; position: up to where, encoded
     is_live    everything up to its load's `at` is applied

@@ -194,6 +194,8 @@ def test_a_table_that_cannot_go_on_stops_alone(running: Running) -> None:
     )
     assert "without the columns v" in problem.error.message
     assert heard.problem(two) is None
+    waiting = heard.applied[one.table_id]
+    assert (waiting.waiting, waiting.oldest) == (1, 1)
     # with another fence it is tried again
     running.bench.take_over(one, 2)
     before = len(heard.reports)

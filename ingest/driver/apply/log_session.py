@@ -336,6 +336,8 @@ class ApplySession:
         with self._lock:
             self._is_new = False
             tasks = list(self._tasks.values())
+            for task in tasks:
+                task.applied = _with_waiting(task)
             new = [one for one in tasks if one.applied != one.reported]
             report = ApplyReport(
                 self._work.run,
@@ -384,6 +386,14 @@ def _applied(task: Task, step: Step, waiting: int, *, is_live: bool) -> Applied 
         completed_at=commit.instant.completed,
         bytes=told.bytes + commit.bytes_written,
     )
+
+
+def _with_waiting(task: Task) -> Applied | None:
+    """What has come since its last commit waits, too."""
+    if task.applied is None or task.applied.oldest == task.since:
+        return task.applied
+    waiting = max(1, task.applied.waiting) if task.since else 0
+    return dataclasses.replace(task.applied, waiting=waiting, oldest=task.since)
 
 
 def _without_commit(applied: Applied | None) -> Applied | None:
