@@ -38,10 +38,11 @@ from ingest.pipelines.followers import start_capture, stop_capture
 from ingest.pipelines.job_selectors import newest_on_source
 from ingest.pipelines.selectors import plans_with_open_tables
 from ingest.pipelines.source_commands import failed_tables, resume_failed
-from ingest.pipelines.source_overview import tables_synced_from
+from ingest.pipelines.source_overview import tables_synced_from, warnings_of
 from ingest.pipelines.table_status import failing_by_source, standings
 
 SHOWN_PLANS = 20
+SHOWN_WARNINGS = 10
 
 
 def source_named(request: PageRequest, name: str) -> Datasource:
@@ -185,6 +186,9 @@ def pipeline_page(request: PageRequest, name: str) -> HttpResponse:
         context["capture"] = capture_of_source(request.principal, source)
         context["may"] = may_on(request.principal, Securable(source.name))
         context["plans"] = plans[:SHOWN_PLANS]
+    if not target:
+        carried = tables_synced_from(request.principal, source)
+        context["warnings"] = warnings_of(carried, SHOWN_WARNINGS)
     if target == "pipeline-live":
         return render(request, "frontend/sources/pipeline_live.html", context)
     status = request.GET.get("status", "")

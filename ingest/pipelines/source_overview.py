@@ -5,10 +5,20 @@ A fixed number of statements, however many tables there are.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from django.db.models import CharField, Count, Exists, OuterRef, Q, QuerySet, Sum
+from django.db.models import (
+    CharField,
+    Count,
+    Exists,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Sum,
+)
 from django.db.models.functions import Cast, TruncMinute
 
 from catalog.access.enforcement import may_on
@@ -17,6 +27,8 @@ from catalog.models import Datasource, Table
 from catalog.selectors import TableFilter, tables_for
 from core.jobs import SUCCEEDED
 from core.jobs.kinds import names_of
+from core.models import Job
+from ingest.contract.job import LOADS, SYNC
 from ingest.jobs.kinds import DriverKind
 from ingest.models import Pipeline
 from ingest.models.states import LIVE, PROPOSED, RETIRED
@@ -68,6 +80,20 @@ def rows_by_minute(
         .annotate(rows=Sum("done"))
         .values_list("minute", "rows")
     )
+
+
+def warnings_of(tables: QuerySet[Table], most: int) -> list[tuple[str, int]]:
+    """(warning, tables) of the newest sync or load of each table, that of most tables
+    first: what a source lacks every job of its tables says. An index finds each job."""
+    newest = Job.objects.filter(
+        subject_id=Cast(OuterRef("pk"), CharField()),
+        kind__in=[SYNC, *LOADS],
+        state=SUCCEEDED,
+    ).order_by("-created_at")
+    said = Subquery(newest.values("report__warnings")[:1])
+    found = tables.order_by().annotate(said=said).values_list("said", flat=True)
+    counted = Counter(text for texts in found for text in set(texts or ()))
+    return sorted(counted.items(), key=lambda one: (-one[1], one[0]))[:most]
 
 
 def tables_by_lag(

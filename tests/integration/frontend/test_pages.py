@@ -285,6 +285,27 @@ def test_the_pipeline_of_a_source_counts_draws_and_names_failures(world, browse)
     assert "legacy" not in ann
 
 
+def test_a_warning_of_many_tables_of_a_source_is_said_once(world, browse):
+    from core.models import Job
+
+    lacks, own = "what others do cannot be seen", "3 rows have no cursor"
+    for name, texts in (
+        # the newest counts
+        ("orders", ["of former days"]),
+        ("orders", [lacks, own]),
+        ("legacy", [lacks]),
+    ):
+        Job.objects.create(
+            kind="sync", subject=name, subject_id=str(world.lake_tables[name].pk),
+            state="SUCCEEDED", report={"warnings": texts},
+        )  # fmt: skip
+    for who, tables in (("root", "2 tables"), ("ann", "1 table")):
+        text = browse(who).get("/sources/shop/pipeline").content.decode()
+        assert text.count(lacks) == text.count(own) == 1
+        assert tables in " ".join(text.split(lacks)[1].split())[:120]
+        assert "of former days" not in text
+
+
 def test_why_somebody_may_is_explained(world, browse):
     asked = {"who": "user:ann", "on": "lake.shop.orders"}
     text = browse("root").get("/grants/effective", asked).content.decode()
