@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -39,6 +40,7 @@ from ingest.planning.facts import LOG
 log = logging.getLogger(__name__)
 
 WRITE_SECONDS = 1.0
+RATE_SECONDS = 10.0
 # Tables without changes get no newer rows, only a newer moment.
 LEVEL_SECONDS = 5.0
 # What a session saw of a timeline is at most so old when it is written.
@@ -49,9 +51,11 @@ NEEDS_RESYNC = "needs_resync"
 
 _PIPELINES = """
 UPDATE ingest_pipeline p SET position = n.position, failures = 0,
-  due_since = coalesce(n.caught_up_at, p.due_since), late_at = n.late_at
+  due_since = coalesce(n.caught_up_at, p.due_since), late_at = n.late_at,
+  waiting = n.waiting, waiting_since = n.waiting_since, changes_per_second = n.rate
 FROM jsonb_to_recordset(%s::jsonb) AS n(pipeline bigint, position text,
-  caught_up_at timestamptz, late_at timestamptz)
+  caught_up_at timestamptz, late_at timestamptz, waiting int,
+  waiting_since timestamptz, rate float8)
 WHERE p.id = n.pipeline
 """
 _TABLES = """
@@ -76,6 +80,20 @@ class _Known:
 
 
 @dataclass(slots=True)
+class _Rate:
+    """Rows a second over about `RATE_SECONDS`. at: when it was last asked for."""
+
+    at: float
+    rows: float = 0.0
+
+    def after(self, rows: int, now: float) -> float:
+        passed = max(now - self.at, 0.001)
+        kept = math.exp(-passed / RATE_SECONDS)
+        self.at, self.rows = now, self.rows * kept + rows / passed * (1 - kept)
+        return round(self.rows, 2)
+
+
+@dataclass(slots=True)
 class Gathered:
     """standing: of each table that a session holds, where it was last; stopped: those
     of which it reports a problem."""
@@ -88,6 +106,7 @@ class Gathered:
     _problems: dict[int, ApplyProblem] = field(default_factory=dict)
     _told: dict[int, str] = field(default_factory=dict)
     _mirrored: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    _rates: dict[int, _Rate] = field(default_factory=dict)
     _written: float = 0.0
     _leveled: float = 0.0
 
@@ -130,7 +149,7 @@ class Gathered:
             self._leveled = now
             shown = self._level() | shown
         if shown:
-            _Write(self._known, shown).write()
+            _Write(self._known, shown, self._rates_of(shown, now)).write()
             self._mirror()
         for pk, each in shown.items():
             if self._fresh.get(pk) is each:
@@ -139,6 +158,13 @@ class Gathered:
         for pk, problem in list(self._problems.items()):
             self._tell(pk, problem)
             del self._problems[pk]
+
+    def _rates_of(self, shown: Mapping[int, Applied], now: float) -> dict[int, float]:
+        found = {}
+        for pk, each in shown.items():
+            rate = self._rates.setdefault(pk, _Rate(now - WRITE_SECONDS))
+            found[pk] = rate.after(each.rows, now)
+        return found
 
     def cannot_take(self, table_id: int, error: Exception) -> None:
         """Nobody gets the table to apply it."""
@@ -231,9 +257,13 @@ class _Write:
     """All tables of a second."""
 
     def __init__(
-        self, known: Mapping[int, _Known], applied: Mapping[int, Applied]
+        self,
+        known: Mapping[int, _Known],
+        applied: Mapping[int, Applied],
+        rates: Mapping[int, float],
     ) -> None:
         self._known = known
+        self._rates = rates
         self._applied = applied
         self._now = SystemClock().now()
         self._read_until = _read_until({each.datasource_id for each in known.values()})
@@ -281,9 +311,9 @@ class _Write:
         read = self._read_until.get(known.datasource_id)
         if not applied.waiting:
             return read
-        if not applied.oldest:
+        oldest = _moment(applied.oldest)
+        if oldest is None:
             return None
-        oldest = datetime.fromtimestamp(applied.oldest / 1e6, UTC)
         return min(oldest, read or oldest)
 
     def _event(
@@ -314,12 +344,20 @@ class _Write:
                 "instant": each.applied.instant or None,
                 "caught_up_at": _text(each.caught_up_at),
                 "late_at": _text(each.late_at),
+                "waiting": each.applied.waiting,
+                "waiting_since": _text(_moment(each.applied.oldest)),
+                "rate": self._rates[each.applied.table_id],
             }
             for each in shown
         ]
         with connection.cursor() as cursor:
             cursor.execute(_PIPELINES, [json.dumps(rows)])
             cursor.execute(_TABLES, [json.dumps(rows)])
+
+
+def _moment(micros: int) -> datetime | None:
+    """Of microseconds since 1970; 0 = none."""
+    return datetime.fromtimestamp(micros / 1e6, UTC) if micros else None
 
 
 def _text(moment: datetime | None) -> str | None:

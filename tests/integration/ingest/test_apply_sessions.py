@@ -192,6 +192,22 @@ def problem(world: World, name: str, outcome: Any, code: str) -> None:
     session(world).problems.append(ApplyProblem(world.lake(name).pk, outcome, error))
 
 
+def test_what_waits_and_how_fast_it_is_applied_is_shown(log_world: World) -> None:
+    until_given(log_world, "first", "second")
+    oldest = 1_700_000_000_000_000
+    tell(log_world, "first", rows=1000, instant="1", waiting=3, oldest=oldest)
+    log_world.until(lambda: log_world.pipeline("first").changes_per_second > 0)
+    shown = log_world.pipeline("first")
+    assert shown.waiting == 3
+    assert shown.waiting_since is not None
+    assert shown.waiting_since.timestamp() * 1e6 == oldest
+    rate = shown.changes_per_second
+    log_world.until(lambda: log_world.pipeline("first").changes_per_second < rate)
+    tell(log_world, "first")
+    log_world.until(lambda: log_world.pipeline("first").waiting == 0)
+    assert log_world.pipeline("first").waiting_since is None
+
+
 def test_what_no_segment_mends_needs_a_resync(log_world: World) -> None:
     until_given(log_world, "first", "second")
     problem(log_world, "first", "terminal", "needs_resync")
