@@ -90,7 +90,7 @@ def _capabilities() -> dict[str, object]:
     """What this instance can do as it is set up; a test tries each."""
     return {
         "kinds": list(KINDS),
-        "captures": ["snapshot", "timestamp"],
+        "captures": ["snapshot", "timestamp", "log"],
         "privileges": list(Privilege),
         "roles": list(Role),
         "logins": _logins(),

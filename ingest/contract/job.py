@@ -54,6 +54,13 @@ LAKE_SECRET, CLOCK = "lake", "clock"
 DRIVER_DIED, OUT_OF_MEMORY = "driver_died", "out_of_memory"
 # of the source: others give theirs back some time, so a job waits for one
 CONNECTIONS_USED_UP = "source_connections_used_up"
+# of a load behind a log: its follower has not marked its beginning yet, or what began
+# at the source before that is not over
+CUT_MISSING, TRANSACTIONS_OPEN = "log_not_followed", "source_transactions_open"
+# However often an attempt ends by these, the job goes on waiting.
+WAITS: Final = frozenset({CONNECTIONS_USED_UP, CUT_MISSING, TRANSACTIONS_OPEN})
+# of a load behind a log: nothing waits behind its mark any more, so it needs another
+CUT_GONE = "log_cut_gone"
 
 T = TypeVar("T")
 
@@ -84,6 +91,15 @@ class CompactionBudget:
 
 
 @dataclass(frozen=True, slots=True)
+class LogLoad:
+    """The load of a table that is followed by its log: the stream's cut of the name
+    `load` has the number that its rows get (`ingest.contract.segments`)."""
+
+    stream: str
+    load: str
+
+
+@dataclass(frozen=True, slots=True)
 class SnapshotWork:
     """kinds snapshot and resync: chunks → staged Parquet → one commit. The lag is that
     of the syncs behind it. accept_empty: it was said that the source may be empty."""
@@ -92,6 +108,7 @@ class SnapshotWork:
     lag_seconds: float = 0.0
     lag_is_chosen: bool = False
     accept_empty: bool = False
+    log: LogLoad | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +193,9 @@ class DriverSpec:
 class JobSpec:
     """One job for a driver, which refuses a `kind` that it does not know.
 
-    `epoch`: of a load (0 = not a load); `lock_service`: where tables with a shared lock
-    find it; `keep_seconds`: cleaning leaves what queries need that began so long ago;
-    `budget`: of compactions nobody asked for; None = none."""
+    `epoch`: of a load (0 = not a load, or its stream knows it); `lock_service`: where
+    tables with a shared lock find it; `keep_seconds`: cleaning leaves what queries need
+    that began so long ago; `budget`: of compactions nobody asked for; None = none."""
 
     job_id: str
     attempt: int
@@ -249,7 +266,8 @@ class JobReport:
     """How it ended. `facts` is what the services need to go on, by kind.
 
     snapshot/resync  rows, bytes, chunks, instant, consistency ("snapshot" |
-                     "per_chunk"), bound (capture starts here), lossy {column: count}
+                     "per_chunk"), bound (capture starts here), epoch,
+                     lossy {column: count}
     sync             rows, epoch, instant | None, position {from, to},
                      held_back {pid, age_seconds} | None, null_cursors (rows
                      whose cursor is NULL or is below every position),

@@ -24,8 +24,8 @@ from core.jobs.kinds import conclude
 from core.leases import owner_of, release_all
 from core.models import Job
 from ingest.contract.job import (
-    CONNECTIONS_USED_UP,
     OUT_OF_MEMORY,
+    WAITS,
     ErrorFact,
     JobReport,
     Progress,
@@ -344,8 +344,8 @@ def _why_not(job: Job, report: JobReport) -> SluiceError:
         return TransientError("its driver was stopped")
     unexplained = ErrorFact("unexplained", "the driver gave no reason")
     error = error_from(report.outcome, report.error or unexplained)
-    if error.code == CONNECTIONS_USED_UP:
-        # however long others keep them: each try costs the source one refused login
+    if error.code in WAITS:
+        # however long it takes: each try costs next to nothing
         job.max_attempts += 1
     if error.code == OUT_OF_MEMORY:
         why = f"{error.message} ended the shared driver"

@@ -6,6 +6,7 @@ load, other columns or keys does not count. It must not know Spark or the source
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,6 +21,8 @@ from ingest.sources.fingerprint import ServerFingerprint, from_data, what_change
 
 # What plan and manifests mean; files without a version are of the first one.
 VERSION = 1
+# of a chunk's number in names
+DIGITS = 6
 
 T = TypeVar("T")
 
@@ -32,6 +35,9 @@ class LoadPlan:
     definition   of the source table then: chunks of another one do not go together
     bound        cursor position noted before the first chunk was read; "" = none
     source_fingerprint  when it began: chunks of another server do not go together
+    snapshot     of a table that is followed by its log: which transactions all of its
+                 chunks show, and `bound` is the place in the log behind them; "" = each
+                 chunk may show its own moment
     """
 
     fingerprint: str
@@ -40,6 +46,14 @@ class LoadPlan:
     definition: str = ""
     bound: str = ""
     source_fingerprint: Mapping[str, Any] = field(default_factory=dict)
+    snapshot: str = ""
+
+    @property
+    def mark(self) -> str:
+        """In the names of its chunks: what a superseded driver stages in another
+        snapshot is not of this plan."""
+        text = f"{self.bound} {self.snapshot}".encode()
+        return f"-{hashlib.sha256(text).hexdigest()[:8]}" if self.snapshot else ""
 
 
 def why_anew(
@@ -79,35 +93,51 @@ class StagingArea:
 
     def __init__(self, folder: str) -> None:
         self.folder = place_at(folder) / "load"
+        self._mark: str | None = None
 
     def plan(self) -> LoadPlan | None:
         text = (self.folder / "plan.json").read()
         if text is None:
             return None
-        return _decoded(LoadPlan, text)
+        plan = _decoded(LoadPlan, text)
+        self._mark = plan.mark
+        return plan
 
     def begin(self, plan: LoadPlan) -> None:
         """Starts anew with this plan: everything staged before is dropped."""
         self.clear()
         _save(self.folder / "plan.json", plan)
+        self._mark = plan.mark
 
     def finished(self) -> dict[int, ChunkManifest]:
         found: dict[int, ChunkManifest] = {}
         folder = self.folder / "chunks"
         names = set(folder.names())
         for name in names:
-            number, _, suffix = name.partition(".")
-            text = (folder / name).read() if suffix == "json" else None
-            if text is not None and number in names:
+            chunk, _, suffix = name.partition(".")
+            is_ours = suffix == "json" and chunk[DIGITS:] == self.mark
+            text = (folder / name).read() if is_ours else None
+            if text is not None and chunk in names:
                 manifest = _decoded(ChunkManifest, text)
                 found[manifest.number] = manifest
         return found
 
+    def is_complete(self, plan: LoadPlan) -> bool:
+        return len(self.finished()) == len(plan.chunks)
+
+    @property
+    def mark(self) -> str:
+        """See `LoadPlan`."""
+        if self._mark is None:
+            self.plan()
+        return self._mark or ""
+
     def chunk_folder(self, number: int) -> Place:
-        return self.folder / "chunks" / f"{number:06d}"
+        return self.folder / "chunks" / f"{number:0{DIGITS}d}{self.mark}"
 
     def finish(self, manifest: ChunkManifest) -> None:
-        _save(self.folder / "chunks" / f"{manifest.number:06d}.json", manifest)
+        folder = self.chunk_folder(manifest.number)
+        _save(self.folder / "chunks" / f"{folder.name}.json", manifest)
 
     def clear(self) -> None:
         # the plan goes first: without it the rest means nothing

@@ -57,6 +57,7 @@ from ingest.pipelines.adoption_rules import (
 from ingest.pipelines.lake_identity import planned_identity, set_buckets
 from ingest.pipelines.lake_reconcile import follow_lake
 from ingest.pipelines.load_job import note_loaded
+from ingest.planning.facts import TIMESTAMP
 from ingest.planning.plan import CreateTable, plan_from_json
 
 ACTOR = "adopt-lake"
@@ -299,7 +300,7 @@ def _follow(
         _load_is_there(pipeline, state, jobs)
         pipeline.refresh_from_db(fields=["state", "resume_event"])
         due = SystemClock().now() if pipeline.state in LOADED else None
-        due = None if pipeline.capture == "snapshot" else due
+        due = due if pipeline.capture == TIMESTAMP else None
         changes: dict[str, Any] = {"position": finding.position, "due_at": due}
         Pipeline.objects.filter(pk=pipeline.pk).update(**changes, load_epoch=None)
         seen = _seen(pipeline, state)

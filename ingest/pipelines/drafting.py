@@ -26,7 +26,7 @@ from ingest.pipelines.policies.policy import Effective
 from ingest.pipelines.policies.schedule import schedule_to_json
 from ingest.pipelines.requests import OnboardingRequest
 from ingest.planning.defaults import plan_with_defaults
-from ingest.planning.facts import Capture, Choices, TableFacts, Target
+from ingest.planning.facts import TIMESTAMP, Capture, Choices, TableFacts, Target
 from ingest.planning.patterns import select
 from ingest.planning.plan import CreateTable, TablePlan, plan_from_json
 
@@ -148,7 +148,7 @@ def _plan_all(
         except InvalidRequest as error:
             mistakes.take(error)
             continue
-        own = {} if capture == "snapshot" else own
+        own = own if capture == TIMESTAMP else {}
         planned.append(Planned(table, capture, plan, own, policy))
     return planned
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
+from uuid import uuid4
 
 from django.utils.translation import gettext
 
@@ -20,7 +21,7 @@ from core.jobs.kinds import (
     Succeeded,
 )
 from core.models import Job
-from ingest.contract.job import RESYNC, SNAPSHOT, JobSpec, SnapshotWork
+from ingest.contract.job import RESYNC, SNAPSHOT, JobSpec, LogLoad, SnapshotWork
 from ingest.jobs.epochs import reserve_epochs
 from ingest.jobs.kinds import Attempt, DriverKind, Left, Refused
 from ingest.jobs.leases import hold_table
@@ -28,7 +29,13 @@ from ingest.jobs.queue import new_job, put
 from ingest.jobs.specs import shared_by_all, source_spec
 from ingest.lake.commits import LakeState
 from ingest.models import Pipeline, states
-from ingest.pipelines import needed_resync, schema_diff, schema_drift, transitions
+from ingest.pipelines import (
+    log_tables,
+    needed_resync,
+    schema_diff,
+    schema_drift,
+    transitions,
+)
 from ingest.pipelines.policies import store
 from ingest.pipelines.policies.effective import policy_of
 from ingest.pipelines.policies.lateness import owing
@@ -45,6 +52,7 @@ from ingest.pipelines.table_job import (
     resume_table,
     stop_table,
 )
+from ingest.planning.facts import LOG, TIMESTAMP
 from ingest.planning.plan import plan_from_json
 
 # What the lake knows its rows by is not what the source has now.
@@ -74,11 +82,12 @@ def spec_for(job: Job) -> Attempt | Refused | None:
     spec = JobSpec(
         **shared_by_all(job, pipeline, hold.fence),
         source=source_spec(source),
-        epoch=_epoch_of(pipeline),
+        epoch=0 if pipeline.capture == LOG else _epoch_of(pipeline),
         snapshot=SnapshotWork(
             lag_seconds=policy.lag_seconds,
             lag_is_chosen=policy.is_chosen("lag_seconds"),
             accept_empty=bool(job.payload.get("accept_empty")),
+            log=_log_of(pipeline, source.pk) if pipeline.capture == LOG else None,
         ),
     )
     if pipeline.state == states.APPROVED:
@@ -101,6 +110,13 @@ def _epoch_of(pipeline: Pipeline) -> int:
         pipeline.load_epoch = reserve_epochs(source)
         pipeline.save(update_fields=["load_epoch"])
     return pipeline.load_epoch
+
+
+def _log_of(pipeline: Pipeline, source: int) -> LogLoad:
+    """All attempts have one name, by which the follower marks their beginning."""
+    if not log_tables.is_loading(pipeline):
+        transitions.set_columns(pipeline, load_name=uuid4().hex, bound="")
+    return LogLoad(log_tables.stream_of(source), pipeline.load_name)
 
 
 def _revive(job: Job, pipeline: Pipeline, actor: str) -> None:
@@ -149,7 +165,8 @@ def _pause_cancelled(job: Job, pipeline: Pipeline, *, actor: str) -> None:
     transitions.stop(pipeline, "pause", reason=reason, actor=actor)
     if job.kind == RESYNC and pipeline.state == states.PAUSED:
         # the old copy and its position are untouched, so that is where it goes on
-        transitions.set_columns(pipeline, resume_event="resume_catch_up")
+        given_up = {"bound": pipeline.position} if pipeline.capture == LOG else {}
+        transitions.set_columns(pipeline, resume_event="resume_catch_up", **given_up)
 
 
 def _left_for_readers(job: Job, pipeline: Pipeline) -> str:
@@ -226,7 +243,7 @@ def note_loaded(
     columns  that its attempt read and wrote; None = not known, a sync will tell
     """
     bound = str(facts.get("bound") or "")
-    is_continuous = pipeline.capture != "snapshot"
+    has_syncs = pipeline.capture == TIMESTAMP
     changes: dict[str, Any] = {
         "bound": bound,
         "position": bound,
@@ -235,13 +252,16 @@ def note_loaded(
         "failures": 0,
         "drift": needed_resync.after_load(pipeline),
     }
+    if pipeline.capture == LOG:
+        changes["load_epoch"] = facts.get("epoch")
     now = SystemClock().now()
-    if is_continuous:
-        changes |= owing(store.policy_of(pipeline), now)
+    if pipeline.capture != "snapshot":
+        policy = store.policy_of(pipeline)
+        changes |= owing(policy, now, capture=pipeline.capture)
     if pipeline.state in {states.SNAPSHOTTING, states.RESYNCING}:
-        due = now if is_continuous else None
+        due = now if has_syncs else None
         transitions.move(pipeline, "load", due_at=due, **changes)
-        if not is_continuous:
+        if pipeline.capture == "snapshot":
             transitions.move(pipeline, "catch_up", reason=how_consistent(pipeline))
     else:
         # it was committed while it was being paused: it goes on behind the load

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -28,7 +28,15 @@ from ingest.planning.defaults import (
     plan_with_defaults,
     replaced,
 )
-from ingest.planning.facts import ROW_HASH, Capture, Choices, TableFacts, Target
+from ingest.planning.facts import (
+    LOG,
+    ROW_HASH,
+    TIMESTAMP,
+    Capture,
+    Choices,
+    TableFacts,
+    Target,
+)
 from ingest.planning.plan import TablePlan, plan_to_json
 
 MOST_AT_ONCE = 2000
@@ -161,7 +169,7 @@ def _changed(row: Pipeline, given: Everywhere) -> tuple[Choices, PlanDefaults]:
     choices = replace(
         replaced(chosen_in(row.plan), given.defaults), capture=given.capture
     )
-    if given.capture == "timestamp" and choices.record_key == ROW_HASH:
+    if given.capture in {TIMESTAMP, LOG} and choices.record_key == ROW_HASH:
         choices = replace(choices, record_key=None)
     if given.database:
         choices = replace(choices, lake=f"{given.database}.{row.plan['name']}")
@@ -215,7 +223,7 @@ class _Anew:
     ) -> TablePlan:
         """Sets the row's way of capture and settings, too, once all is right."""
         fact = self.facts[row.pk]
-        before: Capture = "snapshot" if row.capture == "snapshot" else "timestamp"
+        before = cast(Capture, row.capture)
         policy = own_policy(choices.schedule) if choices.schedule else own
         policy = dict(row.policy if policy is None else policy)
         effective = self.circumstances.policy_of(row.source_table.database, policy)
@@ -227,7 +235,7 @@ class _Anew:
             partial(self.circumstances.under, effective),
             before,
         )
-        if capture == "snapshot":
+        if capture != TIMESTAMP:
             policy.pop("schedule", None)
         row.capture, row.policy = capture, policy
         return plan

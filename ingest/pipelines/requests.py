@@ -23,9 +23,11 @@ from ingest.planning.facts import ROW_HASH, Capture, Choices
 from ingest.planning.patterns import is_wild
 
 MOST_WILD, LONGEST_WILD = 100, 500
-_LATER_CAPTURES = frozenset({"log"})
 _CORRECT = "correct what 'errors' points at, and send the request again"
-_NO_SYNCS = "a table that is loaded once has no syncs, so it takes no schedule"
+_NO_SYNCS = {
+    "snapshot": "a table that is loaded once has no syncs, so it takes no schedule",
+    "log": "a table that is followed by its log has no syncs, so it takes no schedule",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,8 @@ def parse_request(body: Mapping[str, Any]) -> OnboardingRequest:
     """InvalidRequest with code `not_yet` for later releases' values. body: as
     `ingest.api.requests.OnboardingNew` declares it."""
     schedule = parse_schedule(body.get("schedule"))
-    if schedule is not None and body.get("capture") == "snapshot":
-        refuse("/schedule", _NO_SYNCS)
+    if schedule is not None and body.get("capture") in _NO_SYNCS:
+        refuse("/schedule", _NO_SYNCS[body["capture"]])
     if not body["include"]:
         refuse("/include", "expected a list of names, not empty")
     _check_patterns([*body["include"], *(body.get("exclude") or ())])
@@ -71,7 +73,7 @@ def parse_request(body: Mapping[str, Any]) -> OnboardingRequest:
         datasource=body["datasource"],
         include=tuple(body["include"]),
         exclude=tuple(body.get("exclude") or ()),
-        capture=_capture(body.get("capture", "timestamp")),
+        capture=body.get("capture", "timestamp"),
         schedule=schedule,
         target_database=_target(body.get("target_database")),
         tables={
@@ -106,20 +108,6 @@ def refuse(pointer: str, detail: str, *, code: str = "invalid_request") -> NoRet
     )
 
 
-def not_yet(what: str, *, hint: str = "") -> InvalidRequest:
-    """For REST this is 501 `not_yet`."""
-    return InvalidRequest(
-        f"{what} comes with a later release", code="not_yet", hint=hint
-    )
-
-
-def _capture(value: Any) -> Any:
-    """As it is, unless it comes with a later release."""
-    if value in _LATER_CAPTURES:
-        raise not_yet(f"capture '{value}'", hint="use 'timestamp' or 'snapshot'")
-    return value
-
-
 def _target(value: str | None) -> str | None:
     if value is not None and not value.strip():
         refuse("/target_database", "target_database must be a name")
@@ -128,10 +116,10 @@ def _target(value: str | None) -> str | None:
 
 def parse_choices(data: Mapping[str, Any], at: str) -> Choices:
     """What is chosen for one table; `at` is where it stands in the request."""
-    capture = _capture(data.get("capture"))
+    capture = data.get("capture")
     schedule = parse_schedule(data.get("schedule"), f"{at}/schedule")
-    if schedule is not None and capture == "snapshot":
-        refuse(f"{at}/schedule", _NO_SYNCS)
+    if schedule is not None and capture in _NO_SYNCS:
+        refuse(f"{at}/schedule", _NO_SYNCS[capture])
     return Choices(
         record_key=_key(data.get("record_key"), f"{at}/record_key"),
         cursor=data.get("cursor"),

@@ -41,6 +41,7 @@ from ingest.models.states import (
 )
 from ingest.pipelines import needed_resync, schema_diff, transitions
 from ingest.pipelines.schema_diff import drift_of, in_sentence
+from ingest.planning.facts import TIMESTAMP
 from ingest.planning.plan import CreateTable, plan_from_json
 
 ACTOR = "schema policy"
@@ -86,7 +87,7 @@ def settle(pipeline: Pipeline) -> None:
     if pipeline.state not in LOADING and needed_resync.decide(pipeline):
         schema_diff.report_compared([pipeline])
     if pipeline.state == PAUSED and pipeline.status_reason.startswith(_WAITS):
-        due = None if pipeline.capture == "snapshot" else SystemClock().now()
+        due = SystemClock().now() if pipeline.capture == TIMESTAMP else None
         event = pipeline.resume_event or "resume_catch_up"
         transitions.move(pipeline, event, actor=ACTOR, resume_event="", due_at=due)
         if kind := _LOAD.get(pipeline.state):

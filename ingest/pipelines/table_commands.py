@@ -84,7 +84,12 @@ def load_again(
         return retry_pipeline(pipeline, actor=actor, accept_empty=accept_empty)
     cancel_waiting(pipeline, [SYNC], actor=actor)
     told = schema_diff.leave_out(pipeline)
-    fresh: dict[str, Any] = {"due_at": None, "load_epoch": None, "bound": ""}
+    fresh: dict[str, Any] = {
+        "due_at": None,
+        "load_epoch": None,
+        "load_name": "",
+        "bound": "",
+    }
     move(pipeline, "start_resync", reason=told, actor=actor, **fresh)
     return load_job.start_load(pipeline, RESYNC, actor=actor, accept_empty=accept_empty)
 

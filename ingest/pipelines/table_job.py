@@ -16,7 +16,7 @@ from core.jobs import WAITING
 from core.jobs.kinds import Cancelled, End, Facts, Failed, Rejected, Retried, Succeeded
 from core.jobs.moves import move_job
 from core.models import Job
-from ingest.contract.job import spec_from
+from ingest.contract.job import CUT_GONE, spec_from
 from ingest.jobs.job_outcome_events import note_change, report_failure, report_success
 from ingest.jobs.kinds import Refused, driver_kind
 from ingest.jobs.queue import notify_workers, wake_host
@@ -134,6 +134,9 @@ def explained(job: Job, error: SluiceError) -> SluiceError:
     pipeline = transitions.lock_pipeline(job)
     if pipeline is None:
         return error
+    if error.code == CUT_GONE:
+        # its next attempt gets another name, and with that another cut
+        transitions.set_columns(pipeline, load_name="")
     return schema_drift.looked_first(job, pipeline, healed(pipeline, error))
 
 

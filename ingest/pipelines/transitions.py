@@ -100,7 +100,14 @@ def lock_pipeline(job: Job) -> Pipeline | None:
     )
     if state != found.state:
         found.refresh_from_db(
-            fields=["state", "resume_event", "position", "load_epoch"]
+            fields=[
+                "state",
+                "resume_event",
+                "position",
+                "bound",
+                "load_epoch",
+                "load_name",
+            ]
         )
     return found
 

@@ -8,7 +8,7 @@ from catalog.schema.types import Column
 from catalog.sources.registry import cannot_hold
 from core.errors import InvalidRequest
 from ingest.planning.capture_limits import TABLES, TRAPS
-from ingest.planning.facts import Choices, Conditions, TableFacts
+from ingest.planning.facts import LOG, Choices, Conditions, TableFacts
 from ingest.planning.plan import Proposal
 
 CURSOR_TYPES = frozenset({"timestamp", "timestamp_ntz"})
@@ -68,6 +68,8 @@ def propose_cursor(
     conditions: Conditions,
 ) -> Proposal:
     """The cursor; value None when none is needed or none can be proposed."""
+    if conditions.capture == LOG:
+        return Proposal(None, "not needed: the log tells which rows changed")
     if conditions.capture != "timestamp":
         return Proposal(None, "not needed: the table is loaded once")
     ranked = rank_cursors(facts, carried)

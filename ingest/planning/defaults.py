@@ -12,6 +12,7 @@ from typing import Any
 
 from ingest.planning.cursor import CURSOR_TYPES
 from ingest.planning.facts import (
+    LOG,
     ROW_HASH,
     Capture,
     Choices,
@@ -21,6 +22,7 @@ from ingest.planning.facts import (
     Target,
 )
 from ingest.planning.key import propose_key
+from ingest.planning.log import refuse_unfollowed_kind
 from ingest.planning.partitions import BY_DAY, PARTITION_TYPES
 from ingest.planning.plan import TablePlan
 from ingest.planning.propose import propose_table
@@ -67,6 +69,8 @@ def plan_with_defaults(
 ) -> tuple[Capture, TablePlan]:
     """The plan with the defaults that fit, and the way of capture it is for."""
     chosen = choices.capture or capture
+    if chosen == LOG:
+        refuse_unfollowed_kind(facts)
     fitted = fitting(facts, choices, defaults)
     plan = propose_table(facts, fitted, target, conditions(chosen))
     is_open = plan.blocked and defaults.load_once and choices.capture is None

@@ -16,6 +16,7 @@ from ingest.contract.table import Updates
 ROW_HASH: Literal["row_hash"] = "row_hash"
 
 LOG: Literal["log"] = "log"
+TIMESTAMP: Literal["timestamp"] = "timestamp"
 
 Capture = Literal["snapshot", "timestamp", "log"]
 RecordKey = tuple[str, ...] | Literal["row_hash"] | None

@@ -37,7 +37,7 @@ def propose_key(
         )
     if facts.hidden_key or facts.hides_indexes:
         return Proposal(None, _why_no_key(facts), choices=_unkeyed(capture))
-    is_followed = capture == "timestamp"
+    is_followed = capture != "snapshot"
     with_hash = "capture 'snapshot' with 'row_hash'" if is_followed else "'row_hash'"
     return Proposal(
         None,
@@ -67,7 +67,7 @@ def _why_no_key(facts: TableFacts) -> str:
 
 def _unkeyed(capture: Capture) -> tuple[str, ...]:
     """What people may choose where nothing identifies a row."""
-    return () if capture == "timestamp" else (ROW_HASH,)
+    return (ROW_HASH,) if capture == "snapshot" else ()
 
 
 def _chosen(facts: TableFacts, choices: Choices, carried: list[Column]) -> Proposal:

@@ -113,6 +113,20 @@ class ApplyChanges(_Step, frozen=True):
         return f"apply rows changed by '{self.cursor}' {when or every}"
 
 
+class FollowLog(_Step, frozen=True):
+    """Keep it fresh by all that the source's log says of it.
+
+    seen, missed  what this way of capture sees and cannot see, in sentences for people
+    """
+
+    seen: tuple[str, ...]
+    missed: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        return "follow the source's log: changes within seconds, deletes included"
+
+
 class Verify(_Step, frozen=True):
     """Rows committed are compared with rows staged before the table is shown."""
 
@@ -134,7 +148,15 @@ class Publish(_Step, frozen=True):
         return f"offer it to queries as {self.lake}"
 
 
-Step = CreateTable | EvolveSchema | LoadSnapshot | ApplyChanges | Verify | Publish
+Step = (
+    CreateTable
+    | EvolveSchema
+    | LoadSnapshot
+    | ApplyChanges
+    | FollowLog
+    | Verify
+    | Publish
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,14 @@ from core.errors import InvalidRequest
 from ingest.planning.as_text import what_stops, with_texts
 from ingest.planning.capture_limits import TRAPS, cautions_of, reading_of
 from ingest.planning.cursor import propose_cursor, what_is_missed
-from ingest.planning.facts import ROW_HASH, Choices, Conditions, TableFacts, Target
+from ingest.planning.facts import LOG, ROW_HASH, Choices, Conditions, TableFacts, Target
 from ingest.planning.key import propose_key
+from ingest.planning.log import what_is_seen, why_not_followed
 from ingest.planning.partitions import BY_DAY, refuse_unfit, what_holds, why_too_many
 from ingest.planning.plan import (
     ApplyChanges,
     CreateTable,
+    FollowLog,
     LoadSnapshot,
     PlannedColumn,
     Proposal,
@@ -172,6 +174,9 @@ def _why_blocked(
             )
         if proposals["cursor"].value is None:
             return proposals["cursor"].reason
+    is_followed = conditions.capture == LOG
+    if is_followed and (refused := why_not_followed(facts, carried, proposals)):
+        return refused
     if too_many := _why_too_many_partitions(facts, proposals):
         return too_many
     needed = staging_bytes(facts) + lake_bytes(facts)
@@ -252,6 +257,8 @@ def _steps(
                 when=conditions.when,
             )
         )
+    if conditions.capture == LOG:
+        steps.append(FollowLog(what_is_seen()))
     lake = f"lake.{target.database}.{target.name}"
     steps.append(Publish(lake=lake, jdbc=f"{target.database}.{target.name}"))
     return tuple(steps)
@@ -299,6 +306,8 @@ def _warnings(
                 "a load of several chunks shows each at its own moment: this kind of "
                 "source shares no snapshot between connections without a lock"
             )
+    elif conditions.capture == LOG:
+        found += what_is_seen()
     elif proposals["cursor"].value:
         found += _missed(facts, proposals, conditions)
     found += what_holds(_partitions(facts, proposals, target))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -96,6 +96,41 @@ class Snapshot:
 
     id: str = ""
     guard: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What a whole load shows, of a source whose log is followed.
+
+    at        position in the log: all that it shows was committed before
+    identity  of the server, as positions have it
+    snapshot  which transactions it shows, in the source's own form
+    """
+
+    at: str
+    identity: str
+    snapshot: str
+
+
+@runtime_checkable
+class LogSource(Protocol):
+    """What a source can whose log is followed: show when a snapshot has all that its
+    log had by now. A commit is in the log before anybody else sees it."""
+
+    def newest_transaction(self) -> int:
+        """A number above those of all transactions that have begun."""
+        ...
+
+    def who_is_open(self, before: int) -> str:
+        """Who holds the oldest open transaction with a number below that, in words;
+        "" = all of them are over, and any later snapshot shows them."""
+        ...
+
+    def moment(self) -> Moment:
+        """Takes the snapshot in which `reading` reads from here on. It is never
+        renewed: TransientError `source_snapshot_lost` once it was given back, until
+        `give_back`."""
+        ...
 
 
 class Source(Protocol):

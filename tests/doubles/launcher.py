@@ -39,6 +39,7 @@ from ingest.contract.job import (
 from ingest.contract.members import as_data
 from ingest.driver_host.cluster import App, MasterAway
 from ingest.driver_host.launcher import CancelMode, Message
+from ingest.lake.commits import read_lake_table
 from ingest.lake.fence import require_fence
 from ingest.lake.hudi.identity import identity_for, properties_of
 from ingest.lake.hudi.position import (
@@ -114,12 +115,15 @@ class FakeSession:
 
 def _taken(given: ApplyTable) -> Applied:
     require_fence(given.fence)
-    return Applied(given.table.table_id, epoch=0, position="", is_live=False)
+    at = read_lake_table(given.table.path).position
+    end, epoch = (at.end, at.epoch_to) if at else ("", 0)
+    return Applied(given.table.table_id, epoch=epoch, position=end, is_live=False)
 
 
 @dataclass(slots=True)
 class FakeLauncher:
     """faults[kind]: taken one by one, for each spec of that kind in turn.
+    errors[kind]: "code" or "code outcome", in the same way
 
     starts, submitted, secrets, answers: what was asked of it, for tests to look at
     abandoned: jobs whose threads answer nothing and live on until their driver ends
@@ -268,8 +272,9 @@ class FakeLauncher:
                 error = ErrorFact(f"fake_{work.fault}", "as configured", "look here")
                 self._report(work, work.fault.value, error=error)
             case _ if planned := self.errors.get(work.spec.kind, []):
-                error = ErrorFact(planned.pop(0), "as configured", "look here")
-                self._report(work, "terminal", error=error)
+                code, _, outcome = planned.pop(0).partition(" ")
+                error = ErrorFact(code, "as configured", "look here")
+                self._report(work, outcome or "terminal", error=error)
             case _:
                 self._finish(work)
 

@@ -81,6 +81,10 @@ class JobRun:
     def stop_mode(self) -> StopMode | None:
         return self._stop
 
+    def number(self, epoch: int) -> None:
+        """Its epoch, which the stream of its table's log knew first."""
+        self.spec = dataclasses.replace(self.spec, epoch=epoch)
+
     def secret(self, ref: str) -> SecretAnswer:
         """The secret behind a reference and the addresses it may go to, asked for
         over the pipe; never stored. SluiceError when it is refused."""

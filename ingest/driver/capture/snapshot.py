@@ -53,6 +53,12 @@ from ingest.driver.capture.cursor import has_zone, read_bound
 from ingest.driver.capture.gate import SourceGate
 from ingest.driver.capture.jdbc import Fetch, fetch_rows
 from ingest.driver.capture.keys import null_keys, refuse_shared_texts
+from ingest.driver.capture.log_load import (
+    log_of,
+    refuse_passed,
+    take_moment,
+    wait_for_cut,
+)
 from ingest.driver.capture.parallel import run_parallel
 from ingest.driver.capture.read_with_retry import Trial, read_patiently
 from ingest.driver.capture.reading import Reading, open_stoppable, read_to_parquet
@@ -63,6 +69,7 @@ from ingest.driver.capture.source_check import (
 from ingest.lake.commits import Commit, LakeState
 from ingest.lake.epochs import seals_after, seals_of
 from ingest.lake.hudi.evolution import lacking_columns
+from ingest.lake.hudi.position import LoadPoint
 from ingest.lake.ledger import write_line
 from ingest.lake.port import bytes_below
 from ingest.lake.staging import (
@@ -105,8 +112,14 @@ def load_table(
     # a re-sync replaces everything, what is of the future, too
     state = checked_state(spec, adds=spec.kind != "resync")
     done = _committed(spec, state)
-    if done is None:
+    if done is None and (log := log_of(run)):
+        run.number(wait_for_cut(run, log))
+        done = _committed(run.spec, state)
+        if done is None:
+            refuse_passed(run.spec, state)
+    elif done is None:
         refuse_used_epoch(spec, state, spec.epoch, _seals(spec, access))
+    if done is None:
         state = _cleared(run, spark, state)
         load = _Load(
             run,
@@ -197,8 +210,7 @@ def _staged(
     load.run.enter("planning")
     require_columns(source, table, load.run.warn)
     facts = None if table.row_hash else source.key_facts(table, table.key)
-    bound = _bound(load.run, source)
-    plan = _plan(load, source, facts, definition=trial.definition, bound=bound)
+    plan = _plan(load, source, facts, definition=trial.definition)
     _refuse_shared_texts(load, source, plan, facts)
     fetch = fetch_rows(source.widths(table), trial.was_wide)
     _read_chunks(load, source, plan, facts, fetch=fetch)
@@ -213,7 +225,7 @@ def _staged(
 
 
 def _plan(
-    load: _Load, source: Source, facts: KeyFacts | None, *, definition: str, bound: str
+    load: _Load, source: Source, facts: KeyFacts | None, *, definition: str
 ) -> LoadPlan:
     """The plan of the first attempt, or a new one when it does not fit."""
     spec = load.run.spec
@@ -223,10 +235,18 @@ def _plan(
     server = source.source_fingerprint(spec.table)
     if old is not None and old.fingerprint == fingerprint:
         why = why_anew(old, definition, server, wall())
+        if not why and work.log and not load.staging.is_complete(old):
+            why = "the snapshot in which its rows are read is gone: the load started"
+            " again"
         if not why:
             return old
         load.run.warn(why)
     require_space(spec.table.staging, _space_needed(spec))
+    if work.log:
+        moment = take_moment(load.run, source)
+        bound, snapshot = moment.at, moment.snapshot
+    else:
+        bound, snapshot = _bound(load.run, source), ""
     with source.within(spec.table):
         cut = cut_table(
             load.run,
@@ -238,7 +258,7 @@ def _plan(
     is_unique = facts is not None and facts.is_unique
     source_fingerprint = to_data(SourceFingerprint(server=server, is_unique=is_unique))
     plan = LoadPlan(
-        fingerprint, cut.by, cut.chunks, definition, bound, source_fingerprint
+        fingerprint, cut.by, cut.chunks, definition, bound, source_fingerprint, snapshot
     )
     load.staging.begin(plan)
     return plan
@@ -267,6 +287,7 @@ def _read_chunks(
     finished = load.staging.finished()
     total = max(table.estimated_rows, sum(m.rows for m in finished.values())) or None
     run.enter("reading", total=total, done=sum(m.rows for m in finished.values()))
+    can_renew = plan.by == "key" and not plan.snapshot
 
     def read(chunk: Chunk) -> None:
         where = predicate_for(dialect, plan.by, parts, chunk)
@@ -275,7 +296,7 @@ def _read_chunks(
         folder.delete_all()
         with (
             load.gate.reading(run),
-            source.reading(table, can_renew=plan.by == "key") as snapshot,
+            source.reading(table, can_renew=can_renew) as snapshot,
         ):
             reading = Reading(table, load.access, load.selection, sql, snapshot, fetch)
             counts = read_to_parquet(run, load.spark, reading, folder)
@@ -320,11 +341,15 @@ def _commit(
     batch = Batch(
         rows,
         "bulk_insert" if is_first else "insert_overwrite_table",
-        Span("", plan.bound, spec.epoch, spec.epoch),
+        Span("", plan.bound, spec.epoch, spec.epoch, _load_point(plan)),
         # equal rows of a table without key become one: their number is not known
         expected_rows=-1 if spec.table.row_hash else _rows_of(load.staging),
     )
     return commit_rows(spec, batch, fresh)
+
+
+def _load_point(plan: LoadPlan) -> LoadPoint | None:
+    return LoadPoint(plan.bound, plan.snapshot) if plan.snapshot else None
 
 
 def _refuse_other_rows(load: _Load, staged: DataFrame) -> None:
@@ -364,7 +389,7 @@ def _refuse_bad_keys(load: _Load, staged: DataFrame, facts: KeyFacts | None) -> 
 
 
 def _bound(run: JobRun, source: Source) -> str:
-    """The cursor position where capture will start: noted before any reading."""
+    """The cursor position where capture will start: noted before any row is read."""
     table, work = run.spec.table, run.spec.snapshot or SnapshotWork()
     if table.cursor is None:
         return ""
@@ -374,7 +399,8 @@ def _bound(run: JobRun, source: Source) -> str:
 
 
 def _account(spec: JobSpec, commit: Commit) -> None:
-    if spec.source is None:
+    is_in_stream = spec.snapshot is not None and spec.snapshot.log is not None
+    if spec.source is None or is_in_stream:
         return
     line = LedgerLine("committed", commit.instant.asked)
     source, table = spec.source.datasource_id, spec.table.table_id

@@ -23,6 +23,7 @@ from ingest.contract.table import TableSpec
 from ingest.sources.fingerprint import ServerFingerprint
 from ingest.sources.port import (
     KeyFacts,
+    Moment,
     Row,
     Snapshot,
     SourceAccess,
@@ -39,6 +40,7 @@ from ingest.sources.postgresql.connection import (
 )
 from ingest.sources.postgresql.encoding import find_bad_text
 from ingest.sources.postgresql.fingerprint import read_fingerprint
+from ingest.sources.postgresql.log import transactions
 from ingest.sources.postgresql.snapshot import (
     IMPORT,
     UNLIMITED,
@@ -64,6 +66,8 @@ class PostgresSource:
         # the snapshot exists on this server only, whatever else the name stands for
         self._access = access.at(self.address)
         self._holder: SnapshotHolder | None = None
+        # of a load that shows one moment: no other snapshot comes in its place
+        self._moment: Moment | None = None
         self._lock = threading.Lock()
         self._kinds: dict[str, str] = {}
         self._waits = Waits()
@@ -131,9 +135,25 @@ class PostgresSource:
                 if not self._connection.closed:
                     run("ROLLBACK")
 
+    def newest_transaction(self) -> int:
+        return transactions.newest_transaction(self.one)
+
+    def who_is_open(self, before: int) -> str:
+        return transactions.who_is_open(self.one, before)
+
+    def moment(self) -> Moment:
+        self.give_back()
+        with self._lock:
+            holder = self._alive_holder(can_renew=True)
+            with holder.reader(is_last_hope=True):
+                at = transactions.read_place(self.one)
+            self._moment = Moment(at.encode(), at.identity, holder.transactions)
+            return self._moment
+
     def give_back(self) -> None:
         with self._lock:
             holder, self._holder = self._holder, None
+            self._moment = None
         if holder is not None:
             self.gave_way = holder.gave_way
             holder.close()
@@ -146,7 +166,7 @@ class PostgresSource:
 
     def _alive_holder(self, *, can_renew: bool) -> SnapshotHolder:
         if self._holder is not None and not self._holder.is_alive:
-            if not can_renew:
+            if not can_renew or self._moment is not None:
                 raise TransientError(
                     "the snapshot in which this table is read was given back while"
                     " no reader was running",

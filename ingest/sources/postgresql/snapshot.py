@@ -33,6 +33,7 @@ UNLIMITED = (
     "SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings"
     " WHERE name IN ('idle_session_timeout', 'transaction_timeout')"
 )
+_EXPORT = "SELECT pg_export_snapshot(), txid_current_snapshot()::text"
 
 # A table, what it is made of (partitions, children) and what a view reads.
 _REACHED = """
@@ -147,6 +148,10 @@ class SnapshotHolder:
     the source ends it `LIMITS.abandoned` seconds after the last sign.
     """
 
+    id: str
+    # which of them it shows
+    transactions: str
+
     def __init__(
         self, connection: psycopg.Connection[Row], application: str, control: int
     ) -> None:
@@ -169,9 +174,9 @@ class SnapshotHolder:
                 f"SET idle_in_transaction_session_timeout = '{LIMITS.abandoned}s'"
             )
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            found = connection.execute("SELECT pg_export_snapshot()").fetchone()
+            found = connection.execute(_EXPORT).fetchone()
         assert found is not None
-        self.id = str(found[0])
+        self.id, self.transactions = map(str, found)
         self._thread = threading.Thread(target=self._beat, daemon=True)
         self._thread.start()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from django.db import transaction
 
-from core.errors import InvalidRequest
 from ingest.pipelines.requests import parse_request
 from tests.integration.catalog.asking import grants_now, live_routes
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
@@ -47,8 +46,6 @@ def test_config_promises_what_is_there(admin) -> None:
     for capture in can["captures"]:
         asked = {"datasource": "x", "include": ["*"], "capture": capture}
         assert parse_request(asked).capture == capture
-    with pytest.raises(InvalidRequest):
-        parse_request({"datasource": "x", "include": ["*"], "capture": "log"})
     forms = {"every_seconds": {"every_seconds": 5}, "cron": {"cron": "0 1 * * *"}}
     for name in can["schedules"]:
         asked = {"datasource": "x", "include": ["*"], "schedule": forms.get(name, name)}

@@ -54,10 +54,13 @@ def test_everything() -> None:
     assert asked.tables["public.c"].record_key is None
 
 
-def test_later_releases_are_told_apart() -> None:
-    with pytest.raises(InvalidRequest) as caught:
-        parse_request({**GOOD, "capture": "log"})
-    assert caught.value.code == "not_yet"
+@pytest.mark.parametrize("capture", ["log", "snapshot"])
+def test_what_has_no_syncs_takes_no_schedule(capture: str) -> None:
+    given = {"capture": capture, "schedule": {"every_seconds": 5}}
+    assert parse_request({**GOOD, "capture": capture}).capture == capture
+    for body in ({**GOOD, **given}, {**GOOD, "tables": {"public.a": given}}):
+        with pytest.raises(InvalidRequest, match="has no syncs"):
+            parse_request(body)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,136 @@
+"""The load of a table that is followed by its log: behind which place of the log it is,
+and the one moment that all of its rows show.
+
+The order is what makes it exact. The stream has a cut first, of which the follower
+keeps all that comes behind. Then all that had begun at the source is waited for, and
+only then comes the snapshot: so it shows everything that the log had before the cut.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from core.errors import StaleState, TerminalError, TransientError
+from ingest.contract.job import (
+    CUT_GONE,
+    CUT_MISSING,
+    TRANSACTIONS_OPEN,
+    JobSpec,
+    LogLoad,
+)
+from ingest.contract.segments import StreamTable
+from ingest.driver.apply.jobrun import JobRun
+from ingest.driver.apply.writer import qualified_name
+from ingest.lake.chain import ChainIndex, stream_folder
+from ingest.lake.commits import LakeState
+from ingest.sources.port import LogSource, Moment
+from ingest.sources.registry import Source
+
+T = TypeVar("T")
+
+# A job that waits has a place among the drivers, which others want, too.
+CUT_SECONDS = 60.0
+OPEN_SECONDS = 300.0
+_POLL_SECONDS = 0.25
+
+
+def log_of(run: JobRun) -> LogLoad | None:
+    """None = the table is not followed by its log."""
+    return run.spec.snapshot.log if run.spec.snapshot else None
+
+
+def wait_for_cut(run: JobRun, log: LogLoad) -> int:
+    """The number of the stream's cut of this load: the epoch of its rows.
+
+    TransientError `log_not_followed` when none comes for a minute, StaleState
+    `log_cut_gone` when nothing waits behind it any more."""
+    folder = stream_folder(run.spec.lake, log.stream)
+    index, table_id = ChainIndex(folder, log.stream), run.spec.table.table_id
+
+    def found() -> StreamTable | None:
+        while (folder / "beginning.json").exists() and index.refresh():
+            run.check()
+        known = index.tables().get(table_id)
+        return known if known and known.load == log.load else None
+
+    reason = "waits for the follower of the source's log to begin with this table"
+    known = _waited(run, found, reason, CUT_SECONDS)
+    if known is None:
+        raise TransientError(
+            f"the follower of the source's log has not begun with"
+            f" {qualified_name(run.spec)}. Nothing was read",
+            code=CUT_MISSING,
+            hint="start the follower, or find out why it does not read:"
+            " GET /api/v1/datasources/{name}/capture; the load goes on automatically",
+        )
+    if known.state != "cut":
+        raise _gone(run.spec)
+    return known.cut
+
+
+def refuse_passed(spec: JobSpec, state: LakeState) -> None:
+    """A table that went on from its log beyond the cut would go back by this load."""
+    if state.position and state.position.epoch_to >= spec.epoch:
+        raise _gone(spec)
+
+
+def _gone(spec: JobSpec) -> StaleState:
+    return StaleState(
+        f"nothing waits any more behind the place of the log where the load of"
+        f" {qualified_name(spec)} was to begin. Nothing was read",
+        code=CUT_GONE,
+        hint="it begins again behind another place, automatically",
+    )
+
+
+def take_moment(run: JobRun, source: Source) -> Moment:
+    """The snapshot of the whole load. TransientError `source_transactions_open` when
+    what had begun at the source is not over within minutes."""
+    log_source = _log_source(run, source)
+    newest = log_source.newest_transaction()
+    holder = ""
+
+    def is_settled() -> bool:
+        nonlocal holder
+        holder = log_source.who_is_open(newest)
+        if holder:
+            run.explain(f"waits for a transaction at the source: {holder}")
+        return not holder
+
+    if not _waited(run, is_settled, "", OPEN_SECONDS):
+        raise TransientError(
+            f"a transaction has been open at the source for {OPEN_SECONDS:.0f} s:"
+            f" {holder}. Before it ends no snapshot shows all that the log has, so"
+            f" {qualified_name(run.spec)} is not read",
+            code=TRANSACTIONS_OPEN,
+            hint="end that transaction at the source; the load goes on automatically",
+        )
+    return log_source.moment()
+
+
+def _log_source(run: JobRun, source: Source) -> LogSource:
+    if not isinstance(source, LogSource):
+        raise TerminalError(
+            f"a source of this kind is not followed by its log, and"
+            f" {qualified_name(run.spec)} was to be",
+            code="not_yet",
+        )
+    return source
+
+
+def _waited(
+    run: JobRun, check: Callable[[], T | None], reason: str, seconds: float
+) -> T | None:
+    """What `check` finds; None when it finds nothing for so long."""
+    until = time.monotonic() + seconds
+    try:
+        while not (found := check()) and time.monotonic() < until:
+            if reason:
+                run.explain(reason)
+            run.check()
+            time.sleep(_POLL_SECONDS)
+        return found
+    finally:
+        run.explain("")

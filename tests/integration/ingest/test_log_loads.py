@@ -1,0 +1,114 @@
+"""Loads of tables that are followed by their log: named, given up, and taken over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core.errors import InvalidRequest
+from ingest.contract.job import CUT_GONE, CUT_MISSING, LogLoad
+from ingest.pipelines import log_tables, table_commands
+from tests.doubles.launcher import Fault
+from tests.integration.ingest.test_needed_resync import resync_is_cancelled
+
+pytestmark = pytest.mark.django_db
+
+AT = "lsn:7:1:0/5"
+
+
+@pytest.fixture
+def world(world: Any) -> Any:
+    world.launcher.facts["snapshot"] = {"epoch": 1001, "bound": AT}
+    world.launcher.facts["resync"] = {"epoch": 1005, "bound": "lsn:7:1:0/9"}
+    return world
+
+
+def onboarded(world: Any) -> Any:
+    world.onboard("orders", capture="log")
+    return world
+
+
+def loaded(world: Any) -> Any:
+    onboarded(world)
+    world.until(lambda: world.pipeline("orders").state == "CATCHING_UP")
+    return world
+
+
+def logs(world: Any) -> list[LogLoad]:
+    return [s.snapshot.log for s in world.launcher.submitted if s.snapshot]
+
+
+def told(world: Any) -> tuple[str, str, str]:
+    (one,) = log_tables.followed_tables(world.source)
+    return one.load, one.finished_at, one.deferred
+
+
+def test_a_load_has_a_name_and_says_where_it_was_read(world: Any) -> None:
+    loaded(world)
+    (log,) = logs(world)
+    assert log.stream == f"pg{world.source.pk}"
+    row = world.pipeline("orders")
+    assert (row.load_name, row.bound, row.position) == (log.load, AT, AT)
+    assert row.load_epoch == world.lake("orders").last_commit_epoch == 1001
+    assert (row.due_at, row.lake_table.cursor) == (None, "")
+    assert row.late_at is not None, "its changes are due at once"
+    assert told(world) == (log.load, AT, "")
+    world.steps(20)
+    assert world.jobs("sync") == []
+    with pytest.raises(InvalidRequest, match="follows its source"):
+        table_commands.start_sync(world.lake("orders"), actor="ann")
+
+
+def test_attempts_have_one_name_until_nothing_waits_behind_it(world: Any) -> None:
+    missing = [f"{CUT_MISSING} transient"] * 20
+    world.launcher.errors["snapshot"] = [*missing, f"{CUT_GONE} transient"]
+    loaded(world)
+    (job,) = world.jobs("snapshot")
+    assert (job.state, job.attempts) == ("SUCCEEDED", 22)
+    names = [log.load for log in logs(world)]
+    assert len(set(names[:21])) == 1
+    assert names[21] != names[0]
+    assert world.pipeline("orders").load_name == names[21]
+
+
+def test_a_first_load_that_was_cancelled_goes_on_under_its_name(world: Any) -> None:
+    world.fail_with("snapshot", Fault.HANG)
+    onboarded(world)
+    world.until(lambda: world.jobs("snapshot")[-1].state == "RUNNING")
+    table_commands.cancel_job(world.jobs("snapshot")[-1].pk, actor="ann")
+    world.until(lambda: world.pipeline("orders").state == "PAUSED")
+    name, finished_at, _ = told(world)
+    assert (name, finished_at) == (logs(world)[0].load, "")
+    table_commands.resume(world.lake("orders"), actor="ann")
+    world.until(lambda: world.pipeline("orders").state == "CATCHING_UP")
+    assert told(world) == (name, AT, "")
+
+
+def test_a_resync_that_is_cancelled_is_told_as_over(world: Any) -> None:
+    loaded(world)
+    first = told(world)[0]
+    world.fail_with("resync", Fault.HANG)
+    table_commands.start_resync(world.lake("orders"), actor="ann")
+    resync_is_cancelled(world)
+    given_up, finished_at, _ = told(world)
+    assert given_up not in {"", first}
+    position = world.pipeline("orders").position
+    assert finished_at == position != "", "the follower lets what is loaded go on"
+    table_commands.retry_job(world.jobs("resync")[-1].pk, actor="ann")
+    world.until(lambda: world.pipeline("orders").state == "CATCHING_UP")
+    again, finished_at, _ = told(world)
+    assert again not in {first, given_up}, "the table went on beyond the former cut"
+    assert finished_at == "lsn:7:1:0/9"
+    assert world.pipeline("orders").load_epoch == 1005
+
+
+def test_a_paused_table_goes_on_without_a_job(world: Any) -> None:
+    loaded(world)
+    count = len(world.launcher.submitted)
+    table_commands.pause(world.lake("orders"), actor="ann")
+    table_commands.resume(world.lake("orders"), actor="ann")
+    world.steps(10)
+    row = world.pipeline("orders")
+    assert (row.state, row.due_at) == ("CATCHING_UP", None)
+    assert len(world.launcher.submitted) == count

@@ -1,0 +1,146 @@
+"""The load of a table that is followed by its log: behind a cut, showing one moment."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import psycopg
+import pytest
+
+from ingest.contract.job import CUT_GONE, CUT_MISSING, LogLoad, SnapshotWork
+from ingest.contract.segments import Control
+from ingest.contract.source_positions import PostgresLog
+from ingest.contract.table import TableSpec
+from ingest.driver.capture import log_load
+from ingest.lake.chain import ChainWriter, begin_stream, stream_folder, take_over
+from ingest.lake.staging import StagingArea
+from tests.spark.lake_bench import LakeBench, assert_done
+from tests.waiting import wait_for
+
+STREAM = "pg1"
+
+
+class Stream:
+    """The chain as its follower writes it."""
+
+    def __init__(self, bench: LakeBench) -> None:
+        folder = stream_folder(bench.lake, STREAM)
+        begin_stream(folder, above=1000)
+        row = bench.sql("SELECT system_identifier::text FROM pg_control_system()")[0]
+        self.at = PostgresLog(row[0], 1, 1)
+        self.writer: ChainWriter = take_over(
+            folder,
+            stream=STREAM,
+            writer="test",
+            server=self.at.identity,
+            begin=self.at.encode(),
+        )
+
+    def note(self, kind: Any, table: TableSpec, **more: Any) -> int:
+        control = Control(kind, table.table_id, **more)
+        return self.writer.append(end=self.writer.last.end, controls=[control]).number
+
+
+@pytest.fixture
+def stream(lake_bench: LakeBench) -> Stream:
+    return Stream(lake_bench)
+
+
+def spec_of(bench: LakeBench, table: TableSpec, load: str = "a", **k: Any) -> Any:
+    work = SnapshotWork(k.pop("chunk_rows", 250_000), log=LogLoad(STREAM, load))
+    return bench.spec(k.pop("kind", "snapshot"), table, snapshot=work, **k)
+
+
+def orders(bench: LakeBench, rows: int = 1000) -> TableSpec:
+    bench.sql("CREATE TABLE orders (id int PRIMARY KEY, v text)")
+    bench.sql(f"INSERT INTO orders SELECT g, 'v' FROM generate_series(1, {rows}) g")
+    bench.sql("ANALYZE orders")
+    return bench.table("orders", estimated_rows=rows)
+
+
+def test_a_load_has_the_number_of_its_cut_and_says_which_moment_it_shows(
+    lake_bench: LakeBench, stream: Stream
+) -> None:
+    table = orders(lake_bench)
+    cut = stream.note("cut", table, load="a")
+    report = assert_done(lake_bench.run(spec_of(lake_bench, table, chunk_rows=100)))
+    assert report.facts["chunks"] == 10
+    assert report.facts["consistency"] == "snapshot"
+    position = lake_bench.state(table).position
+    assert position is not None
+    assert position.load is not None
+    assert (position.epoch_from, position.epoch_to) == (cut, cut)
+    assert report.facts["epoch"] == cut
+    assert report.facts["bound"] == position.end == position.load.at
+    at = PostgresLog.decode(position.load.at)
+    assert at.order(stream.at) == "after"
+    low, high, *_ = position.load.snapshot.split(":")
+    assert int(low) <= int(high)
+    assert {r[0] for r in lake_bench.rows(table, "_sluice_seq")} == {cut << 24}
+    assert not StagingArea(table.staging).folder.exists()
+
+
+def test_a_load_waits_for_its_cut_and_gives_its_place_back_after_a_while(
+    lake_bench: LakeBench, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = orders(lake_bench)
+    monkeypatch.setattr(log_load, "CUT_SECONDS", 0.0)
+    report = lake_bench.run(spec_of(lake_bench, table))
+    assert report.outcome == "transient"
+    assert report.error is not None
+    assert report.error.code == CUT_MISSING
+    monkeypatch.undo()
+    stream.note("cut", table, load="an earlier one")
+    run = lake_bench.start(spec_of(lake_bench, table))
+    found: list[int] = []
+    log = log_load.log_of(run)
+    assert log is not None
+    waits = threading.Thread(target=lambda: found.append(_cut(run, log)))
+    waits.start()
+    wait_for(lambda: "follower" in run.progress.reason, "its reason")
+    cut = stream.note("cut", table, load="a")
+    waits.join()
+    assert found == [cut]
+    assert run.progress.reason == ""
+
+
+def _cut(run: Any, log: LogLoad) -> int:
+    return log_load.wait_for_cut(run, log)
+
+
+@pytest.mark.parametrize("kind", ["finished", "deferred", "removed"])
+def test_a_load_behind_which_nothing_waits_any_more_is_refused(
+    lake_bench: LakeBench, stream: Stream, kind: str
+) -> None:
+    table = orders(lake_bench)
+    stream.note("cut", table, load="a")
+    stream.note(kind, table)
+    report = lake_bench.run(spec_of(lake_bench, table))
+    assert report.error is not None
+    assert (report.outcome, report.error.code) == ("transient", CUT_GONE)
+
+
+def test_a_load_shows_what_had_begun_before_it_and_waits_for_its_end(
+    lake_bench: LakeBench, stream: Stream
+) -> None:
+    table = orders(lake_bench, rows=10)
+    stream.note("cut", table, load="a")
+    with psycopg.connect(lake_bench.dsn) as other:
+        other.execute("INSERT INTO orders VALUES (11, 'late')")
+        run = lake_bench.start(spec_of(lake_bench, table))
+        reports: list[Any] = []
+        work = threading.Thread(target=lambda: reports.append(_run(lake_bench, run)))
+        work.start()
+        pid = f"pid {other.info.backend_pid}"
+        wait_for(lambda: pid in run.progress.reason, "who holds it up")
+        other.commit()
+        work.join()
+    assert_done(reports[0])
+    assert len(lake_bench.rows(table, "id")) == 11
+
+
+def _run(bench: LakeBench, run: Any) -> Any:
+    from ingest.driver.run import run_job
+
+    return run_job(run, bench.spark, bench.gates)
