@@ -20,6 +20,8 @@ from ingest.lake.hudi.position import LoadPoint
 from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.log_bench import UNSENT, LogBench, cut, place
+from tests.spark.test_light_commits import EVERY_TYPE, changed_types, whole
+from tests.spark.test_odd_values import planned
 from tests.spark.test_repair import mend
 
 CREATE = "CREATE TABLE o (id int PRIMARY KEY, v text, at timestamptz DEFAULT now())"
@@ -332,3 +334,41 @@ def test_tables_that_cannot_take_changes_are_refused(
     table = replace(followed.table, **other)
     with pytest.raises(InvalidRequest, match=why):
         followed.log.table(table, followed.applied.scratch).take()
+
+
+def test_every_type_is_what_the_load_read(
+    lake_bench: LakeBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same rows once more, as the log prints them: by a small commit, by Spark's, and
+    with values that only the lake has."""
+    lake_bench.link.execute(EVERY_TYPE)
+    changed_types(lake_bench)
+    table = planned(lake_bench, "types", key=("id", "name"))
+    assert_done(lake_bench.load(table))
+    loaded = whole(lake_bench, table)
+    log = LogBench(lake_bench)
+    log.close(*cut(table))
+    applied, stream = log.table(table, tmp_path / "scratch"), log.stream()
+    rows = printed(lake_bench, "types")
+    keys = [n for n, c in enumerate(table.columns) if c.source_name in table.key]
+
+    def unsent(row: tuple[Any, ...], turn: int) -> tuple[Any, ...]:
+        half = (n in keys or n % 2 == turn for n in range(len(row)))
+        return tuple(
+            v if is_sent else UNSENT for v, is_sent in zip(row, half, strict=True)
+        )
+
+    for most, turn in ((5_000, None), (0, None), (5_000, 0), (0, 1)):
+        monkeypatch.setattr(light, "MOST_ROWS", most)
+        sent = rows if turn is None else [unsent(row, turn) for row in rows]
+        log.segment(table, *(("update", *row) for row in sent))
+        while stream.refresh():
+            pass
+        assert applied.bring_on(stream, lambda: None).rows == len(rows)
+        assert whole(lake_bench, table) == loaded
+
+
+def printed(bench: LakeBench, table: str) -> list[tuple[str | None, ...]]:
+    """Each value as the server's own output of its type, which the log has, too."""
+    with bench.link.cursor().copy(f"COPY {table} TO STDOUT") as copy:
+        return list(copy.rows())

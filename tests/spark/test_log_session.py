@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from config.toolchain.paths import spark_classpath
 from core.errors import TransientError
 from ingest.contract.applying import Applied, ApplyProblem, ApplyReport, ApplyWork
+from ingest.contract.members import encode
 from ingest.contract.table import TableSpec
 from ingest.driver.apply import log_apply
 from ingest.driver.sessions import ApplySessions
 from tests.spark.beginnings import Beginnings
+from tests.spark.driver_process import DriverProcess
+from tests.spark.held_fence import HeldFence
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.log_bench import LogBench, cut
+from tests.spark.test_stalled_sync import unfinished
 from tests.waiting import wait_for
 
 SHAPE = "(id int PRIMARY KEY, v text)"
@@ -228,3 +235,71 @@ def test_a_failure_that_passes_is_tried_again(
     heard.has_applied(one, last.number)
     wait_for(lambda: heard.problem(one) is None, "no problem any more")
     assert 10 in running.rows(one)
+
+
+def is_new(table: TableSpec) -> bool:
+    """At a look at the fence before anything is there."""
+    return not unfinished(table)
+
+
+def is_appended(table: TableSpec) -> bool:
+    """At the last look: the rows are in log files that nobody reads."""
+    return bool(unfinished(table))
+
+
+@pytest.mark.long
+def test_a_driver_that_is_killed_loses_and_doubles_nothing(
+    running: Running, tmp_path: Path
+) -> None:
+    """At any point of a commit, and behind it, before anybody heard of it; the next
+    driver's session goes on from what the lake says."""
+    log, one, two = running.log, running.one, running.two
+    wanted = running.rows(one)
+    for token, is_moment in enumerate((is_new, is_appended, None), start=1):
+        if token > 1:
+            running.bench.take_over(one, token)
+        log.segment(one, ("update", 1, f"kill {token}"), ("insert", 20 + token, "x"))
+        last = log.segment(one, ("delete", 1 + token, None), ("insert", 1, "again"))
+        wanted |= {1: "again", 20 + token: "x"}
+        del wanted[1 + token]
+        kill_in_commit(running, tmp_path / str(token), token, is_moment)
+    running.bench.take_over(one, 4)
+    running.send(one, two, token=4)
+    running.heard.has_applied(one, last.number)
+    assert running.rows(one) == wanted
+    assert unfinished(one) == []
+    assert_done(running.bench.compact(one, token=1))
+    assert running.rows(one) == wanted
+
+
+def kill_in_commit(
+    running: Running,
+    folder: Path,
+    token: int,
+    is_moment: Callable[[TableSpec], bool] | None,
+) -> None:
+    table = running.one
+    before = len(running.bench.state(table).timeline.completed_writes)
+    driver = DriverProcess(spark_classpath(), folder, running.bench.password)
+    try:
+        work = json.loads(encode(running.log.work(table, token=token)))
+        if is_moment is None:
+            driver.send({"type": "apply", "work": work})
+            wait_for(
+                lambda: (
+                    len(running.bench.state(table).timeline.completed_writes) > before
+                ),
+                "a commit",
+            )
+            driver.end()
+            return
+        fence = HeldFence(
+            work["tables"][0]["fence"]["path"].removeprefix("file://"), token
+        )
+        driver.send({"type": "apply", "work": work})
+        fence.hold_at(lambda: is_moment(table), "its commit")
+        driver.end()
+        fence.put_back()
+        fence.answer()
+    finally:
+        driver.end()
