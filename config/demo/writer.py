@@ -94,9 +94,9 @@ def _exists(link: psycopg.Connection[Any], table: str, column: str, name: str) -
 
 
 def _ensure_user(link: psycopg.Connection[Any], password: str) -> None:
-    """No superuser: what timestamp capture needs, and databases of its own to try."""
+    """No superuser: what capture needs, and databases of its own to try."""
     verb = "ALTER" if _exists(link, "pg_roles", "rolname", USER) else "CREATE"
-    text = f"{verb} ROLE {USER} LOGIN CREATEDB CREATEROLE PASSWORD {{}}"
+    text = f"{verb} ROLE {USER} LOGIN CREATEDB CREATEROLE REPLICATION PASSWORD {{}}"
     link.execute(sql.SQL(text).format(sql.Literal(password)))
     link.execute(f"GRANT pg_read_all_stats TO {USER} WITH ADMIN OPTION")
 
