@@ -11,7 +11,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -105,7 +105,6 @@ class Gathered:
     _fresh: dict[int, Applied] = field(default_factory=dict)
     _problems: dict[int, ApplyProblem] = field(default_factory=dict)
     _told: dict[int, str] = field(default_factory=dict)
-    _mirrored: dict[int, tuple[str, ...]] = field(default_factory=dict)
     _rates: dict[int, _Rate] = field(default_factory=dict)
     _written: float = 0.0
     _leveled: float = 0.0
@@ -185,10 +184,9 @@ class Gathered:
 
     def _mirror(self) -> None:
         since = SystemClock().now() - SEEN_WITHIN
-        for pk, each in self._fresh.items():
-            if self._mirrored.get(pk) != each.pending_compactions:
-                _alone(pk, partial(_mirror, each.pending_compactions, since))
-                self._mirrored[pk] = each.pending_compactions
+        pending = {pk: each.pending_compactions for pk, each in self._fresh.items()}
+        for pk in compaction_plans.differing(pending):
+            _alone(pk, partial(_mirror, pending[pk], since))
 
     def _tell(self, table_id: int, problem: ApplyProblem) -> None:
         """The same one is met again and again while it lasts."""
@@ -283,8 +281,10 @@ class _Write:
             note_changes(
                 each.applied.table_id for each in shown if each.applied.instant
             )
+        level = [each for each in shown if each.event == "catch_up"]
+        _catch_up(level)
         for each in shown:
-            if each.event or each.has_recovered:
+            if each not in level and (each.event or each.has_recovered):
                 _alone(each.applied.table_id, partial(_move, each))
 
     def _shown(self, pipeline: Pipeline) -> _Shown:
@@ -376,16 +376,30 @@ def _read_until(datasources: Iterable[int]) -> dict[int, datetime]:
     return found
 
 
+def _catch_up(level: Sequence[_Shown]) -> None:
+    """Hundreds at once behind a start."""
+    with transaction.atomic():
+        rows = Pipeline.objects.select_for_update().filter(
+            pk__in=[each.pipeline.pk for each in level], state=states.CATCHING_UP
+        )
+        found = list(rows.order_by("pk").defer("plan", "policy"))
+        transitions.catch_up_all(found)
+        outbox.append(*(_succeeded(row.lake_table_id, is_level=True) for row in found))
+
+
 def _move(shown: _Shown, pipeline: Pipeline) -> None:
-    table_id = shown.applied.table_id
     is_legal = states.PIPELINE.is_legal(pipeline.state, shown.event)
     if shown.event and is_legal:
         transitions.move(pipeline, shown.event, reason=shown.reason)
     elif shown.has_recovered and pipeline.state in states.LOADED:
         transitions.say(pipeline, "")
     is_level = shown.late_at is not None and shown.event != "fall_behind"
+    outbox.append(_succeeded(shown.applied.table_id, is_level=is_level))
+
+
+def _succeeded(table_id: int | None, *, is_level: bool) -> NewEvent:
     data: dict[str, Any] = {"table": table_id, "caught_up": is_level}
-    outbox.append(NewEvent("apply.succeeded", "table", str(table_id), data))
+    return NewEvent("apply.succeeded", "table", str(table_id), data)
 
 
 # ---------------------------------------------------------------------- problems

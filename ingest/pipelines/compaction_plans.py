@@ -7,7 +7,8 @@ name, so that exactly one committer completes it. The timeline is the truth.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -79,6 +80,24 @@ def mirror(table_id: int, pending: list[str], *, since: datetime | None) -> None
     said = "no longer pending on the timeline"
     for state in waiting:
         advance_all([p for p in gone if p.state == state], "supersede", reason=said)
+
+
+def differing(pending: Mapping[int, Collection[str]]) -> list[int]:
+    """Tables of which the rows do not say what is pending."""
+    seen = {instant for instants in pending.values() for instant in instants}
+    rows = MaintenancePlan.objects.filter(table__in=list(pending))
+    known: dict[int, set[str]] = defaultdict(set)
+    waiting: dict[int, set[str]] = defaultdict(set)
+    rows = rows.filter(Q(state__in=OPEN) | Q(instant__in=seen))
+    for table_id, instant, state in rows.values_list("table_id", "instant", "state"):
+        known[table_id].add(instant)
+        if state in (SCHEDULED, PLAN_FAILED):
+            waiting[table_id].add(instant)
+    return [
+        table_id
+        for table_id, instants in pending.items()
+        if set(instants) - known[table_id] or waiting[table_id] - set(instants)
+    ]
 
 
 def start(table_id: int, instants: list[str]) -> None:

@@ -6,7 +6,7 @@ the state of the row. It must not know reports or drivers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 
 from catalog.compiled import CompiledQuery
 from catalog.models import Table
-from core.advance import advance
+from core.advance import advance, advance_all
 from core.clock import SystemClock
 from core.errors import InvalidRequest
 from core.models import Job
@@ -140,6 +140,15 @@ def move(
             # its score says so
             note_change(pipeline.lake_table_id)
         _note_owed(pipeline, event)
+
+
+def catch_up_all(pipelines: Sequence[Pipeline]) -> None:
+    """The same for many that have caught up, in a few statements; all or none."""
+    with transaction.atomic():
+        advance_all(pipelines, "catch_up", status_reason="")
+        tables = [pk for each in pipelines if (pk := each.lake_table_id)]
+        rows = Table.objects.filter(pk__in=tables)
+        rows.update(status=LIVE, status_reason="")
 
 
 def _note_owed(pipeline: Pipeline, event: str) -> None:

@@ -3,6 +3,7 @@ jobs, shown as the session reports."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,7 +16,13 @@ from ingest.jobs import leases
 from ingest.lake.fence import fence_at
 from ingest.lake.place import place_at
 from ingest.maintenance import compact_job
-from ingest.models import DriverIncarnation, Pipeline, SourceFollower
+from ingest.models import (
+    DriverIncarnation,
+    MaintenancePlan,
+    Pipeline,
+    SourceFollower,
+)
+from ingest.pipelines.policies.store import change_table_policy
 from ingest.pipelines.table_commands import pause, resume
 from tests.doubles.launcher import FakeSession, Fault
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
@@ -269,3 +276,17 @@ def test_a_resync_takes_the_table_and_the_session_goes_on_behind_it(
     assert admin("POST", f"tables/{table}:resync").status_code == 202
     log_world.until(lambda: log_world.jobs("resync")[0].state == "SUCCEEDED")
     until_given(log_world, "first")
+
+
+def test_planned_compactions_follow_the_reports(
+    log_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ingest.pipelines.apply_reports.SEEN_WITHIN", timedelta(0))
+    until_given(log_world, "first")
+    plans = MaintenancePlan.objects.filter(table=log_world.lake("first"))
+    quiet = {"maintenance_window": {"from": "00:00", "to": "00:01"}}
+    change_table_policy(log_world.pipeline("first"), quiet)
+    tell(log_world, "first", pending_compactions=("20260101",))
+    log_world.until(lambda: [plan.state for plan in plans.all()] == ["SCHEDULED"])
+    tell(log_world, "first")
+    log_world.until(lambda: [plan.state for plan in plans.all()] == ["SUPERSEDED"])
