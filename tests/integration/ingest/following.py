@@ -26,7 +26,13 @@ from ingest.followers_host.children import (
     FollowerCommand,
     News,
 )
-from ingest.lake.chain import ChainIndex, read_segment, stream_folder
+from ingest.lake.chain import (
+    ChainIndex,
+    newest_number,
+    read_beginning,
+    read_segment,
+    stream_folder,
+)
 from ingest.lake.port import Place
 from ingest.lake.segment_files import read_table
 from ingest.sources.row_batches import columns_in
@@ -228,11 +234,17 @@ class World:
 
     def durable_end(self) -> int:
         """Of the last segment, whoever made it."""
-        number = 1
-        last = None
-        while (segment := read_segment(self.folder, number)) is not None:
-            last, number = segment, number + 1
+        last = self.newest()
         return PostgresLog.decode(last.end).lsn if last else 0
+
+    def newest(self) -> Segment | None:
+        first = read_beginning(self.folder).number
+        return read_segment(self.folder, newest_number(self.folder, start=first))
+
+    def sample(self) -> None:
+        """The source never forgets what is not durable here."""
+        told = self.confirmed()
+        assert told <= self.durable_end()
 
     def close(self) -> None:
         for run in self.runs:

@@ -161,6 +161,30 @@ def test_tables_that_are_not_wanted_are_passed_over() -> None:
     assert made.size == 0
 
 
+def test_other_tables_are_wanted_from_some_place_on() -> None:
+    wanted: dict[str, tuple[int, ...]] = {}
+    made = Decoder(lambda relation: wanted.get(relation.name))
+    name = decoder(TABLE).decode(relation("id")).name  # type: ignore[union-attr]
+    for message in (BEGIN, TABLE, INSERTED):
+        made.decode(message)
+    wanted[name] = (0,)
+    made.look_again()
+    made.decode(INSERTED)
+    assert [len(rows.ops) for rows in made.take()] == [1]
+    del wanted[name]
+    made.look_again()
+    made.decode(INSERTED)
+    assert made.take() == []
+
+
+def test_what_was_emptied_waits_as_rows_do() -> None:
+    made = decoder(BEGIN, TABLE)
+    made.decode(b"T" + struct.pack(">IBI", 1, 0, OID))
+    assert made.size > 0
+    made.take()
+    assert made.size == 0
+
+
 def test_what_stands_between_rows() -> None:
     made = Decoder(lambda relation: (0,))
     said = b"M" + struct.pack(">BQ", 0, 99) + b"sluice\0" + struct.pack(">I", 2) + b"hi"

@@ -8,12 +8,12 @@ the slot has passed its making.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import psycopg
 
-from core.errors import TerminalError, TransientError
+from core.errors import InvalidRequest, TerminalError, TransientError
 from ingest.contract.table import TableSpec
 from ingest.sources.port import LogNames
 from ingest.sources.postgresql.connection import DIALECT
@@ -60,13 +60,13 @@ class Publications:
     _usable: dict[str, bool] = field(default_factory=dict)
     _is_ours: bool = False
 
-    def use(self) -> tuple[str, ...]:
-        """The log is read by those that were chosen; by our own, empty one where no
-        table is followed. Errors when there is none."""
+    def use(self, problems: Mapping[int, str]) -> None:
+        """From here on the log is read by those that were chosen; by our own, empty one
+        where no table is followed. Errors when there is none: problems of tables say
+        why."""
         own = self.names.publication
         if not self.chosen and own not in self._usable:
-            self.control.run(_MAKE.format(DIALECT.name(own)))
-            self._look()
+            self._make(next(iter(problems.values()), ""))
         if not self.chosen and not self._usable[own]:
             raise TerminalError(
                 f"the publication {own} was made after changes that are not read yet,"
@@ -75,7 +75,20 @@ class Publications:
                 hint=_ANEW,
             )
         self.in_use = tuple(self.chosen) or (own,)
-        return self.in_use
+
+    def _make(self, problem: str) -> None:
+        own = DIALECT.name(self.names.publication)
+        try:
+            self.control.run(_MAKE.format(own))
+        except psycopg.errors.InsufficientPrivilege as error:
+            why = str(error).partition("\n")[0]
+            raise InvalidRequest(
+                problem or f"the source does not let us make a publication: {why}",
+                code="publication_missing",
+                hint="at the source, by a user who may: CREATE PUBLICATION"
+                f" {own} FOR ALL TABLES",
+            ) from error
+        self._look()
 
     def require(self) -> None:
         """TransientError `publication_missing` when one by which the log is read is

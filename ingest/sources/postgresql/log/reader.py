@@ -152,14 +152,14 @@ class PostgresLogReader:
 
     def start(self, after: str) -> None:
         position = PostgresLog.decode(after)
-        publications = self.publications.use()
+        name, in_use = self.names.slot, self.publications.in_use
         until = time.monotonic() + _FREE_SECONDS
         while True:
-            slot = _kept_slot(self.control, self.names.slot, position)
+            slot = _kept_slot(self.control, name, position)
             if slot.is_active:
-                end_holder(self.control.connection, self.names.slot)
+                end_holder(self.control.connection, name)
             try:
-                self.log.start(self.names.slot, publications, after=position.lsn)
+                self.log.start(name, in_use, after=position.lsn)
                 break
             except TransientError as error:
                 if "is active" not in error.message or time.monotonic() > until:
@@ -204,8 +204,8 @@ class PostgresLogReader:
         here = lsn_of(str(self.control.rows(_HERE)[0][0]))
         if time.monotonic() - self._looked > _LOOK_SECONDS:
             self._look_at_tables()
-        status = "" if slot.is_active else "nobody receives its log"
-        return SourceLog(slot.kept, slot.left, max(0, here - self.log.durable), status)
+        behind = max(0, here - self.log.durable)
+        return SourceLog(slot.kept, slot.left, behind, slot.status)
 
     @property
     def _reached(self) -> int:
@@ -338,6 +338,7 @@ def open_log_reader(
     """See `ingest.sources.registry.open_log_reader`."""
     with open_control(access) as control:
         _require_logical(control)
+        control.slot(names.slot)  # refused before anything is made
         # a slot is on one server, whatever else the name stands for
         access = access.at(control.connection.info.hostaddr)
         with open_log(access) as log:
@@ -346,6 +347,7 @@ def open_log_reader(
                 access, names, log, control, publications, log.started
             )
             reader.follow(tables)
+            publications.use(reader.problems)
             if after is None:
                 begin = _begun_slot(access, control, names.slot, wait)
                 reader.started = replace(log.started, lsn=begin)

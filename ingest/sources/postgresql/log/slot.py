@@ -37,6 +37,7 @@ class Slot:
     is_lost    the server threw away what the slot needs: it is of no use any more
     kept       bytes of the log that the server keeps for it
     left       bytes that may come before it is lost; None = without a limit
+    status     the server's word for that (wal_status)
     """
 
     confirmed: int
@@ -44,6 +45,7 @@ class Slot:
     is_lost: bool
     kept: int
     left: int | None
+    status: str
 
 
 def read_slot(connection: psycopg.Connection[Row], name: str) -> Slot | None:
@@ -59,7 +61,8 @@ def read_slot(connection: psycopg.Connection[Row], name: str) -> Slot | None:
             code="slot_of_another",
             hint="drop it when it is no longer needed, or choose another name",
         )
-    return Slot(lsn_of(confirmed), bool(is_active), state == "lost", int(kept), left)
+    is_lost = state == "lost"
+    return Slot(lsn_of(confirmed), bool(is_active), is_lost, int(kept), left, state)
 
 
 def make_slot(connection: psycopg.Connection[Row], name: str) -> int:

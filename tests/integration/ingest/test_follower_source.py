@@ -1,0 +1,360 @@
+"""What a follower needs at its source, makes there, and names when it is not so. No table
+that cannot be followed stops another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import psycopg
+import pytest
+
+from ingest.contract.following import FollowTable
+from ingest.contract.segments import Control
+from ingest.lake.chain import begin_stream, take_over
+from tests.integration.ingest.following import STREAM, World, table
+from tests.waiting import wait_for
+
+T = "CREATE TABLE t (id int PRIMARY KEY, v text)"
+FIRST = FollowTable(table(1), load="first")
+
+
+def second(**more: object) -> FollowTable:
+    return FollowTable(table(2, "u", **more), load="first")  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A table u that is made, or changed, by statements; what is said of it then."""
+
+    statements: str
+    words: str
+    more: dict[str, object] = field(default_factory=dict)
+
+
+MADE = "CREATE TABLE {u} (id int PRIMARY KEY, v text)"
+REFUSED = [
+    Case("CREATE TABLE {u} (id int, v text)", "would refuse updates and deletes"),
+    Case(MADE + "; ALTER TABLE {u} REPLICA IDENTITY NOTHING", "IDENTITY NOTHING"),
+    Case(
+        "CREATE TABLE {u} (id int PRIMARY KEY, v text NOT NULL UNIQUE);"
+        " ALTER TABLE {u} REPLICA IDENTITY USING INDEX {u}_v_key",
+        "does not have id of its key",
+    ),
+    Case(MADE, "partitioned in the lake by v", {"partition_by": ("v",)}),
+    Case(
+        "CREATE TABLE {u} (id int PRIMARY KEY, v text GENERATED ALWAYS AS ('x') STORED)",
+        "what PostgreSQL generates (v)",
+    ),
+    Case(
+        "CREATE TABLE {u} (id bigint PRIMARY KEY, v text)",
+        "the type of id was integer and is bigint now",
+    ),
+    Case("SELECT", "there is no table public.{u}"),
+    Case("CREATE VIEW {u} AS SELECT 1 AS id, '' AS v", "is not an ordinary table"),
+    Case("CREATE UNLOGGED" + MADE.removeprefix("CREATE"), "is not an ordinary table"),
+    Case(
+        MADE + "; CREATE TABLE child () INHERITS ({u})", "child tables by inheritance"
+    ),
+]
+ALTERED = [
+    Case("ALTER TABLE {u} DROP v", "no column v any more"),
+    Case(
+        "ALTER TABLE {u} ALTER v TYPE int USING 0",
+        "the type of v was text and is integer now",
+    ),
+    Case("ALTER TABLE {u} DROP CONSTRAINT {u}_pkey", "would refuse updates"),
+    Case("DROP TABLE {u}", "there is no table public.{u}"),
+    Case("DROP TABLE {u}; " + MADE, "was dropped and made anew"),
+]
+
+
+def tables(cases: list[Case]) -> list[tuple[FollowTable, Case]]:
+    """u10, u11, …"""
+    found = []
+    for number, case in enumerate(cases, start=10):
+        spec = table(number, f"u{number}", **case.more)
+        found.append((FollowTable(spec, load="first"), case))
+    return found
+
+
+def test_tables_that_cannot_be_followed_are_named(followed: World) -> None:
+    link = followed.link
+    link.execute(T)
+    refused = tables(REFUSED)
+    for one, case in refused:
+        link.execute(case.statements.format(u=one.table.source_table))
+    run = followed.following(FIRST, *(one for one, _ in refused))
+    link.execute("INSERT INTO t VALUES (1, 'a')")
+    followed.durable(run)
+    for one, case in refused:
+        words = case.words.format(u=one.table.source_table)
+        assert words in run.problem(one.table.table_id)
+    assert followed.controls() == [("added", 1), ("cut", 1)]
+    assert [one.values["id"] for one in followed.changes()] == [1]
+    # nobody's writes there depend on us
+    link.execute("UPDATE u10 SET id = 1; UPDATE u11 SET id = 1; DELETE FROM u11")
+
+
+def test_what_changes_while_it_is_followed_defers_that_table(followed: World) -> None:
+    link = followed.link
+    link.execute(T)
+    altered = tables(ALTERED)
+    for one, _ in altered:
+        link.execute(MADE.format(u=one.table.source_table))
+    run = followed.following(FIRST, *(one for one, _ in altered))
+    for one, _ in altered:
+        link.execute(f"INSERT INTO {one.table.source_table} VALUES (1, 'a')")
+    followed.durable(run)
+    for one, case in altered:
+        link.execute(case.statements.format(u=one.table.source_table))
+    run.want(FIRST, *(one for one, _ in altered))  # who gets a list looks at once
+    run.until(
+        lambda s: [t.state for t in s.tables[1:-1]] == ["deferred"] * len(altered),
+        "their deferral",
+    )
+    link.execute("INSERT INTO t VALUES (1, 'a')")
+    followed.durable(run)
+    controls = [c for s in followed.segments() for c in s.controls]
+    for number, case in enumerate(ALTERED, start=10):
+        words = case.words.format(u=f"u{number}")
+        assert words in run.problem(number)
+        (reason,) = [c.reason for c in controls if c.reason and c.table_id == number]
+        assert words in reason
+        assert [one.values["id"] for one in followed.changes(number)] == [1]
+    assert [one.values["id"] for one in followed.changes(1)] == [1]
+    # a table that is in the publication without an identity cannot be written to
+    link.execute("UPDATE u12 SET id = 2")
+
+
+def test_a_type_that_changes_within_the_log_is_met_there(followed: World) -> None:
+    """Rows of before it are taken, and none of after."""
+    link = followed.link
+    link.execute(T)
+    link.execute("CREATE TABLE u (id int PRIMARY KEY, v text)")
+    run = followed.following(FIRST, second())
+    with link.transaction():
+        link.execute("INSERT INTO u VALUES (1, 'a')")
+        link.execute("ALTER TABLE u ALTER id TYPE bigint")
+        link.execute("INSERT INTO u VALUES (5000000000, 'b')")
+    run.until(lambda s: s.tables[1].state == "deferred", "its deferral")
+    followed.durable(run)
+    assert [one.values["id"] for one in followed.changes(2)] in ([], [1])
+
+
+def test_new_columns_are_told(followed: World) -> None:
+    link = followed.link
+    link.execute(T)
+    run = followed.following(FIRST)
+    link.execute("ALTER TABLE t ADD extra int DEFAULT 5")
+    link.execute("INSERT INTO t VALUES (1, 'a')")
+    run.until(lambda s: s.tables[0].new_columns == ("extra",), "the column")
+    followed.durable(run)
+    assert [one.values for one in followed.changes()] == [{"id": 1, "v": "a"}]
+    # and taken with the plan that has it
+    columns = {"id": "integer as int", "v": "text as string", "extra": "integer as int"}
+    later = FollowTable(table(1, columns=columns, schema_version=2), load="first")
+    run.want(later)
+    run.until(lambda s: s.tables[0].new_columns == (), "the plan")
+    link.execute("INSERT INTO t VALUES (2, 'b')")
+    followed.durable(run)
+    assert followed.changes()[-1].values == {"id": 2, "v": "b", "extra": 5}
+    versions = [p.schema_version for s in followed.segments() for p in s.parts_of(1)]
+    assert versions == [1, 2]
+
+
+def test_rows_of_partitions_come_under_their_table(followed: World) -> None:
+    link = followed.link
+    link.execute("CREATE TABLE t (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)")
+    link.execute("CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (10)")
+    run = followed.following(FIRST)
+    link.execute("INSERT INTO t VALUES (1, 'a')")
+    link.execute("CREATE TABLE t2 PARTITION OF t FOR VALUES FROM (10) TO (20)")
+    link.execute("INSERT INTO t VALUES (11, 'b')")
+    link.execute("UPDATE t SET id = 12 WHERE id = 1")
+    followed.durable(run)
+    assert [(one.op, one.values["id"]) for one in followed.changes()] == [
+        ("insert", 1), ("insert", 11), ("delete", 1), ("insert", 12),
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def reader(source_pg, followed: World) -> Iterator[str]:
+    """The DSN of a login that may read the log and owns nothing."""
+    name = "reads_log"
+    source_pg.create_user(name, "pw", "REPLICATION")
+    database = followed.dsn.rpartition("/")[2]
+    followed.link.execute(f"REVOKE CREATE ON DATABASE {database} FROM PUBLIC")
+    followed.link.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {name}")
+    at = f"{source_pg.host}:{source_pg.port}"
+    yield f"postgresql://{name}:pw@{at}/{database}"
+    followed.link.execute(f"DROP OWNED BY {name}")
+
+
+def test_the_publication_of_somebody_else_serves(followed: World, reader: str) -> None:
+    """Of all tables, by a login that owns nothing."""
+    link = followed.link
+    link.execute(T)
+    link.execute("CREATE TABLE u (id int PRIMARY KEY, v text)")
+    link.execute("CREATE PUBLICATION theirs FOR ALL TABLES")
+    run = followed.following(FIRST, dsn=reader)
+    link.execute("INSERT INTO t VALUES (1, 'a')")
+    link.execute("INSERT INTO u VALUES (1, 'not wanted yet')")
+    followed.durable(run)
+    run.want(FIRST, second())
+    run.until(lambda s: s.tables[1].state == "cut", "the other's cut")
+    link.execute("INSERT INTO u VALUES (2, 'b')")
+    followed.durable(run)
+    assert [one.values["id"] for one in followed.changes(1)] == [1]
+    assert [one.values["id"] for one in followed.changes(2)] == [2]
+    names = link.execute("SELECT pubname FROM pg_publication").fetchall()
+    assert names == [("theirs",)]
+
+
+def test_without_a_publication_it_says_who_has_to_make_one(
+    followed: World, reader: str
+) -> None:
+    followed.link.execute(T)
+    run = followed.start(FIRST, dsn=reader)
+    outcome, error = run.until_failed()
+    assert (outcome, error.code) == ("invalid_request", "publication_missing")
+    assert "CREATE PUBLICATION" in error.message + error.hint
+
+
+def test_a_publication_of_some_changes_or_rows_does_not_serve(
+    followed: World, reader: str
+) -> None:
+    link = followed.link
+    link.execute(T)
+    link.execute("CREATE TABLE u (id int PRIMARY KEY, v text)")
+    link.execute("CREATE PUBLICATION rows FOR TABLE u WHERE (id > 5), mark")
+    link.execute("CREATE PUBLICATION inserts FOR TABLE t WITH (publish = 'insert')")
+    run = followed.following(FIRST, second(), dsn=reader)
+    assert "no publication" in run.problem(1)
+    assert "no publication" in run.problem(2)
+    assert followed.controls() == []
+
+
+def test_a_publication_that_was_made_later_is_used_in_time(
+    followed: World, reader: str
+) -> None:
+    link = followed.link
+    link.execute(T)
+    link.execute("CREATE PUBLICATION first FOR TABLE mark")
+    run = followed.following(FIRST, dsn=reader)
+    assert "no publication" in run.problem(1)
+    link.execute("CREATE PUBLICATION later FOR TABLE t")
+    run.want(FIRST)
+
+    def is_found() -> bool:
+        run.look()
+        return run.failure is not None or "was made lately" in run.problem(1)
+
+    wait_for(is_found, "the publication")
+
+
+def test_a_login_that_may_not_read_the_log(followed: World, source_pg) -> None:
+    source_pg.create_user("reads_tables", "pw", "NOREPLICATION")
+    database = followed.dsn.rpartition("/")[2]
+    dsn = f"postgresql://reads_tables:pw@{source_pg.host}:{source_pg.port}/{database}"
+    outcome, error = followed.start(dsn=dsn).until_failed()
+    assert (outcome, error.code) == ("invalid_request", "source_privilege_missing")
+    assert error.hint == 'at the source: ALTER ROLE "reads_tables" REPLICATION'
+
+
+def test_a_slot_waits_for_transactions_that_are_open(followed: World) -> None:
+    followed.link.execute(T)
+    with psycopg.connect(followed.dsn, application_name="nightly") as holder:
+        holder.execute("INSERT INTO t VALUES (1, 'open')")
+        run = followed.start(FIRST)
+        state = run.until(lambda s: s.reason, "the reason")
+        assert state.observed == "waiting"
+        assert f"pid {holder.info.backend_pid}" in state.reason
+        assert "nightly" in state.reason
+        run.want(FIRST, second())
+        holder.rollback()
+    run.until(lambda s: s.observed == "following", "it follows")
+    # the list that came meanwhile counts
+    run.until(lambda s: len(s.tables) == 3, "the list")
+
+
+def test_a_publication_that_is_dropped_is_named(followed: World) -> None:
+    followed.link.execute(T)
+    run = followed.following(FIRST)
+    followed.durable(run)
+    followed.link.execute(f"DROP PUBLICATION {followed.spec.publication}")
+    _, error = run.until_failed()
+    assert error.code == "publication_missing"
+    # made anew it says nothing of what came before
+    outcome, error = followed.start(FIRST).until_failed()
+    assert (outcome, error.code) == ("terminal", "publication_missing")
+
+
+def test_a_slot_that_is_gone_is_named_and_a_new_stream_goes_on(
+    followed: World,
+) -> None:
+    """airbyte#80295: the way out of a lost slot has to lead out."""
+    link = followed.link
+    link.execute(T)
+    run = followed.following(FIRST)
+    followed.durable(run)
+    run.kill()
+    drop_slot(followed)
+    outcome, error = followed.start(FIRST).until_failed()
+    assert (outcome, error.code) == ("terminal", "log_lost")
+    assert "is gone" in error.message
+    followed.spec = replace(followed.spec, stream="pg1.2", above=1_000)
+    run = followed.following(FollowTable(table(1), load="anew"))
+    assert run.until(lambda s: s.number > 1_000, "segments")
+
+
+def drop_slot(world: World) -> None:
+    named = "FROM pg_replication_slots WHERE slot_name = %s AND NOT active"
+    wait_for(
+        lambda: world.link.execute(
+            f"SELECT pg_drop_replication_slot(slot_name) {named}", [world.spec.slot]
+        ).fetchall(),
+        "the slot to go",
+    )
+
+
+def test_a_slot_that_is_ahead_of_the_lake_is_named(followed: World) -> None:
+    """risingwave#25071, airbyte#55846: the server would leave out what is between, and
+    say nothing."""
+    link = followed.link
+    link.execute(T)
+    run = followed.following(FIRST)
+    followed.durable(run)
+    run.kill()
+    link.execute("INSERT INTO t VALUES (1, 'lost')")
+    drop_slot(followed)
+    link.execute(
+        "SELECT pg_create_logical_replication_slot(%s, 'pgoutput')",
+        [followed.spec.slot],
+    )
+    outcome, error = followed.start(FIRST).until_failed()
+    assert (outcome, error.code) == ("terminal", "log_lost")
+    assert "stands at" in error.message
+
+
+def test_a_slot_that_serves_something_else_is_left_alone(followed: World) -> None:
+    name = followed.spec.slot
+    followed.link.execute("SELECT pg_create_physical_replication_slot(%s)", [name])
+    try:
+        _, error = followed.start().until_failed()
+        assert error.code == "slot_of_another"
+    finally:
+        followed.link.execute("SELECT pg_drop_replication_slot(%s)", [name])
+
+
+def test_another_server_is_never_read_on(followed: World) -> None:
+    """A restored copy, a promoted standby: whether its log goes on from ours is not said
+    by numbers."""
+    place = followed.folder
+    begin_stream(place, above=0)
+    writer = take_over(
+        place, stream=STREAM, writer="before", server="7:1", begin="lsn:7:1:0/1"
+    )
+    writer.append(end="lsn:7:1:0/2", controls=[Control("added", 1)])
+    outcome, error = followed.start().until_failed()
+    assert (outcome, error.code) == ("terminal", "source_changed")

@@ -1,0 +1,114 @@
+"""Which records a list of wanted tables needs, by what the stream says already."""
+
+from __future__ import annotations
+
+import pytest
+
+from ingest.contract.following import FollowTable
+from ingest.contract.segments import Control, StreamTable, state_of
+from ingest.contract.table import TableSpec
+from ingest.follower.controls import followed, is_new_load, needed_controls
+
+SPEC = TableSpec(7, "public", "t", "db", "t", "/lake/t", "", (), ("id",))
+
+ADDED = StreamTable("added")
+CUT = StreamTable("cut", cut=4, load="L")
+FINISHED = StreamTable("finished", cut=4, load="L", at="p")
+DEFERRED = StreamTable("deferred", cut=4, load="L")
+REMOVED = StreamTable("removed", cut=4, load="L")
+
+
+def wanted(**more: object) -> FollowTable:
+    return FollowTable(SPEC, **more)  # type: ignore[arg-type]
+
+
+def cut(load: str) -> Control:
+    return Control("cut", 7, load=load)
+
+
+IS_ADDED = Control("added", 7)
+CASES: dict[
+    str, tuple[FollowTable | None, StreamTable | None, str, list[Control]]
+] = {
+    "nothing is known": (wanted(), None, "", [IS_ADDED]),
+    "with its load": (wanted(load="L"), None, "", [IS_ADDED, cut("L")]),
+    "its load begins": (wanted(load="L"), ADDED, "", [cut("L")]),
+    "its load runs": (wanted(load="L"), CUT, "", []),
+    "its load is there": (
+        wanted(load="L", finished_at="p"),
+        CUT,
+        "",
+        [Control("finished", 7, at="p")],
+    ),
+    "is followed": (wanted(load="L", finished_at="p"), FINISHED, "", []),
+    "another load begins": (wanted(load="M"), FINISHED, "", [cut("M")]),
+    "another while one runs": (wanted(load="M"), CUT, "", [cut("M")]),
+    "is deferred": (
+        wanted(load="L", deferred="late"),
+        FINISHED,
+        "",
+        [Control("deferred", 7, reason="late")],
+    ),
+    "was deferred": (wanted(load="L", deferred="late"), DEFERRED, "", []),
+    "deferred for one who is not known": (wanted(deferred="late"), None, "", []),
+    "a problem": (wanted(load="L"), CUT, "gone", [Control("deferred", 7, reason="gone")]),
+    "a problem before all": (wanted(load="L"), None, "gone", []),
+    "a problem comes first": (
+        wanted(load="L", deferred="late"),
+        CUT,
+        "gone",
+        [Control("deferred", 7, reason="gone")],
+    ),
+    "a problem and a new load": (wanted(load="M"), DEFERRED, "gone", []),
+    # only what was deferred by the list goes on, and only when that says so
+    "the problem is over": (wanted(load="L"), DEFERRED, "", []),
+    "the problem is over and a load begins": (wanted(load="M"), DEFERRED, "", [cut("M")]),
+    "goes on": (
+        wanted(load="L", goes_on=9),
+        DEFERRED,
+        "",
+        [Control("restored", 7, epoch=9)],
+    ),
+    "goes on already": (wanted(load="L", goes_on=9), FINISHED, "", []),
+    "would go on with a problem": (wanted(load="L", goes_on=9), DEFERRED, "gone", []),
+    "is removed": (None, FINISHED, "", [Control("removed", 7)]),
+    "was removed": (None, REMOVED, "", []),
+    "comes back": (wanted(load="L"), REMOVED, "", [IS_ADDED, cut("L")]),
+    "comes back with a problem": (wanted(load="L"), REMOVED, "gone", []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_records_a_list_needs(case: str) -> None:
+    one, state, problem, expected = CASES[case]
+    tables = () if one is None else (one,)
+    known = {} if state is None else {7: state}
+    problems = {7: problem} if problem else {}
+    needed = needed_controls(tables, known, problems)
+    assert list(needed) == expected
+    # and once they are there, none
+    known = state_of(known, ((9, control) for control in needed))
+    assert needed_controls(tables, known, problems) == ()
+
+
+@pytest.mark.parametrize(
+    ("load", "state", "expected"),
+    [("", None, False), ("L", None, True), ("L", CUT, False), ("M", FINISHED, True)],
+)
+def test_what_a_new_load_is(
+    load: str, state: StreamTable | None, expected: bool
+) -> None:
+    known = {} if state is None else {7: state}
+    assert is_new_load(wanted(load=load), known) is expected
+
+
+def test_what_is_told_of_tables() -> None:
+    told = followed((wanted(),), {}, {7: "gone"}, {7: ("n",)})
+    (one,) = told
+    assert (one.table_id, one.state, one.problem, one.new_columns) == (
+        7,
+        "",
+        "gone",
+        ("n",),
+    )
+    assert followed((wanted(),), {7: CUT, 8: CUT}, {}, {})[0].state == "cut"

@@ -1,0 +1,313 @@
+"""The way from a log to segments, over a log of a list: nothing is lost and nothing comes
+twice, wherever the process dies."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from core.errors import SluiceError, StaleState
+from ingest.contract.following import FollowerState, FollowSpec, FollowTable
+from ingest.contract.segments import OP, OPS, XID, Control, Segment
+from ingest.contract.table import SourceSpec, TableSpec
+from ingest.follower.follower import Follower, Stopped
+from ingest.lake.chain import ChainIndex, ChainWriter, stream_folder, take_over
+from ingest.lake.files import LocalPlace
+from ingest.lake.segment_files import read_table
+from tests.doubles.log_source import LogSource, Row
+
+NAMES = ("a", "b", "c")
+STREAM = "s1"
+
+
+def spec_of(number: int, name: str) -> TableSpec:
+    return TableSpec(number, "public", name, "db", name, "/none", "", (), ("id",))
+
+
+TABLES = tuple(
+    FollowTable(spec_of(number, name), load=f"load {name}")
+    for number, name in enumerate(NAMES, start=1)
+)
+
+
+class Died(BaseException):
+    """As by kill -9: nothing of ours handles it."""
+
+
+@dataclass
+class ListHost:
+    """Says what is in `lists`, one at each look; then stops once all is durable."""
+
+    source: LogSource
+    lists: list[tuple[FollowTable, ...]] = field(default_factory=list)
+    states: list[FollowerState] = field(default_factory=list)
+    looks: int = 0
+
+    def tables(self, seconds: float = 0.0) -> tuple[FollowTable, ...] | None:
+        self.looks += 1
+        if self.lists:
+            return self.lists.pop(0)
+        if self.source.told == len(self.source.transactions) and self.looks > 2:
+            raise Stopped
+        assert self.looks < 1_000
+        return None
+
+    def tell(self, state: FollowerState) -> None:
+        self.states.append(state)
+
+
+@dataclass
+class Bench:
+    """A source, a lake, and a clock that goes on by itself."""
+
+    lake: Path
+    source: LogSource
+    host: ListHost
+
+    def run(
+        self,
+        *tables: FollowTable,
+        writer: str = "w",
+        above: int = 0,
+        quick: float = 100.0,
+    ) -> None:
+        """quick: seconds between two looks at the clock."""
+        spec = FollowSpec(
+            SourceSpec(1, "list", "", 0, "", "", ""),
+            STREAM, str(self.lake), "", "", above, writer, tables,
+        )  # fmt: skip
+        follower = Follower(
+            self.host, spec, self.source.open, itertools.count(0.0, quick).__next__
+        )
+        with pytest.raises(Stopped):
+            follower.run()
+
+    @property
+    def segments(self) -> list[Segment]:
+        index = ChainIndex(stream_folder(str(self.lake), STREAM), STREAM)
+        found = []
+        while page := index.refresh():
+            found += page
+        return found
+
+    def rows(self, name: str) -> list[tuple[int, str, int, str | None]]:
+        """(transaction, op, id, v) in the order of segments."""
+        number = NAMES.index(name) + 1
+        folder = stream_folder(str(self.lake), STREAM)
+        return [
+            (row[XID], OPS[row[OP]], row["c0"], row["c1"])
+            for segment in self.segments
+            for part in segment.parts_of(number)
+            for row in read_table(folder, segment, part).to_pylist()
+        ]
+
+    @property
+    def controls(self) -> list[tuple[int, str, int]]:
+        return [
+            (s.number, c.kind, c.table_id) for s in self.segments for c in s.controls
+        ]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    source = LogSource()
+    return Bench(tmp_path, source, ListHost(source))
+
+
+def write(source: LogSource, count: int = 4) -> None:
+    for n in range(count):
+        source.commit(
+            Row("a", "insert", n, "x"),
+            Row("b", "insert", n),
+            Row("a", "update", n, "y"),
+        )
+        source.commit(Row("c", "delete", n), Row("unknown", "insert", n))
+
+
+def expected(source: LogSource, name: str) -> list[tuple[int, str, int, str | None]]:
+    return [
+        (number, row.op, row.id, row.v)
+        for number, rows in enumerate(source.transactions, start=1)
+        for row in rows
+        if row.table == name
+    ]
+
+
+def test_three_tables_arrive_in_the_order_of_the_log(bench: Bench) -> None:
+    write(bench.source)
+    bench.run(*TABLES, above=40)
+    for name in NAMES:
+        assert bench.rows(name) == expected(bench.source, name)
+    first = bench.segments[0]
+    assert (first.number, first.start, first.server) == (41, "0", "one")
+    kinds = [(kind, table) for _, kind, table in bench.controls]
+    assert kinds == [(kind, n) for n in (1, 2, 3) for kind in ("added", "cut")]
+    # all of it before the first row
+    assert {number for number, *_ in bench.controls} == {42}
+    state = bench.host.states[-1]
+    assert (state.observed, state.rows) == ("following", 16)
+
+
+def test_transactions_that_come_together_are_one_segment(bench: Bench) -> None:
+    write(bench.source)
+    bench.run(*TABLES, quick=0.001)
+    with_rows = [segment for segment in bench.segments if segment.parts]
+    assert len(with_rows) == 1
+    assert with_rows[0].committed == len(bench.source.transactions)
+
+
+def steps(source: LogSource, monkeypatch: pytest.MonkeyPatch, at: int) -> Iterator[int]:
+    """Dies at that step: of the log's, or before or behind a change of the lake."""
+    count = itertools.count(1)
+
+    def step() -> None:
+        if next(count) == at:
+            raise Died
+
+    source.step = step
+    for name in ("create", "update", "delete"):
+        monkeypatch.setattr(LocalPlace, name, _around(getattr(LocalPlace, name), step))
+    yield at
+
+
+def _around(change: object, step: object) -> object:
+    def changed(*given: object, **more: object) -> object:
+        step()  # type: ignore[operator]
+        found = change(*given, **more)  # type: ignore[operator]
+        step()  # type: ignore[operator]
+        return found
+
+    return changed
+
+
+def test_a_death_between_any_two_steps_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for at in itertools.count(1):
+        source = LogSource()
+        write(source, 2)
+        bench = Bench(tmp_path / str(at), source, ListHost(source))
+        has_died = False
+        with monkeypatch.context() as patched:
+            for _ in steps(source, patched, at):
+                try:
+                    bench.run(*TABLES)
+                except Died:
+                    has_died = True
+        source.step = lambda: None
+        bench.host.looks = 0
+        bench.run(*TABLES, writer="next")
+        for name in NAMES:
+            assert bench.rows(name) == expected(source, name), at
+        cuts = [(kind, table) for _, kind, table in bench.controls if kind == "cut"]
+        assert cuts == [("cut", 1), ("cut", 2), ("cut", 3)], at
+        if not has_died:
+            break
+    assert at > 30
+
+
+def test_the_source_is_told_what_is_durable_and_no_more(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(bench.source)
+
+    def step() -> None:
+        ends = [int(segment.end) for segment in bench.segments]
+        assert bench.source.told <= max(ends, default=0)
+
+    bench.source.step = step
+    bench.run(*TABLES)
+
+
+def test_a_list_is_taken_up_between_transactions(bench: Bench) -> None:
+    write(bench.source)
+    a, b, c = TABLES
+    bench.host.lists = [(a,), (a, b), (replace(a, deferred="late"), b)]
+    bench.run(a)
+    kinds = [(kind, table) for _, kind, table in bench.controls]
+    assert kinds == [
+        ("added", 1), ("cut", 1), ("deferred", 1), ("added", 2), ("cut", 2),
+    ]  # fmt: skip
+    # a transaction came whole, or not at all
+    assert bench.rows("a") == expected(bench.source, "a")
+    begun = bench.rows("b")[0][0]
+    assert bench.rows("b") == [
+        one for one in expected(bench.source, "b") if one[0] >= begun
+    ]
+    bench.host.looks = 0
+    bench.run(b, c)
+    later = [(kind, table) for _, kind, table in bench.controls][len(kinds) :]
+    assert later == [("added", 3), ("cut", 3), ("removed", 1)]
+
+
+def test_a_table_with_a_problem_stops_no_other(bench: Bench) -> None:
+    write(bench.source)
+    bench.run(*TABLES)
+    write(bench.source)
+    bench.source.problems = {2: "no key"}
+    bench.host.looks = 0
+    bench.run(*TABLES)
+    assert bench.controls[-1][1:] == ("deferred", 2)
+    assert bench.rows("a") == expected(bench.source, "a")
+    about = {one.table_id: one for one in bench.host.states[-1].tables}
+    assert (about[2].state, about[2].problem) == ("deferred", "no key")
+    assert (about[1].state, about[1].problem) == ("cut", "")
+
+
+def test_a_position_without_rows_moves_on(bench: Bench) -> None:
+    for n in range(3):
+        bench.source.commit(Row("unknown", "insert", n))
+    bench.run(TABLES[0])
+    assert bench.source.told == 3
+    assert [segment.parts for segment in bench.segments[-1:]] == [()]
+
+
+def test_a_load_is_complete_as_soon_as_its_place_is_passed(bench: Bench) -> None:
+    """Without waiting for the next idle segment, which may take a minute."""
+    one = replace(TABLES[0], finished_at="2")
+    bench.source.commit(Row("unknown", "insert", 1))
+    bench.source.commit(Row("unknown", "insert", 2))
+    bench.run(one, quick=0.001)
+    assert bench.segments[-1].end == "2"
+    assert [c for s in bench.segments for c in s.controls][-1] == Control(
+        "finished", 1, at="2"
+    )
+
+
+def test_another_server_is_refused(bench: Bench) -> None:
+    write(bench.source)
+    bench.run(*TABLES)
+    bench.source.name = "two"
+    with pytest.raises(SluiceError) as refused:
+        bench.run(*TABLES)
+    assert refused.value.code == "source_changed"
+
+
+def test_who_was_superseded_makes_no_segment(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(bench.source)
+    folder = stream_folder(str(bench.lake), STREAM)
+    taken: list[ChainWriter] = []
+
+    def step() -> None:
+        ends = [segment for segment in bench.segments if segment.parts]
+        if ends and not taken:
+            taken.append(
+                take_over(folder, stream=STREAM, writer="two", server="one", begin="0")
+            )
+
+    bench.source.step = step
+    with pytest.raises(StaleState) as lost:
+        bench.run(*TABLES)
+    assert lost.value.code == "superseded"
+    assert bench.source.told <= int(taken[0].last.end)
+    bench.source.step = lambda: None
+    bench.host.looks = 0
+    bench.run(*TABLES)
+    for name in NAMES:
+        assert bench.rows(name) == expected(bench.source, name)

@@ -1,0 +1,95 @@
+"""Which tables a PostgreSQL log says enough of, and what is said of the others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from catalog.sources.postgresql.types import SourceType
+from ingest.contract.table import ColumnSpec, TableSpec
+from ingest.sources.postgresql.log.tables import (
+    SourceColumn,
+    SourceTable,
+    identifying,
+    new_columns,
+    problem_of,
+    read_as,
+)
+
+COLUMNS = (
+    ColumnSpec("id", "id", "integer", "int"),
+    ColumnSpec("v", "v", "character varying(5)", "string"),
+    ColumnSpec("day", "day", "date", "date"),
+)
+TABLE = TableSpec(7, "public", "t", "db", "t", "/lake/t", "", COLUMNS, ("id",))
+
+
+def source(
+    identity: str = "d", key: str = "id", generated: str = "", **types: str
+) -> SourceTable:
+    """types: by column; "" = it is not there."""
+    found = {"id": "integer", "v": "character varying(5)", "day": "date"} | types
+    columns = tuple(
+        SourceColumn(name, SourceType(type), identity == "f" or name in key.split())
+        for name, type in found.items()
+        if type
+    )
+    return SourceTable(identity, columns, frozenset(generated.split()))
+
+
+PARTITIONED = replace(TABLE, partition_by=("day",))
+
+
+@pytest.mark.parametrize(
+    ("table", "found", "words"),
+    [
+        (TABLE, source(), ""),
+        (TABLE, source("f"), ""),
+        (TABLE, source("i", "id v"), ""),
+        (replace(TABLE, row_hash=True, key=()), source(), "has no key"),
+        (TABLE, source("n", ""), "REPLICA IDENTITY NOTHING"),
+        (TABLE, source(key=""), "would refuse updates and deletes"),
+        (TABLE, source("i", "v"), "does not have id of its key"),
+        (PARTITIONED, source(), "partitioned in the lake by day"),
+        (PARTITIONED, source("f"), ""),
+        (PARTITIONED, source("i", "id day"), ""),
+        (TABLE, source(v="", generated="v"), "what PostgreSQL generates (v)"),
+        (TABLE, source(v=""), "no column v any more"),
+        (TABLE, source(more="xml"), ""),
+        (TABLE, source(v="text"), ""),
+        (TABLE, source(id="bigint"), "was integer and is bigint now"),
+        (TABLE, source(day=""), "no column day any more"),
+    ],
+)
+def test_what_keeps_a_table_from_being_followed(
+    table: TableSpec, found: SourceTable, words: str
+) -> None:
+    problem = problem_of(table, found)
+    assert words in problem
+    assert bool(words) == bool(problem)
+
+
+def test_the_remedy_is_a_statement_for_this_table() -> None:
+    table = replace(TABLE, source_schema="My App", source_table='a"b')
+    said = problem_of(table, source("n", ""))
+    assert 'ALTER TABLE "My App"."a""b" REPLICA IDENTITY FULL' in said
+
+
+def test_new_columns_are_told_in_their_order() -> None:
+    assert new_columns(TABLE, source(z="text", a="text")) == ("z", "a")
+
+
+def test_columns_are_read_as_they_are_now() -> None:
+    # what the log prints of a character has blanks that the lake's text has not
+    read = read_as(TABLE, source(v="character(5)"))
+    assert [column.source_type for column in read] == [
+        "integer",
+        "character(5)",
+        "date",
+    ]
+
+
+def test_a_row_is_in_a_place_of_the_lake_by_key_and_partition() -> None:
+    assert identifying(replace(PARTITIONED, key=("id", "day"))) == ("id", "day")
+    assert identifying(PARTITIONED) == ("id", "day")
