@@ -149,11 +149,13 @@ class VerifyWork:
     """kind verify: the source against the lake, both read once.
 
     position  as the services know it; the lake's own may be older (empty syncs)
+    stream    of a table that follows a log; "" = it does not
     rows_per_second  at most so many rows of the source on average; 0 = no limit
     source_fingerprint  what syncs had noticed of the source when it began
     """
 
     position: str = ""
+    stream: str = ""
     chunk_rows: int = VERIFY_CHUNK_ROWS
     rows_per_second: int = 0
     source_fingerprint: Mapping[str, Any] = field(default_factory=dict)

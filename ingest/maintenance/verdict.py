@@ -45,7 +45,8 @@ class Comparison:
     extra      rows of the lake that the source lacks
     different  keys on both sides whose rows are not the same
     pending    keys that differ only because their rows at the source are newer
-               than the table's position: the next sync brings them
+               than the table's position: the next sync brings them. Of a table that
+               follows a log: keys that changed while they were compared
     ahead      rows of the source with a cursor ahead of its clock: what the lake lacks
                of them counts as different, for no sync brings it before that time
     kept       of a table with partial updates: keys that differ only where the
@@ -67,22 +68,17 @@ class Comparison:
         return "equal" if is_equal else "different"
 
 
-def words_for(found: Comparison, *, position: str) -> str:
+def words_for(found: Comparison, *, position: str, is_log: bool = False) -> str:
     """One or more sentences; `position` "" = the table follows no cursor."""
+    if is_log:
+        return _of_log(found)
     if found.verdict == "equal" and found.pending:
         said = f"Equal up to {position}: {_count(found.pending, 'newer change')}"
         return f"{said} at the source will come with the next sync.{_rest(found)}"
     if found.verdict == "equal":
         rows = _count(found.source_rows, "row")
         return f"Equal: {rows} on both sides.{_rest(found)}"
-    parts = [
-        f"{_count(found.missing, 'row')} missing in the lake" if found.missing else "",
-        f"{_count(found.extra, 'row')} only in the lake" if found.extra else "",
-        f"{_count(found.different, 'key')} with other values"
-        if found.different
-        else "",
-    ]
-    said = f"Different: {', '.join(p for p in parts if p)}."
+    said = _different(found)
     if found.pending:
         said += f" {_count(found.pending, 'newer change')} not counted: pending."
     if not position:
@@ -93,6 +89,27 @@ def words_for(found: Comparison, *, position: str) -> str:
             " in the lake until a resync."
         )
     return said + _rest(found)
+
+
+def _of_log(found: Comparison) -> str:
+    rows = _count(found.source_rows, "row")
+    is_equal = found.verdict == "equal"
+    said = f"Equal: {rows} at the source." if is_equal else _different(found)
+    if not found.pending:
+        return said
+    changed = _count(found.pending, "key")
+    return f"{said} Not counted: {changed} that changed while they were compared."
+
+
+def _different(found: Comparison) -> str:
+    parts = [
+        f"{_count(found.missing, 'row')} missing in the lake" if found.missing else "",
+        f"{_count(found.extra, 'row')} only in the lake" if found.extra else "",
+        f"{_count(found.different, 'key')} with other values"
+        if found.different
+        else "",
+    ]
+    return f"Different: {', '.join(p for p in parts if p)}."
 
 
 def _rest(found: Comparison) -> str:
@@ -152,12 +169,17 @@ def _split(text: str) -> list[str]:
 
 
 def facts_of(
-    found: Comparison, *, keys: Mapping[str, list[str]], instant: str, position: str
+    found: Comparison,
+    *,
+    keys: Mapping[str, list[str]],
+    instant: str,
+    position: str,
+    is_log: bool = False,
 ) -> dict[str, Any]:
     """The facts of a job's report. `keys` are values of rows: not for all users."""
     return {
         "verdict": found.verdict,
-        "summary": words_for(found, position=position),
+        "summary": words_for(found, position=position, is_log=is_log),
         "source_rows": found.source_rows,
         "lake_rows": found.lake_rows,
         "missing": found.missing,

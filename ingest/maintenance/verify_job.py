@@ -15,8 +15,10 @@ from ingest.lake.commits import LakeState
 from ingest.maintenance import verification_schedule
 from ingest.models import Pipeline
 from ingest.pipelines import schema_drift, transitions
+from ingest.pipelines.log_tables import stream_of
 from ingest.pipelines.policies.effective import policy_of
 from ingest.pipelines.table_job import admitted, note_end, queue_again
+from ingest.planning.facts import LOG
 from ingest.sources.fingerprint import from_data, settled, to_data
 
 
@@ -33,14 +35,17 @@ def spec_for(job: Job) -> Attempt | Refused | None:
     # one that a user requested is waited for; one of a schedule has a budget
     is_scheduled = job.requested_by == SCHEDULE
     budget = policy_of(pipeline).verification.rows_per_second
+    is_log = pipeline.capture == LOG
+    source = pipeline.source_table.database.datasource
     work = VerifyWork(
-        position=pipeline.position,
+        position="" if is_log else pipeline.position,
+        stream=stream_of(source.pk) if is_log else "",
         rows_per_second=budget if is_scheduled else 0,
         source_fingerprint=pipeline.source_fingerprint,
     )
     spec = JobSpec(
         **shared_by_all(job, pipeline, hold.fence),
-        source=source_spec(pipeline.source_table.database.datasource),
+        source=source_spec(source),
         verify=work,
     )
     return Attempt(spec, hold)

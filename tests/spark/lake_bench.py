@@ -239,9 +239,10 @@ class LakeBench:
         position: str = "",
         chunk_rows: int = VERIFY_CHUNK_ROWS,
         rows_per_second: int = 0,
+        stream: str = "",
         **k: Any,
     ) -> JobSpec:
-        work = VerifyWork(position, chunk_rows, rows_per_second)
+        work = VerifyWork(position, stream, chunk_rows, rows_per_second)
         return self.spec("verify", table, verify=work, **k)
 
     def verify(self, table: TableSpec, **k: Any) -> JobReport:

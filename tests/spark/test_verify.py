@@ -139,10 +139,10 @@ def test_a_sync_beside_it_makes_no_difference(
     bench, table, low = loaded
     real = verify._stage_source
 
-    def later(check: Any) -> Any:
+    def later(check: Any, lake: Any) -> Any:
         bench.sql("UPDATE o SET t = 'new', at = now() WHERE id <= 5")
         assert assert_done(bench.sync(table, low)).facts["rows"] == 5
-        return real(check)
+        return real(check, lake)
 
     monkeypatch.setattr(verify, "_stage_source", later)
     facts = checked(bench, table)

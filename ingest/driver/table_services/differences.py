@@ -83,16 +83,17 @@ def _differences(spark: SparkSession, sides: Sides, buckets: list[int]) -> DataF
     is_same = (F.col("sn") == F.col("ln")) & (
         (F.col("slow") == F.col("llow")) & (F.col("shigh") == F.col("lhigh"))
     )
+    is_pending = F.coalesce("sp", F.lit(False)) | F.coalesce("lp", F.lit(False))  # noqa: FBT003
     kind = (
-        F.when(F.col("sn").isNull(), "extra")
-        .when(F.col("sp"), "pending")
+        F.when(is_pending, "pending")
+        .when(F.col("sn").isNull(), "extra")
         .when(F.col("ln").isNull(), "missing")
         .when(_is_kept(), "kept")
         .otherwise("different")
     )
     rows = (
         F.when(F.col("sn").isNull(), F.col("ln"))
-        .when(F.col("ln").isNull() & ~F.col("sp"), F.col("sn"))
+        .when(F.col("ln").isNull() & ~is_pending, F.col("sn"))
         .otherwise(1)
     )
     return both.where(~F.coalesce(is_same, F.lit(False))).select(  # noqa: FBT003

@@ -8,9 +8,11 @@ nothing but hashes of its own, and must not know how a difference is worded.
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -44,6 +46,11 @@ from ingest.driver.table_services.differences import (
     differing_keys,
     rows_and_hash,
 )
+from ingest.driver.table_services.verify_log import (
+    changed_keys,
+    take_moment_of,
+    wait_applied,
+)
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.hudi.identity import COUNT, DELETED, key_column
 from ingest.lake.place import place_at
@@ -74,7 +81,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 @dataclass(frozen=True, slots=True)
 class _Check:
     """What the steps of one attempt share. `position` "" = no cursor is followed; rows
-    with a cursor beyond `until` are ahead of the source's clock."""
+    with a cursor beyond `until` are ahead of the source's clock. `stream` "" = no log
+    is followed."""
 
     run: JobRun
     spark: SparkSession
@@ -84,37 +92,67 @@ class _Check:
     selection: Selection
     folder: Place
     position: str
+    stream: str = ""
     until: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Lake:
+    """A snapshot. changed: column `k`, keys that may differ for they changed at the
+    source between its snapshot and this one; None = such keys are not known."""
+
+    frame: DataFrame
+    state: LakeState
+    changed: DataFrame | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Staged:
+    """The source's side: the sums over all rows, whose keys and hashes are on disk, how
+    many rows have a cursor ahead of its clock, and the lake to compare it with."""
+
+    sums: Sums
+    ahead: int
+    lake: _Lake
 
 
 def verify_table(
     run: JobRun, spark: SparkSession, access: SourceAccess, gate: SourceGate
 ) -> dict[str, Any]:
     """Kind verify; the facts of its report. The lake's snapshot is taken before the
-    source's, so a row that the lake has and the source has not is really extra."""
+    source's, so a row that the lake has and the source has not is really extra; of a
+    table that follows a log it is taken right behind, see `verify_log`."""
     spec = run.spec
     run.enter("checking")
     state = checked_state(spec, adds=False)
     require_loaded(spec, state)
     # with settings that are this job's alone
     spark = spark.newSession()
+    work = spec.verify or VerifyWork()
     with _own_folder(spec) as folder:
-        frame, state = _lake_snapshot(spark, spec, state)
+        lake = _lake_snapshot(spark, spec, state)
         check = _Check(
             run,
             spark,
             access,
             gate,
-            Pace((spec.verify or VerifyWork()).rows_per_second),
+            Pace(work.rows_per_second),
             select_columns(dialect_of(access.spec.kind), spec.table.columns),
             folder,
-            _position(spec, state),
+            _position(spec, lake.state),
+            work.stream,
         )
-        source, ahead = _stage_source(check)
-        found, keys = _compare(check, source, _lake_side(check, frame))
-        found = replace(found, ahead=ahead)
-    newest = state.timeline.completed_writes[-1].asked
-    return facts_of(found, keys=keys, instant=newest, position=check.position)
+        source = _stage_source(check, lake)
+        found, keys = _compare(check, source)
+        found = replace(found, ahead=source.ahead)
+    newest = source.lake.state.timeline.completed_writes[-1].asked
+    return facts_of(
+        found,
+        keys=keys,
+        instant=newest,
+        position=check.position,
+        is_log=bool(work.stream),
+    )
 
 
 @contextlib.contextmanager
@@ -137,9 +175,7 @@ def _own_folder(spec: JobSpec) -> Iterator[Place]:
                 area.delete_all()
 
 
-def _lake_snapshot(
-    spark: SparkSession, spec: JobSpec, state: LakeState
-) -> tuple[DataFrame, LakeState]:
+def _lake_snapshot(spark: SparkSession, spec: JobSpec, state: LakeState) -> _Lake:
     """The newest snapshot and a state that is not newer than it; the same one
     unless syncs commit faster than it can be opened."""
     path = place_at(spec.table.path).uri
@@ -149,7 +185,7 @@ def _lake_snapshot(
         state = read_lake_table(spec.table.path)
         if state.timeline.completed_writes == before.timeline.completed_writes:
             break
-    return frame, before
+    return _Lake(frame, before)
 
 
 def _position(spec: JobSpec, state: LakeState) -> str:
@@ -163,9 +199,7 @@ def _position(spec: JobSpec, state: LakeState) -> str:
 # ------------------------------------------------------------------- both sides
 
 
-def _stage_source(check: _Check) -> tuple[Sums, int]:
-    """The sums over all rows of the source, whose keys and hashes are on disk; and how
-    many rows have a cursor ahead of its clock."""
+def _stage_source(check: _Check, lake: _Lake) -> _Staged:
     table = check.run.spec.table
     with open_stoppable(check.run, check.access) as (source, access):
         check = replace(check, access=access)
@@ -173,12 +207,43 @@ def _stage_source(check: _Check) -> tuple[Sums, int]:
             until = ahead_of(source.clock(), is_zoned=has_zone(table))
             check = replace(check, until=until)
 
-        def read(trial: Trial) -> tuple[Sums, int]:
-            sums = _read_source(check, source, trial)
+        def read(trial: Trial) -> _Staged:
+            with _right_behind(check, source, lake) as at:
+                sums = _read_source(check, source, trial)
             until = check.until
-            return sums, count_ahead(source, table, until) if until else 0
+            ahead = count_ahead(source, table, until) if until else 0
+            return _Staged(sums, ahead, at)
 
         return read_patiently(check.run, source, read, drop=lambda: None)
+
+
+@contextlib.contextmanager
+def _right_behind(check: _Check, source: Source, lake: _Lake) -> Iterator[_Lake]:
+    """The lake as it was, or right behind the moment in which the source is read."""
+    if not check.stream:
+        yield lake
+        return
+    run, spec = check.run, check.run.spec
+    run.enter("taking a moment of the source")
+    since = take_moment_of(run, source, check.stream)
+    # nobody else reads in the snapshot yet, which would end for want of readers
+    with source.reading(spec.table, can_renew=False):
+        wait_applied(run, since)
+        found = _lake_snapshot(check.spark, spec, read_lake_table(spec.table.path))
+        position = found.state.position
+        with tempfile.TemporaryDirectory(prefix="sluice-verify-") as scratch:
+            changed = changed_keys(
+                run,
+                check.spark,
+                since,
+                check.selection,
+                upto=position.epoch_to if position else 0,
+                scratch=Path(scratch),
+            )
+            place = (check.folder / "changed").uri
+            changed.write.mode("overwrite").parquet(place)
+        keys = check.spark.read.schema("k string").parquet(place)
+        yield replace(found, changed=keys)
 
 
 def _read_source(check: _Check, source: Source, trial: Trial) -> Sums:
@@ -207,6 +272,7 @@ def _read_source(check: _Check, source: Source, trial: Trial) -> Sums:
         check.spark.conf.set(*_ROW_BY_ROW)
     run.enter("reading", total=table.estimated_rows or None)
     sums: list[Sums] = []
+    can_renew = cut.by == "key" and not check.stream
 
     def read(chunk: Chunk) -> None:
         parts = key_parts(table, facts)
@@ -214,7 +280,7 @@ def _read_source(check: _Check, source: Source, trial: Trial) -> Sums:
         check.pace.wait(run)
         with (
             check.gate.reading(run),
-            source.reading(table, can_renew=cut.by == "key") as snapshot,
+            source.reading(table, can_renew=can_renew) as snapshot,
         ):
             found = _read_chunk(check, chunk, where, (snapshot, fetch))
         check.gate.account(found.rows)
@@ -312,13 +378,18 @@ def _stage(rows: DataFrame, target: Place) -> None:
     rows.write.options(**_STAGED_PARQUET).parquet(target.uri)
 
 
-def _staged(check: _Check, side: str) -> DataFrame:
+def _staged(check: _Check, side: str, lake: _Lake) -> DataFrame:
     staged = check.spark.read.schema(
         "k string, h bigint, n bigint, p boolean, c array<bigint>"
     )
-    return staged.option("recursiveFileLookup", "true").parquet(
+    rows = staged.option("recursiveFileLookup", "true").parquet(
         (check.folder / side).uri
     )
+    if lake.changed is None:
+        return rows
+    changed = lake.changed.withColumn("known", F.lit(True))  # noqa: FBT003
+    marked = rows.join(changed, "k", "left")
+    return marked.withColumn("p", F.col("known").isNotNull()).select(*_STAGED)
 
 
 def _is_pending(check: _Check) -> Column:
@@ -368,10 +439,8 @@ def _lake_side(check: _Check, frame: DataFrame) -> DataFrame:
 # ------------------------------------------------------------------- comparison
 
 
-def _compare(
-    check: _Check, of_source: Sums, lake: DataFrame
-) -> tuple[Comparison, dict[str, list[str]]]:
-    run = check.run
+def _compare(check: _Check, source: _Staged) -> tuple[Comparison, dict[str, list[str]]]:
+    run, of_source, lake = check.run, source.sums, _lake_side(check, source.lake.frame)
     run.enter("comparing", unit="sides")
     first = lake.agg(*rows_and_hash()).first()
     assert first is not None, "an aggregate without groups has a row"
@@ -382,7 +451,8 @@ def _compare(
     run.enter("listing differences", unit="steps")
     _stage(lake, check.folder / "lake")
     run.check()
-    sides = Sides(_staged(check, "source"), _staged(check, "lake"), size=max(rows))
+    ours, theirs = (_staged(check, side, source.lake) for side in ("source", "lake"))
+    sides = Sides(ours, theirs, size=max(rows))
     target = (check.folder / "differences").uri
     counted, keys = differing_keys(run, check.spark, sides, target)
     return Comparison(*rows, **counted), keys

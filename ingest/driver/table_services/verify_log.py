@@ -1,0 +1,122 @@
+"""A moment of the source and the lake close behind it, of a table that follows a log.
+
+Rows of the source are read as they were at one moment. The lake is read once it has all
+that was committed until then; what else it may have by then is in the stream, so which
+keys that is about is known, and every other key has to be the same on both sides.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from core.errors import TransientError
+from ingest.driver.apply.jobrun import JobRun
+from ingest.driver.apply.log_apply import write_rows
+from ingest.driver.apply.log_fold import Shape, merge
+from ingest.driver.apply.log_read import Stream, Waiting, is_before
+from ingest.driver.apply.rows import read_staged, record_key
+from ingest.driver.apply.sealed_files import change_fields
+from ingest.driver.apply.writer import qualified_name
+from ingest.driver.capture.log_load import take_moment
+from ingest.lake.chain import ChainIndex, stream_folder
+from ingest.lake.commits import read_lake_table
+from ingest.lake.place import place_at
+from ingest.sources.registry import Source
+from ingest.sources.select import Selection
+
+# An idle source's position moves on once a minute.
+APPLIED_SECONDS = 300.0
+_POLL_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """after: the moment shows all segments up to this one. at: its position."""
+
+    stream: Stream
+    after: int
+    at: str
+
+
+def take_moment_of(run: JobRun, source: Source, name: str) -> Since:
+    """In which the source is read from here on, until it is given back."""
+    stream = Stream(ChainIndex(stream_folder(run.spec.lake, name), name))
+    _read_on(run, stream)
+    newest = stream.newest
+    moment = take_moment(run, source)
+    return Since(stream, newest.number if newest else 0, moment.at)
+
+
+def wait_applied(run: JobRun, since: Since) -> None:
+    """Until the lake has all that the moment shows. TransientError `not_applied`."""
+    until, needed = time.monotonic() + APPLIED_SECONDS, 0
+    run.explain("waits until the lake has what the source's log had now")
+    while True:
+        _read_on(run, since.stream)
+        newest = since.stream.newest
+        if not needed and newest and not is_before(newest.end, since.at):
+            needed = newest.number
+        if needed and _is_applied(run, since, needed):
+            break
+        if time.monotonic() > until:
+            raise TransientError(
+                f"{qualified_name(run.spec)} did not get what its source's log had"
+                f" {APPLIED_SECONDS:.0f} s ago. Nothing was compared",
+                code="not_applied",
+                hint="see whether the table is paused or late, and whether its source's"
+                " log is read; then verify again",
+            )
+        time.sleep(_POLL_SECONDS)
+    run.explain("")
+
+
+def changed_keys(
+    run: JobRun,
+    spark: SparkSession,
+    since: Since,
+    selection: Selection,
+    *,
+    upto: int,
+    scratch: Path,
+) -> DataFrame:
+    """Column `k`: keys that segments behind the moment are about, up to this one."""
+    table = run.spec.table
+    uris: list[str] = []
+    shape, after = Shape.of(table, selection), since.after
+    while after < upto:
+        waiting = Waiting(since.stream, table.table_id, after)
+        for parts in waiting.pieces():
+            run.check()
+            merged = merge(parts, shape)
+            if merged.is_emptied:
+                raise TransientError(
+                    f"{qualified_name(run.spec)} was truncated at the source while it"
+                    " was verified. Nothing was compared",
+                    code="table_emptied",
+                    hint="it is tried again automatically",
+                )
+            path = scratch / f"{len(uris)}.parquet"
+            write_rows(merged.rows, path)
+            uris.append(place_at(str(path)).uri)
+        after = waiting.last.number if waiting.last else upto
+    if not uris:
+        return spark.createDataFrame([], "k string")
+    rows = read_staged(spark, selection, uris, *change_fields(has_changes=True))
+    return rows.select(record_key(table, selection).alias("k")).distinct()
+
+
+def _is_applied(run: JobRun, since: Since, needed: int) -> bool:
+    table = run.spec.table
+    position = read_lake_table(table.path).position
+    applied = position.epoch_to if position else 0
+    waiting = since.stream.about(table.table_id, after=applied)
+    return not waiting or waiting[0] > needed
+
+
+def _read_on(run: JobRun, stream: Stream) -> None:
+    while stream.refresh():
+        run.check()
