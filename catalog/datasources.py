@@ -114,6 +114,7 @@ def update_datasource(
         row = _locked(name, expected_version)
         changed = _change(row, change)
         row.version += 1
+        row.is_recorded = False
         _tested(row, test)
         row.save()
         audit.record(
@@ -148,6 +149,7 @@ def _change(row: Datasource, change: DatasourceChange) -> set[str]:
 
     if change.password is not None:
         row.secret = encrypt(change.password)
+        row.needs_password = False
     _gathered(has_password, *_checks(row, kind_named(row.kind)))
     return changed
 

@@ -180,6 +180,8 @@ class Migration(migrations.Migration):
                 ('database', models.CharField(blank=True, max_length=200)),
                 ('username', models.CharField(blank=True, max_length=200)),
                 ('secret', models.TextField(blank=True)),
+                ('needs_password', models.BooleanField(default=False)),
+                ('is_recorded', models.BooleanField(default=False)),
                 ('tls', models.CharField(default='off', max_length=10)),
                 ('options', models.JSONField(blank=True, default=dict)),
                 ('version', models.PositiveIntegerField(default=1)),

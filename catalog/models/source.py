@@ -15,6 +15,8 @@ class Datasource(models.Model):
 
     secret   encrypted password (catalog.secrets), never returned
     options  typed per kind, validated by catalog.sources.kinds
+    needs_password  it had one that was lost with the metadata database
+    is_recorded     the lake has a record of it that says what this row says
     """
 
     name = models.CharField(max_length=100, unique=True)
@@ -24,6 +26,8 @@ class Datasource(models.Model):
     database = models.CharField(max_length=200, blank=True)
     username = models.CharField(max_length=200, blank=True)
     secret = models.TextField(blank=True)
+    needs_password = models.BooleanField(default=False)
+    is_recorded = models.BooleanField(default=False)
     tls = models.CharField(max_length=10, default="off")
     options = models.JSONField(default=dict, blank=True)
     version = models.PositiveIntegerField(default=1)

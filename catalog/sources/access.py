@@ -60,7 +60,14 @@ class SourceAccess:
 
 def access_for(datasource: Datasource, *, job: object = "discovery") -> SourceAccess:
     """The access of a stored datasource, its password decrypted. `job`: by whose id the
-    source sees the session."""
+    source sees the session. TransientError `password_lost` until it is given again."""
+    if datasource.needs_password:
+        raise TransientError(
+            f"the password of {datasource.name} was lost with the metadata database",
+            code="password_lost",
+            hint="enter it again: on the page of the datasource, or by PATCH"
+            f" /api/v1/datasources/{datasource.name}",
+        )
     options = datasource.options
     return SourceAccess(
         host=datasource.host,

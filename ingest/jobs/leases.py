@@ -98,7 +98,7 @@ def _enter(table_id: int, scope: Scope, held: Held, *, takes_back: bool) -> Fenc
             f"the table's lock for {_FOR[scope]} is taken: {stranger} stands in"
             f" {path.uri}, and no lease gave it out",
             code="lock_taken",
-            hint="after a restore of the database run manage.py adopt-lake; else stop"
+            hint="after a restore of the database run manage.py rebuild; else stop"
             " the program that writes there and roll the table back, which takes its"
             " lock back",
         )

@@ -47,7 +47,7 @@ def seals_after(
     """Seals about the table with epoch < their number ≤ upto, in order."""
     folder = _epochs(lake, source)
     for name in names_in(folder, ".seal"):
-        is_wanted = epoch < epoch_in(name) <= upto and _table_in(name) == table_id
+        is_wanted = epoch < epoch_in(name) <= upto and table_in(name) == table_id
         if is_wanted and (seal := _read_seal(folder / name)):
             yield seal
 
@@ -112,19 +112,6 @@ def last_epoch(lake: str, source: int, *, with_events: bool = False) -> int:
     return max((epoch_in(n) for n in names), default=0)
 
 
-def last_table(lake: str) -> int:
-    """The highest id of a table that has a fence, staged rows, a seal or a ledger
-    entry; 0 when none has."""
-    root = place_at(lake) / "_sluice"
-    found = [name.partition(".")[0] for name in (root / "fence").names()]
-    found += (root / "staging").names()
-    ids = [int(name) for name in found if name.isdecimal()]
-    for folder in (root / "epochs", root / "ledger"):
-        for source in folder.names():
-            ids += [_table_in(n) or 0 for n in names_in(folder / source, "")]
-    return max(ids, default=0)
-
-
 def names_in(folder: Place, suffix: str) -> list[str]:
     """File names that begin with an epoch, in its order."""
     names = (n for n in folder.names() if n.endswith(suffix))
@@ -138,7 +125,7 @@ def epoch_in(name: str) -> int:
 def _drop_seals(lake: str, source: int, table_id: int, epochs: range) -> None:
     folder = _epochs(lake, source)
     for name in names_in(folder, ".seal"):
-        if _table_in(name) == table_id and epoch_in(name) in epochs:
+        if table_in(name) == table_id and epoch_in(name) in epochs:
             (folder / name).delete()
 
 
@@ -156,6 +143,6 @@ def _read_seal(path: Place) -> Seal | None:
     return None if found is None else decode_seal(found.decode())
 
 
-def _table_in(name: str) -> int | None:
+def table_in(name: str) -> int | None:
     part = name[DIGITS:].removeprefix(".").partition(".")[0]
     return int(part) if part.isdigit() else None

@@ -5,6 +5,32 @@ import uuid
 from django.db import migrations, models
 
 
+# Whoever changes what the lake's record of a table says takes `is_recorded` off, without
+# having to think of it. Going to and fro between LIVE and CATCHING_UP is not recorded.
+UNRECORDED = """
+CREATE FUNCTION ingest_pipeline_unrecorded() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  NEW.is_recorded := false;
+  RETURN NEW;
+END $$;
+CREATE TRIGGER unrecorded_pipeline
+  BEFORE UPDATE OF capture, plan, policy, drift, load_name, bound, lake_table_id, state,
+    resume_event ON ingest_pipeline
+  FOR EACH ROW WHEN (
+    (OLD.capture, OLD.plan, OLD.policy, OLD.drift, OLD.load_name, OLD.bound,
+      OLD.lake_table_id, OLD.resume_event) IS DISTINCT FROM (NEW.capture, NEW.plan,
+      NEW.policy, NEW.drift, NEW.load_name, NEW.bound, NEW.lake_table_id,
+      NEW.resume_event)
+    OR OLD.state <> NEW.state AND NOT (OLD.state IN ('LIVE', 'CATCHING_UP')
+      AND NEW.state IN ('LIVE', 'CATCHING_UP')))
+  EXECUTE FUNCTION ingest_pipeline_unrecorded();
+"""
+NO_UNRECORDED = """
+DROP TRIGGER unrecorded_pipeline ON ingest_pipeline;
+DROP FUNCTION ingest_pipeline_unrecorded();
+"""
+
+
 class Migration(migrations.Migration):
 
     initial = True
@@ -193,6 +219,7 @@ class Migration(migrations.Migration):
                 ('failures', models.PositiveIntegerField(default=0)),
                 ('drop_data', models.BooleanField(default=False)),
                 ('alone_reason', models.TextField(blank=True, default='')),
+                ('is_recorded', models.BooleanField(default=False)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('updated_at', models.DateTimeField(auto_now=True)),
                 ('lake_table', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='pipelines', to='catalog.table')),
@@ -356,6 +383,10 @@ class Migration(migrations.Migration):
             model_name='pipeline',
             index=models.Index(condition=models.Q(('verified_job__isnull', False)), fields=['verified_job'], name='newest_verifications'),
         ),
+        migrations.AddIndex(
+            model_name='pipeline',
+            index=models.Index(condition=models.Q(('is_recorded', False), ('lake_table__isnull', False)), fields=['id'], name='unrecorded_pipelines'),
+        ),
         migrations.AddConstraint(
             model_name='pipeline',
             constraint=models.UniqueConstraint(condition=models.Q(('state', 'RETIRED'), _negated=True), fields=('source_table',), name='one_live_pipeline_per_table'),
@@ -376,4 +407,5 @@ class Migration(migrations.Migration):
             model_name='tablehealth',
             index=models.Index(condition=models.Q(('problem', ''), _negated=True), fields=['table'], name='failed_health_looks'),
         ),
+        migrations.RunSQL(UNRECORDED, NO_UNRECORDED),
     ]

@@ -69,6 +69,8 @@ class Pipeline(models.Model):
     late_at       when it counts as late unless a sync ends before; None = never
     verify_at     when to look whether it has to be verified; None = never
     verified_at, verdict, verified_job   of the newest verification of these rows
+    is_recorded   the lake's record of the table (ingest.contract.records) says what
+                  this row says; a trigger of the database takes it off
     """
 
     transitions: ClassVar[Transitions] = states.PIPELINE
@@ -112,6 +114,7 @@ class Pipeline(models.Model):
     failures = models.PositiveIntegerField(default=0)
     drop_data = models.BooleanField(default=False)
     alone_reason = models.TextField(blank=True, default="")
+    is_recorded = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -144,6 +147,11 @@ class Pipeline(models.Model):
                 fields=["verified_job"],
                 condition=Q(verified_job__isnull=False),
                 name="newest_verifications",
+            ),
+            models.Index(
+                fields=["id"],
+                condition=Q(is_recorded=False, lake_table__isnull=False),
+                name="unrecorded_pipelines",
             ),
         ]
 

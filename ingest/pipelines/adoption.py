@@ -1,4 +1,5 @@
-"""After a restore of the metadata database: its rows follow the lake, table by table.
+"""After a restore of the metadata database, or a rebuild of its rows by the lake's
+records: rows follow the lake, table by table.
 
 Each table is one transaction that first takes the table's fences, so that drivers of
 the lost database commit nothing any more, and then reads the lake. Whoever dies between
@@ -10,16 +11,16 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Q
+from django.db.models import Model, Q
 from django.db.models.functions import Now
 
-from catalog.models import Table
+from catalog.models import Datasource, Table
 from core.clock import SystemClock
 from core.errors import SluiceError, TransientError
 from core.jobs import ACTIVE, TERMINAL, WAITING
@@ -30,8 +31,9 @@ from ingest.contract.job import LOADS, REMOVE
 from ingest.jobs import leases
 from ingest.jobs.kinds import DriverKind
 from ingest.lake.commits import LakeState, read_lake_table
-from ingest.lake.epochs import last_epoch, last_table
+from ingest.lake.epochs import last_epoch
 from ingest.lake.hudi.identity import COUNT, DELETED, KEY, SEQ, drift
+from ingest.lake.ids import last_source, last_table
 from ingest.lake.place import place_at
 from ingest.models import DriverIncarnation, Pipeline, SourceEpoch
 from ingest.models.states import (
@@ -57,15 +59,16 @@ from ingest.pipelines.adoption_rules import (
 from ingest.pipelines.lake_identity import planned_identity, set_buckets
 from ingest.pipelines.lake_reconcile import follow_lake
 from ingest.pipelines.load_job import note_loaded
-from ingest.planning.facts import TIMESTAMP
+from ingest.pipelines.rebuilding import ACTOR
+from ingest.pipelines.stream_state import Streams, follow_stream
+from ingest.planning.facts import LOG, TIMESTAMP
 from ingest.planning.plan import CreateTable, plan_from_json
 
-ACTOR = "adopt-lake"
-WHY = "the database was restored from a backup"
+WHY = "the database was restored"
 PAGE = 500
 # Epochs that drivers of the lost database may hold without a file in the lake.
 MARGIN = 1_000
-_LIFT_TABLE_IDS = """
+_LIFT_IDS = """
 SELECT CASE WHEN %(dry_run)s THEN %(known)s ELSE setval(name, %(known)s) END
 FROM pg_get_serial_sequence(%(table)s, 'id') AS name
 WHERE %(known)s > coalesce(pg_sequence_last_value(name::regclass), 0)
@@ -96,32 +99,40 @@ def adopt(*, dry_run: bool) -> Iterator[Adopted]:
     With `dry_run` nothing is changed."""
     if not dry_run:
         _lift_epochs()
+    streams = Streams()
     for page in _pages():
         for pipeline in page.pipelines:
             jobs = page.jobs.get(str(pipeline.lake_table_id), [])
             yield (
-                _preview(pipeline, jobs, page.live) if dry_run else _adopt(pipeline.pk)
+                _preview(pipeline, jobs, page.live)
+                if dry_run
+                else _adopt(pipeline.pk, streams)
             )
 
 
-def lift_table_ids(*, dry_run: bool) -> int:
-    """No table that is added from now on gets an id that has a fence or a seal in the
-    lake: that of a table which was added after the backup. The highest of these, when
-    the database would give it out once more, else 0."""
-    known = last_table(settings.SLUICE_LAKE_URI)
+def lift_ids(*, dry_run: bool) -> int:
+    """No source or table that is added from now on gets an id that the lake has
+    something of: of one that was added after the backup, or that is rebuilt from it.
+    The highest of tables, when the database would give it out once more, else 0."""
+    lake = settings.SLUICE_LAKE_URI
+    _lift_ids(Datasource, last_source(lake), dry_run=dry_run)
+    return _lift_ids(Table, last_table(lake), dry_run=dry_run)
+
+
+def _lift_ids(model: type[Model], known: int, *, dry_run: bool) -> int:
     given: dict[str, Any] = {
         "known": known,
-        "table": Table._meta.db_table,
+        "table": model._meta.db_table,
         "dry_run": dry_run,
     }
     with connection.cursor() as cursor:
-        cursor.execute(_LIFT_TABLE_IDS, given)
+        cursor.execute(_LIFT_IDS, given)
         return known if cursor.fetchone() else 0
 
 
 def unknown_tables() -> list[str]:
-    """Folders of the lake with a table in them that the database has no row of: made
-    after the backup."""
+    """Folders of the lake with a table in them that the database has no row of, nor the
+    lake a record."""
     lake = place_at(settings.SLUICE_LAKE_URI)
     known = set(Table.objects.filter(kind=Table.LAKE).values_list("path", flat=True))
     found = []
@@ -254,7 +265,7 @@ def _lift(source: int, known: int) -> None:
             row.save(update_fields=["next_epoch"])
 
 
-def _adopt(pk: int) -> Adopted:
+def _adopt(pk: int, streams: Streams) -> Adopted:
     with transaction.atomic():
         Pipeline.objects.select_for_update().get(pk=pk)
         pipeline = Pipeline.objects.select_related(
@@ -271,8 +282,13 @@ def _adopt(pk: int) -> Adopted:
             _follow(pipeline, state, finding, jobs)
         if finding.status in {"missing", "needs resync"}:
             _needs_resync(pipeline, finding)
+        elif why := _only_by_load(pipeline, state, streams):
+            finding = replace(finding, status="needs resync", message=why)
+            _needs_resync(pipeline, finding)
         for job in jobs:
             _end(job, pipeline)
+        if not jobs:
+            _pause_unloaded(pipeline)
         return Adopted(str(pipeline.lake_table), finding, len(jobs))
 
 
@@ -345,6 +361,21 @@ def _load_is_there(pipeline: Pipeline, state: LakeState, jobs: Sequence[Job]) ->
 def _needs_resync(pipeline: Pipeline, finding: Finding) -> None:
     reason = f"{WHY}, and {finding.message}: resync the table, or remove it"
     transitions.lose_position(pipeline, reason=reason, actor=ACTOR)
+
+
+def _only_by_load(pipeline: Pipeline, state: LakeState | None, streams: Streams) -> str:
+    position = state.position if state is not None else None
+    if pipeline.capture != LOG or position is None:
+        return ""
+    return follow_stream(pipeline, position, streams)
+
+
+def _pause_unloaded(pipeline: Pipeline) -> None:
+    """Nothing would begin the load of a table that comes back without a job."""
+    pipeline.refresh_from_db(fields=["state", "resume_event"])
+    if pipeline.state == APPROVED:
+        reason = f"{WHY} before the table was loaded: resume it"
+        transitions.stop(pipeline, "pause", reason=reason, actor=ACTOR)
 
 
 def _end(job: Job, pipeline: Pipeline) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+
+from django.db import transaction
 from django.db.models import (
     CharField,
     Expression,
@@ -18,6 +21,7 @@ from django.db.models.functions import Concat, JSONObject
 from catalog.models import Datasource
 from ingest.models import Onboarding, Pipeline
 from ingest.models.states import RETIRED
+from ingest.pipelines.recording import forget_source
 
 
 def onboarding_id() -> Expression:
@@ -73,3 +77,5 @@ def forget_retired(source: Datasource) -> None:
         state=RETIRED, source_table__database__datasource=source
     ).delete()
     Onboarding.objects.filter(datasource=source, tables=None).delete()
+    # one that stays is read for nothing: no table names it
+    transaction.on_commit(functools.partial(forget_source, source.pk))

@@ -197,7 +197,7 @@ def _create_lake_tables(
     }
     tables = Table.objects.bulk_create(
         [
-            _lake_table(pipeline, plan, databases[plan.database])
+            lake_table_row(pipeline.source_table, plan, databases[plan.database])
             for pipeline, plan in ready
         ],
         batch_size=500,
@@ -208,7 +208,7 @@ def _create_lake_tables(
     ]
     Column.objects.bulk_create(
         [
-            _lake_column(table, position, column)
+            lake_column_row(table, position, column)
             for table, planned in columns
             for position, column in enumerate(planned, start=1)
         ],
@@ -224,11 +224,11 @@ def _create_lake_tables(
     return tables
 
 
-def _lake_table(pipeline: Pipeline, plan: TablePlan, database: Database) -> Table:
+def lake_table_row(source: Table, plan: TablePlan, database: Database) -> Table:
+    """The lake table that a plan makes, not stored yet."""
     create: CreateTable = plan.step(CreateTable)
     apply: ApplyChanges | None = plan.step(ApplyChanges)
     lake_name = {c.source_name: c.name for c in create.columns}
-    source = pipeline.source_table
     table = Table(
         database=database,
         name=plan.name,
@@ -250,7 +250,7 @@ def _lake_table(pipeline: Pipeline, plan: TablePlan, database: Database) -> Tabl
     return table
 
 
-def _lake_column(table: Table, position: int, column: PlannedColumn) -> Column:
+def lake_column_row(table: Table, position: int, column: PlannedColumn) -> Column:
     return Column(
         table=table,
         position=position,

@@ -34,7 +34,7 @@ from ingest.jobs.specs import staging_path
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
 from ingest.models import Pipeline, TableHealth
-from ingest.pipelines import compaction_plans
+from ingest.pipelines import compaction_plans, recording
 from ingest.pipelines.selectors import of_table
 from ingest.pipelines.table_commands import ask_to_stop, cancel_waiting
 from ingest.pipelines.transitions import locked_pipeline, move, pipeline_of
@@ -206,6 +206,7 @@ def _delete_page(job: Job) -> bool:
         Job.objects.filter(pk=job.pk).update(done=job.done + deleted, progress_at=Now())
         if not is_gone:
             return False
+        recording.forget_table(int(job.payload["table"]))
     return _delete_staged(int(job.payload["table"]))
 
 

@@ -278,6 +278,7 @@ def show_columns(pipeline: Pipeline, committed: Sequence[Mapping[str, Any]]) -> 
             version=table.schema_version,
             columns=as_data(wanted),
         )
+        Pipeline.objects.filter(pk=pipeline.pk).update(is_recorded=False)
 
 
 def _is_planned(

@@ -29,7 +29,12 @@ from ingest.jobs import queue
 from ingest.jobs.reconcile import reconcile_jobs
 from ingest.maintenance import compact_job, health_collector, verification_schedule
 from ingest.models import DriverIncarnation
-from ingest.pipelines import compaction_plans, deferred_onboardings, sync_job
+from ingest.pipelines import (
+    compaction_plans,
+    deferred_onboardings,
+    recording,
+    sync_job,
+)
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +84,7 @@ def _parts() -> dict[Callable[[], object], float]:
         queue.explain_no_driver: 2,
         pages.advance_in_beat: 2,
         deferred_onboardings.plan_waiting: 5,
+        recording.record_changed: 2,
         # behind all that appends events
         triggers.read_events: 0,
         fan_out.announce: 2,

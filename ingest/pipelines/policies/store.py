@@ -69,6 +69,7 @@ def change_policy(
         Policy.objects.update_or_create(
             datasource=datasource, database=database, defaults={"given": given}
         )
+        Datasource.objects.filter(pk=datasource.pk).update(is_recorded=False)
         below = Pipeline.objects.filter(source_table__database__datasource=datasource)
         if database is not None:
             below = below.filter(source_table__database=database)

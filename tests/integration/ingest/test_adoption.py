@@ -1,4 +1,4 @@
-"""The metadata database is lost and restored from a backup: the lake is adopted.
+"""The metadata database is lost and restored from a backup: its rows follow the lake.
 
 A savepoint of the test's transaction is the backup: going back to it makes every row
 what it was, while the lake stays as it is.
@@ -25,6 +25,7 @@ from ingest.jobs import queue, reconcile
 from ingest.jobs.specs import shared_by_all, source_spec
 from ingest.lake.epochs import last_epoch
 from ingest.lake.fence import fence_at, fence_path
+from ingest.lake.records import delete_table_record
 from ingest.maintenance import compact_job
 from ingest.models import DriverIncarnation, MaintenancePlan, Pipeline, SourceEpoch
 from ingest.pipelines import adoption
@@ -37,7 +38,7 @@ pytestmark = pytest.mark.django_db
 def adopt(*options: str) -> tuple[int, str]:
     out = io.StringIO()
     try:
-        call_command("adopt_lake", *options, stdout=out, stderr=out)
+        call_command("rebuild", *options, stdout=out, stderr=out)
     except SystemExit as end:
         return int(end.code or 0), out.getvalue()
     return 0, out.getvalue()
@@ -198,6 +199,7 @@ def test_what_the_lake_does_not_have_is_told(world, admin, settings) -> None:
     for file in (Path(damaged.path) / ".hoodie" / "timeline").glob("*_*"):
         file.write_bytes(b"no avro")
     lose_database(world, backup)
+    delete_table_record(settings.SLUICE_LAKE_URI, later.pk)
     code, told = adopt()
     assert code == 1, told
     assert "orders: missing" in told
@@ -222,6 +224,7 @@ def test_a_table_that_is_added_again_gets_no_id_of_the_lake(
     sync(world, admin, "later")
     before = world.lake("later")
     lose_database(world, backup)
+    delete_table_record(settings.SLUICE_LAKE_URI, before.pk)
     # which a rollback does not do, and pg_restore does
     given_out(highest)
 

@@ -12,7 +12,7 @@ import pytest
 from config.supervisor.stack import ROOT
 
 
-@pytest.mark.parametrize("command", ["doctor", "settings", "adopt-lake"])
+@pytest.mark.parametrize("command", ["doctor", "settings", "rebuild"])
 def test_a_command_without_a_home_names_what_is_missing(
     tmp_path: Path, command: str
 ) -> None:

@@ -1,0 +1,90 @@
+"""What the lake keeps of the rows of a source and of a synced table, so that a lost
+metadata database can be rebuilt from the lake. Without any secret. Pure.
+
+A record is a small backup: what a table has applied since is in its newest commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from core.errors import TerminalError
+from ingest.contract import members
+
+VERSION = 1
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRecord:
+    """A datasource as users gave it.
+
+    has_password  it has to be entered again
+    policies      settings given at the source ("") and at databases of it, by name
+    """
+
+    source_id: int
+    name: str
+    kind: str
+    host: str
+    port: int
+    database: str
+    username: str
+    tls: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    has_password: bool = False
+    policies: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TableRecord:
+    """A lake table and its pipeline. Members are those of the rows of these names.
+
+    source_…    the table that it comes from
+    columns     as the catalogue shows them, of `schema_version`
+    instant, epoch, position  of its newest commit when this was written
+    """
+
+    table_id: int
+    source_id: int
+    source_database: str
+    source_table: str
+    source_fingerprint: str
+    estimated_rows: int
+    comment: str
+    plan: Mapping[str, Any]
+    schema_version: int
+    columns: tuple[Mapping[str, Any], ...]
+    capture: str
+    policy: Mapping[str, Any]
+    drift: Mapping[str, Any]
+    state: str
+    status_reason: str
+    resume_event: str
+    consistency: str
+    load_name: str
+    bound: str
+    is_queryable: bool
+    instant: str
+    epoch: int | None
+    position: str
+
+
+def encode_record(record: SourceRecord | TableRecord) -> str:
+    return members.encode(record, version=VERSION)
+
+
+def decode_record(kind: type[T], text: str | bytes, *, of: str) -> T:
+    """TerminalError `record_damaged`, also when a newer release wrote it. of: which
+    file it is."""
+    try:
+        return members.decode(kind, text, newest=VERSION)
+    except ValueError as error:
+        raise TerminalError(
+            f"{of} cannot be read: {error}. Nothing was changed",
+            code="record_damaged",
+            hint="put the file back from a copy of the lake, or add its table again",
+        ) from error

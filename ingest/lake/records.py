@@ -1,0 +1,70 @@
+"""Records of sources and tables, as files of the lake: `_sluice/sources/<id>.json` and
+`_sluice/tables/<id>.json`. It must not know rows."""
+
+from __future__ import annotations
+
+from ingest.contract.records import (
+    SourceRecord,
+    TableRecord,
+    decode_record,
+    encode_record,
+)
+from ingest.lake.place import place_at
+from ingest.lake.port import Place
+
+
+def write_record(lake: str, record: SourceRecord | TableRecord) -> None:
+    """Durable when it returns; it replaces the former one."""
+    if isinstance(record, SourceRecord):
+        place = _place(_sources(lake), record.source_id)
+    else:
+        place = _place(_tables(lake), record.table_id)
+    place.replace(encode_record(record))
+
+
+def delete_source_record(lake: str, source_id: int) -> None:
+    _place(_sources(lake), source_id).delete()
+
+
+def delete_table_record(lake: str, table_id: int) -> None:
+    _place(_tables(lake), table_id).delete()
+
+
+def recorded_sources(lake: str) -> list[int]:
+    return _ids(_sources(lake))
+
+
+def recorded_tables(lake: str) -> list[int]:
+    """Their ids, in order."""
+    return _ids(_tables(lake))
+
+
+def read_source_record(lake: str, source_id: int) -> SourceRecord | None:
+    place = _place(_sources(lake), source_id)
+    found = place.read()
+    return None if found is None else decode_record(SourceRecord, found, of=place.uri)
+
+
+def read_table_record(lake: str, table_id: int) -> TableRecord | None:
+    place = _place(_tables(lake), table_id)
+    found = place.read()
+    return None if found is None else decode_record(TableRecord, found, of=place.uri)
+
+
+def _sources(lake: str) -> Place:
+    return place_at(lake) / "_sluice" / "sources"
+
+
+def _tables(lake: str) -> Place:
+    return place_at(lake) / "_sluice" / "tables"
+
+
+def _place(folder: Place, record_id: int) -> Place:
+    return folder / f"{record_id}.json"
+
+
+def _ids(folder: Place) -> list[int]:
+    names = (name.partition(".json") for name in folder.names())
+    return sorted(
+        int(stem) for stem, end, more in names if end and not more and stem.isdecimal()
+    )
