@@ -57,6 +57,7 @@ class Task:
     since    when the oldest change that waits was committed, microseconds; 0 = none is
     changes  how many rows wait, about
     not_before, began  monotonic seconds
+    took     seconds that its last commit took
     is_spent the work has to name it with another fence
     """
 
@@ -68,6 +69,7 @@ class Task:
     committed: int = 0
     not_before: float = 0.0
     began: float = float("-inf")
+    took: float = 0.0
     failures: int = 0
     is_busy: bool = False
     is_leaving: bool = False
@@ -270,7 +272,7 @@ class ApplySession:
         for task in () if self._is_unread else self._tasks.values():
             if task.is_busy or task.is_spent or not task.waits:
                 continue
-            pause = pause_of(task.wanted.freshness)
+            pause = pause_of(task.wanted.freshness, task.took)
             left = max(task.not_before, task.began + pause) - now
             if left > 0:
                 soonest = min(left, soonest or left)
@@ -289,6 +291,7 @@ class ApplySession:
             waits = stream.about(task.table_id, after=table.after)
             first = stream.segment(waits[0]) if waits else None
             task.failures, task.problem = 0, None
+            task.took = time.monotonic() - task.began if step.commit else task.took
             task.committed = step.committed or task.committed
             task.changes = max(len(waits), task.changes - step.rows) if waits else 0
             task.since = (first.committed if first else 0) or (_now() if waits else 0)

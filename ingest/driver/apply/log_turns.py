@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# A commit costs as much for one row as for a hundred: of a table, so many are enough.
+# A commit costs as much for one row as for a hundred: of a table, so many are enough,
+# and they may take that part of a thread's time.
 COMMITS_IN_FRESHNESS = 5
 LONGEST_BACKOFF = 60.0
 
@@ -30,9 +31,13 @@ class Turn:
         return False, self.changes * self.age
 
 
-def pause_of(freshness: float) -> float:
-    """Seconds between the beginnings of two commits of a table."""
-    return max(freshness, 0.0) / COMMITS_IN_FRESHNESS
+def pause_of(freshness: float, took: float = 0.0) -> float:
+    """Seconds between the beginnings of two commits of a table, the first of which took
+    so long: where they are dear, fewer of them bring as much. Within the freshness, if
+    one commit fits in there."""
+    wanted = max(freshness, 0.0)
+    dear = min(took * COMMITS_IN_FRESHNESS, max(wanted, took))
+    return max(wanted / COMMITS_IN_FRESHNESS, dear)
 
 
 def backoff(failures: int) -> float:

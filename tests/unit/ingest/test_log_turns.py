@@ -28,8 +28,14 @@ def test_whoever_is_past_its_freshness_goes_before_all_others() -> None:
 
 def test_a_table_of_no_freshness_is_always_due() -> None:
     assert Turn(1, 0, 0).urgency > Turn(1_000_000, 4, 5).urgency
-    assert pause_of(0) == 0
-    assert pause_of(5) == 1
+
+
+@pytest.mark.parametrize(
+    ("freshness", "took", "seconds"),
+    [(0, 0, 0), (5, 0, 1), (5, 0.1, 1), (5, 0.5, 2.5), (5, 3, 5), (5, 9, 9), (0, 2, 2)],
+)
+def test_dear_commits_are_fewer(freshness: float, took: float, seconds: float) -> None:
+    assert pause_of(freshness, took) == seconds
 
 
 @pytest.mark.parametrize(
