@@ -19,6 +19,8 @@ MOST_PARTITIONS = 10_000
 LONGEST_FOLDER = 255
 # What Hudi writes as "%" and two digits there; a pattern of Python's and of Java's.
 ESCAPED = r"[\x01-\x1f\x7f\"#%'*/:=?\\\[\]^{]"
+# Texts whose folder of a partition is that of NULL; the second is its name.
+IN_FOLDER_OF_NULL = ("", "__HIVE_DEFAULT_PARTITION__")
 # Hudi's two writers put values of other types into different folders.
 PARTITION_TYPES = ("string", "int", "bigint", "date")
 # By their day, in a column of our own.

@@ -320,11 +320,80 @@ def test_a_restored_table_goes_on_from_where_it_is(followed: Followed) -> None:
     }  # fmt: skip
 
 
+@dataclass
+class Partitioned:
+    """A table whose partitions are the day of a column, and a text, beside the key."""
+
+    log: LogBench
+    table: TableSpec
+    applied: LogTable
+    stream: Stream
+
+    def apply(self, *changes: tuple[Any, ...]) -> dict[int, str]:
+        """Key → day, hour and text of each row behind them."""
+        self.log.segment(self.table, *changes)
+        while self.stream.refresh():
+            pass
+        assert self.applied.bring_on(self.stream, lambda: None).commit is not None
+        rows = self.log.bench.rows(self.table, "id", "at", "area")
+        assert len({row[0] for row in rows}) == len(rows)
+        return {row[0]: f"{row[1]:%d %H} {row[2] or ''}" for row in rows}
+
+
+@pytest.fixture
+def partitioned(lake_bench: LakeBench, tmp_path: Path) -> Partitioned:
+    lake_bench.sql("CREATE TABLE o (id int PRIMARY KEY, at timestamptz, area text)")
+    lake_bench.sql(
+        "INSERT INTO o SELECT g, '2024-01-01 10:00+00', 'a' FROM generate_series(1, 6) g"
+    )
+    table = lake_bench.table("o", partition_by=("at", "area"), buckets=1)
+    assert_done(lake_bench.load(table))
+    log = LogBench(lake_bench)
+    log.close(*cut(table))
+    applied = log.table(table, tmp_path / "scratch")
+    return Partitioned(log, table, applied, log.stream())
+
+
+@pytest.mark.parametrize("most", [5_000, 0])
+def test_a_row_that_changes_its_partition_leaves_the_old_one(
+    partitioned: Partitioned, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """Also where two values lie in one folder."""
+    monkeypatch.setattr(light, "MOST_ROWS", most)
+    old, later = "2024-01-01 10:00+00", "2024-01-01 11:00+00"
+    next_day = "2024-01-02 10:00+00"
+    found = partitioned.apply(
+        ("delete", 1, old, "a"), ("moved", 1, next_day, "a"),
+        ("delete", 2, old, "a"), ("moved", 2, later, "a"),
+        ("delete", 3, old, "a"), ("moved", 3, old, "b"),
+        ("delete", 4, old, "a"), ("moved", 4, old, None),
+        ("delete", 5, old, "a"),
+    )  # fmt: skip
+    assert found == {
+        1: "02 10 a",
+        2: "01 11 a",
+        3: "01 10 b",
+        4: "01 10 ",
+        6: "01 10 a",
+    }
+    found = partitioned.apply(
+        ("delete", 4, old, None), ("moved", 4, old, ""),
+        ("delete", 1, next_day, "a"), ("moved", 1, old, "a"),
+        ("delete", 3, old, "b"), ("moved", 7, old, "b"),
+    )  # fmt: skip
+    assert found == {
+        1: "01 10 a",
+        2: "01 11 a",
+        4: "01 10 ",
+        6: "01 10 a",
+        7: "01 10 b",
+    }
+
+
 @pytest.mark.parametrize(
     ("other", "why"),
     [
         ({"row_hash": True, "key": ()}, "its rows are counted"),
-        ({"partition_by": ("v",)}, "the partition is of other columns"),
         ({"updates": "partial"}, "a deleted row comes back"),
     ],
 )

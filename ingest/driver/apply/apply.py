@@ -205,14 +205,15 @@ def _refuse_unknown_changes(table: TableSpec, seal: Seal, rows: DataFrame) -> No
         )
 
 
-def refuse_changes(table: TableSpec) -> None:
-    """InvalidRequest where a delete cannot say which row of the lake is gone."""
+def refuse_changes(table: TableSpec, *, has_partition: bool = False) -> None:
+    """InvalidRequest where a delete cannot say which row of the lake is gone.
+    has_partition: it says more than the key, the partition at least."""
     why = ""
     if table.row_hash:
         why = "it has no key, its rows are counted"
     elif table.updates == "partial":
         why = "a NULL leaves a column as it was there, and a deleted row comes back"
-    elif not set(table.partition_by) <= set(table.key):
+    elif not has_partition and not set(table.partition_by) <= set(table.key):
         why = "a delete tells its key, and the partition is of other columns"
     if why:
         raise InvalidRequest(

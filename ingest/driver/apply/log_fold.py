@@ -21,6 +21,7 @@ from ingest.contract.events import INDEX
 from ingest.contract.segments import OP, OPS, UNCHANGED, XID
 from ingest.contract.table import TableSpec
 from ingest.lake.sealed_columns import columns_of
+from ingest.planning.partitions import IN_FOLDER_OF_NULL
 from ingest.sources.postgresql.log.values import arrow_type
 from ingest.sources.row_batches import columns_in
 from ingest.sources.select import Selection, mask_of
@@ -41,13 +42,15 @@ class Part:
 class Shape:
     """The table's columns as its plan has them now.
 
-    key  aliases of the record key
+    key        aliases of the record key
+    partition  of what partitions the lake table beside that
     """
 
     name: str
     columns: tuple[SealedColumn, ...]
     masks: int
     key: tuple[str, ...]
+    partition: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, table: TableSpec, selection: Selection) -> Shape:
@@ -60,6 +63,7 @@ class Shape:
             columns_of(selection, table.columns),
             len(selection.masks),
             tuple(aliases[name] for name in table.key),
+            tuple(aliases[n] for n in table.partition_by if n not in table.key),
         )
 
     @property
@@ -292,7 +296,7 @@ def _last_places(rows: pa.Table, shape: Shape) -> pa.Array:
     """Of each key the place of its last row, in the order of the rows."""
     if rows.num_rows < 2:
         return pa.array(range(rows.num_rows), pa.int64())
-    columns = {name: _comparable(rows[name]) for name in shape.key}
+    columns = _identity(rows, shape)
     places = pa.table({**columns, _PLACE: pa.array(range(rows.num_rows), pa.int64())})
     last = places.group_by(list(columns), use_threads=False)
     found = last.aggregate([(_PLACE, "max")])[f"{_PLACE}_max"].combine_chunks()
@@ -312,13 +316,29 @@ def _comparable(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return values
 
 
+def _folder(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Values that are equal exactly when their partition in the lake is."""
+    if pa.types.is_timestamp(values.type):
+        return _viewed(values, pa.timestamp("us")).cast(pa.date32())
+    if pa.types.is_string(values.type):
+        lies_with_null = pc.is_in(values, value_set=pa.array(IN_FOLDER_OF_NULL))
+        return pc.if_else(lies_with_null, pa.scalar(None, pa.string()), values)
+    return values
+
+
 def _viewed(values: pa.ChunkedArray, type: pa.DataType) -> pa.ChunkedArray:
     return pa.chunked_array([chunk.view(type) for chunk in values.chunks], type)
 
 
 def _keys(rows: pa.Table, shape: Shape) -> list[tuple[Any, ...]]:
-    columns = (_comparable(rows[name]).to_pylist() for name in shape.key)
+    columns = (values.to_pylist() for values in _identity(rows, shape).values())
     return list(zip(*columns, strict=True))
+
+
+def _identity(rows: pa.Table, shape: Shape) -> dict[str, pa.ChunkedArray]:
+    """What says which row of the lake it is: its key, and the folder it lies in."""
+    keys = {alias: _comparable(rows[alias]) for alias in shape.key}
+    return keys | {alias: _folder(rows[alias]) for alias in shape.partition}
 
 
 def _with_unsent(

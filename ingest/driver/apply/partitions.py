@@ -13,11 +13,14 @@ from core.errors import InvalidRequest
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.rows import counted_signs, selected
 from ingest.lake.hudi.identity import partition_columns
-from ingest.planning.partitions import ESCAPED, MOST_PARTITIONS, longest_value
+from ingest.planning.partitions import (
+    ESCAPED,
+    IN_FOLDER_OF_NULL,
+    MOST_PARTITIONS,
+    longest_value,
+)
 from ingest.sources.select import SelectedColumn, Selection
 
-# Texts whose folder of a partition is that of NULL; the second is its name.
-_IN_FOLDER_OF_NULL = ("", "__HIVE_DEFAULT_PARTITION__")
 # In the place of a length: more than any text has.
 _HAS_NUL = 2**31 - 1
 
@@ -75,7 +78,7 @@ def nameless_partitions(
 def nameless_signs(table: TableSpec, selection: Selection) -> list[tuple[str, Column]]:
     """Lake column → whether a staged row has such a text there."""
     return [
-        (c.name, F.col(c.alias).isin(*_IN_FOLDER_OF_NULL))
+        (c.name, F.col(c.alias).isin(*IN_FOLDER_OF_NULL))
         for c in _texts(table, selection)
     ]
 

@@ -109,8 +109,10 @@ def lake_rows(
 
 
 def latest_per_key(rows: DataFrame, table: TableSpec) -> DataFrame:
-    """Of lake rows the last write per key, by `_sluice_seq`; a delete stays as such."""
-    key = Window.partitionBy(f"`{key_column(table)}`").orderBy(F.desc(SEQ))
+    """Of lake rows the last write per key and partition, by `_sluice_seq`; a delete
+    stays as such."""
+    names = (key_column(table), *partition_columns(table))
+    key = Window.partitionBy(*(f"`{name}`" for name in names)).orderBy(F.desc(SEQ))
     return (
         rows.withColumn(_RANK, F.row_number().over(key))
         .where(f"{_RANK} = 1")
