@@ -12,12 +12,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from core.errors import InvalidRequest
+from core.errors import InvalidRequest, TerminalError
 from ingest.contract.table import SourceSpec
 from ingest.driver.capture import cursor
 from ingest.driver.capture.cursor import read_bound
 from ingest.sources.fingerprint import SourceFingerprint, what_changed
-from ingest.sources.registry import Source, open_source
+from ingest.sources.port import LogNames
+from ingest.sources.registry import Source, open_log_reader, open_source
 from tests.integration.ingest.bound_runs import LAG, run_of, table_of
 from tests.source_access import postgresql_at
 from tests.standby import StandbyPostgres
@@ -198,3 +199,14 @@ def test_a_standby_of_an_idle_primary_knows_a_time_when_it_was_just_started(
         replayed = replayed_by(source)
         assert replayed is not None
         assert replayed < origin.clock().now
+
+
+def test_a_log_is_not_followed_at_a_standby(standby: tuple[str, str]) -> None:
+    """debezium/dbz#2431: many a statement about the log fails there."""
+    names = LogNames("sluice_mirror", "sluice_mirror")
+    opened = open_log_reader(
+        postgresql_at(standby[1]), names, [], after=None, wait=lambda reason: None
+    )
+    with pytest.raises(TerminalError) as refused, opened:
+        pass
+    assert refused.value.code == "source_is_standby"

@@ -22,7 +22,7 @@ from ingest.sources.postgresql.log.tables import where
 
 _PUBLICATIONS = """
 SELECT p.pubname::text, pg_has_role(p.pubowner, 'USAGE'),
-  s.slot_name IS NULL OR age(p.xmin) < 0 OR age(p.xmin) >= age(s.catalog_xmin)
+  s.slot_name IS NULL OR age(p.xmin) < 0 OR age(p.xmin) > age(s.catalog_xmin)
 FROM pg_publication p LEFT JOIN pg_replication_slots s ON s.slot_name = %s
 """
 # row filters came with PostgreSQL 15
