@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from catalog.models import Table
+from catalog.schema.source_log import Lack, TableLog
 from catalog.schema.types import Column, TableSchema
 
 NOT_ANALYSED = "not_analysed"
@@ -21,7 +23,8 @@ class SourceFacts:
     sees_all_transactions  whether the login had the right to; None = not known
     relation, traits, key_forms  see `DiscoveredTable`
     hidden, hidden_key, hides_indexes  see `DiscoveredTable`
-    is_standby      see `Overview`
+    is_standby, log_lacks  see `Overview`
+    log             see `DiscoveredTable`
     """
 
     schema: TableSchema
@@ -38,6 +41,8 @@ class SourceFacts:
     hidden_key: tuple[str, ...]
     hides_indexes: bool
     is_standby: bool | None
+    log_lacks: tuple[Lack, ...]
+    log: TableLog | None
 
 
 def source_facts(table: Table) -> SourceFacts:
@@ -58,7 +63,16 @@ def source_facts(table: Table) -> SourceFacts:
         hidden_key=tuple(kept.get("hidden_key", ())),
         hides_indexes=kept.get("hides_indexes", False),
         is_standby=kept.get("is_standby"),
+        log_lacks=tuple(Lack(*lack) for lack in kept.get("log_lacks") or ()),
+        log=_log_of(kept.get("log")),
     )
+
+
+def _log_of(kept: Mapping[str, Any] | None) -> TableLog | None:
+    if kept is None:
+        return None
+    lists = {name: tuple(kept[name]) for name in ("identity", "left_out")}
+    return TableLog(**{**kept, **lists})
 
 
 def known_rows(table: Table) -> int | None:

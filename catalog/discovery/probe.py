@@ -24,6 +24,7 @@ STEPS: tuple[tuple[str, Callable[[Steps], Outcome]], ...] = (
     ("version", lambda steps: steps.version()),
     ("privileges", lambda steps: steps.privileges()),
     ("sample", lambda steps: steps.sample()),
+    ("log", lambda steps: steps.log()),
 )
 
 

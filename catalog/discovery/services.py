@@ -282,6 +282,7 @@ def _begin(job: Job, datasource: Datasource, overview: Overview) -> None:
         "seen_at": now.isoformat(),
         "sees_all_transactions": overview.sees_all_transactions,
         "is_standby": overview.is_standby,
+        "log_lacks": [[lack.reason, lack.statement] for lack in overview.log_lacks],
         "pages": 0,
         "new": 0,
         "changed": 0,

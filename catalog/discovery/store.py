@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -29,7 +29,7 @@ HIDES_ROWS = "row security at the source hides rows from the datasource's user"
 # What a discovery fills.
 _FILLED = (Database, Table, Column, SchemaVersion)
 # What a discovery knows of the server, kept with each table.
-OF_SERVER = ("sees_all_transactions", "is_standby")
+OF_SERVER = ("sees_all_transactions", "is_standby", "log_lacks")
 # Only these are discovery's to change; any other status of a source table stays.
 _OWN_STATUS = frozenset({DISCOVERED, UNSUPPORTED, NO_PRIVILEGE, VANISHED})
 
@@ -82,7 +82,7 @@ def save_page(
     found: Sequence[DiscoveredTable],
     *,
     seen_at: datetime,
-    of_server: Mapping[str, bool | None],
+    of_server: Mapping[str, Any],
     refresh: bool = False,
 ) -> PageCounts:
     """Upsert tables, their columns and schema versions; call inside a transaction.
@@ -268,6 +268,7 @@ def _facts(found: DiscoveredTable) -> dict[str, Any]:
         "hidden": list(found.hidden),
         "hidden_key": list(found.hidden_key),
         "hides_indexes": found.hides_indexes,
+        "log": asdict(found.log) if found.log else None,
         "digest": _digest(found),
         **({} if found.is_analysed else {NOT_ANALYSED: True}),
     }

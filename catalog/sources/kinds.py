@@ -60,6 +60,14 @@ class Privileges(Protocol):
         "" = everybody sees them."""
         ...
 
+    def full_rows_logged(self, database: str, table: str) -> str:
+        """Has the log carry the whole former row of each change; "" = it does."""
+        ...
+
+    def logged(self, database: str, table: str) -> str:
+        """Has the log of a table be sent; "" = it is."""
+        ...
+
     def all_rows_grant(self, username: str) -> str:
         """Lets the user see rows that row security hides; "" = nothing hides rows."""
         ...

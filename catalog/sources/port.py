@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Literal, Protocol
 
+from catalog.schema.source_log import Lack, TableLog
 from catalog.schema.types import TableSchema
 from catalog.sources.access import SourceAccess
 from catalog.sources.registry import kind_named
@@ -46,6 +47,7 @@ class DiscoveredTable:
     traits            what else decides what a SELECT on it shows
     key_forms         columns of a key → values that are equal there and differ in the
                       lake, by example
+    log               None = the log of such a source is not followed
     """
 
     database: str
@@ -65,6 +67,7 @@ class DiscoveredTable:
     hides_rows: bool = False
     traits: frozenset[Trait] = frozenset()
     key_forms: Mapping[str, str] = field(default_factory=dict)
+    log: TableLog | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +87,14 @@ class Overview:
 
     is_standby  whether the server repeats what others commit, as a standby, a replica
                 or one of several members of a cluster; None = the login may not ask
+    log_lacks   what keeps its log from being followed
     """
 
     databases: tuple[str, ...]
     tables: int
     sees_all_transactions: bool
     is_standby: bool | None = False
+    log_lacks: tuple[Lack, ...] = ()
 
 
 class SourceReader(Protocol):

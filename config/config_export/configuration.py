@@ -138,7 +138,9 @@ def items_that_wait() -> Iterator[Item]:
     """Tables and patterns of sources that are not discovered yet."""
     for row in waiting_rows().select_related("datasource"):
         asked, source = row.request, row.datasource.name
-        shared = {"capture": asked["capture"], **own(asked.get("policy") or {})}
+        shared = own(asked.get("policy") or {})
+        if asked["capture"]:
+            shared["capture"] = asked["capture"]
         for name, choices in asked["tables"].items():
             yield Item(TABLE, (source, name), {**shared, **choices})
         kept = {k: asked[k] for k in ("exclude", "target_database") if asked.get(k)}

@@ -122,7 +122,7 @@ def _body(source: Datasource, items: list[Item]) -> dict[str, Any]:
     fields = items[0].fields
     return {
         "datasource": source.name,
-        "capture": fields.get("capture", "timestamp"),
+        "capture": fields.get("capture"),
         "policy": fields.get("policy") or {},
         "exclude": fields.get("exclude") or [],
         "target_database": fields.get("target_database"),

@@ -19,13 +19,15 @@ from ingest.pipelines.plan_overrides import Everywhere, chosen_in
 from ingest.planning.as_text import can_be_text
 from ingest.planning.cursor import CURSOR_TYPES
 from ingest.planning.defaults import PlanDefaults
-from ingest.planning.facts import ROW_HASH, Capture, Choices
+from ingest.planning.facts import ROW_HASH, TIMESTAMP, Capture, Choices
 from ingest.planning.partitions import BY_DAY, PARTITION_TYPES
 
 CAPTURES = [
+    ("log", _("Kept fresh by the source's log")),
     ("timestamp", _("Kept fresh by a timestamp column")),
     ("snapshot", _("Snapshot once")),
 ]
+OPEN = ("", _("By the log where possible, else by a timestamp column"))
 PARTS = {*PARTITION_TYPES, *BY_DAY}
 _NAMES = forms.Textarea(attrs={"rows": 2})
 
@@ -99,7 +101,11 @@ WISHES = {"partition_by": "partition", "exclude_columns": "exclude"}
 
 
 class OnboardForm(ScheduleFields, DefaultsFields):
-    capture = forms.ChoiceField(choices=CAPTURES, label=_("Capture"))
+    capture = forms.ChoiceField(
+        choices=[OPEN, *CAPTURES],
+        required=False,
+        label=_("Capture"),
+    )
     target_database = forms.CharField(
         required=False,
         max_length=200,
@@ -137,17 +143,17 @@ class OnboardForm(ScheduleFields, DefaultsFields):
         """The request as `ingest.pipelines.requests.parse_request` takes it; of a form
         with errors, as much of it as is right."""
         get = self.cleaned_data.get
-        is_scheduled = get("capture") == "timestamp" and not self.errors
+        is_scheduled = get("capture") in {"", TIMESTAMP} and not self.errors
         self.patterns = _lines(get("include"))
         include = [*self.patterns, *_lines(get("selected")), *more]
         return {
             "datasource": source,
             "include": list(dict.fromkeys(include)),
             "exclude": _lines(get("exclude")),
-            "capture": get("capture") or "timestamp",
             "schedule": self.schedule if is_scheduled else None,
             "target_database": get("target_database") or None,
             "defaults": {} if self.errors else self.defaults.to_data(),
+            **({"capture": get("capture")} if get("capture") else {}),
         }
 
     def point_at(self, errors: object) -> bool:
@@ -308,7 +314,7 @@ class ChoicesForm(ScheduleFields):
         if "when" not in self.data:
             return before
         found = {k: v for k, v in before.items() if k != "schedule"}
-        if self.schedule is not None and self.cleaned_data["capture"] != "snapshot":
+        if self.schedule is not None and self.cleaned_data["capture"] == TIMESTAMP:
             found["schedule"] = self.schedule
         return found
 

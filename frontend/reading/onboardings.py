@@ -26,6 +26,7 @@ from ingest.planning.facts import ROW_HASH
 
 STAGING_SECONDS = 600
 TITLES = {
+    "capture": _("Capture"),
     "record_key": _("Record key"),
     "cursor": _("Cursor"),
     "partition_by": _("Partitioning"),

@@ -19,6 +19,7 @@ NAMES = {
     "version": _("Server version"),
     "privileges": _("Privileges"),
     "sample": _("Read a row"),
+    "log": _("Log"),
 }
 
 

@@ -121,6 +121,7 @@ WORDS = {
     "fact": {
         "timestamp": _("by timestamp column"),
         "snapshot": _("snapshot once"),
+        "log": _("by the source's log"),
         "equal": _("equal"),
         "different": _("different"),
     },

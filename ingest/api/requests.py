@@ -90,7 +90,12 @@ class OnboardingNew(s.Serializer[Any]):
         help_text="db.table, db.*, db.ord*, or *",
     )
     exclude = _Names(required=False)
-    capture = s.ChoiceField(choices=["snapshot", "timestamp", "log"], required=False)
+    capture = s.ChoiceField(
+        choices=["snapshot", "timestamp", "log"],
+        required=False,
+        help_text="absent: each table by the log where that can be followed, else by"
+        " timestamp; its plan says why",
+    )
     schedule = s.JSONField(required=False, allow_null=True)
     target_database = Text(required=False, allow_null=True)
     tables = _Tables(child=TableChoices(), required=False)

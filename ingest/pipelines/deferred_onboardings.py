@@ -37,7 +37,7 @@ def wait_for_discovery(source: Datasource, body: Body) -> Onboarding:
         datasource=source,
         request={
             "datasource": source.name,
-            "capture": body.get("capture", "timestamp"),
+            "capture": body.get("capture"),
             "include": list(body.get("include") or []),
             "exclude": list(body.get("exclude") or []),
             "target_database": body.get("target_database"),
@@ -126,7 +126,7 @@ def _request(body: Body) -> dict[str, Any]:
     tables = body.get("tables") or {}
     return {
         "datasource": body["datasource"],
-        "capture": body.get("capture", "timestamp"),
+        "capture": body.get("capture"),
         "include": [*(body.get("include") or []), *tables],
         "exclude": list(body.get("exclude") or []),
         "target_database": body.get("target_database"),

@@ -50,7 +50,7 @@ class Draft:
     `uncarried`: those it meant that cannot be."""
 
     source: Datasource
-    capture: Capture
+    capture: Capture | None
     planned: tuple[Planned, ...]
     skipped: tuple[str, ...]
     uncarried: tuple[Uncarried, ...] = ()

@@ -165,6 +165,13 @@ def chosen_in(plan: Mapping[str, Any]) -> Choices:
     )
 
 
+def _capture_before(row: Pipeline) -> Capture | None:
+    """None = nobody has said, and a choice may make it another one."""
+    told = row.plan.get("proposals", {}).get("capture") or {"is_chosen": True}
+    is_open = not told["is_chosen"] and row.capture != "snapshot"
+    return None if is_open else cast(Capture, row.capture)
+
+
 def _changed(row: Pipeline, given: Everywhere) -> tuple[Choices, PlanDefaults]:
     choices = replace(
         replaced(chosen_in(row.plan), given.defaults), capture=given.capture
@@ -223,7 +230,7 @@ class _Anew:
     ) -> TablePlan:
         """Sets the row's way of capture and settings, too, once all is right."""
         fact = self.facts[row.pk]
-        before = cast(Capture, row.capture)
+        before = _capture_before(row)
         policy = own_policy(choices.schedule) if choices.schedule else own
         policy = dict(row.policy if policy is None else policy)
         effective = self.circumstances.policy_of(row.source_table.database, policy)

@@ -32,13 +32,14 @@ _NO_SYNCS = {
 
 @dataclass(frozen=True, slots=True)
 class OnboardingRequest:
-    """What a user asks for. `schedule` None = as database or source have it.
+    """What a user asks for. `schedule` None = as database or source have it; it is for
+    tables that have syncs. `capture` None = each table as it can have it.
     defaults: for every table that can have them."""
 
     datasource: str
     include: tuple[str, ...]
     exclude: tuple[str, ...] = ()
-    capture: Capture = "timestamp"
+    capture: Capture | None = None
     schedule: Schedule | None = None
     target_database: str | None = None
     tables: Mapping[str, Choices] = field(default_factory=dict)
@@ -73,7 +74,7 @@ def parse_request(body: Mapping[str, Any]) -> OnboardingRequest:
         datasource=body["datasource"],
         include=tuple(body["include"]),
         exclude=tuple(body.get("exclude") or ()),
-        capture=body.get("capture", "timestamp"),
+        capture=body.get("capture"),
         schedule=schedule,
         target_database=_target(body.get("target_database")),
         tables={

@@ -59,6 +59,8 @@ def facts_of(tables: Sequence[Table]) -> list[TableFacts]:
             hidden_key=facts.hidden_key,
             hides_indexes=facts.hides_indexes,
             username=table.database.datasource.username,
+            log=facts.log,
+            log_lacks=facts.log_lacks,
         )
         for table, facts in found
     ]

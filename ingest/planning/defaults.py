@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 from ingest.planning.cursor import CURSOR_TYPES
 from ingest.planning.facts import (
     LOG,
     ROW_HASH,
+    TIMESTAMP,
     Capture,
     Choices,
     Conditions,
@@ -22,9 +23,9 @@ from ingest.planning.facts import (
     Target,
 )
 from ingest.planning.key import propose_key
-from ingest.planning.log import refuse_unfollowed_kind
+from ingest.planning.log import is_followed_kind, refuse_unfollowed_kind
 from ingest.planning.partitions import BY_DAY, PARTITION_TYPES
-from ingest.planning.plan import TablePlan
+from ingest.planning.plan import Proposal, TablePlan
 from ingest.planning.propose import propose_table
 
 
@@ -65,20 +66,71 @@ def plan_with_defaults(
     defaults: PlanDefaults,
     target: Target,
     conditions: ConditionsOf,
-    capture: Capture,
+    capture: Capture | None,
 ) -> tuple[Capture, TablePlan]:
-    """The plan with the defaults that fit, and the way of capture it is for."""
-    chosen = choices.capture or capture
-    if chosen == LOG:
+    """The plan with the defaults that fit, and the way of capture it is for.
+
+    capture  None = nobody said: the log where it can be followed, else by timestamp,
+             and the plan says what the log lacks
+    """
+    wanted = choices.capture or capture
+    if wanted == LOG:
         refuse_unfollowed_kind(facts)
     fitted = fitting(facts, choices, defaults)
-    plan = propose_table(facts, fitted, target, conditions(chosen))
+
+    def planned(way: Capture, choices: Choices = fitted) -> TablePlan:
+        return propose_table(facts, choices, target, conditions(way))
+
+    why_not = "" if wanted else _why_not_by_log(facts, choices, defaults)
+    if wanted is None and not why_not:
+        plan = planned(LOG)
+        if not plan.blocked:
+            return LOG, _telling(plan, LOG, _BY_LOG)
+        why_not = plan.blocked
+    way: Capture = wanted or TIMESTAMP
+    plan, why = planned(way), "chosen" if wanted else f"not by the log: {why_not}"
     is_open = plan.blocked and defaults.load_once and choices.capture is None
-    if not is_open or chosen == "snapshot":
-        return chosen, plan
-    once = replace(fitted, record_key=_any_key(facts, fitted))
-    loaded = propose_table(facts, once, target, conditions("snapshot"))
-    return (chosen, plan) if loaded.blocked else ("snapshot", loaded)
+    if is_open and way != "snapshot":
+        loaded = planned(
+            "snapshot", replace(fitted, record_key=_any_key(facts, fitted))
+        )
+        if not loaded.blocked:
+            return "snapshot", _telling(loaded, "snapshot", _ONCE)
+    if plan.blocked and wanted is None and facts.log is not None:
+        also = f"{plan.blocked}. Or have it followed by the log: {why_not}"
+        plan = replace(plan, blocked=also)
+    return way, _telling(plan, way, why, is_chosen=wanted is not None)
+
+
+_BY_LOG = (
+    "the source's log can be followed: it has every change, deletes included, and"
+    " costs the source no queries"
+)
+_ONCE = "it cannot be kept fresh, and 'otherwise' says that it is loaded once then"
+
+
+def _why_not_by_log(facts: TableFacts, choices: Choices, defaults: PlanDefaults) -> str:
+    """What was said of syncs decides; "" = nothing was."""
+    if not is_followed_kind(facts):
+        return "that of this kind of source is not followed yet"
+    if facts.log is None:
+        return "discover the source again to learn whether it can be followed"
+    said = {
+        "cursor": choices.cursor or defaults.cursors,
+        "schedule": choices.schedule,
+        "updates": choices.updates == "partial",
+        "record_key": choices.record_key == ROW_HASH,
+    }
+    names = ", ".join(f"'{name}'" for name, is_said in said.items() if is_said)
+    return f"what was chosen by {names} is of syncs" if names else ""
+
+
+def _telling(
+    plan: TablePlan, way: Capture, why: str, *, is_chosen: bool = False
+) -> TablePlan:
+    others = tuple(one for one in get_args(Capture) if one != way)
+    proposal = Proposal(way, why, is_chosen=is_chosen, choices=others)
+    return replace(plan, proposals={"capture": proposal, **plan.proposals})
 
 
 def fitting(facts: TableFacts, choices: Choices, defaults: PlanDefaults) -> Choices:

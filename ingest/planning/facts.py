@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from catalog.schema.source_log import Lack, TableLog
 from catalog.schema.types import TableSchema
 from catalog.sources.registry import kind_named
 from ingest.contract.table import Updates
@@ -35,7 +36,7 @@ class TableFacts:
     shares_snapshots  whether all chunks of a load can show one moment
     username        of the login, for statements that an administrator may run
     source_kind, relation, traits, key_forms, hidden, hidden_key, hides_indexes,
-    is_standby      see `DiscoveredTable` and `Overview`
+    is_standby, log, log_lacks  see `DiscoveredTable` and `Overview`
     """
 
     database: str
@@ -57,6 +58,8 @@ class TableFacts:
     hidden_key: tuple[str, ...] = ()
     hides_indexes: bool = False
     username: str = ""
+    log: TableLog | None = None
+    log_lacks: tuple[Lack, ...] = ()
 
     def grant_of(self, columns: Sequence[str]) -> str:
         """The statement that lets the login read them, too."""

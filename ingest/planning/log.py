@@ -1,25 +1,38 @@
-"""Whether a table can be followed by its source's log, and what it sees then. Pure."""
+"""Whether a table can be followed by its source's log, what that lacks, and what is
+seen then. Pure.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from catalog.schema.source_log import Lack
 from catalog.schema.types import Column
+from catalog.sources.kinds import Privileges
 from catalog.sources.registry import kind_named
 from core.errors import InvalidRequest
 from ingest.planning.facts import ROW_HASH, TableFacts
 from ingest.planning.plan import Proposal
 
 # Kinds of source whose log is read.
-FOLLOWED = frozenset({"postgresql"})
+_FOLLOWED = frozenset({"postgresql"})
+_TABLES = frozenset({"table", "partitioned table"})
+_ELSE = "use capture 'timestamp' or 'snapshot'"
+
+
+def is_followed_kind(facts: TableFacts) -> bool:
+    return kind_named(facts.source_kind).family.name in _FOLLOWED
 
 
 def refuse_unfollowed_kind(facts: TableFacts) -> None:
     """InvalidRequest `not_yet` for sources whose log is not read yet."""
-    kind = kind_named(facts.source_kind)
-    if kind.family.name not in FOLLOWED:
+    if not is_followed_kind(facts):
+        title = kind_named(facts.source_kind).title
         raise InvalidRequest(
-            f"following the log of {kind.title} comes with a later release",
+            f"following the log of {title} comes with a later release",
             code="not_yet",
-            hint="use capture 'timestamp' or 'snapshot'",
+            hint=_ELSE,
             facts={"field": "capture", "table": facts.source_name},
         )
 
@@ -27,24 +40,10 @@ def refuse_unfollowed_kind(facts: TableFacts) -> None:
 def why_not_followed(
     facts: TableFacts, carried: list[Column], proposals: dict[str, Proposal]
 ) -> str:
-    """In a sentence that says what helps; "" = it can be."""
-    if facts.relation != "table":
-        return (
-            f"{facts.source_name} is a {facts.relation}, of which the log says nothing:"
-            " follow the tables that it is made of, or use capture 'snapshot'"
-        )
-    if proposals["updates"].value == "partial":
-        return (
-            "the log has whole rows and deletes, which partial updates do not take:"
-            " leave 'updates' out, or use capture 'timestamp'"
-        )
-    if proposals["record_key"].value == ROW_HASH:
-        return (
-            "a whole-row hash key cannot follow updates: every changed row would stay"
-            " in its old form too. Choose columns as 'record_key', or use capture"
-            " 'snapshot'"
-        )
-    return ""
+    """In sentences with the statements that help; "" = it can be."""
+    table = _Wanted(facts, carried, proposals)
+    lacks = [*facts.log_lacks, *table.lacks()]
+    return ". ".join(_told(lack) for lack in lacks)
 
 
 def what_is_seen() -> tuple[str, ...]:
@@ -53,3 +52,118 @@ def what_is_seen() -> tuple[str, ...]:
         "inserts, updates, deletes, keys that change and TRUNCATE are seen, in the"
         " order of their commits, within seconds",
     )
+
+
+def what_is_missed() -> tuple[str, ...]:
+    """The same of what the log does not say."""
+    return (
+        "a column that is added with a DEFAULT: rows from before have NULL in it until"
+        " a resync",
+        "a table that is dropped and made again under its name is another one: it"
+        " needs a resync",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A table as it would be followed."""
+
+    facts: TableFacts
+    carried: list[Column]
+    proposals: dict[str, Proposal]
+
+    def lacks(self) -> Iterator[Lack]:
+        yield from self._of_choices()
+        if odd := self._odd_kind():
+            yield Lack(odd)
+            return
+        yield from self._of_identity()
+        yield from self._of_columns()
+        log, where = self.facts.log, (self.facts.database, self.facts.name)
+        if log is not None and not (log.is_published or log.may_publish):
+            yield Lack(
+                f"no publication at the source has all changes of"
+                f" {self.facts.source_name}, and its user may not make one of a table"
+                " that is not its own",
+                self._statements.logged(*where),
+            )
+
+    def _of_choices(self) -> Iterator[Lack]:
+        if self.proposals["updates"].value == "partial":
+            yield Lack(
+                "the log has whole rows and deletes, which partial updates do not take:"
+                " leave 'updates' out, or use capture 'timestamp'"
+            )
+        if self.proposals["record_key"].value == ROW_HASH:
+            yield Lack(
+                "a whole-row hash key cannot follow updates: every changed row would"
+                " stay in its old form too. Choose columns as 'record_key', or use"
+                " capture 'snapshot'"
+            )
+
+    def _odd_kind(self) -> str:
+        name, traits = self.facts.source_name, self.facts.traits
+        if self.facts.relation not in _TABLES:
+            return (
+                f"{name} is a {self.facts.relation}, of which the log says nothing:"
+                f" follow the tables that it is made of, or {_ELSE}"
+            )
+        if "unlogged" in traits:
+            return (
+                f"{name} is UNLOGGED, so its changes are in no log: {_ELSE}, or run"
+                f" ALTER TABLE … SET LOGGED at the source and discover again"
+            )
+        if "children" in traits:
+            return (
+                f"{name} has child tables by inheritance, whose rows the log has under"
+                f" their own names: follow the child tables, or {_ELSE}"
+            )
+        if "foreign" in traits:
+            return f"rows of {name} are at another server, and not in this log: {_ELSE}"
+        return ""
+
+    def _of_identity(self) -> Iterator[Lack]:
+        log, key = self.facts.log, self.proposals["record_key"].value
+        if log is None or log.is_full or not key or key == ROW_HASH:
+            return
+        name = self.facts.source_name
+        statement = self._statements.full_rows_logged(
+            self.facts.database, self.facts.name
+        )
+        if not log.identity:
+            reason = (
+                "has no replica identity, which names a row that was changed or deleted"
+            )
+            yield Lack(f"{name} {reason}", statement)
+        elif outside := _words(n for n in key if n not in log.identity):
+            reason = f"its key is {_words(key)}, of which the log does not have"
+            yield Lack(f"{name}: {reason} {outside} of former rows", statement)
+        elif outside := _words(
+            n for n in self.proposals["partition_by"].value if n not in log.identity
+        ):
+            yield Lack(
+                f"{name} is partitioned by {outside}, which the log does not have of"
+                " former rows: a row that is deleted there, or moves, would stay",
+                statement,
+            )
+
+    def _of_columns(self) -> Iterator[Lack]:
+        made = self.facts.log.left_out if self.facts.log else ()
+        carried = {column.source_name for column in self.carried}
+        if lost := _words(name for name in made if name in carried):
+            yield Lack(
+                "the log does not contain what the source generates: leave"
+                f" {lost} out by 'exclude_columns', or {_ELSE}"
+            )
+
+    @property
+    def _statements(self) -> Privileges:
+        return kind_named(self.facts.source_kind).privileges
+
+
+def _told(lack: Lack) -> str:
+    return f"{lack.reason}: {lack.statement}" if lack.statement else lack.reason
+
+
+def _words(names: Iterable[str]) -> str:
+    return ", ".join(names)

@@ -46,6 +46,16 @@ def structure_grant(username: str, database: str, table: str) -> str:
     return f"GRANT REFERENCES ON {name} TO {account(username)};"
 
 
+def full_rows_logged(database: str, table: str) -> str:
+    """A setting of the server says so, for all tables."""
+    return ""
+
+
+def logged(database: str, table: str) -> str:
+    """The log has all tables."""
+    return ""
+
+
 def all_rows_grant(username: str) -> str:
     """There is no row security."""
     return ""

@@ -23,7 +23,7 @@ from catalog.sources.port import (
     TableKind,
     Trait,
 )
-from catalog.sources.postgresql import statements
+from catalog.sources.postgresql import log, statements
 from catalog.sources.postgresql.columns import COLUMNS
 from catalog.sources.postgresql.connect import Link, connect, transaction
 from catalog.sources.postgresql.types import SourceType, key_forms, lake_type
@@ -85,8 +85,15 @@ class PostgresReader:
         with self._transaction() as link:
             names = link.execute(statements.DATABASES, self._filter).fetchall()
             row = link.execute(statements.COUNT, self._filter).fetchone()
+            server = link.execute(log.SERVER).fetchone()
         tables, sees_all, is_standby = row or (0, False, False)
-        return Overview(tuple(name for (name,) in names), tables, sees_all, is_standby)
+        return Overview(
+            databases=tuple(name for (name,) in names),
+            tables=tables,
+            sees_all_transactions=sees_all,
+            is_standby=is_standby,
+            log_lacks=log.lacks_of(server, self._access.username) if server else (),
+        )
 
     def page(self, after: tuple[str, str] | None, *, limit: int) -> Page:
         schema, table = after or ("", "")
@@ -145,6 +152,7 @@ class PostgresReader:
                 forms[oid][column.source_name] = form
         sizes = self._sizes(link, oids)
         shows = {root: more for root, *more in link.execute(statements.TRAITS, oids)}
+        logs = log.table_logs(link.execute(log.TABLES, oids))
         return tuple(
             replace(
                 _table(t, columns[t.oid], indexes, sizes.get(t.oid, (0, 0, 0))),
@@ -152,6 +160,7 @@ class PostgresReader:
                 key_forms=forms[t.oid],
                 hidden=tuple(hidden[t.oid].values()),
                 hidden_key=hidden_keys.get(t.oid, ()),
+                log=logs.get(t.oid),
             )
             for t in found
         )

@@ -50,6 +50,21 @@ def structure_grant(username: str, database: str, table: str) -> str:
     return ""
 
 
+def full_rows_logged(database: str, table: str) -> str:
+    return f"ALTER TABLE {quoted(database)}.{quoted(table)} REPLICA IDENTITY FULL;"
+
+
+def logged(database: str, table: str) -> str:
+    """For this table alone: one for all tables would refuse updates of those without a
+    key."""
+    name = f"{quoted(database)}.{quoted(table)}"
+    made = quoted(f"sluice_{table}"[:63])
+    return (
+        f"CREATE PUBLICATION {made} FOR TABLE {name}"
+        " WITH (publish_via_partition_root = true);"
+    )
+
+
 def all_rows_grant(username: str) -> str:
     """A policy for this user that lets all rows pass would be a filter, too."""
     return f"ALTER ROLE {quoted(username)} BYPASSRLS;"

@@ -123,7 +123,8 @@ def test_the_connection_test_as_a_job(any_source) -> None:
     source, _ = any_source
     make(source, "CREATE TABLE t (a int)")
     job = finish(services.start_test(source.datasource, by="ann"))
-    assert (job.state, job.total, job.done) == (jobs.SUCCEEDED, 7, 7)
+    assert (job.state, job.total) == (jobs.SUCCEEDED, len(STEPS))
+    assert job.done == job.total
     assert [s["name"] for s in job.report["steps"]] == [name for name, _ in STEPS]
     assert "t was read, it is empty" in job.report["steps"][-1]["message"]
 

@@ -54,8 +54,9 @@ def test_all_steps_in_order(source) -> None:
         "version",
         "privileges",
         "sample",
+        "log",
     ]
-    assert statuses(report) == ["ok", "ok", "skipped", "ok", "ok", "ok", "ok"]
+    assert statuses(report) == ["ok", "ok", "skipped", *["ok"] * 5]
     assert report.is_ok
     by_name = {step.name: step for step in report.steps}
     assert "pg_read_all_stats" in by_name["privileges"].hint
@@ -63,6 +64,23 @@ def test_all_steps_in_order(source) -> None:
     assert "public.t" in by_name["sample"].message
     assert report.facts["sees_all_transactions"] is False
     assert report.facts["server_version"].startswith("18")
+
+
+def test_what_following_its_log_needs_is_told_with_the_statement(source) -> None:
+    source.run("CREATE TABLE t (a int)")
+    source.grant_all()
+    report = run_probe(source.access())
+    assert report.is_ok
+    log = report.steps[-1]
+    assert (log.name, log.status) == ("log", "ok")
+    assert f'ALTER ROLE "{READER}" REPLICATION;' in log.hint
+    source.run(f"ALTER ROLE {READER} REPLICATION")
+    try:
+        report = run_probe(source.access())
+    finally:
+        source.run(f"ALTER ROLE {READER} NOREPLICATION")
+    may_more = {reason for reason, _ in report.facts["log_lacks"]}
+    assert not [reason for reason in may_more if "may not receive" in reason]
 
 
 def test_with_the_stats_role_there_is_no_hint(source, source_pg) -> None:
@@ -81,7 +99,7 @@ def test_with_the_stats_role_there_is_no_hint(source, source_pg) -> None:
 def test_no_table_at_all(source) -> None:
     report = run_probe(source.access())
     assert report.is_ok
-    assert statuses(report)[-2:] == ["ok", "skipped"]
+    assert statuses(report)[-3:] == ["ok", "skipped", "ok"]
 
 
 @pytest.mark.parametrize(
@@ -264,10 +282,10 @@ def test_as_a_job_with_moving_progress_and_kept_result(source, rung) -> None:
     source.run("CREATE TABLE t (a int)")
     source.grant_all()
     job = services.start_test(source.datasource, by="ann")
-    assert (job.state, job.total, job.unit) == (jobs.QUEUED, 7, "steps")
+    assert (job.state, job.total, job.unit) == (jobs.QUEUED, len(STEPS), "steps")
     assert services.start_test(source.datasource, by="bob").pk == job.pk
     job = finish(job)
-    assert (job.state, job.done) == (jobs.SUCCEEDED, 7)
+    assert (job.state, job.done) == (jobs.SUCCEEDED, len(STEPS))
     source.datasource.refresh_from_db()
     assert source.datasource.tested_at is not None
     assert source.datasource.test_result["ok"] is True

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from catalog.discovery.facts import source_facts
+from catalog.schema.source_log import TableLog
 from tests.integration.discovery.support import discover, table
 
 pytestmark = pytest.mark.django_db
@@ -42,6 +43,39 @@ def test_tables_of_postgresql(source) -> None:
     found = {name: source_facts(table(source, name)) for name in wanted}
     assert {n: (f.relation, set(f.traits)) for n, f in found.items()} == wanted
     assert found["plain"].is_standby is False
+
+
+def test_what_the_log_of_postgresql_has_of_tables(source) -> None:
+    source.run(
+        "CREATE TABLE keyed (b text, id int PRIMARY KEY,"
+        " twice int GENERATED ALWAYS AS (id * 2) STORED)",
+        "CREATE TABLE keyless (id int)",
+        "CREATE TABLE whole (id int PRIMARY KEY)",
+        "ALTER TABLE whole REPLICA IDENTITY FULL",
+        "CREATE TABLE picked (id int PRIMARY KEY, name text NOT NULL UNIQUE)",
+        "ALTER TABLE picked REPLICA IDENTITY USING INDEX picked_name_key",
+        "CREATE TABLE silent (id int PRIMARY KEY)",
+        "ALTER TABLE silent REPLICA IDENTITY NOTHING",
+        "CREATE TABLE filtered (id int PRIMARY KEY)",
+        "CREATE PUBLICATION dba FOR TABLE keyed, whole",
+        "CREATE PUBLICATION inserts FOR TABLE picked WITH (publish = 'insert')",
+        "CREATE PUBLICATION filtered FOR TABLE filtered WHERE (id > 3)",
+    )
+    source.grant_all()
+    discover(source.datasource)
+    no = TableLog()
+    wanted = {
+        "keyed": TableLog(identity=("id",), left_out=("twice",), is_published=True),
+        "keyless": no,
+        "whole": TableLog(is_full=True, is_published=True),
+        "picked": TableLog(identity=("name",)),
+        "silent": no,
+        "filtered": TableLog(identity=("id",)),
+    }
+    found = {name: source_facts(table(source, name)) for name in wanted}
+    assert {name: facts.log for name, facts in found.items()} == wanted
+    (lack,) = [x for x in found["keyed"].log_lacks if "receive" in x.reason]
+    assert lack.statement.startswith("ALTER ROLE")
 
 
 def test_keys_of_postgresql_that_compare_more_widely_than_bytes(source) -> None:

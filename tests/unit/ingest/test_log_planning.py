@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from typing import Any
 
 import pytest
 
+from catalog.schema.source_log import Lack, TableLog
 from core.errors import InvalidRequest
-from ingest.planning.defaults import NO_DEFAULTS, plan_with_defaults
-from ingest.planning.facts import Choices, Conditions, Target
+from ingest.planning.defaults import NO_DEFAULTS, PlanDefaults, plan_with_defaults
+from ingest.planning.facts import Choices, Conditions, TableFacts, Target
 from ingest.planning.plan import (
     ApplyChanges,
     FollowLog,
@@ -18,6 +21,7 @@ from ingest.planning.plan import (
 from tests.unit.ingest.test_planning import ID, UPDATED, column, facts, plan
 
 NAME = column("name", "string")
+FULL = 'ALTER TABLE "public"."orders" REPLICA IDENTITY FULL;'
 
 
 def test_a_table_with_a_key_is_followed_without_a_cursor() -> None:
@@ -57,3 +61,106 @@ def test_logs_of_other_kinds_come_later(kind: str) -> None:
             "log",
         )
     assert caught.value.code == "not_yet"
+
+
+KEYED = TableLog(identity=("id",), may_publish=True)
+TARGET = Target("shop", "orders", "/lake/shop/orders")
+RIGHT = Lack(
+    "the datasource's user may not receive the log", "ALTER ROLE x REPLICATION;"
+)
+
+
+def open_plan(table: TableFacts, choices: Choices | None = None, **more: Any) -> Any:
+    """Nobody said how."""
+    defaults = PlanDefaults(**more)
+    return plan_with_defaults(
+        table,
+        choices or Choices(),
+        defaults,
+        TARGET,
+        lambda way: Conditions(capture=way),
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("log", "choices", "more", "told"),
+    [
+        (TableLog(may_publish=True), Choices(), {}, ["no replica identity", FULL]),
+        (
+            TableLog(identity=("name",), may_publish=True),
+            Choices(),
+            {},
+            ["does not have id", FULL],
+        ),
+        (KEYED, Choices(partition_by=("name",)), {}, ["partitioned by name", FULL]),
+        (
+            TableLog(is_full=True, may_publish=True),
+            Choices(partition_by=("name",)),
+            {},
+            [],
+        ),
+        (
+            dataclasses.replace(KEYED, left_out=("name",)),
+            Choices(),
+            {},
+            ["name out by"],
+        ),
+        (
+            dataclasses.replace(KEYED, left_out=("name",)),
+            Choices(exclude_columns=("name",)),
+            {},
+            [],
+        ),
+        (TableLog(identity=("id",)), Choices(), {}, ['FOR TABLE "public"."orders"']),
+        (TableLog(identity=("id",), is_published=True), Choices(), {}, []),
+        (KEYED, Choices(), {"traits": frozenset({"unlogged"})}, ["UNLOGGED"]),
+        (KEYED, Choices(), {"traits": frozenset({"children"})}, ["inheritance"]),
+        (KEYED, Choices(), {"traits": frozenset({"foreign"})}, ["another server"]),
+        (KEYED, Choices(), {"relation": "partitioned table"}, []),
+        (KEYED, Choices(), {"log_lacks": (RIGHT,)}, [RIGHT.reason, RIGHT.statement]),
+    ],
+)
+def test_what_the_log_lacks_is_told_with_the_statement_that_mends_it(
+    log: TableLog, choices: Choices, more: Any, told: list[str]
+) -> None:
+    table = facts(ID, NAME, UPDATED, log=log, **more)
+    asked = plan(table, choices, capture="log")
+    assert bool(asked.blocked) == bool(told)
+    assert [part for part in told if part not in asked.blocked] == []
+    capture, found = open_plan(table, choices)
+    why = found.proposals["capture"]
+    assert (capture, why.value, why.is_chosen) == (
+        ("timestamp" if told else "log"),
+        capture,
+        False,
+    )
+    assert [part for part in told if part not in why.reason] == []
+    assert bool(found.blocked) == ("foreign" in table.traits)
+
+
+@pytest.mark.parametrize(
+    ("choices", "defaults"),
+    [
+        (Choices(cursor="updated_at"), {}),
+        (Choices(), {"cursors": ("updated_at",)}),
+        (Choices(updates="partial"), {}),
+        (Choices(schedule={"every_seconds": 5}), {}),
+    ],
+)
+def test_what_is_said_of_syncs_makes_syncs(choices: Choices, defaults: Any) -> None:
+    table = facts(ID, NAME, UPDATED, log=KEYED)
+    assert open_plan(table, choices, **defaults)[0] == "timestamp"
+    assert open_plan(table)[0] == "log"
+
+
+def test_a_table_that_can_have_neither_is_told_both_ways_out() -> None:
+    table = facts(ID, NAME, log=TableLog(may_publish=True))
+    capture, found = open_plan(table)
+    assert capture == "timestamp"
+    assert "'cursor'" in found.blocked
+    assert FULL in found.blocked
+    assert open_plan(table, load_once=True)[0] == "snapshot"
+    _, found = open_plan(facts(ID, NAME))
+    assert "discover" in found.proposals["capture"].reason
+    assert "log" not in found.blocked

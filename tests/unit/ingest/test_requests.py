@@ -28,7 +28,7 @@ def parse_request(body: object) -> OnboardingRequest:
 
 def test_defaults() -> None:
     asked = parse_request(GOOD)
-    assert (asked.capture, asked.schedule) == ("timestamp", None)
+    assert (asked.capture, asked.schedule) == (None, None)
     assert (asked.dry_run, asked.approve) == (False, False)
 
 

@@ -1,0 +1,32 @@
+"""Whether a source's log can be followed, and what it has of a table. Values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """Something that keeps a source's log from being followed, and the statement that
+    mends it; "" = none does."""
+
+    reason: str
+    statement: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableLog:
+    """What a source's log has of a table.
+
+    is_full       the whole former row of each change; else only its columns `identity`
+    identity      () = none, so nobody could tell which row was changed
+    left_out      columns that it does not carry
+    is_published  something at the source sends all of its changes
+    may_publish   the login may bring that about
+    """
+
+    is_full: bool = False
+    identity: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    is_published: bool = False
+    may_publish: bool = False

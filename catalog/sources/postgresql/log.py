@@ -1,0 +1,113 @@
+"""What decides whether PostgreSQL's log can be followed: the server, the login and each
+table. Statements of catalogs only; nothing here reads the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from catalog.schema.source_log import Lack, TableLog
+from catalog.sources.postgresql.privileges import quoted
+
+# rds_replication: there nobody but the provider may give the attribute.
+SERVER = r"""
+SELECT pg_is_in_recovery(), current_setting('wal_level'),
+       r.rolreplication OR r.rolsuper OR coalesce((
+           SELECT pg_has_role(current_user, p.oid, 'USAGE')
+           FROM pg_catalog.pg_roles p WHERE p.rolname = 'rds_replication'), false),
+       EXISTS (SELECT FROM pg_catalog.pg_roles p WHERE p.rolname = 'rds_replication'),
+       has_function_privilege('pg_catalog.pg_control_system()', 'EXECUTE'),
+       EXISTS (SELECT FROM pg_catalog.pg_replication_slots s
+               WHERE s.database = current_database() AND s.slot_name LIKE 'sluice\_%%'),
+       current_setting('max_replication_slots')::int
+           - (SELECT count(*) FROM pg_catalog.pg_replication_slots),
+       current_setting('max_wal_senders')::int
+           - (SELECT count(*) FROM pg_catalog.pg_stat_replication)
+FROM pg_catalog.pg_roles r WHERE r.rolname = current_user
+"""
+# Of the tables in oids. Row filters came with PostgreSQL 15.
+TABLES = """
+SELECT c.oid, c.relreplident = 'f',
+  ARRAY(SELECT a.attname::text FROM pg_catalog.pg_index i
+        JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid
+        WHERE i.indrelid = c.oid AND i.indisvalid
+        AND a.attnum = ANY((i.indkey::int2[])[0:i.indnkeyatts - 1])
+        AND CASE c.relreplident WHEN 'd' THEN i.indisprimary
+                                WHEN 'i' THEN i.indisreplident ELSE false END
+        ORDER BY a.attnum),
+  ARRAY(SELECT a.attname::text FROM pg_catalog.pg_attribute a
+        WHERE a.attrelid = c.oid AND a.attgenerated <> '' AND NOT a.attisdropped
+        ORDER BY a.attnum),
+  EXISTS (
+    SELECT FROM pg_catalog.pg_publication_tables t
+    JOIN pg_catalog.pg_publication p USING (pubname)
+    WHERE t.schemaname = n.nspname AND t.tablename = c.relname
+    AND p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate
+    AND to_jsonb(t) ->> 'rowfilter' IS NULL),
+  pg_has_role(c.relowner, 'USAGE')
+    AND has_database_privilege(current_database(), 'CREATE')
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.oid = ANY(%(oids)s)
+"""
+
+
+def lacks_of(row: tuple[Any, ...], username: str) -> tuple[Lack, ...]:
+    """What the server and the login lack, by a row of SERVER."""
+    (
+        is_standby,
+        wal_level,
+        may_replicate,
+        has_grant,
+        may_identify,
+        has_slot,
+        slots,
+        senders,
+    ) = row
+    if is_standby:
+        return (Lack("the server is a standby: follow the log of its primary"),)
+    user = quoted(username)
+    found = []
+    if wal_level != "logical":
+        found.append(
+            Lack(
+                f"wal_level is '{wal_level}', and only 'logical' tells of rows",
+                "ALTER SYSTEM SET wal_level = logical; -- then restart the server",
+            )
+        )
+    if not may_replicate:
+        mends = f"GRANT rds_replication TO {user};" if has_grant else ""
+        found.append(
+            Lack(
+                "the datasource's user may not receive the log",
+                mends or f"ALTER ROLE {user} REPLICATION;",
+            )
+        )
+    if not may_identify:
+        found.append(
+            Lack(
+                "the datasource's user may not ask which server it is",
+                f"GRANT EXECUTE ON FUNCTION pg_control_system() TO {user};",
+            )
+        )
+    # the slot of a source that is followed is one of those in use
+    if not has_slot and slots < 1:
+        found.append(_used_up("max_replication_slots", "replication slots"))
+    if not has_slot and senders < 1:
+        found.append(_used_up("max_wal_senders", "WAL senders"))
+    return tuple(found)
+
+
+def _used_up(setting: str, what: str) -> Lack:
+    return Lack(
+        f"all {what} are in use",
+        f"ALTER SYSTEM SET {setting} = 20; -- then restart the server",
+    )
+
+
+def table_logs(rows: Iterable[tuple[Any, ...]]) -> dict[int, TableLog]:
+    """By oid, of rows of TABLES."""
+    return {
+        oid: TableLog(bool(is_full), tuple(key), tuple(made), bool(has), bool(may))
+        for oid, is_full, key, made, has, may in rows
+    }
