@@ -8,9 +8,7 @@ One JSON object per line.
                     failed{outcome, error: ErrorFact} before it ends
 A follower that hears nothing for `silence_seconds` ends. So it does when it `failed`,
 whatever the reason, and its host starts another. What it does is decided by the chain
-(`ingest.lake.chain`), never by what it was told last. A source whose log is lost, or
-that is another server, goes on in a new stream, under another name: with `above`, and
-a new load of each table. Pure.
+(`ingest.lake.chain`), never by what it was told last. Pure.
 """
 
 from __future__ import annotations
@@ -55,6 +53,9 @@ class FollowSpec:
     above   a new stream's first segment is above this number: above every epoch of a
             table that it will be about
     writer  which process it is, for people
+    begin_anew  a person decided that, where the log behind the stream's end is lost or
+                is another server's, it goes on with what there is: every table is
+                deferred, and needs a new load. Where nothing is lost it has no effect
     """
 
     source: SourceSpec
@@ -65,6 +66,7 @@ class FollowSpec:
     above: int
     writer: str
     tables: tuple[FollowTable, ...] = ()
+    begin_anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)

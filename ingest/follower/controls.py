@@ -4,9 +4,10 @@ the stream says. Pure."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
 from ingest.contract.following import FollowedTable, FollowTable
-from ingest.contract.segments import Control, StreamTable
+from ingest.contract.segments import Control, ControlKind, StreamTable
 
 Known = Mapping[int, StreamTable]
 Problems = Mapping[int, str]
@@ -36,6 +37,15 @@ def is_new_load(one: FollowTable, known: Known) -> bool:
     return bool(one.load) and (state is None or state.load != one.load)
 
 
+def all_deferred(known: Known, reason: str) -> tuple[Control, ...]:
+    """What lets no table go on by the stream: each needs a new load."""
+    return tuple(
+        Control("deferred", table_id, reason=reason)
+        for table_id, state in known.items()
+        if state.state not in {"deferred", "removed"}
+    )
+
+
 def followed(
     wanted: Sequence[FollowTable],
     known: Known,
@@ -45,12 +55,28 @@ def followed(
     """What is told of the wanted tables."""
     return tuple(
         FollowedTable(
-            table_id,
-            known[table_id].state if table_id in known else "",
-            problems.get(table_id, ""),
-            new_columns.get(table_id, ()),
+            one.table.table_id,
+            _state(one, known),
+            problems.get(one.table.table_id) or _lost_before(one, known),
+            new_columns.get(one.table.table_id, ()),
         )
-        for table_id in (one.table.table_id for one in wanted)
+        for one in wanted
+    )
+
+
+def _state(one: FollowTable, known: Known) -> ControlKind | Literal[""]:
+    state = known.get(one.table.table_id)
+    return state.state if state else ""
+
+
+def _lost_before(one: FollowTable, known: Known) -> str:
+    """Who wants the table may not know that it was deferred: they died in between."""
+    is_asked = one.deferred or one.goes_on or is_new_load(one, known)
+    if _state(one, known) != "deferred" or is_asked:
+        return ""
+    return (
+        f"changes of {one.table.source_schema}.{one.table.source_table} are missing in"
+        " what was read of the source's log; resync the table"
     )
 
 

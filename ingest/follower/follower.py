@@ -24,9 +24,15 @@ from ingest.contract.following import (
 from ingest.contract.segments import Control, StreamTable, state_of
 from ingest.contract.table import TableSpec
 from ingest.follower.collector import Collector
-from ingest.follower.controls import followed, is_new_load, needed_controls
+from ingest.follower.controls import (
+    all_deferred,
+    followed,
+    is_new_load,
+    needed_controls,
+)
 from ingest.lake.chain import (
     ChainIndex,
+    ChainWriter,
     begin_stream,
     remove_orphans,
     stream_folder,
@@ -65,8 +71,7 @@ OpenLog = Callable[..., AbstractContextManager[LogReader]]
 
 @dataclass(slots=True)
 class Follower:
-    """open_log: (tables, after, wait) → the log; see
-    `ingest.sources.registry.open_log_reader`."""
+    """open_log: as `ingest.sources.registry.open_log_reader`, of this source."""
 
     host: Host
     spec: FollowSpec
@@ -92,15 +97,13 @@ class Follower:
         index = ChainIndex(folder, self.spec.stream)
         after = _end_of(index)
         self._tell("starting")
-        with self.open_log(self._specs(), after=after, wait=self._wait) as log:
-            begin_stream(folder, above=self.spec.above)
-            chain = take_over(
-                folder,
-                stream=self.spec.stream,
-                writer=self.spec.writer,
-                server=log.server,
-                begin=log.begin,
-            )
+        with self.open_log(
+            self._specs(),
+            after=after,
+            begin_anew=self.spec.begin_anew,
+            wait=self._wait,
+        ) as log:
+            chain = self._take_over(log, index)
             remove_orphans(folder)
             _end_of(index)
             self._known = index.tables()
@@ -113,6 +116,21 @@ class Follower:
                 self._follow(log, SegmentBuilder(chain), collector)
             finally:
                 collector.stop()
+
+    def _take_over(self, log: LogReader, index: ChainIndex) -> ChainWriter:
+        def deferred() -> tuple[Control, ...]:
+            _end_of(index)
+            return all_deferred(index.tables(), log.anew)
+
+        begin_stream(index.folder, above=self.spec.above)
+        return take_over(
+            index.folder,
+            stream=self.spec.stream,
+            writer=self.spec.writer,
+            server=log.server,
+            begin=log.begin,
+            anew=deferred if log.anew else None,
+        )
 
     def _follow(
         self, log: LogReader, builder: SegmentBuilder, collector: Collector

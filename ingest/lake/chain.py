@@ -12,14 +12,16 @@ first that is kept and what those before it said of tables. Rules:
    tells anybody: that segment is nobody's. So readers look at it after they read.
 3. Files beside a segment (parts of large transactions) go when that number is made and
    does not name them, never by their writer: they may be the next segment's.
-4. What a table has applied is what its newest commit says (`_sluice.epoch_to`).
+4. Where the source's log behind the last segment is lost, a take-over that was decided
+   by a person passes over the gap, and defers every table in the same segment.
+5. What a table has applied is what its newest commit says (`_sluice.epoch_to`).
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from core.errors import StaleState, TerminalError, TransientError
@@ -176,14 +178,22 @@ class ChainWriter:
 
 
 def take_over(
-    folder: Place, *, stream: str, writer: str, server: str, begin: str
+    folder: Place,
+    *,
+    stream: str,
+    writer: str,
+    server: str,
+    begin: str,
+    anew: Callable[[], Iterable[Control]] | None = None,
 ) -> ChainWriter:
-    """Makes an empty segment, behind which no other writer comes any more. The stream
-    was begun before.
+    """Makes a segment without rows, behind which no other writer comes any more. The
+    stream was begun before.
 
     writer  for people: which process it is
     server  TerminalError `source_changed` when the stream is of another one
     begin   where a stream without segments begins
+    anew    what was between its end and `begin` is lost, or of another server: the
+            segment passes over it, and these records let no table go on by that
     """
     for _ in range(_TRIES):
         start = read_beginning(folder).number
@@ -191,10 +201,11 @@ def take_over(
         newest = read_segment(folder, number) if number >= start else None
         if newest is None and number >= start:
             continue  # collected meanwhile
-        if newest is not None and newest.server != server:
+        if newest is not None and newest.server != server and anew is None:
             raise _other_server(newest, server)
         at = begin if newest is None else newest.end
-        claim = Segment(stream, number + 1, at, at, server, writer)
+        end, said = (at, ()) if anew is None else (begin, tuple(anew()))
+        claim = Segment(stream, number + 1, at, end, server, writer, controls=said)
         if _make(folder, claim, b""):
             return ChainWriter(folder, claim)
     raise TransientError(
@@ -413,5 +424,6 @@ def _other_server(newest: Segment, server: str) -> TerminalError:
         f"stream {newest.stream} was read from server {newest.server}, and {server}"
         " answers now. Nothing was read",
         code="source_changed",
-        hint="bring that server back, or begin a new stream and resync its tables",
+        hint="bring that server back, or follow the source anew, which resyncs its"
+        " tables",
     )

@@ -258,7 +258,13 @@ class LogReader(Protocol):
 
     @property
     def begin(self) -> str:
-        """Where a stream without segments begins: position, encoded."""
+        """Where a stream without segments begins, or one that begins `anew`: position,
+        encoded."""
+
+    @property
+    def anew(self) -> str:
+        """Why the stream cannot go on where it ended, as it was opened to begin anew
+        then; "" = it goes on."""
 
     @property
     def problems(self) -> Mapping[int, str]:

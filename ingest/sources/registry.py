@@ -118,11 +118,13 @@ def open_log_reader(
     tables: Sequence[TableSpec],
     *,
     after: str | None,
+    begin_anew: bool = False,
     wait: Callable[[str], None],
 ) -> AbstractContextManager[LogReader]:
     """The log, with what it needs at the source, for these tables at first.
 
     after  where the stream ends that goes on; None = a new one begins
+    begin_anew  it may begin anew where it cannot go on: `LogReader.anew`
     wait   is called again and again while something at the source is waited for, with
            the reason; what it raises ends the waiting
     """
@@ -133,7 +135,7 @@ def open_log_reader(
             code="log_unsupported",
             hint="sync its tables by a timestamp or by loads",
         )
-    return opened(access, names, tables, after=after, wait=wait)
+    return opened(access, names, tables, after=after, begin_anew=begin_anew, wait=wait)
 
 
 def _kind(access: SourceAccess) -> _Kind:

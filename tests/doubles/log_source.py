@@ -50,9 +50,12 @@ class LogSource:
         tables: Sequence[TableSpec],
         *,
         after: str | None,
+        begin_anew: bool = False,
         wait: Callable[[str], None],
     ) -> Iterator[FakeLog]:
         log = FakeLog(self)
+        if begin_anew and after is not None and int(after) < self.told:
+            log.anew = "it forgot"
         log.follow(tables)
         yield log
 
@@ -65,6 +68,7 @@ class FakeLog:
     new_columns: dict[int, tuple[str, ...]] = field(default_factory=dict)
     committed: int = 0
     waits: str = ""
+    anew: str = ""
     _tables: dict[str, TableSpec] = field(default_factory=dict)
     _waiting: list[tuple[int, Row]] = field(default_factory=list)
     # transactions that ended, and rows of the one that has begun

@@ -4,7 +4,7 @@ that cannot be followed stops another."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import psycopg
 import pytest
@@ -303,9 +303,12 @@ def test_a_publication_that_is_dropped_is_named(followed: World) -> None:
     # made anew it says nothing of what came before
     outcome, error = followed.start(FIRST).until_failed()
     assert (outcome, error.code) == ("terminal", "publication_missing")
+    run = followed.following(FollowTable(table(1), load="anew"), begin_anew=True)
+    followed.durable(run)
+    assert followed.controls()[-2:] == [("deferred", 1), ("cut", 1)]
 
 
-def test_a_slot_that_is_gone_is_named_and_a_new_stream_goes_on(
+def test_a_slot_that_is_gone_is_named_and_passed_over_when_decided(
     followed: World,
 ) -> None:
     """airbyte#80295: the way out of a lost slot has to lead out."""
@@ -315,12 +318,24 @@ def test_a_slot_that_is_gone_is_named_and_a_new_stream_goes_on(
     followed.durable(run)
     run.kill()
     drop_slot(followed)
+    link.execute("INSERT INTO t VALUES (1, 'lost')")
     outcome, error = followed.start(FIRST).until_failed()
     assert (outcome, error.code) == ("terminal", "log_lost")
     assert "is gone" in error.message
-    followed.spec = replace(followed.spec, stream="pg1.2", above=1_000)
-    run = followed.following(FollowTable(table(1), load="anew"))
-    assert run.until(lambda s: s.number > 1_000, "segments")
+    run = followed.following(FIRST, begin_anew=True)
+    run.until(lambda s: "are missing" in s.tables[0].problem, "what is missing")
+    run.want(FollowTable(table(1), load="anew"))
+    run.until(lambda s: s.tables[0].state == "cut", "a new load")
+    link.execute("INSERT INTO t VALUES (2, 'new')")
+    followed.durable(run)
+    assert [one.values["id"] for one in followed.changes()] == [2]
+    # it does nothing where nothing is lost
+    run.kill()
+    run = followed.following(FollowTable(table(1), load="anew"), begin_anew=True)
+    followed.durable(run)
+    assert followed.controls() == [
+        ("added", 1), ("cut", 1), ("deferred", 1), ("cut", 1),
+    ]  # fmt: skip
 
 
 def drop_slot(world: World) -> None:
@@ -373,3 +388,7 @@ def test_another_server_is_never_read_on(followed: World) -> None:
     writer.append(end="lsn:7:1:0/2", controls=[Control("added", 1)])
     outcome, error = followed.start().until_failed()
     assert (outcome, error.code) == ("terminal", "source_changed")
+    followed.link.execute(T)
+    run = followed.following(FIRST, begin_anew=True)
+    followed.durable(run)
+    assert followed.controls() == [("added", 1), ("deferred", 1), ("cut", 1)]

@@ -7,7 +7,12 @@ import pytest
 from ingest.contract.following import FollowTable
 from ingest.contract.segments import Control, StreamTable, state_of
 from ingest.contract.table import TableSpec
-from ingest.follower.controls import followed, is_new_load, needed_controls
+from ingest.follower.controls import (
+    all_deferred,
+    followed,
+    is_new_load,
+    needed_controls,
+)
 
 SPEC = TableSpec(7, "public", "t", "db", "t", "/lake/t", "", (), ("id",))
 
@@ -112,3 +117,27 @@ def test_what_is_told_of_tables() -> None:
         ("n",),
     )
     assert followed((wanted(),), {7: CUT, 8: CUT}, {}, {})[0].state == "cut"
+
+
+@pytest.mark.parametrize(
+    ("one", "expected"),
+    [
+        (wanted(load="L"), "are missing"),
+        (wanted(load="M"), ""),
+        (wanted(load="L", deferred="late"), ""),
+        (wanted(load="L", goes_on=3), ""),
+    ],
+)
+def test_who_does_not_know_of_a_deferral_is_told(
+    one: FollowTable, expected: str
+) -> None:
+    """Its host may have died before it knew."""
+    problem = followed((one,), {7: DEFERRED}, {}, {})[0].problem
+    assert (expected in problem, bool(problem)) == (True, bool(expected))
+
+
+def test_all_are_deferred_once() -> None:
+    known = {1: ADDED, 2: CUT, 3: FINISHED, 4: DEFERRED, 5: REMOVED}
+    made = all_deferred(known, "lost")
+    assert [one.table_id for one in made] == [1, 2, 3]
+    assert all_deferred(state_of(known, ((9, one) for one in made)), "lost") == ()

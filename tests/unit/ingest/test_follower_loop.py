@@ -74,11 +74,12 @@ class Bench:
         writer: str = "w",
         above: int = 0,
         quick: float = 100.0,
+        begin_anew: bool = False,
     ) -> None:
         """quick: seconds between two looks at the clock."""
         spec = FollowSpec(
             SourceSpec(1, "list", "", 0, "", "", ""),
-            STREAM, str(self.lake), "", "", above, writer, tables,
+            STREAM, str(self.lake), "", "", above, writer, tables, begin_anew,
         )  # fmt: skip
         follower = Follower(
             self.host, spec, self.source.open, itertools.count(0.0, quick).__next__
@@ -311,3 +312,36 @@ def test_who_was_superseded_makes_no_segment(
     bench.run(*TABLES)
     for name in NAMES:
         assert bench.rows(name) == expected(bench.source, name)
+
+
+def test_a_log_that_was_lost_is_passed_over_when_that_was_decided(bench: Bench) -> None:
+    """airbyte#80295: the way out of a lost log has to lead out. No table goes on by what
+    is not whole, and all do by a new load."""
+    write(bench.source)
+    bench.run(*TABLES)
+    end = bench.segments[-1].end
+    write(bench.source)
+    bench.source.told = lost = len(bench.source.transactions) - 2
+    bench.host.looks = 0
+    with pytest.raises(AssertionError, match="forgot"):
+        bench.run(*TABLES)
+    bench.run(*TABLES, begin_anew=True)
+    (passing,) = [
+        s for s in bench.segments if s.start != s.end and s.controls and not s.parts
+    ]
+    assert (passing.start, passing.end) == (end, str(lost))
+    assert passing.controls == tuple(
+        Control("deferred", number, reason="it forgot") for number in (1, 2, 3)
+    )
+    told = bench.host.states[-1].tables
+    assert ["missing" in one.problem for one in told] == [True] * 3
+    anew = tuple(replace(one, load="anew") for one in TABLES)
+    bench.host.looks = 0
+    bench.run(*anew, begin_anew=True)
+    kinds = [(kind, table) for _, kind, table in bench.controls][-3:]
+    assert kinds == [("cut", 1), ("cut", 2), ("cut", 3)]
+    assert [one.problem for one in bench.host.states[-1].tables] == [""] * 3
+    for name in NAMES:
+        assert bench.rows(name) == [
+            one for one in expected(bench.source, name) if not int(end) < one[0] <= lost
+        ]

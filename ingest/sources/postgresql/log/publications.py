@@ -45,7 +45,7 @@ _MAKE = (
     "CREATE PUBLICATION {} WITH (publish = 'insert, update, delete, truncate',"
     " publish_via_partition_root = true)"
 )
-_ANEW = "follow the source anew, which resyncs its tables"
+ANEW = "follow the source anew, which resyncs its tables"
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class Publications:
                 f"the publication {own} was made after changes that are not read yet,"
                 " and the server cannot read those by it",
                 code="publication_missing",
-                hint=_ANEW,
+                hint=ANEW,
             )
         self.in_use = tuple(self.chosen) or (own,)
 
@@ -99,7 +99,7 @@ class Publications:
                 f"the publication {', '.join(gone)}, by which the log is read, is gone"
                 " from the source, so changes do not come",
                 code="publication_missing",
-                hint=_ANEW,
+                hint=ANEW,
             )
 
     def cover(self, tables: Sequence[TableSpec]) -> dict[int, str]:

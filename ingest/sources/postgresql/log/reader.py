@@ -31,7 +31,7 @@ from ingest.sources.postgresql.log.pgoutput import (
     Relation,
     Rows,
 )
-from ingest.sources.postgresql.log.publications import Publications
+from ingest.sources.postgresql.log.publications import ANEW, Publications
 from ingest.sources.postgresql.log.slot import (
     Slot,
     drop_slot,
@@ -90,6 +90,7 @@ class PostgresLogReader:
     new_columns: dict[int, tuple[str, ...]] = field(default_factory=dict)
     committed: int = 0
     waits: str = ""
+    anew: str = ""
     _tables: tuple[TableSpec, ...] = ()
     _found: dict[Name, FoundTable] = field(default_factory=dict)
     _made: dict[int, int] = field(default_factory=dict)
@@ -333,6 +334,7 @@ def open_log_reader(
     tables: Sequence[TableSpec],
     *,
     after: str | None,
+    begin_anew: bool = False,
     wait: Wait,
 ) -> Iterator[PostgresLogReader]:
     """See `ingest.sources.registry.open_log_reader`."""
@@ -346,12 +348,50 @@ def open_log_reader(
             reader = PostgresLogReader(
                 access, names, log, control, publications, log.started
             )
-            reader.follow(tables)
-            publications.use(reader.problems)
+            try:
+                if after is not None:
+                    _require_whole(control, names.slot, after, log.started)
+                _publish(reader, tables)
+            except TerminalError as error:
+                if not begin_anew or after is None:
+                    raise
+                reader.anew, after = error.message, None
+                _free(control, names.slot)
+                drop_slot(control.connection, names.slot)
+                _publish(reader, tables)
             if after is None:
                 begin = _begun_slot(access, control, names.slot, wait)
                 reader.started = replace(log.started, lsn=begin)
             yield reader
+
+
+def _publish(reader: PostgresLogReader, tables: Sequence[TableSpec]) -> None:
+    reader.follow(tables)
+    reader.publications.use(reader.problems)
+
+
+def _require_whole(control: Control, name: str, after: str, here: PostgresLog) -> None:
+    """TerminalError `source_changed`, or `log_lost`."""
+    position = PostgresLog.decode(after)
+    if position.identity != here.identity:
+        raise TerminalError(
+            f"the log was read from server {position.identity}, and {here.identity}"
+            " answers now. Nothing was read",
+            code="source_changed",
+            hint=f"bring that server back, or {ANEW}",
+        )
+    _kept_slot(control, name, position)
+
+
+def _free(control: Control, name: str) -> None:
+    """Ends the session of another reader."""
+    until = time.monotonic() + _FREE_SECONDS
+    while time.monotonic() < until:
+        slot = control.slot(name)
+        if slot is None or not slot.is_active:
+            return
+        end_holder(control.connection, name)
+        time.sleep(0.1)
 
 
 def _require_logical(control: Control) -> None:
@@ -391,7 +431,7 @@ def _kept_slot(control: Control, name: str, after: PostgresLog) -> Slot:
             f"the source does not have all of its log behind {after.encode()} any more:"
             f" {why}. Changes are missing",
             code="log_lost",
-            hint="follow the source anew, which resyncs its tables",
+            hint=ANEW,
         )
     return slot
 
