@@ -63,13 +63,15 @@ class ApplySessions:
         forget_instants_ahead(self._spark)
         require_clock(run)
 
-    def _look_after(self, spec: JobSpec) -> None:
+    def _look_after(self, spec: JobSpec) -> bool:
         name = f"{spec.table.database}.{spec.table.name}"
+        planned: tuple[str, ...] = ()
         try:
-            plan_when_due(self._spark, spec)
+            planned = plan_when_due(self._spark, spec)
             tidy_when_due(self._spark, spec)
         except Exception as error:
             log.warning("%s is not looked after", name, exc_info=error)
+        return bool(planned)
 
 
 def work_from(data: Mapping[str, Any]) -> ApplyWork:

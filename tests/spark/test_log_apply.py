@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from core.errors import InvalidRequest, TerminalError, TransientError
+from core.errors import InvalidRequest, TerminalError
 from ingest.contract.segments import Control
 from ingest.contract.table import TableSpec
 from ingest.driver.apply import light, log_read
@@ -137,21 +137,25 @@ def test_a_truncated_table_is_what_came_behind_that(
     assert followed.rows() == {5: "later"}
 
 
-def test_a_truncation_waits_for_planned_compactions(followed: Followed) -> None:
-    """They speak of file groups that the table has no more then."""
+def test_a_truncation_leaves_planned_compactions_alone(followed: Followed) -> None:
+    """They speak of file groups that a replacement would take away."""
     log, table = followed.log, followed.table
     log.segment(table, ("insert", 9, "x", AT))
     followed.apply()
     plan_when_due(log.bench.spark, replace(followed.applied.spec, compact_after=1))
-    log.segment(table, ("truncate", None, None, None))
-    with pytest.raises(TransientError, match="compaction of it is planned"):
-        followed.apply()
-    assert 9 in followed.rows()
-    followed.applied.forget()
+    log.segment(
+        table,
+        ("insert", 8, "gone", AT), ("truncate", None, None, None),
+        ("insert", 3, "new", AT), ("insert", 4, "x", AT), ("delete", 4, None, None),
+    )  # fmt: skip
+    followed.apply()
+    assert followed.rows() == {3: "new"}
     (pending,) = log.bench.state(table).pending_compactions
     assert_done(log.bench.compact(table, pending))
+    assert followed.rows() == {3: "new"}
+    log.segment(table, ("insert", 9, "again", AT))
     followed.apply()
-    assert followed.rows() == {}
+    assert followed.rows() == {3: "new", 9: "again"}
 
 
 def test_what_a_load_shows_is_left_out(followed: Followed) -> None:

@@ -14,12 +14,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from core.errors import TerminalError, TransientError
+from core.errors import TerminalError
 from ingest.contract.applying import ApplyTable, ApplyWork
-from ingest.contract.epochs import SealedFile
+from ingest.contract.epochs import SealedFile, seq_of
 from ingest.contract.events import INDEX
 from ingest.contract.job import JobSpec
 from ingest.contract.segments import OP
@@ -43,7 +43,7 @@ from ingest.driver.apply.writer import (
     qualified_name,
 )
 from ingest.lake.commits import Commit, LakeState, read_timeline
-from ingest.lake.hudi.identity import DELETED
+from ingest.lake.hudi.identity import DELETED, SEQ
 from ingest.lake.hudi.position import CommitPosition, LoadPoint
 from ingest.lake.place import place_at
 from ingest.sources.dialects import dialect_of
@@ -153,7 +153,7 @@ class LogTable:
         table is to be given up, before anything is written."""
         if self.state is None:
             self.take()
-        self._look_again()
+        self.look_again()
         if not self.is_due(stream):
             return Step()
         position = self.position
@@ -166,7 +166,7 @@ class LogTable:
         finally:
             shutil.rmtree(self.scratch, ignore_errors=True)
 
-    def _look_again(self) -> None:
+    def look_again(self) -> None:
         """One listing. Another newest write than ours: whatever it was, the lake is
         read again; a completed compaction is one."""
         state = self.state
@@ -276,21 +276,27 @@ class _Pieces:
 
     def _replacement(self, state: LakeState, span: Span) -> Batch:
         """The table was emptied: what came behind that is all it has."""
-        if state.pending_compactions:
-            raise TransientError(
-                f"{qualified_name(self._table.spec)} was truncated at the source, and a"
-                " compaction of it is planned. Nothing was written",
-                code="compaction_planned",
-                hint="nothing: it goes on when the compaction has run; a repair can"
-                " unschedule it",
-            )
         batch = self._upsert(span)
         assert not isinstance(batch.rows, LightRows)
+        if state.pending_compactions:
+            # they speak of file groups that a replacement takes away
+            rows = batch.rows.unionByName(self._deletes(batch.rows.columns, span))
+            return replace(batch, rows=latest_per_key(rows, self._table.spec.table))
         kept = batch.rows.where(f"not {DELETED}")
         count = self._left if len(self._files) <= 1 else -1
         return replace(
             batch, rows=kept, operation="insert_overwrite_table", expected_rows=count
         )
+
+    def _deletes(self, columns: Sequence[str], span: Span) -> DataFrame:
+        """Of every row that the lake has: behind all of those, and before all that
+        came behind the truncation."""
+        own = {
+            SEQ: F.lit(seq_of(span.epoch_from, 0)).cast("bigint"),
+            DELETED: F.lit(True),  # noqa: FBT003
+        }
+        rows = snapshot_of(self._table.spark, self._table.spec)
+        return rows.select(*(own.get(c, F.col(f"`{c}`")).alias(c) for c in columns))
 
     def _values_of(self, lacking: Lacking) -> pa.Table:
         """Rows with these keys: of the lake, then of the pieces before this one."""

@@ -93,13 +93,14 @@ class Around:
     """What a session needs of its driver.
 
     prepare     what comes before writing: the store is open, the clock is right
-    look_after  upkeep behind a commit; whatever goes wrong there is not the commit's
+    look_after  upkeep behind a commit; whatever goes wrong there is not the commit's.
+                Whether it planned a compaction
     """
 
     secrets: Callable[[str], SecretAnswer]
     report: Callable[[ApplyReport], None]
     prepare: Callable[[JobRun], None]
-    look_after: Callable[[JobSpec], None]
+    look_after: Callable[[JobSpec], bool]
 
 
 class ApplySession:
@@ -248,8 +249,8 @@ class ApplySession:
 
     def _bring_on(self, task: Task, stream: Stream) -> Step:
         step = task.table.bring_on(stream, task.run.check)
-        if step.commit is not None:
-            self._around.look_after(task.table.spec)
+        if step.commit is not None and self._around.look_after(task.table.spec):
+            task.table.look_again()  # who executes plans learns of it by the report
         return step
 
     def _next(self) -> tuple[Task, Stream]:
