@@ -173,6 +173,7 @@ class RepairWork:
     resize       the same rows in `buckets` buckets, by one commit
     drop-metadata-table  one that another writer made and ours do not keep up
     instant      what it is about; "" = every one that it can be about
+    follows_log  whether a restored table gets from a log what came since
     dry_run      look and count only (deduplicate)
     """
 
@@ -181,6 +182,7 @@ class RepairWork:
     replan: bool = False
     dry_run: bool = False
     buckets: int = 0
+    follows_log: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 
 from django.db.models.functions import Now
 
@@ -28,6 +29,7 @@ from ingest.pipelines.table_job import (
     queue_again,
     span_of,
 )
+from ingest.planning.facts import LOG
 
 
 def spec_for(job: Job) -> Attempt | Refused | None:
@@ -46,7 +48,7 @@ def spec_for(job: Job) -> Attempt | Refused | None:
     spec = JobSpec(
         **shared_by_all(job, pipeline, hold.fence),
         source=source_spec(pipeline.source_table.database.datasource),
-        repair=work,
+        repair=replace(work, follows_log=pipeline.capture == LOG),
     )
     return Attempt(spec, hold)
 

@@ -27,6 +27,7 @@ from ingest.maintenance.resizing import Resize, plan_resize, words_for
 from ingest.maintenance.rewinding import what_is_missed
 from ingest.pipelines.schema_diff import source_changed
 from ingest.pipelines.transitions import pipeline_of
+from ingest.planning.facts import LOG
 from ingest.planning.plan import plan_from_json
 
 
@@ -117,8 +118,11 @@ def preview_restore(table: Table, facts: LakeFacts, work: RepairWork) -> Preview
         )
     will[:0] = words.undone_first(facts)
     position = _position_at(base, timeline, work)
-    misses = list(what_is_missed(table.cursor, position, gettext))
     pipeline = pipeline_of(table.pk)
+    follows_log = pipeline is not None and pipeline.capture == LOG
+    misses = list(
+        what_is_missed(table.cursor, position, gettext, follows_log=follows_log)
+    )
     if pipeline and (
         altered := source_changed(pipeline, plan_from_json(pipeline.plan))
     ):

@@ -31,7 +31,11 @@ UNMARKED = (
     "Rows that were changed without a newer %(cursor)s keep the values of that moment"
     " until a resync"
 )
-MISSED = (FOLLOWS_NOTHING, AGAIN_AFTER, AGAIN_ALL, DELETED, UNMARKED)
+FROM_LOG = (
+    "What the source's log had since then is applied again, deletes too. If the lake"
+    " has not kept all of it, the table needs a resync"
+)
+MISSED = (FOLLOWS_NOTHING, FROM_LOG, AGAIN_AFTER, AGAIN_ALL, DELETED, UNMARKED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +60,16 @@ class Reach:
 
 
 def what_is_missed(
-    cursor: str | None, position: str, translate: Callable[[str], str] = str
+    cursor: str | None,
+    position: str,
+    translate: Callable[[str], str] = str,
+    *,
+    follows_log: bool = False,
 ) -> tuple[str, ...]:
-    """After going back to rows of that position; `cursor` None: it follows nothing."""
+    """After going back to rows of that position; without `cursor` and log it follows
+    nothing."""
+    if follows_log:
+        return (translate(FROM_LOG),)
     if not cursor:
         return (translate(FOLLOWS_NOTHING),)
     again = AGAIN_AFTER if position else AGAIN_ALL

@@ -105,6 +105,7 @@ def restore(
     behind, table = position.epoch_to, spec.table.table_id
     drop_seals_behind(spec.lake, position.source, table, after=behind)
     told = what_the_source_says(cursor, reach)
+    follows_log = spec.repair is not None and spec.repair.follows_log
     return {
         "action": "restore",
         "restored": asked,
@@ -114,7 +115,10 @@ def restore(
         "epoch": position.epoch_to,
         "buckets": position.identity.buckets,
         "reaches_back": reach.reaches_back if cursor else None,
-        "misses": [*told, *what_is_missed(cursor, position.end)],
+        "misses": [
+            *told,
+            *what_is_missed(cursor, position.end, follows_log=follows_log),
+        ],
         "then": "resync",
     }
 

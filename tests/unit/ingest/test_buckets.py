@@ -159,6 +159,8 @@ def test_what_cannot_be_is_refused(buckets: int, seen: LakeFacts, code: str) -> 
 def test_a_restore_says_what_it_cannot_bring_back() -> None:
     (only,) = what_is_missed(None, "")
     assert "follows nothing" in only
+    (only,) = what_is_missed(None, "", follows_log=True)
+    assert "log" in only
     told = " ".join(what_is_missed("at", "2026-01-01"))
     assert "whose at lies after 2026-01-01" in told
     assert "deleted at the source" in told
