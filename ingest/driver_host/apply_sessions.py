@@ -145,10 +145,22 @@ class ApplySessions:
             self._sessions[stream] = Session(leases.session_owner(stream, driver))
         until = time.monotonic() + TAKE_SECONDS
         freed = [
-            self._bring(stream, session, wanted.get(stream), until)
+            self._bring_alone(stream, session, wanted.get(stream), until)
             for stream, session in self._sessions.items()
         ]
         return any(freed)
+
+    def _bring_alone(
+        self, stream: str, session: Session, wanted: WantedStream | None, until: float
+    ) -> bool:
+        """What fails for one stream must not hold up the others, nor jobs."""
+        try:
+            return self._bring(stream, session, wanted, until)
+        except Exception as error:
+            if is_away(error):
+                raise
+            log.exception("stream %s is not brought up to date", stream)
+            return False
 
     def _bring(
         self, stream: str, session: Session, wanted: WantedStream | None, until: float

@@ -148,8 +148,7 @@ class Gathered:
             self._leveled = now
             shown = self._level() | shown
         if shown:
-            _Write(self._known, shown, self._rates_of(shown, now)).write()
-            self._mirror()
+            self._show(shown, now)
         for pk, each in shown.items():
             if self._fresh.get(pk) is each:
                 self._told.pop(pk, None)
@@ -157,6 +156,24 @@ class Gathered:
         for pk, problem in list(self._problems.items()):
             self._tell(pk, problem)
             del self._problems[pk]
+
+    def _show(self, shown: Mapping[int, Applied], now: float) -> None:
+        """All at once; what cannot be written must not hold up the rest."""
+        rates = self._rates_of(shown, now)
+        if not self._put(shown, rates):
+            for pk, each in shown.items():
+                self._put({pk: each}, rates)
+        self._mirror()
+
+    def _put(self, shown: Mapping[int, Applied], rates: Mapping[int, float]) -> bool:
+        try:
+            _Write(self._known, shown, rates).write()
+        except Exception as error:
+            if is_away(error):
+                raise
+            log.exception("what was reported of tables %s was not written", [*shown])
+            return False
+        return True
 
     def _rates_of(self, shown: Mapping[int, Applied], now: float) -> dict[int, float]:
         found = {}

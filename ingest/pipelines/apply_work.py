@@ -7,6 +7,7 @@ nor how sessions are run.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -28,6 +29,8 @@ from ingest.pipelines.policies.effective import Policies
 from ingest.pipelines.policies.policy import Effective
 from ingest.planning.facts import LOG
 from ingest.planning.plan import plan_from_json
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +172,10 @@ def _whole(table_ids: list[int], sources: Collection[int]) -> dict[int, Wanted]:
     for pipeline in rows.select_related(*related):
         lake, source = pipeline.lake_table, pipeline.source_table
         assert lake is not None
-        spec = table_spec(plan_from_json(pipeline.plan), lake, source)
-        found[lake.pk] = Wanted(spec, policies.of_pipeline(pipeline))
+        try:
+            spec = table_spec(plan_from_json(pipeline.plan), lake, source)
+            found[lake.pk] = Wanted(spec, policies.of_pipeline(pipeline))
+        except Exception:
+            # of one table: the others are applied all the same
+            log.exception("%s cannot be given to a session", lake)
     return found

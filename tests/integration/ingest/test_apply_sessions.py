@@ -290,3 +290,17 @@ def test_planned_compactions_follow_the_reports(
     log_world.until(lambda: [plan.state for plan in plans.all()] == ["SCHEDULED"])
     tell(log_world, "first")
     log_world.until(lambda: [plan.state for plan in plans.all()] == ["SUPERSEDED"])
+
+
+def test_a_table_that_cannot_be_described_holds_up_no_other(log_world: World) -> None:
+    broken = log_world.pipeline("first")
+    Pipeline.objects.filter(pk=broken.pk).update(plan={"v": 1})
+    until_given(log_world, "second")
+    assert given(log_world, "first") is None
+
+
+def test_a_report_that_cannot_be_written_holds_up_no_other(log_world: World) -> None:
+    until_given(log_world, "first", "second")
+    tell(log_world, "first", epoch=2**70)
+    tell(log_world, "second", position="42")
+    log_world.until(lambda: log_world.pipeline("second").position == "42")
