@@ -28,6 +28,11 @@ INSERT INTO orders SELECT g, 'load', now() - interval '1 day' FROM generate_seri
 INSERT INTO calm SELECT * FROM orders;
 ANALYZE
 """
+LOGGED = """
+CREATE TABLE logged (id int PRIMARY KEY, v text);
+INSERT INTO logged SELECT g, 'load' FROM generate_series(1, 500) g;
+ANALYZE logged
+"""
 CHANGE = "UPDATE orders SET v = %s, updated_at = clock_timestamp() WHERE id %% 3 = 0"
 
 
@@ -117,6 +122,31 @@ class Drill:
         for name in ("orders", "calm"):
             self.product.api.wait_live(f"lake.shop.{name}")
 
+    def onboard_log(self) -> None:
+        """A third table, which follows its source's log."""
+        self.at_source(LOGGED)
+        self.product.discover("shop")
+        asked = {"datasource": "shop", "include": ["public.logged"], "capture": "log"}
+        self.product.api.post("/onboardings", {**asked, "approve": True})
+        self.product.api.wait_live("lake.shop.logged")
+
+    def at_source(self, *statements: str) -> None:
+        with psycopg.connect(self.address.url("shop"), autocommit=True) as source:
+            for statement in statements:
+                source.execute(statement)
+
+    def wait_equal(self) -> None:
+        """Until the lake has the rows of `logged` that the source has."""
+        with psycopg.connect(self.address.url("shop")) as source:
+            wanted = source.execute("SELECT id, v FROM logged ORDER BY id").fetchall()
+
+        def is_equal() -> bool:
+            with self.product.hive() as lake, lake.cursor() as cursor:
+                cursor.execute("SELECT id, v FROM shop.logged ORDER BY id")
+                return bool([tuple(row) for row in cursor.fetchall()] == wanted)
+
+        wait_for(is_equal, "the lake to be as the source", pause=1)
+
     def sync(self, value: str) -> str:
         """The instant of the commit that brought a change."""
         before = self.instant()
@@ -173,3 +203,42 @@ def test_a_lost_database_comes_back_by_the_commands_of_the_page(drill: Drill) ->
     for name in ("orders", "calm"):
         told = drill.shell(verify.replace("shop.orders", f"shop.{name}"))
         assert "Equal: 500 rows on both sides" in told
+
+
+@pytest.mark.long
+def test_without_a_backup_tables_come_back_from_the_lake(drill: Drill) -> None:
+    drill.start()
+    drill.onboard()
+    drill.onboard_log()
+    drill.at_source("UPDATE logged SET v = 'before' WHERE id <= 100")
+    drill.wait_equal()
+    newest = drill.sync("before the loss")
+    names = [f"lake.shop.{name}" for name in ("orders", "calm", "logged")]
+    before = {name: drill.product.api.table(name)["id"] for name in names}
+    drill.run("stop")
+    drill.shell("dropdb sluice; createdb sluice")
+    drill.at_source(
+        "UPDATE logged SET v = 'meanwhile' WHERE id BETWEEN 50 AND 150",
+        "DELETE FROM logged WHERE id > 450",
+        "INSERT INTO logged VALUES (1000, 'new')",
+    )
+
+    told = drill.run("rebuild")
+    assert "3 to rebuild" in told
+    assert "3 tables, 3 rebuilt" in told
+    assert "shop: needs its password again" in told
+    drill.start()
+    api = drill.product.api
+    assert before == {name: api.table(name)["id"] for name in names}
+    assert drill.instant() == newest
+    change = {"password": drill.address.password}
+    assert api.call("PATCH", "/datasources/shop", change).status == 200
+    for name in names:
+        api.wait_live(name)
+    drill.sync("after the loss")
+    drill.at_source("UPDATE logged SET v = 'after' WHERE id <= 10")
+    drill.wait_equal()
+    kinds = {job["kind"] for job in api.get("/jobs?page_size=100")["items"]}
+    assert not kinds & {"snapshot", "resync"}
+    verify = commands("start").splitlines()[1]
+    assert "Equal: 500 rows on both sides" in drill.shell(verify)
