@@ -124,6 +124,7 @@ class Datasource(Reply):
     database = s.CharField()
     username = s.CharField()
     has_password = s.BooleanField()
+    needs_password = s.BooleanField()
     tls = s.CharField()
     options = s.DictField()
     version = s.IntegerField()

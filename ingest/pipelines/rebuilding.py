@@ -119,7 +119,7 @@ def _require_free(lost: _Lost, source: SourceRecord | None) -> None:
     for known in Datasource.objects.filter(name__iexact=source.name):
         if known.pk != source.source_id:
             raise _cannot(
-                f"its source {source.name} was added here anew: delete that source"
+                f"its source {source.name} was added here again: delete that source"
             )
     taken = Datasource.objects.filter(pk=source.source_id).first()
     if taken is not None and taken.name != source.name:

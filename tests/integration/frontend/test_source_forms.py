@@ -93,3 +93,19 @@ def test_all_mistakes_are_told_at_once(world, browse):
     page = browse("root").post("/sources/new", wrong).content.decode()
     for said in ("reserved", "65535", "32", "Database</a>", "Host</a>"):
         assert said in page
+
+
+def test_a_password_that_was_lost_is_asked_for_until_it_is_entered(
+    world, browse, server
+):
+    client = browse("root")
+    assert client.post("/sources/new", server | {"then": "save"}).status_code == 302
+    rows = Datasource.objects.filter(name="crm")
+    rows.update(secret="", needs_password=True, host="gone.example")
+    page = client.get("/sources/crm").content.decode()
+    assert "Its password was lost" in page
+    assert 'href="/sources/crm/edit"' in page
+    assert "needs its password again" in client.get("/sources").content.decode()
+    client.post("/sources/crm/edit", server | {"then": "save"})
+    assert not rows.get().needs_password
+    assert "Its password was lost" not in client.get("/sources/crm").content.decode()

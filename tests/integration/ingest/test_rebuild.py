@@ -281,7 +281,7 @@ def test_what_stands_in_the_way_is_told(world, admin) -> None:
     Datasource.objects.create(name="Shop", kind="postgresql", host="h", port=1)
     code, told = rebuild()
     assert code == 1, told
-    assert "lake.shop.orders: not rebuilt: its source shop was added here anew" in told
+    assert "lake.shop.orders: not rebuilt: its source shop was added here again" in told
     assert "2 not rebuilt" in told
     Datasource.objects.filter(name="Shop").delete()
     assert rebuild()[0] == 0
