@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from pyhive import hive
 from thrift.Thrift import TException
 
@@ -17,7 +18,6 @@ from core.errors import TerminalError
 Say = Callable[[str], None]
 SOURCE = "demo"
 TABLES = ("customers", "products", "orders", "order_items")
-EVERY_SECONDS = 10
 SHOP_SECONDS, LIVE_SECONDS, CHANGE_SECONDS = 90.0, 540.0, 120.0
 QUERY_SECONDS = 240.0
 
@@ -34,6 +34,7 @@ def walk(home: Path, say: Say) -> None:
     wait_live(rest, say)
     say(f"first lake tables are live after {time.monotonic() - started:.0f} s")
     query(connection, say)
+    delete(connection, say)
 
 
 def _connection_with_shop(home: Path) -> dict[str, Any]:
@@ -71,12 +72,11 @@ def onboard(rest: Rest, say: Say) -> None:
     if not missing:
         say("its tables are in the lake already")
         return
-    say(f"onboarding {', '.join(missing)}: snapshot, then every {EVERY_SECONDS} s")
+    say(f"onboarding {', '.join(missing)}: a load each, then the source's log")
     body = {
         "datasource": SOURCE,
         "include": ["public.*"],
-        "capture": "timestamp",
-        "schedule": {"every_seconds": EVERY_SECONDS},
+        "capture": "log",
         "approve": True,
     }
     rest.demand("POST", "/onboardings", body)
@@ -130,6 +130,39 @@ def query(connection: dict[str, Any], say: Say) -> None:
                 ) from error
             say(f"  not yet: {_message(error)}")
             time.sleep(3.0)
+
+
+def delete(connection: dict[str, Any], say: Say) -> None:
+    """An order is deleted at the source, and is gone from the lake."""
+    with _shop(connection["demo_source"]) as shop:
+        shop.execute(
+            "DELETE FROM order_items WHERE order_id = (SELECT min(id) FROM orders)"
+        )
+        (order,) = shop.execute(
+            "DELETE FROM orders WHERE id = (SELECT min(id) FROM orders) RETURNING id"
+        ).fetchone() or (0,)
+    deleted = time.monotonic()
+    say(f"deleted order {order} at the source")
+    with _connect(connection) as link, link.cursor() as cursor:
+        count = f"SELECT count(*) FROM {_lake('orders')} WHERE id = {int(order)}"
+        while time.monotonic() < deleted + CHANGE_SECONDS:
+            if _row(cursor, count)[0] == 0:
+                say(f"  gone from the lake after {time.monotonic() - deleted:.1f} s")
+                return
+            time.sleep(0.2)
+    raise TerminalError(
+        f"order {order} is in the lake still", hint="see the source's Pipeline page"
+    )
+
+
+def _shop(source: dict[str, Any]) -> psycopg.Connection[Any]:
+    return psycopg.connect(
+        host=source["host"],
+        port=source["port"],
+        dbname=source["database"],
+        user=source["username"],
+        password=source["password"],
+    )
 
 
 def _connect(connection: dict[str, Any]) -> Any:

@@ -102,7 +102,8 @@ def _ensure_user(link: psycopg.Connection[Any], password: str) -> None:
 
 
 def sell(link: psycopg.Connection[Any], chance: random.Random) -> None:
-    """One moment in the shop: an order, a step of another one, a changed price."""
+    """One moment in the shop: an order, a step of another one, a changed price, now and
+    then an old order that is deleted."""
     with link.transaction():
         found = link.execute(
             "INSERT INTO orders (customer_id, status, ordered_on, total, updated_at)"
@@ -116,6 +117,10 @@ def sell(link: psycopg.Connection[Any], chance: random.Random) -> None:
                 " clock_timestamp() FROM products WHERE id = %s",
                 [found[0], line, chance.randint(1, 4), chance.randint(1, 200)],
             )
+        if chance.random() < 0.1:
+            old = [found[0] - chance.randint(1_000, 10_000)]
+            link.execute("DELETE FROM order_items WHERE order_id = %s", old)
+            link.execute("DELETE FROM orders WHERE id = %s", old)
     link.execute(
         "UPDATE orders SET updated_at = clock_timestamp(), status = CASE status"
         " WHEN 'new' THEN 'paid' WHEN 'paid' THEN 'packed' ELSE 'sent' END"
