@@ -32,6 +32,7 @@ from ingest.models import DriverIncarnation
 from ingest.pipelines import (
     compaction_plans,
     deferred_onboardings,
+    log_laggards,
     recording,
     sync_job,
 )
@@ -85,6 +86,8 @@ def _parts() -> dict[Callable[[], object], float]:
         pages.advance_in_beat: 2,
         deferred_onboardings.plan_waiting: 5,
         recording.record_changed: 2,
+        # the follower drops what nobody needs once a minute
+        log_laggards.give_up_laggards: 120,
         # behind all that appends events
         triggers.read_events: 0,
         fan_out.announce: 2,

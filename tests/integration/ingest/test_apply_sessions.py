@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.db.models.functions import Now
 
+from catalog.models import Table
 from core.models import Job, Lease
 from ingest.contract.applying import Applied, ApplyProblem, ApplyTable
 from ingest.contract.job import ErrorFact
@@ -22,7 +23,8 @@ from ingest.models import (
     Pipeline,
     SourceFollower,
 )
-from ingest.pipelines.policies.store import change_table_policy
+from ingest.pipelines import log_laggards
+from ingest.pipelines.policies.store import change_policy, change_table_policy
 from ingest.pipelines.table_commands import pause, resume
 from tests.doubles.launcher import FakeSession, Fault
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
@@ -304,3 +306,30 @@ def test_a_report_that_cannot_be_written_holds_up_no_other(log_world: World) -> 
     tell(log_world, "first", epoch=2**70)
     tell(log_world, "second", position="42")
     log_world.until(lambda: log_world.pipeline("second").position == "42")
+
+
+GIB = 2**30
+
+
+def test_a_stopped_table_holds_back_only_so_much_of_the_log(log_world: World) -> None:
+    change_policy(log_world.source, None, {"max_waiting_bytes": GIB})
+    follower = SourceFollower.objects.filter(datasource=log_world.source)
+    follower.update(first=100, waiting_bytes=GIB)
+    tables = Table.objects.filter(kind=Table.LAKE)
+    tables.update(last_commit_epoch=99)
+    pause(log_world.lake("first"), actor="x")
+    assert log_laggards.give_up_laggards() == 0
+    follower.update(waiting_bytes=GIB + 1)
+    assert log_laggards.give_up_laggards() == 1
+    assert "max_waiting_bytes" in log_world.pipeline("first").status_reason
+    # one that goes on is not given up, nor is the same one twice
+    assert log_laggards.give_up_laggards() == 0
+    resume(log_world.lake("first"), actor="x")
+    assert log_world.pipeline("first").state == "NEEDS_RESYNC"
+    # what it lacks is not what is kept
+    Pipeline.objects.filter(state="CATCHING_UP").update(failures=2)
+    tables.update(last_commit_epoch=100)
+    assert log_laggards.give_up_laggards() == 0
+    tables.update(last_commit_epoch=99)
+    assert log_laggards.give_up_laggards() == 1
+    assert log_world.pipeline("second").state == "NEEDS_RESYNC"
