@@ -18,6 +18,7 @@ def main() -> int:
         "log",
         "ingest",
         "light",
+        "follow",
         "upkeep",
         "amplification",
         "verify",

@@ -2,7 +2,8 @@
 killed in the middle of repairs, and sources that change under running jobs.
 
 Writes one JSON line per run to `.sluice/fault/report.jsonl` and ends with a summary.
-SLUICE_FAULT_RUNS (default 40), SLUICE_FAULT_REPAIRS (default 4, each of every kind
+SLUICE_FAULT_RUNS (default 40), SLUICE_FAULT_LOGS (default 200, of tables that follow a
+log), SLUICE_FAULT_REPAIRS (default 4, each of every kind
 of repair at once), SLUICE_FAULT_SCHEDULES (default 500) and SLUICE_FAULT_CHAINS
 (default 1,000,000, of readers and writers of one chain) say how many,
 SLUICE_FAULT_SEED where seeds begin (3000: schedules of all acts over whole jobs). A
@@ -16,11 +17,12 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from tests.fault import chain_model, hostile, nemesis, repairs
+from tests.fault import chain_model, hostile, log_nemesis, nemesis, repairs
 from tests.hostile.schedules import WHOLE_JOBS_FROM
 from tests.product import Product, manage
 
@@ -30,13 +32,16 @@ REPORT = Path(".sluice/fault/report.jsonl")
 def main() -> int:
     first = int(os.environ.get("SLUICE_FAULT_SEED", str(WHOLE_JOBS_FROM)))
     runs = int(os.environ.get("SLUICE_FAULT_RUNS", "40"))
+    logs = int(os.environ.get("SLUICE_FAULT_LOGS", "200"))
     times = int(os.environ.get("SLUICE_FAULT_REPAIRS", "4"))
     schedules = int(os.environ.get("SLUICE_FAULT_SCHEDULES", "500"))
     chains = int(os.environ.get("SLUICE_FAULT_CHAINS", "1000000"))
     REPORT.parent.mkdir(parents=True, exist_ok=True)
     done: list[dict[str, Any]] = []
     with REPORT.open("w") as lines:
-        for facts in _all(first, runs, times, schedules, chains):
+        for facts in chain(
+            _products(first, runs, logs), _others(first, times, schedules, chains)
+        ):
             done.append(facts)
             lines.write(json.dumps(facts) + "\n")
             lines.flush()
@@ -53,13 +58,11 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _all(
-    first: int, runs: int, times: int, schedules: int, chains: int
+def _others(
+    first: int, times: int, schedules: int, chains: int
 ) -> Iterator[dict[str, Any]]:
     if chains:
         yield chain_model.campaign(first, chains)
-    if runs:
-        yield from _victims(first, runs)
     if times:
         home = Path(tempfile.mkdtemp(prefix="sluice-fault-"))
         with repairs.bench_of("repairs", home) as bench:
@@ -70,23 +73,41 @@ def _all(
         yield from hostile.run(home, first, schedules)
 
 
-def _victims(first: int, runs: int) -> Iterator[dict[str, Any]]:
+def _products(first: int, runs: int, logs: int) -> Iterator[dict[str, Any]]:
+    """Runs against one running product."""
+    if not runs + logs:
+        return
     home = Path(tempfile.mkdtemp(prefix="sluice-fault-"))
     try:
         manage(home, "quickstart", "--home", str(home), "--detach")
         product = Product(home=home, connection={})
         product.reload()
         for index in range(runs):
-            victim = nemesis.VICTIMS[index % len(nemesis.VICTIMS)]
-            yield _one(product, victim, first + index)
+            yield _one(
+                nemesis.run, product, _turn(nemesis.VICTIMS, index), first + index
+            )
+        if logs:
+            log_nemesis.prepare(product)
+        for index in range(logs):
+            victim = _turn(log_nemesis.VICTIMS, index)
+            yield _one(log_nemesis.run, product, victim, first + index)
     finally:
         manage(home, "quickstart", "--stop", "--home", str(home))
 
 
-def _one(product: Product, victim: str, seed: int) -> dict[str, Any]:
+def _turn(victims: Sequence[str], index: int) -> str:
+    return victims[index % len(victims)]
+
+
+def _one(
+    run: Callable[[Product, str, int], dict[str, Any]],
+    product: Product,
+    victim: str,
+    seed: int,
+) -> dict[str, Any]:
     start = time.monotonic()
     try:
-        facts = nemesis.run(product, victim, seed)
+        facts = run(product, victim, seed)
     except AssertionError as error:
         return {"victim": victim, "seed": seed, "error": str(error)[:2000]}
     return {**facts, "seconds": round(time.monotonic() - start, 1)}

@@ -22,6 +22,8 @@ from typing import Any
 
 import psutil
 import psycopg
+from pyhive import hive
+from thrift.Thrift import TException
 
 from tests.fault.log_writers import KEYS, TABLES, LogWriter, create_tables
 from tests.processes import family, kill
@@ -64,7 +66,10 @@ def run(
         dsn = (
             link.info.dsn + f" password={product.connection['demo_source']['password']}"
         )
-    writer, sampler = LogWriter(dsn, seed, has_large=seed % 4 == 0), Sampler(product)
+    writer, sampler = (
+        LogWriter(dsn, seed, has_large=seed % 4 == 0),
+        Sampler(product, _stream(product)),
+    )
     writer.start()
     sampler.start()
     try:
@@ -93,8 +98,27 @@ def _request(product: Product, chance: random.Random) -> None:
     """Something else on one of the tables meanwhile."""
     verb = chance.choice(("resync", "compact", ""))
     if verb:
-        table = product.api.table(f"lake.{SOURCE}.{chance.choice(list(TABLES))}")
+        name = f"lake.{SOURCE}.{chance.choice(list(TABLES))}"
+        table = wait_for(lambda: _table(product, name), name)
         product.api.call("POST", f"/tables/{table['id']}:{verb}")
+
+
+def _stream(product: Product) -> Path:
+    """The source's, whose number its slot has, too."""
+    with product.source(SOURCE) as link:
+        (slot,) = link.execute(
+            "SELECT slot_name FROM pg_replication_slots WHERE database = %s", [SOURCE]
+        ).fetchone() or ("",)
+    number = slot.split("_")[1]
+    return Path(product.connection["lake"]) / "_sluice" / "log" / f"pg{number}"
+
+
+def _table(product: Product, name: str) -> Any:
+    """None while the database is away."""
+    try:
+        return product.api.table(name)
+    except AssertionError:
+        return None
 
 
 def strike(product: Product, victim: str, chance: random.Random) -> None:
@@ -142,6 +166,7 @@ class Sampler:
     """Compares what the server may forget with the newest segment, again and again."""
 
     product: Product
+    stream: Path
     samples: int = 0
     wrong: list[str] = field(default_factory=list)
     _ended: threading.Event = field(default_factory=threading.Event)
@@ -172,33 +197,36 @@ class Sampler:
             " WHERE database = %s AND slot_name LIKE 'sluice%%'",
             [SOURCE],
         ).fetchall()
-        end = durable_end(Path(self.product.connection["lake"]), link)
+        end = durable_end(self.stream)
         for (told,) in found:
             self.samples += 1
             if end is not None and told > end:
                 self.wrong.append(f"the server was told {told}, durable is {end}")
 
 
-def durable_end(lake: Path, link: psycopg.Connection[Any]) -> int | None:
-    """Where the newest segment of the source's stream ends, by its footer; read without
-    the product's code."""
-    newest = None
-    for stream in (lake / "_sluice" / "log").glob("*"):
-        for file in sorted(stream.glob("*.seg"), reverse=True)[:1]:
-            data = file.read_bytes()
-            (size,) = struct.unpack(">I", data[-16:-12])
-            footer = json.loads(data[-16 - size : -16])
-            *_, high, low = footer["end"].replace("/", ":").split(":")
-            newest = max(newest or 0, (int(high, 16) << 32) + int(low, 16))
-    return newest
+def durable_end(stream: Path) -> int | None:
+    """Where the newest segment ends, by its footer; read without the product's code."""
+    for file in sorted(stream.glob("*.seg"), reverse=True)[:1]:
+        data = file.read_bytes()
+        (size,) = struct.unpack(">I", data[-16:-12])
+        footer = json.loads(data[-16 - size : -16])
+        *_, high, low = footer["end"].replace("/", ":").split(":")
+        return (int(high, 16) << 32) + int(low, 16)
+    return None
 
 
 def differences(product: Product, name: str) -> list[str]:
     """Keys whose rows differ, with both; read by the gateway and by psycopg."""
+    try:
+        return _differences(product, name)
+    except (TException, hive.Error, OSError) as error:
+        return [f"the gateway does not answer: {error}"]  # the database may be away
+
+
+def _differences(product: Product, name: str) -> list[str]:
     columns = _columns(name)
     listed = ", ".join(f"CAST({c} AS string)" for c in columns)
-    with product.hive() as hive:
-        cursor = hive.cursor()
+    with product.hive() as link, link.cursor() as cursor:
         cursor.execute(f"SELECT {listed} FROM {SOURCE}.{name}")
         lake = [tuple(row) for row in cursor.fetchall()]
     with product.source(SOURCE) as link:
@@ -237,7 +265,7 @@ def _time(text: str) -> str:
 
 
 def _why(product: Product, name: str) -> str:
-    table = product.api.table(f"lake.{SOURCE}.{name}")
+    table = _table(product, f"lake.{SOURCE}.{name}")
     state = f"{table['status']}: {table['status_reason']}" if table else "gone"
     return f"{name} ({state}) to equal its source: {differences(product, name)}"
 
