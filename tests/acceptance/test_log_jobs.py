@@ -14,7 +14,7 @@ from tests.processes import family, kill, wait_until_gone
 from tests.product import LOOK_SECONDS, Product
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.timeout(1500)
+pytestmark = [pytest.mark.timeout(1500), pytest.mark.long(together="jobs beside a log")]
 
 NAME = "lake.busy.t"
 ROWS = 500
