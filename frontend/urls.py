@@ -53,6 +53,7 @@ urlpatterns = [
         sources.start_reading,
         name="source-start-capture",
     ),
+    path("sources/<str:name>/begin-anew", sources.begin_anew, name="source-begin-anew"),
     path(
         "sources/<str:name>/stop-capture",
         sources.stop_reading,

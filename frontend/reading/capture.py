@@ -10,7 +10,7 @@ from catalog.models import Datasource
 from ingest.models import SourceFollower
 from ingest.models.states import LIVE
 from ingest.pipelines.capture_status import CaptureStatus, TableCapture, capture_status
-from ingest.pipelines.followers import is_followed
+from ingest.pipelines.followers import LOST, is_followed
 
 # The ones that lag most; all of them are in the list of tables.
 SHOWN = 20
@@ -32,6 +32,11 @@ class CaptureCard:
     @property
     def is_ill(self) -> bool:
         return self.status.observed in {"failed", "silent"}
+
+    @property
+    def is_lost(self) -> bool:
+        """Only a person's decision brings it on."""
+        return self.is_ill and self.status.code in LOST
 
     @property
     def tone(self) -> str:

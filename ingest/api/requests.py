@@ -164,3 +164,11 @@ class PolicyChange(s.Serializer[Any]):
         allow_null=True,
         help_text="of a log: what may wait in the lake for a table that does not go on",
     )
+
+
+class CaptureStart(s.Serializer[Any]):
+    begin_anew = s.BooleanField(
+        default=False,
+        help_text="go on with what there is where the log is lost, or another server"
+        " answers; each table that is read from it needs a resync then",
+    )

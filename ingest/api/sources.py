@@ -11,10 +11,10 @@ from catalog.access.enforcement import require
 from catalog.access.policy import Principal, Privilege, Securable
 from catalog.api.idempotency import idempotent
 from catalog.api.serializers import Empty
-from catalog.api.views import ApiView, members_of
+from catalog.api.views import ApiView, body_of, members_of
 from catalog.datasources import require_a_source
 from catalog.models import Datasource
-from ingest.api import replies
+from ingest.api import replies, requests
 from ingest.pipelines.capture_status import capture_status
 from ingest.pipelines.followers import start_capture, stop_capture
 from ingest.pipelines.source_commands import resume_failed
@@ -42,14 +42,14 @@ class CaptureView(ApiView):
 
 
 class StartCaptureView(ApiView):
-    @extend_schema(request=Empty, responses=replies.Capture)
+    @extend_schema(request=requests.CaptureStart, responses=replies.Capture)
     @idempotent
     def post(self, request: Request, ds: str) -> Response:
         """Read its log, from where that was stopped; after a failure at once."""
         require(self.principal, Privilege.OPERATE, Securable(ds))
-        members_of(request)
+        body = body_of(requests.CaptureStart, request)
         row = _source(self.principal, ds)
-        start_capture(row)
+        start_capture(row, begin_anew=body["begin_anew"])
         return Response(replies.Capture.body(capture_status(self.principal, row)))
 
 

@@ -98,6 +98,12 @@ class FollowedSource:
         self.next_start = now + pause
 
     @property
+    def has_begun_anew(self) -> bool:
+        """What was lost is passed over: a later start does not."""
+        is_anew = self.child is not None and self.child.spec.begin_anew
+        return is_anew and self.observed == "following"
+
+    @property
     def tables(self) -> tuple[FollowedTable, ...]:
         """As it reported last, while it lives."""
         return self.state.tables if self.child else ()

@@ -42,6 +42,7 @@ from ingest.hosting.secret_delivery import SecretBroker
 from ingest.jobs import leases
 from ingest.jobs.specs import source_spec
 from ingest.models import SourceFollower
+from ingest.pipelines.followers import note_begun
 from ingest.pipelines.log_tables import follow_spec, followed_tables
 
 log = logging.getLogger(__name__)
@@ -253,7 +254,10 @@ class FollowersHost:
             )
         if child is None:
             if now >= source.next_start:
-                spec = follow_spec(want.datasource, writer=f"{self.place} {self.owner}")
+                writer = f"{self.place} {self.owner}"
+                spec = follow_spec(
+                    want.datasource, writer=writer, begin_anew=want.begin_anew
+                )
                 source.marks, source.compared = marks, now
                 number = next(self._starts)
                 child = FollowerChild(self.command, spec, start=number, news=self._news)
@@ -273,6 +277,8 @@ class FollowersHost:
         rows.write_all(held, owner=self.owner, host=self.place)
         tables = [one for source in held for one in source.tables]
         rows.stop_tables(tables)
+        if begun := [s.datasource_id for s in held if s.has_begun_anew]:
+            note_begun(begun)
         new = [t for t in tables if t.new_columns != self._columns.get(t.table_id, ())]
         rows.look_at_columns(new)
         self._columns |= {one.table_id: one.new_columns for one in new}

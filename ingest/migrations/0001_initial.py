@@ -270,6 +270,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('desired', models.CharField(default='RUNNING', max_length=20)),
                 ('desired_at', models.DateTimeField(auto_now_add=True)),
+                ('begin_anew', models.BooleanField(default=False)),
                 ('observed', models.CharField(default='stopped', max_length=20)),
                 ('observed_at', models.DateTimeField(auto_now_add=True)),
                 ('reason', models.TextField(blank=True)),

@@ -14,6 +14,7 @@ class SourceFollower(models.Model):
 
     desired_at    when that was requested last: a reader that waits to be started again
                   is started at once
+    begin_anew    a person decided that a lost log is passed over; until that is done
     observed      since `observed_at`; of a reader: starting, waiting (for what `reason`
                   names), following; failed: it ended and is started again
     reason, code, hint   why it does not follow; "" = it does
@@ -37,6 +38,7 @@ class SourceFollower(models.Model):
     )
     desired = models.CharField(max_length=20, default=RUNNING)
     desired_at = models.DateTimeField(auto_now_add=True)
+    begin_anew = models.BooleanField(default=False)
     observed = models.CharField(max_length=20, default="stopped")
     observed_at = models.DateTimeField(auto_now_add=True)
     reason = models.TextField(blank=True)

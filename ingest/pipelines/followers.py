@@ -4,6 +4,8 @@ and the waking of the hosts that run them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from django.db import connection, transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
@@ -37,10 +39,33 @@ def is_followed(source: Datasource) -> bool:
     return _with_log_tables().filter(pk=source.pk).exists()
 
 
-def start_capture(source: Datasource) -> None:
+# Reading ends with these where the log behind the stream's end is not to be had.
+LOST = frozenset({"log_lost", "source_changed", "publication_missing"})
+
+
+def start_capture(source: Datasource, *, begin_anew: bool = False) -> None:
     """Read its log from where it was stopped; one that waits to be started again after
-    a failure is started at once."""
-    _want(source, SourceFollower.RUNNING, "capture.start")
+    a failure is started at once.
+
+    begin_anew  go on with what there is where the log is lost (`LOST`): each of its
+                tables needs a resync then. InvalidRequest where nothing is lost
+    """
+    follower = SourceFollower.objects.filter(datasource=source).first()
+    if begin_anew and (follower is None or follower.code not in LOST):
+        raise InvalidRequest(
+            f"nothing of the log of {source.name} is lost, so it is not begun anew",
+            code="nothing_lost",
+            hint="start it without begin_anew",
+        )
+    action = "capture.begin_anew" if begin_anew else "capture.start"
+    _want(source, SourceFollower.RUNNING, action, begin_anew=begin_anew)
+
+
+def note_begun(sources: Iterable[int]) -> None:
+    """What was decided about the lost logs of these is done."""
+    SourceFollower.objects.filter(datasource__in=list(sources), begin_anew=True).update(
+        begin_anew=False
+    )
 
 
 def stop_capture(source: Datasource) -> None:
@@ -55,7 +80,9 @@ def wake_followers() -> None:
         cursor.execute("SELECT pg_notify(%s, '')", [CHANNEL])
 
 
-def _want(source: Datasource, desired: str, action: str) -> None:
+def _want(
+    source: Datasource, desired: str, action: str, *, begin_anew: bool = False
+) -> None:
     if not is_followed(source):
         raise InvalidRequest(
             f"no table of {source.name} is followed by its log",
@@ -65,7 +92,7 @@ def _want(source: Datasource, desired: str, action: str) -> None:
     with transaction.atomic():
         row, _ = SourceFollower.objects.get_or_create(datasource=source)
         rows = SourceFollower.objects.filter(pk=row.pk)
-        rows.update(desired=desired, desired_at=Now())
+        rows.update(desired=desired, desired_at=Now(), begin_anew=begin_anew)
         audit.record(action, on=source.name)
         wake_followers()
 

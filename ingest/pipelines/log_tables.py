@@ -39,7 +39,9 @@ def name_at_source(datasource_id: int) -> str:
     return f"sluice_{datasource_id}_{lake_id(settings.SLUICE_LAKE_URI)}"
 
 
-def follow_spec(datasource: Datasource, *, writer: str) -> FollowSpec:
+def follow_spec(
+    datasource: Datasource, *, writer: str, begin_anew: bool = False
+) -> FollowSpec:
     """What the follower of the source starts with. writer: which process it is."""
     name = name_at_source(datasource.pk)
     return FollowSpec(
@@ -51,6 +53,7 @@ def follow_spec(datasource: Datasource, *, writer: str) -> FollowSpec:
         above=_last_epoch(datasource),
         writer=writer,
         tables=followed_tables(datasource),
+        begin_anew=begin_anew,
     )
 
 

@@ -82,7 +82,7 @@ ELSEWHERE = {
     "job-cancel", "job-retry", "sql-run", "sql-statement", "sql-cancel", "sql-saved-change",
     "tokens-delete", "sessions-close", "grants-revoke", "table-sample", "onboard-rows", "oidc", "oidc-back", "oidc-leave",
     "table-check",
-    "source-start-capture", "source-stop-capture",
+    "source-start-capture", "source-stop-capture", "source-begin-anew",
     "alerts-dismiss", "alert-target-test", "alert-target-resume",
 }  # fmt: skip
 

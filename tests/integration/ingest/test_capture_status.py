@@ -120,6 +120,17 @@ def test_who_sees_and_does_what(followed: Any, admin: Any, ann: Any) -> None:
     assert {"capture.stop", "capture.start"} <= set(actions)
 
 
+def test_a_lost_log_is_begun_anew_by_decision_only(followed: Any, admin: Any) -> None:
+    start = "datasources/shop:start-capture"
+    refused = admin("POST", start, {"begin_anew": True})
+    assert (refused.status_code, refused.json()["code"]) == (400, "nothing_lost")
+    change(followed, observed="failed", code="log_lost")
+    assert admin("POST", start, {"begin_anew": True}).status_code == 200
+    assert SourceFollower.objects.get().begin_anew
+    assert admin("POST", "datasources/shop:stop-capture").status_code == 200
+    assert not SourceFollower.objects.get().begin_anew
+
+
 def test_a_source_without_log_tables(world: Any, admin: Any) -> None:
     world.onboard("orders")
     body = admin("GET", PATH).json()

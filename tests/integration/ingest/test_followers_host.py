@@ -272,3 +272,17 @@ def test_columns_that_the_log_shows_first_are_looked_at_once(
     seen = row(followed).rows
     until(host, lambda: row(followed).rows > seen)
     assert not Job.objects.filter(kind="look").exists()
+
+
+def test_a_lost_log_is_passed_over_once(start: Start, followed: World) -> None:
+    """As a person decided; the next start loses nothing on its own."""
+    SourceFollower.objects.create(datasource=followed.source, begin_anew=True)
+    host = start()
+    until(host, is_following(followed))
+    until(host, lambda: not row(followed).begin_anew)
+    (source,) = host.sources.values()
+    assert source.child is not None
+    assert source.child.spec.begin_anew
+    kill(row(followed).pid)
+    until(host, lambda: source.child is not None and source.starts > 1)
+    assert not source.child.spec.begin_anew
