@@ -24,6 +24,7 @@ class SourceRecord:
 
     has_password  it has to be entered again
     policies      settings given at the source ("") and at databases of it, by name
+    is_log_stopped  somebody stopped the reader of its log
     """
 
     source_id: int
@@ -37,6 +38,12 @@ class SourceRecord:
     options: Mapping[str, Any] = field(default_factory=dict)
     has_password: bool = False
     policies: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    is_log_stopped: bool = False
+
+    @property
+    def subject(self) -> str:
+        """What it is about, which never changes."""
+        return self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +78,11 @@ class TableRecord:
     instant: str
     epoch: int | None
     position: str
+
+    @property
+    def subject(self) -> str:
+        """What it is about, which never changes: "database.table" of the lake."""
+        return f"{self.plan.get('database')}.{self.plan.get('name')}"
 
 
 def encode_record(record: SourceRecord | TableRecord) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from core.errors import StaleState, TerminalError
 from ingest.contract.records import (
     SourceRecord,
     TableRecord,
@@ -14,12 +15,38 @@ from ingest.lake.port import Place
 
 
 def write_record(lake: str, record: SourceRecord | TableRecord) -> None:
-    """Durable when it returns; it replaces the former one."""
+    """Durable when it returns; it replaces the former one. StaleState `other_record`
+    when that is about something else: of a database that was lost, whose ids this one
+    gives out again."""
     if isinstance(record, SourceRecord):
         place = _place(_sources(lake), record.source_id)
     else:
         place = _place(_tables(lake), record.table_id)
-    place.replace(encode_record(record))
+
+    def changed(text: str | None) -> str:
+        former = _subject(type(record), text, of=place.uri)
+        if former not in {"", record.subject}:
+            raise StaleState(
+                f"the lake's record {place.uri} is of {former}, not {record.subject}",
+                code="other_record",
+                hint="this database is not the one that the lake belongs to: run"
+                " manage.py rebuild before anything is added",
+            )
+        return encode_record(record)
+
+    place.update(changed)
+
+
+def _subject(
+    kind: type[SourceRecord | TableRecord], text: str | None, *, of: str
+) -> str:
+    """ "" when there is none that can be read."""
+    if text is None:
+        return ""
+    try:
+        return decode_record(kind, text, of=of).subject
+    except TerminalError:
+        return ""
 
 
 def delete_source_record(lake: str, source_id: int) -> None:

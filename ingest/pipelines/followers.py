@@ -93,6 +93,7 @@ def _want(
         row, _ = SourceFollower.objects.get_or_create(datasource=source)
         rows = SourceFollower.objects.filter(pk=row.pk)
         rows.update(desired=desired, desired_at=Now(), begin_anew=begin_anew)
+        Datasource.objects.filter(pk=source.pk).update(is_recorded=False)
         audit.record(action, on=source.name)
         wake_followers()
 

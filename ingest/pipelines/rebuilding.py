@@ -24,7 +24,7 @@ from ingest.lake.records import (
     read_table_record,
     recorded_tables,
 )
-from ingest.models import Onboarding, Pipeline, Policy, states
+from ingest.models import Onboarding, Pipeline, Policy, SourceFollower, states
 from ingest.pipelines import needed_resync
 from ingest.pipelines.onboarding import lake_column_row, lake_table_row
 from ingest.pipelines.requests import OnboardingRequest
@@ -180,6 +180,8 @@ def _datasource(source: SourceRecord) -> Datasource:
         options=dict(source.options),
         needs_password=source.has_password,
     )
+    if source.is_log_stopped:
+        SourceFollower.objects.create(datasource=row, desired=SourceFollower.STOPPED)
     if given := source.policies.get(""):
         Policy.objects.create(datasource=row, given=dict(given))
     return row

@@ -15,14 +15,14 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef
 
 from catalog.models import Datasource, SchemaVersion
-from core.errors import SluiceError
+from core.errors import SluiceError, StaleState
 from ingest.contract.records import SourceRecord, TableRecord
 from ingest.lake.records import (
     delete_source_record,
     delete_table_record,
     write_record,
 )
-from ingest.models import Pipeline, Policy
+from ingest.models import Pipeline, Policy, SourceFollower
 
 log = logging.getLogger(__name__)
 
@@ -49,8 +49,10 @@ def record_changed() -> int:
             break
         try:
             count += record(pk)
-        except SluiceError as error:
+        except StaleState as error:
             log.warning("the lake has no record of what changed: %s", error)
+        except SluiceError as error:
+            log.warning("the lake takes no record of what changed: %s", error)
             break
     return count
 
@@ -95,6 +97,7 @@ def _record_table(pk: int) -> bool:
 
 def source_record(row: Datasource) -> SourceRecord:
     given = Policy.objects.filter(datasource=row).select_related("database")
+    stopped = SourceFollower.objects.filter(datasource=row, desired="STOPPED")
     return SourceRecord(
         source_id=row.pk,
         name=row.name,
@@ -109,6 +112,7 @@ def source_record(row: Datasource) -> SourceRecord:
         policies={
             each.database.name if each.database else "": each.given for each in given
         },
+        is_log_stopped=stopped.exists(),
     )
 
 

@@ -29,13 +29,16 @@ from ingest.models import (
     Pipeline,
     Policy,
     SourceEpoch,
+    SourceFollower,
 )
 from ingest.pipelines import adoption, rebuilding, recording
+from ingest.pipelines.followers import stop_capture
 from ingest.pipelines.log_tables import follow_spec, stream_of
 from ingest.pipelines.policies.store import change_policy, change_table_policy
 from ingest.pipelines.sync_job import start_sync
 from tests.doubles.launcher import Fault
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
+from tests.integration.ingest.world import make_source
 
 pytestmark = pytest.mark.django_db
 
@@ -405,6 +408,15 @@ def test_a_log_is_followed_on_from_the_lake(world, admin, settings) -> None:
         assert getattr(before, name) == getattr(after, name)
 
 
+def test_a_stopped_reader_stays_stopped(world, settings) -> None:
+    follow_log(world, settings, DONE, behind=0)
+    stop_capture(world.source)
+    assert recording.record_changed() == 1
+    lose_database(world)
+    rebuild()
+    assert SourceFollower.objects.get().desired == "STOPPED"
+
+
 @pytest.mark.parametrize("lost", ["load", "stream"])
 def test_a_table_that_its_stream_does_not_bring_on_needs_a_resync(
     world, settings, lost: str
@@ -420,3 +432,28 @@ def test_a_table_that_its_stream_does_not_bring_on_needs_a_resync(
     assert world.pipeline("orders").state == "NEEDS_RESYNC"
     (one,) = follow_spec(Datasource.objects.get(name="shop"), writer="w").tables
     assert said in one.deferred
+
+
+def test_a_database_that_does_not_know_the_lake_overwrites_no_record(
+    world, settings, caplog
+) -> None:
+    world.onboard("orders")
+    world.until_live("orders")
+    world.steps(2)
+    table, lake = world.lake("orders").pk, settings.SLUICE_LAKE_URI
+    lose_database(world)
+    # nobody ran rebuild: what is added gets the same ids
+    kept = read_table_record(lake, table)
+    again = make_source("other")
+    Datasource.objects.filter(pk=again.pk).update(id=world.source.pk)
+    world.source = Datasource.objects.get(name="other")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT setval(pg_get_serial_sequence('catalog_table', 'id'), %s)",
+            [table - 2],
+        )
+    world.onboard("items")
+    assert world.lake("items").pk == table
+    assert recording.record_changed() == 0
+    assert "is of shop.orders, not other.items" in caplog.text
+    assert read_table_record(lake, table) == kept
