@@ -17,6 +17,7 @@ from core.clock import SystemClock
 from ingest.models import Pipeline, SourceFollower
 from ingest.models.states import LOADED, RETIRED
 from ingest.pipelines import followers
+from ingest.pipelines.apply_reports import READS_ALONG_BYTES
 from ingest.planning.facts import LOG
 
 # A reader reports each second, and its host writes that.
@@ -137,10 +138,10 @@ def observed_of(row: SourceFollower, now: datetime) -> tuple[str, str, str]:
 
 
 def reader_lag(row: SourceFollower, now: datetime) -> float | None:
-    """Seconds behind its source; None = not known. With nothing that is not durable
-    here, the stream shows the source as of the last report."""
+    """Seconds behind its source; None = not known. One that is hardly behind by bytes
+    has all that was committed: a log grows without commits, too."""
     heard = row.heartbeat_at
-    if row.log_behind == 0 and heard is not None:
+    if row.log_behind < READS_ALONG_BYTES and heard is not None:
         return max(0.0, (now - heard).total_seconds())
     if row.committed_at is None:
         return None
