@@ -125,6 +125,8 @@ class Gathered:
         self._stopped[report.stream] = stopped
         for each in report.applied:
             self._standing[each.table_id] = each
+            if each.table_id in stopped:
+                continue  # only more waits for it
             before = self._fresh.get(each.table_id)
             self._fresh[each.table_id] = _joined(before, each) if before else each
             self._problems.pop(each.table_id, None)

@@ -7,23 +7,33 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from django.db.models.functions import Now
 
 from catalog.models import Table
 from core.models import Job, Lease
-from ingest.contract.applying import Applied, ApplyProblem, ApplyTable
+from ingest.contract.applying import (
+    Applied,
+    ApplyProblem,
+    ApplyReport,
+    ApplyTable,
+)
 from ingest.contract.job import ErrorFact
 from ingest.jobs import leases
 from ingest.lake.fence import fence_at
 from ingest.lake.place import place_at
 from ingest.maintenance import compact_job
 from ingest.models import (
+    Alert,
     DriverIncarnation,
     MaintenancePlan,
     Pipeline,
     SourceFollower,
 )
 from ingest.pipelines import log_laggards
+from ingest.pipelines.apply_reports import Gathered
+from ingest.pipelines.apply_work import WantedTables
+from ingest.pipelines.lake_reconcile import follow_lake
 from ingest.pipelines.policies.store import change_policy, change_table_policy
 from ingest.pipelines.table_commands import pause, resume
 from tests.doubles.launcher import FakeSession, Fault
@@ -333,3 +343,82 @@ def test_a_stopped_table_holds_back_only_so_much_of_the_log(log_world: World) ->
     tables.update(last_commit_epoch=99)
     assert log_laggards.give_up_laggards() == 1
     assert log_world.pipeline("second").state == "NEEDS_RESYNC"
+
+
+def test_a_removed_table_is_given_up_first(log_world: World, admin: Any) -> None:
+    until_given(log_world, "first", "second")
+    table = log_world.lake("first").pk
+    session(log_world).busy.add(table)
+    assert admin("POST", f"tables/{table}:remove", {"data": "drop"}).status_code == 202
+    log_world.until(lambda: table not in session(log_world).tables)
+    log_world.steps(3)
+    assert log_world.jobs("remove")[0].state == "QUEUED"
+    session(log_world).busy.clear()
+    log_world.until(lambda: log_world.jobs("remove")[0].state == "SUCCEEDED")
+    assert given(log_world, "second")
+
+
+def test_a_job_in_a_driver_of_its_own_takes_the_table(log_world: World) -> None:
+    """Only drivers that share a lock may write to one table."""
+    until_given(log_world, "first", "second")
+    pipeline = log_world.pipeline("first")
+    Pipeline.objects.filter(pk=pipeline.pk).update(alone_reason="its driver died")
+    table = log_world.lake("first")
+    compact_job.start_compaction(table, actor="x")
+    log_world.until(lambda: log_world.jobs("compact")[0].state == "SUCCEEDED")
+    (job,) = log_world.jobs("compact")
+    assert job.handle["scopes"] == ["write", "service"]
+    until_given(log_world, "first")
+
+
+def test_what_stops_a_table_is_an_alert_until_it_recovers(log_world: World) -> None:
+    until_given(log_world, "first", "second")
+    alerts = Alert.objects.filter(kind="failed", closed_at=None)
+    for number in range(3):
+        problem(log_world, "first", "transient", "disk_full")
+        # that more waits for it is no recovery
+        tell(log_world, "first", waiting=number)
+        log_world.steps(1)
+    assert log_world.pipeline("first").failures == 2
+    log_world.until(lambda: [one.code for one in alerts.all()] == ["disk_full"])
+    tell(log_world, "first")
+    log_world.until(lambda: not alerts.exists())
+    problem(log_world, "second", "terminal", "needs_resync")
+    log_world.until(lambda: [one.code for one in alerts.all()] == ["needs_resync"])
+
+
+def test_what_was_reported_while_the_database_is_away_is_written_later(
+    log_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    until_given(log_world, "first")
+    report = Applied(log_world.lake("first").pk, 7, "42", is_live=True)
+    gathered = Gathered()
+    gathered.expect(WantedTables().read())
+    gathered.add(ApplyReport("run", "pg1", 1, applied=(report,)))
+    with monkeypatch.context() as away:
+
+        def refuse(self: Any) -> None:
+            raise OperationalError("the connection is closed")
+
+        away.setattr("ingest.pipelines.apply_reports._Write.write", refuse)
+        away.setattr("ingest.pipelines.apply_reports.is_away", lambda error: True)
+        with pytest.raises(OperationalError):
+            gathered.write()
+    gathered.write()
+    assert log_world.pipeline("first").position == "42"
+
+
+def test_where_rows_and_lake_differ_the_lake_is_right(log_world: World) -> None:
+    until_given(log_world, "first")
+    pipeline, table = log_world.pipeline("first"), log_world.lake("first")
+    known = table.last_commit_epoch
+    assert known
+    Table.objects.filter(pk=table.pk).update(last_commit_epoch=known - 1)
+    assert "newer commits" in follow_lake(log_world.pipeline("first"))
+    assert log_world.lake("first").last_commit_epoch == known
+    Table.objects.filter(pk=table.pk).update(last_commit_epoch=known + 5)
+    Pipeline.objects.filter(pk=pipeline.pk).update(state="LIVE", position="later")
+    assert "went back" in follow_lake(log_world.pipeline("first"))
+    found = log_world.pipeline("first")
+    assert (found.state, found.due_at) == ("CATCHING_UP", None)
+    assert found.position != "later"
