@@ -19,7 +19,7 @@ from django.db import Error as DatabaseError
 from django.db import connection
 
 from catalog.discovery.probe import run_probe
-from catalog.models import Datasource
+from catalog.models import Datasource, Table
 from catalog.sources.access import access_for
 from config.toolchain.combination import problem
 from config.toolchain.installed import installed
@@ -29,6 +29,7 @@ from core.errors import SluiceError
 from core.object_store import is_object_uri
 from ingest.contract.driver_size import megabytes
 from ingest.driver_host.cluster import MasterAway, StandaloneMaster, is_standalone
+from ingest.lake.records import recorded_tables
 from ingest.maintenance.storage_check import prove_store
 
 MEMORY_BYTES = 4 << 30
@@ -62,6 +63,7 @@ def examine() -> list[Finding]:
         ("own drivers", own_drivers),
         ("broker", broker),
         ("database", database),
+        ("lake tables", lake_tables),
         ("sources", sources),
         ("directory", directory),
     ]
@@ -192,6 +194,21 @@ def _migrations() -> Finding:
     return Finding("database", "all migrations applied")
 
 
+def lake_tables() -> list[Finding]:
+    """Whether the database is the one that the lake belongs to."""
+    recorded = set(recorded_tables(settings.SLUICE_LAKE_URI))
+    try:
+        known = Table.objects.filter(pk__in=recorded, kind=Table.LAKE)
+        unknown = len(recorded) - known.count()
+    except DatabaseError:
+        return [Finding("lake tables", "unknown", "the database comes first")]
+    if not unknown:
+        return [Finding("lake tables", f"all {len(recorded)} are in the database")]
+    text = f"the database does not know {unknown} that the lake has records of"
+    advice = "python manage.py rebuild, before anything is added"
+    return [Finding("lake tables", text, advice)]
+
+
 def sources() -> list[Finding]:
     """Whether each enabled source lets us in. The full test is on its page."""
     try:
@@ -203,7 +220,11 @@ def sources() -> list[Finding]:
 
 def _source(row: Datasource) -> Finding:
     what = f"source {row.name}"
-    report = run_probe(access_for(row, job="doctor"))
+    try:
+        access = access_for(row, job="doctor")
+    except SluiceError as error:
+        return Finding(what, error.message, error.hint or "see the message")
+    report = run_probe(access)
     if (step := report.failed) is not None:
         advice = step.hint or f"run the connection test of '{row.name}'"
         return Finding(what, step.message, advice)

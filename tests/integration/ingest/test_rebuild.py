@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from django.core.management import call_command
 from django.db import connection, transaction
 
 from catalog.models import Column, Database, Datasource, SchemaVersion, Table
+from config.supervisor import doctor
 from core.models import Job, Lease
 from ingest.contract.segments import Control
 from ingest.jobs.epochs import reserve_epochs
@@ -38,6 +40,7 @@ from ingest.pipelines.policies.store import change_policy, change_table_policy
 from ingest.pipelines.sync_job import start_sync
 from tests.doubles.launcher import Fault
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
+from tests.integration.ingest.test_adoption import adopted
 from tests.integration.ingest.world import make_source
 
 pytestmark = pytest.mark.django_db
@@ -164,6 +167,22 @@ def test_positions_and_states_come_back_from_the_lake_alone(
     epochs = [job.report["facts"]["epoch"] for job in world.jobs("sync")]
     assert min(epochs) > max(f["last_commit_epoch"] for f, _ in before.values())
     assert Table.objects.latest("id").pk > max(f["id"] for f, _ in before.values())
+
+
+def test_doctor_says_that_a_database_is_not_the_lakes(world) -> None:
+    world.onboard("orders")
+    world.until_live("orders")
+    world.steps(2)
+    assert [one.advice for one in doctor.lake_tables()] == [""]
+    lose_database(world)
+    (one,) = doctor.lake_tables()
+    assert "does not know 1" in one.text
+    assert "manage.py rebuild" in one.advice
+    rebuild()
+    assert [one.advice for one in doctor.lake_tables()] == [""]
+    (one,) = doctor.sources()
+    assert "the password of shop was lost" in one.text
+    assert "PATCH" in one.advice
 
 
 def test_a_source_without_its_password_is_not_connected_to(world, admin) -> None:
@@ -457,3 +476,34 @@ def test_a_database_that_does_not_know_the_lake_overwrites_no_record(
     assert recording.record_changed() == 0
     assert "is of shop.orders, not other.items" in caplog.text
     assert read_table_record(lake, table) == kept
+
+
+def test_the_statements_of_a_table_are_a_fixed_number(
+    world, django_assert_max_num_queries
+) -> None:
+    many_lost(world, count=40)
+    with django_assert_max_num_queries(40 * 60 + 40):
+        code, told = rebuild()
+    assert (code, "40 tables, 40 rebuilt" in told) == (0, True), told
+
+
+@pytest.mark.long
+def test_a_thousand_tables_are_rebuilt(world, capsys) -> None:
+    began = time.monotonic()
+    many_lost(world, count=1_000)
+    recorded = time.monotonic()
+    code, told = rebuild()
+    ended = time.monotonic()
+    assert (code, "1000 tables, 1000 rebuilt" in told) == (0, True), told[-500:]
+    with capsys.disabled():
+        print(  # noqa: T201
+            f"\n1,000 tables made in {recorded - began:.1f} s, rebuilt in"
+            f" {ended - recorded:.1f} s"
+        )
+
+
+def many_lost(world: Any, *, count: int) -> None:
+    adopted(world, count=count)
+    while recording.record_changed():
+        pass
+    lose_database(world)
