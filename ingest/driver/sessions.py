@@ -22,6 +22,7 @@ from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.log_session import ApplySession, Around
 from ingest.driver.session import open_lake
 from ingest.driver.table_services.compaction import plan_when_due, tidy_when_due
+from ingest.lake.hudi.timeline import Timeline
 
 log = logging.getLogger(__name__)
 
@@ -63,12 +64,12 @@ class ApplySessions:
         forget_instants_ahead(self._spark)
         require_clock(run)
 
-    def _look_after(self, spec: JobSpec) -> bool:
+    def _look_after(self, spec: JobSpec, timeline: Timeline) -> bool:
         name = f"{spec.table.database}.{spec.table.name}"
         planned: tuple[str, ...] = ()
         try:
-            planned = plan_when_due(self._spark, spec)
-            tidy_when_due(self._spark, spec)
+            planned = plan_when_due(self._spark, spec, timeline)
+            tidy_when_due(self._spark, spec, timeline)
         except Exception as error:
             log.warning("%s is not looked after", name, exc_info=error)
         return bool(planned)

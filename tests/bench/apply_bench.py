@@ -86,8 +86,10 @@ class ApplyBench:
                 pass
             step = self.applied.bring_on(self.stream, lambda: None)
             assert step.commit is not None
-            plan_when_due(self.bench.spark, self.applied.spec)
-            tidy_when_due(self.bench.spark, self.applied.spec)
+            assert self.applied.state is not None
+            timeline = self.applied.state.timeline
+            plan_when_due(self.bench.spark, self.applied.spec, timeline)
+            tidy_when_due(self.bench.spark, self.applied.spec, timeline)
             spent.all.append(self.cpu() - before)
         for pending in self.bench.state(self.table).timeline.pending_compactions:
             assert_done(self.bench.compact(self.table, pending.asked))

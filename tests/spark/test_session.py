@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 
 
 @pytest.mark.parametrize("name", ["functions", "PythonUtils", "org.apache.spark.sql"])
@@ -32,6 +33,35 @@ def test_the_jvm_sets_the_modes_of_local_files_itself(
     assert str(files.getFileStatus(path).getPermission()) == stat.filemode(mode)[1:]
     files.setPermission(path, hadoop.permission.FsPermission("1640"))
     assert stat.S_IMODE(made.stat().st_mode) == 0o1640
+
+
+def test_folders_are_listed_as_hadoop_lists_them(spark: Any, tmp_path: Path) -> None:
+    """But for checksums, which it leaves out, too."""
+    for name in ("a", "b c%:=#\u00fc", ".hidden", ".a.crc", "x.crc"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("a")
+    (tmp_path / "gone").symlink_to("nothing")
+    hadoop = spark.sparkContext._jvm.org.apache.hadoop.fs
+    conf = spark.sparkContext._jsc.hadoopConfiguration()
+    path = hadoop.Path(tmp_path.as_uri())
+    ours, theirs = path.getFileSystem(conf), hadoop.LocalFileSystem()
+    theirs.initialize(hadoop.Path("file:///").toUri(), conf)
+
+    def listed(files: Any, at: Any) -> list[tuple[Any, ...]]:
+        return sorted(
+            (f.getPath().toString(), f.getLen(), f.isDirectory(), f.getBlockSize(),
+             f.getModificationTime(), f.getAccessTime())
+            for f in files.listStatus(at)
+        )  # fmt: skip
+
+    found = listed(ours, path)
+    assert found == listed(theirs, path)
+    assert len(found) == 6
+    file = hadoop.Path(path, "a")
+    assert listed(ours, file) == listed(theirs, file)
+    with pytest.raises(Py4JJavaError, match="FileNotFoundException"):
+        ours.listStatus(hadoop.Path(path, "nowhere"))
 
 
 def test_hadoop_carries_no_settings_of_yarn_and_mapreduce(spark: Any) -> None:

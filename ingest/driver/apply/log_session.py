@@ -38,6 +38,7 @@ from ingest.driver.apply.writer import qualified_name
 from ingest.driver.failures import breaks_jvm, failure_of
 from ingest.driver.jvm import Jvm
 from ingest.lake.chain import ChainIndex, stream_folder
+from ingest.lake.hudi.timeline import Timeline
 from ingest.sources.failures import Failure
 
 log = logging.getLogger(__name__)
@@ -100,7 +101,7 @@ class Around:
     secrets: Callable[[str], SecretAnswer]
     report: Callable[[ApplyReport], None]
     prepare: Callable[[JobRun], None]
-    look_after: Callable[[JobSpec], bool]
+    look_after: Callable[[JobSpec, Timeline], bool]
 
 
 class ApplySession:
@@ -249,7 +250,9 @@ class ApplySession:
 
     def _bring_on(self, task: Task, stream: Stream) -> Step:
         step = task.table.bring_on(stream, task.run.check)
-        if step.commit is not None and self._around.look_after(task.table.spec):
+        if step.commit is None or (state := task.table.state) is None:
+            return step
+        if self._around.look_after(task.table.spec, state.timeline):
             task.table.look_again()  # who executes plans learns of it by the report
         return step
 

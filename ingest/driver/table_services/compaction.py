@@ -74,11 +74,13 @@ def compact_table(run: JobRun, spark: SparkSession) -> dict[str, Any]:
     }
 
 
-def plan_when_due(spark: SparkSession, spec: JobSpec) -> tuple[str, ...]:
+def plan_when_due(
+    spark: SparkSession, spec: JobSpec, timeline: Timeline | None = None
+) -> tuple[str, ...]:
     """After a commit of a sync: each `compact_after`th one plans what the budget
     allows, everything without one, unless a plan waits already. The instants of the new
     plan."""
-    timeline = _timeline(spec)
+    timeline = timeline or _timeline(spec)
     commits, turn = timeline.deltas_since_compaction, max(1, spec.compact_after)
     is_turn = commits >= turn and (spec.budget is None or commits % turn == 0)
     if not is_turn or timeline.pending_compactions:
@@ -167,15 +169,18 @@ def tidy(spark: SparkSession, spec: JobSpec) -> None:
     _clean(spark, spec, savepoints=True)
 
 
-def tidy_when_due(spark: SparkSession, spec: JobSpec) -> bool:
+def tidy_when_due(
+    spark: SparkSession, spec: JobSpec, timeline: Timeline | None = None
+) -> bool:
     """After a commit of a sync: old file versions and instants go by the number of
     commits, whether or not a compaction is affordable. Whether it was time.
 
     Only where one driver writes the table: no other one cleans it meanwhile.
     """
+    timeline = timeline or _timeline(spec)
     kinds = WRITES | SERVICES
-    commits = sum(i.action in kinds for i in _timeline(spec).instants)
-    more = commits - archived_down_to(_commits_to_keep(spec))
+    commits = sum(i.action in kinds for i in timeline.instants)
+    more = commits - archived_down_to(_commits_to_keep(spec, timeline))
     # a savepoint, or a plan that waits, may hold them back: not at each commit then
     if spec.table.lock or more < TIDY_EACH or more % TIDY_EACH:
         return False
@@ -189,7 +194,7 @@ def _clean(spark: SparkSession, spec: JobSpec, *, savepoints: bool) -> bool:
             return False
         _TIDIED_NOW.add(spec.table.path)
     try:
-        keep = _commits_to_keep(spec)
+        keep = _commits_to_keep(spec, _timeline(spec))
         with write_client(spark, spec, keep_commits=keep) as client:
             if savepoints:
                 drop_old_savepoints(client, spec)
@@ -200,9 +205,9 @@ def _clean(spark: SparkSession, spec: JobSpec, *, savepoints: bool) -> bool:
     return True
 
 
-def _commits_to_keep(spec: JobSpec) -> int:
+def _commits_to_keep(spec: JobSpec, timeline: Timeline) -> int:
     now = datetime.now(UTC)
-    return commits_to_keep(_timeline(spec), seconds=spec.keep_seconds, now=now)
+    return commits_to_keep(timeline, seconds=spec.keep_seconds, now=now)
 
 
 def pending_compactions(spec: JobSpec) -> list[str]:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Literal
 
 State = Literal["REQUESTED", "INFLIGHT", "COMPLETED"]
@@ -140,6 +141,7 @@ def instant_of(at: datetime) -> str:
     return f"{at:%Y%m%d%H%M%S}{at.microsecond // 1000:03d}"
 
 
+@lru_cache(maxsize=50_000)
 def parse_instant(name: str) -> Instant | None:
     """None for anything that is not an instant's file (checksums, history)."""
     if found := _PENDING.fullmatch(name):
@@ -151,7 +153,10 @@ def parse_instant(name: str) -> Instant | None:
 
 
 def _merge(one: Instant, two: Instant) -> Instant:
-    ahead, behind = sorted((one, two), key=lambda i: _RANK[i.state], reverse=True)
+    is_ahead = _RANK[one.state] >= _RANK[two.state]
+    ahead, behind = (one, two) if is_ahead else (two, one)
+    if ahead.action == behind.action:
+        return ahead
     action = behind.action if behind.action in SERVICES else ahead.action
     return Instant(ahead.asked, action, ahead.state, ahead.completed)
 

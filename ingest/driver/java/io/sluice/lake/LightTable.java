@@ -17,6 +17,7 @@ import org.apache.hudi.client.WriteStatus;
 import org.apache.hudi.client.heartbeat.HoodieHeartbeatClient;
 import org.apache.hudi.client.transaction.TransactionManager;
 import org.apache.hudi.client.utils.TransactionUtils;
+import org.apache.hudi.common.model.FileSlice;
 import org.apache.hudi.common.model.HoodieAvroIndexedRecord;
 import org.apache.hudi.common.model.HoodieCommitMetadata;
 import org.apache.hudi.common.model.HoodieKey;
@@ -37,6 +38,8 @@ import org.apache.hudi.common.util.SizeEstimator;
 import org.apache.hudi.config.HoodieWriteConfig;
 import org.apache.hudi.exception.HoodieCommitException;
 import org.apache.hudi.exception.HoodieRestoreException;
+import org.apache.hudi.index.HoodieIndexUtils;
+import org.apache.hudi.index.bucket.BucketIdentifier;
 import org.apache.hudi.index.bucket.HoodieSimpleBucketIndex;
 import org.apache.hudi.io.HoodieAppendHandle;
 import org.apache.hudi.keygen.KeyGenerator;
@@ -233,11 +236,17 @@ public final class LightTable {
     return found;
   }
 
-  private Map<Integer, String> filesOf(HoodieTable table, String partition) {
+  /** As Hudi's index does it, but for reading the timeline again, partition by partition. */
+  private static Map<Integer, String> filesOf(HoodieTable table, String partition) {
     Map<Integer, String> found = new HashMap<>();
-    index
-        .loadBucketIdToFileIdMappingForPartition(table, partition)
-        .forEach((bucket, place) -> found.put(bucket, place.getFileId()));
+    for (FileSlice slice : HoodieIndexUtils.getLatestFileSlicesForPartition(partition, table)) {
+      String file = slice.getFileId();
+      String other = found.put(BucketIdentifier.bucketIdFromFileId(file), file);
+      if (other != null) {
+        throw new HoodieCommitException(
+            other + " and " + file + " belong to the same bucket id in '" + partition + "'");
+      }
+    }
     return found;
   }
 
