@@ -6,20 +6,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from core.errors import InvalidRequest, TerminalError
+from core.errors import InvalidRequest, TerminalError, TransientError
 from ingest.contract.segments import Control
 from ingest.contract.table import TableSpec
-from ingest.driver.apply import light, log_read
+from ingest.driver.apply import light, log_apply, log_read
 from ingest.driver.apply.log_apply import NEEDS_RESYNC, LogTable, Step
 from ingest.driver.apply.log_read import Stream
 from ingest.driver.table_services.compaction import plan_when_due
-from ingest.lake.chain import collect
+from ingest.lake.chain import collect, take_over
 from ingest.lake.hudi.position import LoadPoint
+from ingest.lake.segment_files import SegmentBuilder
 from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.lake_bench import LakeBench, assert_done
-from tests.spark.log_bench import UNSENT, LogBench, cut, place
+from tests.spark.log_bench import NAME, SERVER, UNSENT, LogBench, cut, place
 from tests.spark.test_light_commits import EVERY_TYPE, changed_types, whole
 from tests.spark.test_odd_values import planned
 from tests.spark.test_repair import mend
@@ -165,7 +167,7 @@ def test_what_a_load_shows_is_left_out(followed: Followed) -> None:
     point = LoadPoint(place(1050), "8:10:8")
     assert applied.state is not None
     assert applied.position is not None
-    position = replace(applied.position, load=point)
+    position = msgspec.structs.replace(applied.position, load=point)
     applied.state = replace(applied.state, position=position)
     log.segment(table, ("update", 1, "seven", AT), ("update", 2, "seven", AT), xid=7)
     step = followed.apply()
@@ -220,7 +222,9 @@ def test_segments_that_are_gone_mean_a_resync(followed: Followed) -> None:
     assert followed.rows()[1] == "load"
 
 
-def test_a_table_that_is_ahead_of_its_stream_waits(followed: Followed) -> None:
+def test_a_table_that_is_ahead_of_its_stream_waits(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The storage lost a segment that was being made when its power failed."""
     log, table = followed.log, followed.table
     log.segment(table, ("update", 1, "x", AT))
@@ -228,8 +232,20 @@ def test_a_table_that_is_ahead_of_its_stream_waits(followed: Followed) -> None:
     lost = log.segment(table, ("update", 2, "x", AT))
     followed.apply()
     (log.folder / f"{lost.number:012d}.seg").delete()
-    stream = log.stream()
-    assert followed.applied.bring_on(stream, lambda: None) == Step()
+    followed.stream = log.stream()
+    assert followed.apply() == Step()
+    monkeypatch.setattr(log_apply, "AHEAD_SECONDS", -1.0)
+    with pytest.raises(TransientError, match="its stream ends at 102") as ahead:
+        followed.apply()
+    assert ahead.value.code == "table_ahead"
+    # its next writer makes the number again, and reads on from the segment before
+    log.writer = take_over(
+        log.folder, stream=NAME, writer="next", server=SERVER, begin=place(0)
+    )
+    log.builder = SegmentBuilder(log.writer)
+    log.segment(table, ("update", 2, "x", AT), ("update", 3, "x", AT))
+    assert followed.apply().commit is not None
+    assert {followed.rows()[key] for key in (1, 2, 3)} == {"x"}
 
 
 @pytest.mark.parametrize("most", [1, 3, 1_000])

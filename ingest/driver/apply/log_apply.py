@@ -6,7 +6,9 @@ taken, and remembered while the timeline shows no other newest write.
 
 from __future__ import annotations
 
+import logging
 import shutil
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +19,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from core.errors import TerminalError
+from core.errors import TerminalError, TransientError
 from ingest.contract.applying import ApplyTable, ApplyWork
 from ingest.contract.epochs import SealedFile, seq_of
 from ingest.contract.events import INDEX
@@ -25,7 +27,13 @@ from ingest.contract.job import JobSpec
 from ingest.contract.segments import OP
 from ingest.driver.apply.apply import refuse_changes
 from ingest.driver.apply.light import LightRows, is_light, read_merged
-from ingest.driver.apply.log_fold import Lacking, Merged, Shape, merge
+from ingest.driver.apply.log_fold import (
+    Lacking,
+    Merged,
+    Shape,
+    merge,
+    unfit_counts,
+)
 from ingest.driver.apply.log_read import Stream, Waiting, is_before
 from ingest.driver.apply.preconditions import (
     refuse_other_types,
@@ -49,9 +57,13 @@ from ingest.lake.place import place_at
 from ingest.sources.dialects import dialect_of
 from ingest.sources.select import Selection, select_columns
 
+log = logging.getLogger(__name__)
+
 # Columns of the scratch files are read by Spark at once; nothing of them is kept.
 _COMPRESSION = "none"
 NEEDS_RESYNC = "needs_resync"
+# Until a table is said to be ahead of its stream.
+AHEAD_SECONDS = 30.0
 
 
 def spec_of(work: ApplyWork, table: ApplyTable) -> JobSpec:
@@ -83,12 +95,18 @@ class Step:
 
 @dataclass(slots=True)
 class LogTable:
-    """One table under a session's fence. Used by one thread at a time."""
+    """One table under a session's fence. Used by one thread at a time.
+
+    ahead_since  monotonic seconds; None = its stream has what it has applied
+    unfit        source columns of which a value became NULL
+    """
 
     spark: SparkSession
     spec: JobSpec
     scratch: Path
     state: LakeState | None = None
+    ahead_since: float | None = None
+    unfit: set[str] = field(default_factory=set)
     selection: Selection = field(init=False)
     shape: Shape = field(init=False)
 
@@ -133,10 +151,26 @@ class LogTable:
         if told.state == "cut" and position.epoch_to < told.cut:
             return False  # its load is on the way, and replaces all before the cut
         if stream.is_ahead(position.epoch_to):
+            self._wait_for(stream, position)
             return False
+        self.ahead_since = None
         if stream.is_lost(self.spec.table.table_id, position.epoch_to):
             raise _lost(self.spec, position)
         return True
+
+    def _wait_for(self, stream: Stream, position: CommitPosition) -> None:
+        """A load may be some moments ahead of what was read of its stream."""
+        now = time.monotonic()
+        self.ahead_since = self.ahead_since or now
+        if now - self.ahead_since > AHEAD_SECONDS:
+            newest = stream.newest.number if stream.newest else 0
+            raise TransientError(
+                f"{qualified_name(self.spec)} is at epoch {position.epoch_to}, and its"
+                f" stream ends at {newest}: segments are missing. Nothing was written",
+                code="table_ahead",
+                hint="start its follower, which reads again what a storage lost as its"
+                " power failed; resync the table if the stream is one of a backup",
+            )
 
     def is_live(self, stream: Stream) -> bool:
         """Whether everything up to the `at` of its load is applied."""
@@ -165,6 +199,16 @@ class LogTable:
             return self._commit(waiting, check)
         finally:
             shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def note_unfit(self, rows: pa.Table) -> None:
+        """Once per column: a session may go on for months."""
+        for name, count in unfit_counts(rows, self.shape).items():
+            if name not in self.unfit:
+                self.unfit.add(name)
+                log.warning(
+                    "%s: %d values of %s have no form in the lake: NULL there",
+                    qualified_name(self.spec), count, name,
+                )  # fmt: skip
 
     def look_again(self) -> None:
         """One listing. Another newest write than ours: whatever it was, the lake is
@@ -234,6 +278,7 @@ class _Pieces:
             rows = merged.filled(table.shape, found)
         if not rows.num_rows:
             return
+        table.note_unfit(rows)
         table.scratch.mkdir(parents=True, exist_ok=True)
         self._made += 1
         path = table.scratch / f"{self._made}.parquet"
