@@ -100,7 +100,9 @@ def _request(product: Product, chance: random.Random) -> None:
     if verb:
         name = f"lake.{SOURCE}.{chance.choice(list(TABLES))}"
         table = wait_for(lambda: _table(product, name), name)
-        product.api.call("POST", f"/tables/{table['id']}:{verb}")
+        # a table may just have been truncated
+        body = {"accept_empty": True} if verb == "resync" else None
+        product.api.call("POST", f"/tables/{table['id']}:{verb}", body)
 
 
 def _stream(product: Product) -> Path:
