@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
 import pytest
 
+from core.errors import TransientError
 from ingest.contract.job import CUT_GONE, CUT_MISSING, LogLoad, SnapshotWork
 from ingest.contract.segments import Control
 from ingest.contract.source_positions import PostgresLog
 from ingest.contract.table import TableSpec
-from ingest.driver.capture import log_load
+from ingest.driver.capture import log_load, read_with_retry
 from ingest.lake.chain import ChainWriter, begin_stream, stream_folder, take_over
 from ingest.lake.staging import StagingArea
-from tests.spark.lake_bench import LakeBench, assert_done
+from ingest.sources.postgresql.snapshot import SnapshotHolder
+from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
 from tests.waiting import wait_for
 
 STREAM = "pg1"
@@ -144,3 +148,143 @@ def _run(bench: LakeBench, run: Any) -> Any:
     from ingest.driver.run import run_job
 
     return run_job(run, bench.spark, bench.gates)
+
+
+# ---------------------------------------------------------------- what is interrupted
+
+
+def after_chunks(
+    monkeypatch: pytest.MonkeyPatch, count: int, act: Callable[[], object]
+) -> None:
+    """`act` once so many chunks are staged."""
+    finish, done = StagingArea.finish, itertools.count(1)
+
+    def finish_then(area: StagingArea, manifest: Any) -> None:
+        finish(area, manifest)
+        if next(done) == count:
+            act()
+
+    monkeypatch.setattr(StagingArea, "finish", finish_then)
+
+
+def die() -> None:
+    raise TransientError("the driver died here", code="died")
+
+
+def loaded(bench: LakeBench, table: TableSpec) -> dict[int, str]:
+    return dict(bench.rows(table, "id", "v"))
+
+
+def change(bench: LakeBench) -> None:
+    bench.sql("UPDATE orders SET v = 'later' WHERE id = 1")
+    bench.sql("INSERT INTO orders VALUES (9999, 'later')")
+
+
+def snapshot_of(bench: LakeBench, table: TableSpec) -> str:
+    position = bench.state(table).position
+    assert position is not None
+    assert position.load is not None
+    return position.load.snapshot
+
+
+def test_what_was_staged_in_another_snapshot_is_read_again(
+    lake_bench: LakeBench, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = orders(lake_bench)
+    cut = stream.note("cut", table, load="a")
+    spec = spec_of(lake_bench, table, chunk_rows=100)
+    with monkeypatch.context() as patch:
+        after_chunks(patch, 4, die)
+        assert lake_bench.run(spec).outcome == "transient"
+    staging = StagingArea(table.staging)
+    former = staging.plan()
+    assert former is not None
+    assert 0 < len(staging.finished()) < len(former.chunks)
+    change(lake_bench)
+    report = assert_done(lake_bench.run(with_attempt(spec, 2)))
+    assert report.facts["consistency"] == "snapshot"
+    assert report.facts["epoch"] == cut
+    assert snapshot_of(lake_bench, table) != former.snapshot
+    found = loaded(lake_bench, table)
+    assert (len(found), found[1], found[9999]) == (1001, "later", "later")
+
+
+def test_what_was_staged_whole_is_committed_as_it_was_read(
+    lake_bench: LakeBench, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What changed since then is behind the cut, and not in the snapshot."""
+    table = orders(lake_bench)
+    stream.note("cut", table, load="a")
+    spec = spec_of(lake_bench, table, chunk_rows=100)
+    with monkeypatch.context() as patch:
+        patch.setattr("ingest.driver.capture.snapshot._commit", lambda *_: die())
+        assert lake_bench.run(spec).outcome == "transient"
+    former = StagingArea(table.staging).plan()
+    assert former is not None
+    change(lake_bench)
+    assert_done(lake_bench.run(with_attempt(spec, 2)))
+    assert snapshot_of(lake_bench, table) == former.snapshot
+    found = loaded(lake_bench, table)
+    assert (len(found), found[1]) == (1000, "v")
+
+
+def test_a_load_that_is_in_the_lake_is_done_whichever_job_finds_it(
+    lake_bench: LakeBench, stream: Stream
+) -> None:
+    table = orders(lake_bench, rows=10)
+    cut = stream.note("cut", table, load="a")
+    spec = spec_of(lake_bench, table)
+    done = assert_done(lake_bench.run(spec))
+    again = assert_done(lake_bench.run(with_attempt(spec, 2)))
+    other = assert_done(lake_bench.run(spec_of(lake_bench, table)))
+    for report in (again, other):
+        assert report.facts["instant"] == done.facts["instant"]
+        assert report.facts["epoch"] == cut
+    assert len(lake_bench.state(table).commits) == 1
+
+
+def test_a_snapshot_that_is_lost_while_chunks_are_read_begins_the_load_again(
+    lake_bench: LakeBench, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = orders(lake_bench)
+    stream.note("cut", table, load="a")
+    monkeypatch.setattr(read_with_retry, "PAUSES", (0.1, 0.1))
+
+    pids: list[int] = []
+
+    class Holder(SnapshotHolder):
+        def __init__(self, connection: Any, *more: Any) -> None:
+            pids.append(connection.info.backend_pid)
+            super().__init__(connection, *more)
+
+    monkeypatch.setattr("ingest.sources.postgresql.reader.SnapshotHolder", Holder)
+
+    def end_the_holder() -> None:
+        change(lake_bench)
+        assert lake_bench.sql(f"SELECT pg_terminate_backend({pids[0]}, 30000)")[0][0]
+
+    after_chunks(monkeypatch, 3, end_the_holder)
+    report = assert_done(lake_bench.run(spec_of(lake_bench, table, chunk_rows=100)))
+    assert report.facts["consistency"] == "snapshot"
+    assert len(pids) == 2
+    found = loaded(lake_bench, table)
+    assert (len(found), found[1], found[9999]) == (1001, "later", "later")
+
+
+def test_a_resync_behind_a_cut_replaces_what_the_log_brought_before(
+    lake_bench: LakeBench, stream: Stream
+) -> None:
+    table = orders(lake_bench, rows=10)
+    stream.note("cut", table, load="a")
+    assert_done(lake_bench.run(spec_of(lake_bench, table)))
+    stream.note("finished", table, at=stream.at.encode())
+    change(lake_bench)
+    cut = stream.note("cut", table, load="b")
+    spec = spec_of(lake_bench, table, "b", kind="resync")
+    report = assert_done(lake_bench.run(spec))
+    assert report.facts["epoch"] == cut
+    assert loaded(lake_bench, table)[9999] == "later"
+    # the table has gone on beyond a cut that its records still show
+    late = lake_bench.run(spec_of(lake_bench, table, "b", kind="resync"))
+    assert late.error is not None
+    assert late.error.code == CUT_GONE
