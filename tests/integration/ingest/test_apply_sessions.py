@@ -422,3 +422,23 @@ def test_where_rows_and_lake_differ_the_lake_is_right(log_world: World) -> None:
     found = log_world.pipeline("first")
     assert (found.state, found.due_at) == ("CATCHING_UP", None)
     assert found.position != "later"
+
+
+def test_a_change_of_policy_or_plan_is_sent(log_world: World) -> None:
+    until_given(log_world, "first", "second")
+
+    def freshness(name: str) -> float:
+        found = given(log_world, name)
+        return found.freshness if found else 0.0
+
+    change_policy(log_world.source, None, {"freshness_seconds": 2})
+    log_world.until(lambda: freshness("second") == 2.0)
+    change_table_policy(log_world.pipeline("first"), {"freshness_seconds": 1})
+    log_world.until(lambda: freshness("first") == 1.0)
+    assert freshness("second") == 2.0
+    before = given(log_world, "first")
+    Table.objects.filter(pk=log_world.lake("first").pk).update(schema_version=2)
+    log_world.until(lambda: given(log_world, "first") != before)
+    after = given(log_world, "first")
+    assert after
+    assert after.table.schema_version == 2
