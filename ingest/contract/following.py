@@ -56,6 +56,8 @@ class FollowSpec:
     begin_anew  a person decided that, where the log behind the stream's end is lost or
                 is another server's, it goes on with what there is: every table is
                 deferred, and needs a new load. Where nothing is lost it has no effect
+    is_over  nothing of the source is followed any more: the stream says so, slot and
+             publication are dropped, and the follower ends with code 0
     """
 
     source: SourceSpec
@@ -67,6 +69,7 @@ class FollowSpec:
     writer: str
     tables: tuple[FollowTable, ...] = ()
     begin_anew: bool = False
+    is_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)

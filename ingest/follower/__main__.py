@@ -21,10 +21,11 @@ from ingest.contract.job import LAKE_SECRET
 from ingest.contract.members import value_of
 from ingest.follower.follower import Follower, Stopped
 from ingest.follower.pipe import HostPipe
+from ingest.follower.release import release
 from ingest.lake.place import use_object_store
 from ingest.sources.failures import failure_of
 from ingest.sources.port import LogNames, SourceAccess
-from ingest.sources.registry import open_log_reader
+from ingest.sources.registry import open_log_reader, release_log
 
 log = logging.getLogger(__name__)
 FAILED = 1
@@ -87,6 +88,9 @@ def _follow(pipe: HostPipe, spec: FollowSpec) -> None:
         secret.authorities,
     )
     names = LogNames(spec.slot, spec.publication)
+    if spec.is_over:
+        release(spec, functools.partial(release_log, access, names))
+        return
     Follower(
         HostOfTables(pipe), spec, functools.partial(open_log_reader, access, names)
     ).run()

@@ -100,7 +100,8 @@ class Follower:
         with self.open_log(
             self._specs(),
             after=after,
-            begin_anew=self.spec.begin_anew,
+            # nothing is lost where no table goes on by the stream
+            begin_anew=self.spec.begin_anew or not _is_used(index),
             wait=self._wait,
         ) as log:
             chain = self._take_over(log, index)
@@ -248,6 +249,10 @@ class Follower:
 def _move(log: LogReader, builder: SegmentBuilder) -> None:
     for rows in log.take():
         builder.add(rows.table_id, rows.schema_version, rows.batch)
+
+
+def _is_used(index: ChainIndex) -> bool:
+    return any(state.state != "removed" for state in index.tables().values())
 
 
 def _end_of(index: ChainIndex) -> str | None:

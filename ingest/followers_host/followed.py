@@ -30,6 +30,7 @@ class FollowedSource:
     observed     as `SourceFollower` has it, with reason, code and hint
     heard        when something last came from the child; started: when it was
     is_heard     a report came that is not written yet
+    is_released  nothing of it is left at the source
     ends_by      when the child is killed that was asked to end
     failures     starts in a row that ended soon; next_start: not before
     """
@@ -50,6 +51,7 @@ class FollowedSource:
     is_ready: bool = False
     is_heard: bool = False
     is_told_to_end: bool = False
+    is_released: bool = False
     ends_by: float = 0.0
     failures: int = 0
     next_start: float = float("-inf")
@@ -79,7 +81,11 @@ class FollowedSource:
 
     def note_ended(self, code: object, now: float) -> None:
         """The child is gone: when the next one is started."""
-        self.child = None
+        child, self.child = self.child, None
+        if child is not None and child.spec.is_over and code == 0:
+            self.is_released = not self.is_told_to_end
+            self.next_start = now
+            return
         if self.is_told_to_end:
             self.next_start = now
             return

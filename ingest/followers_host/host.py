@@ -38,10 +38,11 @@ from ingest.followers_host.children import (
     drain,
 )
 from ingest.followers_host.followed import FollowedSource
+from ingest.followers_host.wanted import Wanted
 from ingest.hosting.secret_delivery import SecretBroker
 from ingest.jobs import leases
 from ingest.jobs.specs import source_spec
-from ingest.models import SourceFollower
+from ingest.pipelines import followers
 from ingest.pipelines.followers import note_begun
 from ingest.pipelines.log_tables import follow_spec, followed_tables
 
@@ -51,7 +52,8 @@ LOOK_SECONDS = 1.0
 FLUSH_SECONDS = 1.0
 # Tables are compared as a whole so often, whatever the marks say.
 COMPARE_SECONDS = 10.0
-# Until it imported what it needs, on a machine that is busy.
+# Until it imported what it needs, on a machine that is busy; and for one that gives
+# back what was made at the source, which reports nothing meanwhile.
 START_SECONDS = 120.0
 # Sources that one look takes over: hosts that start together share them.
 MOST_TAKEN = 4
@@ -173,7 +175,9 @@ class FollowersHost:
         for source in self.sources.values():
             if source.child and source.is_told_to_end and now > source.ends_by:
                 source.child.kill()
-            limit = settings.SLUICE_LEASE_SECONDS if source.is_ready else START_SECONDS
+            limit = settings.SLUICE_LEASE_SECONDS
+            if source.child and (not source.is_ready or source.child.spec.is_over):
+                limit = START_SECONDS
             if source.child and now - source.heard > limit:
                 source.heard = now
                 why = f"the follower sent nothing for {limit:.0f} s and was killed"
@@ -185,12 +189,16 @@ class FollowersHost:
     def _look(self) -> None:
         found = wanted.wanted_sources()
         self._keep_leases()
+        for pk in [pk for pk, source in self.sources.items() if source.is_released]:
+            self._give_up(self.sources[pk])
+            followers.forget_follower(pk)
+            found.pop(pk, None)
         for pk in self.sources.keys() - found.keys():
             self._give_up(self.sources[pk])
         for pk in self._free(found)[:MOST_TAKEN]:
             name, seconds = _lease(pk), settings.SLUICE_LEASE_SECONDS
             if take_lease(name, owner=self.owner, seconds=seconds):
-                self.sources[pk] = FollowedSource(pk, found[pk].desired_at)
+                self.sources[pk] = FollowedSource(pk, found[pk].row.desired_at)
         marks = wanted.table_marks(self.sources)
         for pk, source in self.sources.items():
             self._bring_on(source, found[pk], marks[pk])
@@ -205,7 +213,7 @@ class FollowersHost:
             if child := self.sources.pop(pk).child:
                 child.kill()
 
-    def _free(self, found: dict[int, SourceFollower]) -> list[int]:
+    def _free(self, found: dict[int, Wanted]) -> list[int]:
         """Wanted sources that no host follows."""
         names = {_lease(pk): pk for pk in found if pk not in self.sources}
         rows = Lease.objects.filter(name__in=names).exclude(owner="")
@@ -231,9 +239,7 @@ class FollowersHost:
             source.ends_by = self.clock() + STOP_SECONDS
             source.child.ask_to_stop()
 
-    def _bring_on(
-        self, source: FollowedSource, want: SourceFollower, marks: object
-    ) -> None:
+    def _bring_on(self, source: FollowedSource, want: Wanted, marks: object) -> None:
         try:
             self._keep_child(source, want, marks)
         except (SluiceError, OSError, ValueError) as error:
@@ -242,31 +248,31 @@ class FollowersHost:
             source.show("failed", str(error), getattr(error, "code", "not_started"))
             source.note_not_started(self.clock())
 
-    def _keep_child(
-        self, source: FollowedSource, want: SourceFollower, marks: object
-    ) -> None:
+    def _keep_child(self, source: FollowedSource, want: Wanted, marks: object) -> None:
         now, child = self.clock(), source.child
-        if source.desired_at != want.desired_at:
-            source.desired_at, source.next_start, source.failures = (
-                want.desired_at,
-                now,
-                0,
-            )
+        row = want.row
+        if source.desired_at != row.desired_at:
+            source.desired_at, source.next_start = row.desired_at, now
+            source.failures = 0
         if child is None:
             if now >= source.next_start:
                 writer = f"{self.place} {self.owner}"
                 spec = follow_spec(
-                    want.datasource, writer=writer, begin_anew=want.begin_anew
+                    row.datasource,
+                    writer=writer,
+                    begin_anew=row.begin_anew,
+                    is_over=want.is_over,
                 )
                 source.marks, source.compared = marks, now
                 number = next(self._starts)
                 child = FollowerChild(self.command, spec, start=number, news=self._news)
                 source.note_started(child, now)
             return
-        if child.spec.source != source_spec(want.datasource):
+        is_other = child.spec.source != source_spec(row.datasource)
+        if is_other or child.spec.is_over != want.is_over:
             self._end(source)
         elif marks != source.marks or now - source.compared >= COMPARE_SECONDS:
-            tables = followed_tables(want.datasource)
+            tables = followed_tables(row.datasource)
             source.marks, source.compared = marks, now
             if tables != child.tables:
                 child.send_tables(tables)

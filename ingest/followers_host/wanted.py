@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
 from ingest.models import Pipeline, SourceFollower
-from ingest.pipelines.followers import WITHOUT_PLAN, followers_of_sources
+from ingest.pipelines.followers import (
+    WITHOUT_PLAN,
+    abandoned_followers,
+    followers_of_sources,
+)
 from ingest.planning.facts import LOG
 
 
-def wanted_sources() -> dict[int, SourceFollower]:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """is_over: nothing of it is followed any more, what was made there has to go."""
+
+    row: SourceFollower
+    is_over: bool = False
+
+
+def wanted_sources() -> dict[int, Wanted]:
     """By id of the datasource, which comes with its row."""
-    return {
-        row.datasource_id: row
+    followed = {
+        row.datasource_id: Wanted(row)
         for row in followers_of_sources()
         if row.desired == SourceFollower.RUNNING
     }
+    over = {
+        row.datasource_id: Wanted(row, is_over=True) for row in abandoned_followers()
+    }
+    return over | followed
 
 
 def table_marks(sources: Collection[int]) -> dict[int, Any]:

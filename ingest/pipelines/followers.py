@@ -35,6 +35,23 @@ def followers_of_sources() -> list[SourceFollower]:
     return found
 
 
+def abandoned_followers() -> list[SourceFollower]:
+    """Of sources whose last log table was removed: what was made there has to go, or
+    the source keeps its log for ever."""
+    of_source = {"source_table__database__datasource": OuterRef("datasource")}
+    tables = Pipeline.objects.filter(capture=LOG, **of_source)
+    rows = SourceFollower.objects.filter(
+        Exists(tables.filter(state=RETIRED)),
+        ~Exists(tables.exclude(state__in=WITHOUT_PLAN)),
+    )
+    return list(rows.select_related("datasource").order_by("pk"))
+
+
+def forget_follower(datasource_id: int) -> None:
+    """Nothing of it is left at the source."""
+    SourceFollower.objects.filter(datasource=datasource_id).delete()
+
+
 def is_followed(source: Datasource) -> bool:
     return _with_log_tables().filter(pk=source.pk).exists()
 

@@ -40,7 +40,11 @@ def name_at_source(datasource_id: int) -> str:
 
 
 def follow_spec(
-    datasource: Datasource, *, writer: str, begin_anew: bool = False
+    datasource: Datasource,
+    *,
+    writer: str,
+    begin_anew: bool = False,
+    is_over: bool = False,
 ) -> FollowSpec:
     """What the follower of the source starts with. writer: which process it is."""
     name = name_at_source(datasource.pk)
@@ -54,6 +58,7 @@ def follow_spec(
         writer=writer,
         tables=followed_tables(datasource),
         begin_anew=begin_anew,
+        is_over=is_over,
     )
 
 

@@ -31,6 +31,7 @@ from ingest.sources.port import (
 from ingest.sources.postgresql import connection as postgresql_connection
 from ingest.sources.postgresql import reader as postgresql
 from ingest.sources.postgresql.log import reader as postgresql_log
+from ingest.sources.postgresql.log import release as postgresql_release
 
 __all__ = [
     "SOURCE_ERRORS",
@@ -47,6 +48,7 @@ __all__ = [
     "jdbc_options",
     "open_log_reader",
     "open_source",
+    "release_log",
     "row_too_wide",
 ]
 
@@ -61,6 +63,7 @@ class _Kind:
     idle: Callable[[SourceAccess, Collection[int]], frozenset[int]]
     jdbc: Callable[[SourceAccess, str, Snapshot], dict[str, str]]
     log: Callable[..., AbstractContextManager[LogReader]] | None = None
+    release: Callable[[SourceAccess, LogNames], None] | None = None
 
 
 _KINDS: dict[str, _Kind] = {
@@ -71,6 +74,7 @@ _KINDS: dict[str, _Kind] = {
         postgresql_connection.idle_sessions,
         postgresql_connection.jdbc_options,
         postgresql_log.open_log_reader,
+        postgresql_release.release_log,
     ),
     "mariadb": _Kind(
         mariadb.open_source,
@@ -136,6 +140,13 @@ def open_log_reader(
             hint="sync its tables by a timestamp or by loads",
         )
     return opened(access, names, tables, after=after, begin_anew=begin_anew, wait=wait)
+
+
+def release_log(access: SourceAccess, names: LogNames) -> None:
+    """Give back what following its log has made at the source; nothing happens where
+    that is done, or where logs are not followed."""
+    if release := _kind(access).release:
+        release(access, names)
 
 
 def _kind(access: SourceAccess) -> _Kind:

@@ -250,6 +250,43 @@ def test_it_stops_and_starts_where_it_was(followed: Followed) -> None:
     followed.until_all_is_there()
 
 
+def test_with_the_last_table_the_slot_goes_and_later_ones_begin_anew(
+    followed: Followed,
+) -> None:
+    followed.start_host()
+    followed.until(is_following)
+    followed.insert()
+    followed.until_all_is_there()
+    Pipeline.objects.update(state="RETIRED")
+    wait_for(lambda: not SourceFollower.objects.exists(), followed.told, pause=0.1)
+    for left in (
+        "pg_replication_slots WHERE slot_name",
+        "pg_publication WHERE pubname",
+    ):
+        found = followed.link.execute(f"SELECT 1 FROM {left} LIKE 'sluice_%'")
+        assert found.fetchall() == []
+    assert followed.in_stream() == 0, "its segments went"
+    followed.link.execute("TRUNCATE orders")
+    followed.inserted = 0
+    Pipeline.objects.update(state="SNAPSHOTTING", load_name="second")
+    followed.until(is_following)
+    followed.insert()
+    followed.until_all_is_there()
+
+
+def test_a_slot_of_a_stopped_reader_goes_with_the_last_table_too(
+    followed: Followed,
+) -> None:
+    followed.start_host()
+    followed.until(is_following)
+    stop_capture(followed.world.source)
+    followed.until(lambda r: r.observed == "stopped")
+    Pipeline.objects.update(state="RETIRED")
+    wait_for(lambda: not SourceFollower.objects.exists(), followed.told, pause=0.1)
+    slots = "SELECT 1 FROM pg_replication_slots WHERE slot_name LIKE 'sluice_%'"
+    assert followed.link.execute(slots).fetchall() == []
+
+
 def test_a_source_that_refuses_is_shown_with_what_to_do(followed: Followed) -> None:
     followed.world.source.secret = encrypt("another password")
     followed.world.source.save()
