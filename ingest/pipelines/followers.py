@@ -85,6 +85,19 @@ def note_begun(sources: Iterable[int]) -> None:
     )
 
 
+def why_not_read(source: Datasource) -> str:
+    """Why nobody reads its log now, where that does not end within seconds; "" = it
+    is read, or about to be."""
+    row = SourceFollower.objects.filter(datasource=source).first()
+    if row is None:
+        return ""
+    if row.desired == SourceFollower.STOPPED:
+        return f"waits for the log of {source.name}, whose reading was stopped"
+    if row.observed in {"failed", "waiting"}:
+        return f"waits for the log of {source.name}: {row.reason or row.observed}"
+    return ""
+
+
 def stop_capture(source: Datasource) -> None:
     """Read its log no more. The source keeps what is not read."""
     _want(source, SourceFollower.STOPPED, "capture.stop")

@@ -12,6 +12,7 @@ from django.utils.translation import gettext
 from catalog.sources.registry import kind_named
 from core.clock import SystemClock
 from core.errors import SluiceError
+from core.jobs import moves
 from core.jobs.kinds import (
     Cancelled,
     End,
@@ -30,6 +31,7 @@ from ingest.jobs.specs import shared_by_all, source_spec
 from ingest.lake.commits import LakeState
 from ingest.models import Pipeline, states
 from ingest.pipelines import (
+    followers,
     log_tables,
     needed_resync,
     schema_diff,
@@ -59,6 +61,9 @@ from ingest.planning.plan import plan_from_json
 _LOST = frozenset({"source_recreated", "key_values_changed"})
 
 
+# A driver that waited for a follower would have a place that others want.
+FOLLOWER_SECONDS = 5.0
+
 _RUNS_IN = {
     SNAPSHOT: frozenset({states.APPROVED, states.SNAPSHOTTING}),
     RESYNC: frozenset({states.RESYNCING}),
@@ -74,20 +79,24 @@ def spec_for(job: Job) -> Attempt | Refused | None:
     pipeline = _admitted(job, schema_drift.lock_settled(job))
     if isinstance(pipeline, Refused):
         return pipeline
+    source = pipeline.source_table.database.datasource
+    log = _log_of(pipeline, source.pk) if pipeline.capture == LOG else None
+    if log and (why := followers.why_not_read(source)):
+        moves.wait_on(job, reason=why, seconds=FOLLOWER_SECONDS)
+        return None
     hold = hold_table(job, pipeline)
     if hold is None:
         return None
-    source = pipeline.source_table.database.datasource
     policy = policy_of(pipeline)
     spec = JobSpec(
         **shared_by_all(job, pipeline, hold.fence),
         source=source_spec(source),
-        epoch=0 if pipeline.capture == LOG else _epoch_of(pipeline),
+        epoch=0 if log else _epoch_of(pipeline),
         snapshot=SnapshotWork(
             lag_seconds=policy.lag_seconds,
             lag_is_chosen=policy.is_chosen("lag_seconds"),
             accept_empty=bool(job.payload.get("accept_empty")),
-            log=_log_of(pipeline, source.pk) if pipeline.capture == LOG else None,
+            log=log,
         ),
     )
     if pipeline.state == states.APPROVED:

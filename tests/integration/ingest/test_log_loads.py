@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from core.errors import InvalidRequest
+from core.models import Job
 from ingest.contract.job import CUT_GONE, CUT_MISSING, LogLoad
+from ingest.models import SourceFollower
 from ingest.pipelines import log_tables, table_commands
 from tests.doubles.launcher import Fault
 from tests.integration.ingest.test_needed_resync import resync_is_cancelled
@@ -112,3 +114,26 @@ def test_a_paused_table_goes_on_without_a_job(world: Any) -> None:
     row = world.pipeline("orders")
     assert (row.state, row.due_at) == ("CATCHING_UP", None)
     assert len(world.launcher.submitted) == count
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"desired": "STOPPED"}, "whose reading was stopped"),
+        ({"observed": "waiting", "reason": "no slot is free"}, "no slot is free"),
+        ({"observed": "failed", "reason": "the slot is lost"}, "the slot is lost"),
+    ],
+)
+def test_a_load_waits_without_a_driver_for_a_log_that_is_not_read(
+    world: Any, changes: dict[str, str], reason: str
+) -> None:
+    SourceFollower.objects.create(datasource=world.source, **changes)
+    onboarded(world)
+    world.steps(10)
+    (job,) = world.jobs("snapshot")
+    assert (job.state, job.attempts) == ("QUEUED", 0)
+    assert reason in job.reason
+    assert told(world)[0] != "", "its follower marks where it begins"
+    SourceFollower.objects.update(desired="RUNNING", observed="following")
+    Job.objects.update(not_before=None)
+    world.until(lambda: world.pipeline("orders").state == "CATCHING_UP")
