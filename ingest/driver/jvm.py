@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -16,6 +17,8 @@ _PARENT = os.getppid()
 
 
 _OUT_OF_MEMORY = frozenset({3, 52})
+# How long before its end a dying JVM may reach us as an exception.
+GRACE_SECONDS = 0.5
 
 
 class Jvm:
@@ -28,6 +31,16 @@ class Jvm:
         if self._child is None:
             return os.getppid() == _PARENT
         return self._child.poll() is None
+
+    def is_gone(self, *, grace: float = GRACE_SECONDS) -> bool:
+        """Whether it has ended, or does so within `grace` seconds: one that dies
+        reaches us as foreign exceptions of any class."""
+        until = time.monotonic() + grace
+        while self.is_alive:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(0.05)
+        return True
 
     @property
     def has_run_out_of_memory(self) -> bool:

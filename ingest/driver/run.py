@@ -8,7 +8,6 @@ cancelled. It must not know the control pipe or threads.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -49,7 +48,7 @@ from ingest.driver.capture.gate import SourceGate, SourceGates
 from ingest.driver.capture.snapshot import committed_load, load_table
 from ingest.driver.capture.timestamp import TimestampFollower
 from ingest.driver.failures import breaks_jvm, failure_of
-from ingest.driver.jvm import Jvm
+from ingest.driver.jvm import GRACE_SECONDS, Jvm
 from ingest.driver.session import open_lake
 from ingest.driver.table_services.compaction import (
     compact_table,
@@ -229,8 +228,6 @@ def _look_after(run: JobRun, spark: SparkSession) -> None:
 
 log = logging.getLogger(__name__)
 
-_JVM_GRACE_SECONDS = 0.5
-
 
 def run_job(run: JobRun, spark: SparkSession, gates: SourceGates) -> JobReport:
     """Runs to the end and never raises: the report is the only way out."""
@@ -239,7 +236,8 @@ def run_job(run: JobRun, spark: SparkSession, gates: SourceGates) -> JobReport:
         facts = _work(run, spark, gates)
     except Exception as error:
         is_ours = isinstance(error, SluiceError | Interrupted)
-        if _is_jvm_gone(spark, grace=0.0 if is_ours else _JVM_GRACE_SECONDS):
+        # a pause, or a refusal of ours, need not wait for that
+        if Jvm(spark).is_gone(grace=0.0 if is_ours else GRACE_SECONDS):
             return _died(run, error)
         if breaks_jvm(error):
             # the next attempt, and every other job, needs a JVM that is whole
@@ -262,18 +260,6 @@ def run_job(run: JobRun, spark: SparkSession, gates: SourceGates) -> JobReport:
             ),
         )
     return _report(run, "succeeded", facts)
-
-
-def _is_jvm_gone(spark: SparkSession, *, grace: float) -> bool:
-    """A JVM that dies reaches us as foreign exceptions of any class, up to `grace`
-    seconds before its end. A pause or a refusal of ours need not wait for that."""
-    jvm = Jvm(spark)
-    until = time.monotonic() + grace
-    while jvm.is_alive:
-        if time.monotonic() >= until:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def _died(run: JobRun, error: Exception) -> JobReport:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JError
 
 from config.toolchain.paths import spark_classpath
 from core.errors import TransientError
@@ -17,6 +18,7 @@ from ingest.contract.applying import Applied, ApplyProblem, ApplyReport, ApplyWo
 from ingest.contract.members import encode
 from ingest.contract.table import TableSpec
 from ingest.driver.apply import log_apply
+from ingest.driver.jvm import Jvm
 from ingest.driver.sessions import ApplySessions
 from tests.spark.beginnings import Beginnings
 from tests.spark.driver_process import DriverProcess
@@ -235,6 +237,27 @@ def test_a_failure_that_passes_is_tried_again(
     heard.has_applied(one, last.number)
     wait_for(lambda: heard.problem(one) is None, "no problem any more")
     assert 10 in running.rows(one)
+
+
+def test_a_jvm_that_is_gone_is_no_problem_of_a_table(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reaches the session as an exception of any class; the driver ends by it."""
+    log, one, heard = running.log, running.one, running.heard
+    met: list[int] = []
+
+    def dies(*_: Any) -> Any:
+        met.append(1)
+        raise Py4JError("An error occurred while calling z:LightTable.commit")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(log_apply, "commit_rows", dies)
+        patched.setattr(Jvm, "is_gone", lambda self, grace: True)
+        last = log.segment(one, ("insert", 10, "x"))
+        running.send(one)
+        wait_for(lambda: len(met) > 1, "a second try")
+    heard.has_applied(one, last.number)
+    assert not any(report.problems for report in heard.reports)
 
 
 def is_new(table: TableSpec) -> bool:

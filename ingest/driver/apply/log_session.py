@@ -19,6 +19,7 @@ from pathlib import Path
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
+from core.errors import SluiceError
 from core.object_store import is_object_uri
 from ingest.contract.applying import (
     Applied,
@@ -36,7 +37,7 @@ from ingest.driver.apply.log_read import Stream
 from ingest.driver.apply.log_turns import Turn, backoff, pause_of
 from ingest.driver.apply.writer import qualified_name
 from ingest.driver.failures import breaks_jvm, failure_of
-from ingest.driver.jvm import Jvm
+from ingest.driver.jvm import GRACE_SECONDS, Jvm
 from ingest.lake.chain import ChainIndex, stream_folder
 from ingest.lake.hudi.timeline import Timeline
 from ingest.sources.failures import Failure
@@ -194,6 +195,8 @@ class ApplySession:
                 self._read()
                 failures = 0
             except Exception as error:
+                if self._is_over(error):
+                    return
                 failures += 1
                 log.exception("stream %s cannot be read", self._work.stream)
                 with self._lock:
@@ -312,18 +315,29 @@ class ApplySession:
         if breaks_jvm(error):
             # every other table, and every job, needs a JVM that is whole
             Jvm(self._spark).kill()
+        task.not_before = time.monotonic() + backoff(task.failures + 1)
+        if self._is_over(error):
+            return
         failure = failure_of(error)
         log.warning(
             "%s is not applied", qualified_name(task.table.spec), exc_info=error
         )
         with self._lock:
             task.failures += 1
-            task.not_before = time.monotonic() + backoff(task.failures)
             is_final = failure.outcome != "transient" or failure.error.code == "fenced"
             task.is_spent = is_final
             fact = named(failure.error, task.table.spec, scratch=str(self._scratch))
             task.problem = ApplyProblem(task.table_id, failure.outcome, fact)
             self._is_new = True
+
+    def _is_over(self, error: Exception) -> bool:
+        """Whether the JVM is gone: the driver ends, and what it met is no problem of a
+        table."""
+        is_ours = isinstance(error, SluiceError)
+        if not Jvm(self._spark).is_gone(grace=0.0 if is_ours else GRACE_SECONDS):
+            return False
+        log.warning("the session of %s lost its JVM: %s", self._work.stream, error)
+        return True
 
     def _free(self, task: Task) -> None:
         with self._lock:

@@ -18,10 +18,10 @@ def test_it_is_ended_before_anything_else_runs_in_it(
     def fail(*_: Any) -> None:
         raise RuntimeError("as the JVM said")
 
-    jvm, undone = MagicMock(is_alive=True), MagicMock()
+    jvm, undone = MagicMock(), MagicMock()
+    jvm.is_gone.return_value = False
     monkeypatch.setattr(jobs, "_work", fail)
     monkeypatch.setattr(jobs, "_undo", undone)
-    monkeypatch.setattr(jobs, "_JVM_GRACE_SECONDS", 0.0)
     monkeypatch.setattr(jobs, "Jvm", lambda spark: jvm)
     monkeypatch.setattr(jobs, "breaks_jvm", lambda error: is_broken)
     monkeypatch.setattr(jobs, "named", lambda error, spec, scratch: error)
