@@ -143,7 +143,7 @@ class Follower:
             is_due = bool(controls) or self._is_due(log, builder)
             if is_due and not log.is_within:
                 self._make(log, builder, controls)
-            log.read(_READ_SECONDS, to_boundary=is_due)
+            log.read(self._pause(log, builder), to_boundary=is_due)
             if log.size >= _PART_BYTES:
                 _move(log, builder)
             if self.clock() - self._looked >= _LOOK_SECONDS:
@@ -163,11 +163,21 @@ class Follower:
         _move(log, builder)
         log.follow(self._specs(), anew=anew)
 
+    def _pause(self, log: LogReader, builder: SegmentBuilder) -> float:
+        """How long it may wait for the next of the log."""
+        if not (log.size or builder.rows):
+            return _READ_SECONDS
+        left = self._period - (self.clock() - self._made)
+        return min(max(left, 0.0), _READ_SECONDS)
+
+    @property
+    def _period(self) -> float:
+        return _STORE_SECONDS if is_object_uri(self.spec.lake) else _SECONDS
+
     def _is_due(self, log: LogReader, builder: SegmentBuilder) -> bool:
         since = self.clock() - self._made
         if log.size or builder.rows:
-            period = _STORE_SECONDS if is_object_uri(self.spec.lake) else _SECONDS
-            return since >= period or log.size >= _SEGMENT_BYTES
+            return since >= self._period or log.size >= _SEGMENT_BYTES
         if not log.passed:
             return False
         return (

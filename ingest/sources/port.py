@@ -133,26 +133,15 @@ class LogSource(Protocol):
         ...
 
 
-class Source(Protocol):
-    """One open connection for facts, autocommit, read only, and the snapshot.
-
-    right_to_see_others  what `clock` needs to see others' transactions
-    """
+class Discoverer(Protocol):
+    """One open connection for facts, autocommit, read only."""
 
     @property
     def dialect(self) -> Dialect: ...
 
     @property
-    def right_to_see_others(self) -> str: ...
-
-    @property
     def address(self) -> str:
         """The IP address this connection went to; "" when it has none."""
-        ...
-
-    @property
-    def gave_way(self) -> str:
-        """For which session the readers of the last snapshot were ended; "" = none."""
         ...
 
     def rows(self, sql: str, parameters: Sequence[object] | None = None) -> list[Row]:
@@ -160,6 +149,39 @@ class Source(Protocol):
         ...
 
     def one(self, sql: str, parameters: Sequence[object] | None = None) -> Row: ...
+
+    def hang_up(self) -> None:
+        """Wakes whoever waits on this connection for a source that is silent."""
+        ...
+
+    def waiting(self, seconds: float) -> dict[str, int]:
+        """Statements of this connection that have had no answer for so long: a name of
+        each wait → the connection's session at the source."""
+        ...
+
+    def definition(self, table: TableSpec) -> str:
+        """Changes whenever the table is defined anew, made anew or rewritten."""
+        ...
+
+    def columns(self, table: TableSpec) -> dict[str, tuple[str, bool]]:
+        """Column → (type text, NOT NULL) as the table is now. TerminalError
+        `source_rows_hidden` when the login is shown some rows only."""
+        ...
+
+    def estimated_rows(self, table: TableSpec) -> int:
+        """The planner's estimate, at least 0."""
+        ...
+
+    def key_facts(self, table: TableSpec, key: Sequence[str]) -> KeyFacts: ...
+
+
+class SnapshotReader(Protocol):
+    """Rows of one moment, which several connections share."""
+
+    @property
+    def gave_way(self) -> str:
+        """For which session the readers of the last snapshot were ended; "" = none."""
+        ...
 
     def reading(
         self, table: TableSpec, *, can_renew: bool = True
@@ -178,30 +200,8 @@ class Source(Protocol):
         """Ends the snapshot, if there is one."""
         ...
 
-    def hang_up(self) -> None:
-        """Wakes whoever waits on this connection for a source that is silent."""
-        ...
-
-    def waiting(self, seconds: float) -> dict[str, int]:
-        """Statements of this connection that have had no answer for so long: a name of
-        each wait → the connection's session at the source."""
-        ...
-
-    def definition(self, table: TableSpec) -> str:
-        """Changes whenever the table is defined anew, made anew or rewritten."""
-        ...
-
     def lock_holders(self, table: TableSpec) -> str:
         """Who holds the table's lock or waits for it, in words; "" = not known."""
-        ...
-
-    def columns(self, table: TableSpec) -> dict[str, tuple[str, bool]]:
-        """Column → (type text, NOT NULL) as the table is now. TerminalError
-        `source_rows_hidden` when the login is shown some rows only."""
-        ...
-
-    def estimated_rows(self, table: TableSpec) -> int:
-        """The planner's estimate, at least 0."""
         ...
 
     def widths(self, table: TableSpec) -> Widths:
@@ -213,20 +213,32 @@ class Source(Protocol):
         """Heap pages that can be read by number, or -1 when there are none."""
         ...
 
-    def key_facts(self, table: TableSpec, key: Sequence[str]) -> KeyFacts: ...
-
-    def clock(self) -> SourceClock:
-        """Time and open transactions of others, before any row is read."""
-        ...
-
     def bad_text(self, table: TableSpec) -> str:
         """Where it has text that the source cannot send, in words, after it has failed
         to; "" = nothing found."""
         ...
 
+
+class CursorReader(Protocol):
+    """Rows that changed since some time of the source.
+
+    right_to_see_others  what `clock` needs to see others' transactions
+    """
+
+    @property
+    def right_to_see_others(self) -> str: ...
+
+    def clock(self) -> SourceClock:
+        """Time and open transactions of others, before any row is read."""
+        ...
+
     def source_fingerprint(self, table: TableSpec) -> ServerFingerprint:
         """Who the server is, how far its log is, and which table this is."""
         ...
+
+
+class Source(Discoverer, SnapshotReader, CursorReader, Protocol):
+    """What a source that is read by SQL can do; its log has a reader of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ that cannot be followed stops another."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import psycopg
 import pytest
@@ -125,6 +125,25 @@ def test_what_changes_while_it_is_followed_defers_that_table(followed: World) ->
     assert [one.values["id"] for one in followed.changes(1)] == [1]
     # a table that is in the publication without an identity cannot be written to
     link.execute("UPDATE u12 SET id = 2")
+
+
+def test_a_table_that_left_its_publication_for_a_while_is_deferred(
+    followed: World,
+) -> None:
+    """seatunnel PR #11556: what changed meanwhile is not in the log."""
+    link = followed.link
+    link.execute(T)
+    run = followed.following(FIRST)
+    run.until(lambda s: s.tables[0].state == "cut", "its cut")
+    own = followed.spec.publication
+    for verb in ("DROP", "ADD"):
+        link.execute(f"ALTER PUBLICATION {own} {verb} TABLE t")
+    run.want(FIRST, second())
+    run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
+    assert "for a while" in run.problem(1)
+    run.want(replace(FIRST, load="next"))
+    run.until(lambda s: s.tables[0].state == "cut", "its next cut")
+    assert run.problem(1) == ""
 
 
 def test_a_type_that_changes_within_the_log_is_met_there(followed: World) -> None:

@@ -8,6 +8,7 @@ the slot has passed its making.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -27,8 +28,12 @@ FROM pg_publication p LEFT JOIN pg_replication_slots s ON s.slot_name = %s
 """
 # row filters came with PostgreSQL 15
 _PUBLISHED = """
-SELECT t.schemaname::text, t.tablename::text, t.pubname::text
+SELECT t.schemaname::text, t.tablename::text, t.pubname::text,
+  coalesce(r.oid, p.oid)::bigint
 FROM pg_publication_tables t JOIN pg_publication p USING (pubname)
+JOIN pg_namespace n ON n.nspname = t.schemaname
+JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
+LEFT JOIN pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = c.oid
 WHERE p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate
   AND to_jsonb(t) ->> 'rowfilter' IS NULL
   AND (t.schemaname, t.tablename) IN (
@@ -45,7 +50,12 @@ _MAKE = (
     "CREATE PUBLICATION {} WITH (publish = 'insert, update, delete, truncate',"
     " publish_via_partition_root = true)"
 )
+# The source's own log gets a line each time that it refuses us.
+_REFUSED_SECONDS = 300
 ANEW = "follow the source anew, which resyncs its tables"
+
+
+Member = tuple[str, int]
 
 
 @dataclass(slots=True)
@@ -58,6 +68,10 @@ class Publications:
     chosen: list[str] = field(default_factory=list)
     in_use: tuple[str, ...] = ()
     _usable: dict[str, bool] = field(default_factory=dict)
+    _refused: dict[int, tuple[float, str]] = field(default_factory=dict)
+    # by which publications a table's changes came, each with what is new when the
+    # table left it and came back
+    _members: dict[int, frozenset[Member]] = field(default_factory=dict)
     _is_ours: bool = False
 
     def use(self, problems: Mapping[int, str]) -> None:
@@ -108,11 +122,28 @@ class Publications:
         published = self._published(tables)
         problems = {}
         for table in tables:
-            name = table.source_schema, table.source_table
-            why = self._problem(table, published.get(name, frozenset()))
-            if why:
+            by = published.get((table.source_schema, table.source_table), frozenset())
+            why = self._problem(table, frozenset(name for name, _ in by))
+            if why or (why := self._gap(table, by)):
                 problems[table.table_id] = why
         return problems
+
+    def forget(self, table_id: int) -> None:
+        """What came of the table before does not matter, nor what was refused."""
+        self._members.pop(table_id, None)
+        self._refused.pop(table_id, None)
+
+    def _gap(self, table: TableSpec, by: frozenset[Member]) -> str:
+        read = frozenset(one for one in by if one[0] in self.in_use)
+        before = self._members.get(table.table_id, frozenset())
+        if before and read and not before & read:
+            return (
+                f"{where(table)} was taken out of its publication for a while, and what"
+                " changed meanwhile was not sent; resync the table"
+            )
+        if read:
+            self._members[table.table_id] = read
+        return ""
 
     def keep_only(self, tables: Sequence[TableSpec]) -> None:
         """Takes others out of our own one: a published table without a replica identity
@@ -167,16 +198,24 @@ class Publications:
     def _add(self, table: TableSpec) -> str:
         """Into our own one, which is made when it is not there; why that failed."""
         own = self.names.publication
+        since, why = self._refused.get(table.table_id, (float("-inf"), ""))
+        if time.monotonic() - since < _REFUSED_SECONDS:
+            return why
         try:
             if own not in self._usable:
                 self.control.run(_MAKE.format(DIALECT.name(own)))
                 self._look()
             self._alter("ADD", table.source_schema, table.source_table)
         except psycopg.errors.DuplicateObject:
-            return "it is in it, but the publication does not have all of its changes"
-        except (psycopg.ProgrammingError, psycopg.errors.LockNotAvailable) as error:
+            why = "it is in it, but the publication does not have all of its changes"
+        except psycopg.errors.LockNotAvailable as error:
             return str(error).partition("\n")[0]
-        return ""
+        except psycopg.ProgrammingError as error:
+            why = str(error).partition("\n")[0]
+        else:
+            return ""
+        self._refused[table.table_id] = time.monotonic(), why
+        return why
 
     def _alter(self, verb: str, schema: str, name: str) -> None:
         own = DIALECT.name(self.names.publication)
@@ -190,13 +229,12 @@ class Publications:
         ours = {name for name, is_ours, _ in found if is_ours}
         self._is_ours = self.names.publication in ours
 
-    def _published(self, tables: Sequence[TableSpec]) -> dict[Name, frozenset[str]]:
+    def _published(self, tables: Sequence[TableSpec]) -> dict[Name, frozenset[Member]]:
         schemas = [table.source_schema for table in tables]
         names = [table.source_table for table in tables]
-        found: dict[Name, frozenset[str]] = {}
-        for schema, name, publication in self.control.rows(
-            _PUBLISHED, [schemas, names]
-        ):
+        found: dict[Name, frozenset[Member]] = {}
+        rows = self.control.rows(_PUBLISHED, [schemas, names])
+        for schema, name, publication, number in rows:
             key = schema, name
-            found[key] = found.get(key, frozenset()) | {publication}
+            found[key] = found.get(key, frozenset()) | {(publication, number)}
         return found

@@ -146,6 +146,7 @@ class PostgresLogReader:
         for table_id in changed | {*anew}:
             self._at_relation.pop(table_id, None)
             self._made.pop(table_id, None)
+            self.publications.forget(table_id)
         self._tables = tuple(tables)
         self.new_columns = {k: v for k, v in self.new_columns.items() if k in kept}
         self._look_at_tables()
@@ -368,6 +369,7 @@ def open_log_reader(
 def _publish(reader: PostgresLogReader, tables: Sequence[TableSpec]) -> None:
     reader.follow(tables)
     reader.publications.use(reader.problems)
+    reader.follow(tables)  # what is read by now is remembered of each table
 
 
 def _require_whole(control: Control, name: str, after: str, here: PostgresLog) -> None:

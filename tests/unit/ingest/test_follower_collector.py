@@ -1,0 +1,126 @@
+"""Segments go when no table and no savepoint needs them, as the lake tables say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from core.errors import TerminalError
+from ingest.contract.segments import Control
+from ingest.contract.table import ColumnSpec, TableSpec
+from ingest.follower.collector import Collector
+from ingest.lake.chain import begin_stream, read_segment, stream_folder, take_over
+from ingest.lake.hudi.identity import identity_for
+from ingest.lake.hudi.position import EXTRA_KEY, CommitPosition, encode_position
+from ingest.lake.port import Place
+from ingest.lake.segment_files import SegmentBuilder
+from tests.doubles.launcher import write_instant
+from tests.doubles.log_source import Row, batch_of
+
+COLUMNS = (ColumnSpec("id", "id", "integer", "int"),)
+
+
+@dataclass
+class Stream:
+    folder: Place
+    builder: SegmentBuilder
+    tables: list[TableSpec]
+    collector: Collector
+
+    def segment(self, *tables: int) -> int:
+        for table in tables:
+            self.builder.add(table, 1, batch_of([(1, Row("t", "insert", 1))]))
+        number = self.builder.writer.next_number
+        return self.builder.close(end=str(number)).number
+
+    def applied(self, table: int, epoch: int) -> str:
+        """A commit of the lake table that reached it; its instant."""
+        spec = self.tables[table - 1]
+        position = CommitPosition(1, "", "", epoch, epoch, "run", 1, identity_for(spec))
+        instant = f"2026010100{epoch:07d}"
+        extra = {EXTRA_KEY: encode_position(position)}
+        write_instant(Path(spec.path), instant, "deltacommit", extra)
+        return instant
+
+    def numbers(self) -> list[int]:
+        found = (read_segment(self.folder, number) for number in range(1, 20))
+        return [segment.number for segment in found if segment]
+
+
+@pytest.fixture
+def stream(tmp_path: Path) -> Stream:
+    """Two tables that were cut in segment 2; rows of the first in 3, 4 and 6, of the
+    second in 4."""
+    folder = stream_folder(str(tmp_path / "lake"), "pg1")
+    begin_stream(folder, above=0)
+    writer = take_over(folder, stream="pg1", writer="w", server="s", begin="0")
+    writer.append(end="0", controls=[Control("cut", n, load="L") for n in (1, 2)])
+    tables = [
+        TableSpec(n, "public", f"t{n}", "db", f"t{n}", str(tmp_path / f"t{n}"), "", COLUMNS, ("id",))
+        for n in (1, 2)
+    ]  # fmt: skip
+    collector = Collector(folder, "pg1", lambda: tables)
+    made = Stream(folder, SegmentBuilder(writer), tables, collector)
+    made.segment(1)
+    made.segment(1, 2)
+    made.segment()
+    made.segment(1)
+    return made
+
+
+def test_the_first_that_some_table_needs_is_kept(stream: Stream) -> None:
+    stream.collector.collect()
+    # both loads are awaited
+    assert stream.numbers() == [3, 4, 5, 6]
+    stream.applied(1, 4)
+    stream.applied(2, 2)
+    stream.collector.collect()
+    assert stream.numbers() == [4, 5, 6]
+    stream.applied(2, 4)
+    stream.collector.collect()
+    assert stream.numbers() == [6]
+    assert stream.collector.first == 6
+    assert stream.collector.waiting_bytes > 0
+    stream.applied(1, 6)
+    stream.segment()
+    stream.collector.collect()
+    assert stream.numbers() == [7]
+
+
+def test_what_a_savepoint_goes_back_to_is_kept(stream: Stream) -> None:
+    kept = stream.applied(1, 3)
+    stream.applied(1, 6)
+    stream.applied(2, 6)
+    timeline = Path(stream.tables[0].path) / ".hoodie" / "timeline"
+    savepoint = timeline / f"{kept}_{int(kept) + 5:017d}.savepoint"
+    savepoint.touch()
+    stream.collector.collect()
+    assert stream.numbers() == [4, 5, 6]
+    savepoint.unlink()
+    stream.collector.collect()
+    assert stream.numbers() == [6]
+
+
+def test_a_lake_table_that_cannot_be_read_keeps_all(stream: Stream) -> None:
+    """What it needs is not known."""
+    stream.applied(2, 6)
+    instant = stream.applied(1, 6)
+    timeline = Path(stream.tables[0].path) / ".hoodie" / "timeline"
+    (timeline / f"{instant}_{int(instant) + 1:017d}.deltacommit").write_bytes(
+        b"\0" * 99
+    )
+    before = stream.numbers()
+    with pytest.raises(TerminalError):
+        stream.collector.collect()
+    assert stream.numbers() == before
+
+
+def test_a_table_that_waits_for_nothing_holds_nothing(stream: Stream) -> None:
+    stream.applied(1, 6)
+    end = stream.builder.writer.last.end
+    stream.builder.close(end=end, controls=[Control("deferred", 2, reason="late")])
+    stream.tables[1] = replace(stream.tables[1], path="/nowhere")
+    stream.collector.collect()
+    assert stream.numbers() == [7]
