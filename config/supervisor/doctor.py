@@ -25,12 +25,16 @@ from config.toolchain.combination import problem
 from config.toolchain.installed import installed
 from config.toolchain.jars import sha256_of
 from config.toolchain.paths import extras_of, parts_home, pinned_jars, sluice_jar
+from core.clock import SystemClock
 from core.errors import SluiceError
 from core.object_store import is_object_uri
 from ingest.contract.driver_size import megabytes
 from ingest.driver_host.cluster import MasterAway, StandaloneMaster, is_standalone
 from ingest.lake.records import recorded_tables
 from ingest.maintenance.storage_check import prove_store
+from ingest.models import SourceFollower
+from ingest.pipelines.capture_status import observed_of
+from ingest.pipelines.followers import followers_of_sources
 
 MEMORY_BYTES = 4 << 30
 DISK_BYTES = 5 << 30
@@ -65,6 +69,7 @@ def examine() -> list[Finding]:
         ("database", database),
         ("lake tables", lake_tables),
         ("sources", sources),
+        ("log capture", captures),
         ("directory", directory),
     ]
     found: list[Finding] = []
@@ -230,6 +235,25 @@ def _source(row: Datasource) -> Finding:
         return Finding(what, step.message, advice)
     version = next(step.message for step in report.steps if step.name == "version")
     return Finding(what, version)
+
+
+def captures() -> list[Finding]:
+    """Whether the log of each source that shall be followed is read."""
+    try:
+        rows = followers_of_sources()
+    except DatabaseError:
+        return [Finding("log capture", "unknown", "the database comes first")]
+    return [_capture(row) for row in rows]
+
+
+def _capture(row: SourceFollower) -> Finding:
+    name = row.datasource.name
+    observed, reason, hint = observed_of(row, SystemClock().now())
+    text = f"{name}: {observed}{f', {reason}' if reason else ''}"
+    is_stopped = row.desired == SourceFollower.STOPPED
+    if observed == "following" or (is_stopped and observed == "stopped"):
+        return Finding("log capture", text)
+    return Finding("log capture", text, hint or f"see the pipeline page of '{name}'")
 
 
 def own_drivers() -> list[Finding]:

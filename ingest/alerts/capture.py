@@ -21,7 +21,8 @@ from ingest.pipelines.policies.effective import Policies
 
 # Two minutes after it began, whoever subscribed knows.
 SILENT_AFTER = timedelta(seconds=75)
-FAILED_AFTER = timedelta(seconds=30)
+# Below the longest pause between two starts: of one that fails again and again, too.
+FAILED_AFTER = timedelta(seconds=20)
 WAITING_AFTER = timedelta(seconds=60)
 # Of what a source keeps at most for its reader, so much has to be free.
 LEAST_SAFE = 0.2

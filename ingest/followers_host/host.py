@@ -77,7 +77,7 @@ class FollowersHost:
         self.sources: dict[int, FollowedSource] = {}
         self.is_database_away = False
         self._news: queue.SimpleQueue[News] = queue.SimpleQueue()
-        self._looked = self._flushed = -math.inf
+        self._looked = self._flushed = self._renewed = -math.inf
         self._starts = itertools.count(1)
         self._broker = SecretBroker()
         self._asked: list[tuple[str, str]] = []
@@ -87,7 +87,7 @@ class FollowersHost:
         """Look at the rows at once; from any thread."""
         self._news.put(News("woken"))
 
-    def step(self, seconds: float = 0.25) -> None:
+    def step(self, seconds: float = 0.5) -> None:
         """Receive for at most `seconds`, then look and write as is due."""
         for news in drain(self._news, seconds):
             self._receive(news)
@@ -205,7 +205,11 @@ class FollowersHost:
 
     def _keep_leases(self) -> None:
         """Renew them; a source that another host took over is its own now."""
+        now = self.clock()
+        if now - self._renewed < settings.SLUICE_LEASE_SECONDS / 6:
+            return
         leases.renew([self.owner])
+        self._renewed = now
         names = Lease.objects.filter(owner=self.owner).values_list("name", flat=True)
         held = set(names)
         for pk in [pk for pk in self.sources if _lease(pk) not in held]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,10 @@ from django.utils import timezone
 
 from catalog.access import grants
 from catalog.models import AuditEntry, Table
+from config.supervisor import doctor
+from config.supervisor.connection import reported_pids
+from config.supervisor.home import Home
+from core.processes.identity import write_identity
 from ingest.models import Pipeline, SourceFollower
 from ingest.pipelines import followers
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
@@ -158,3 +164,21 @@ def test_each_source_with_log_tables_has_a_row(followed: Any) -> None:
     assert followers.is_followed(followed.source), "its end has to be in the stream"
     Pipeline.objects.update(state="RETIRED")
     assert not followers.followers_of_sources()
+
+
+def test_the_doctor_says_whose_log_is_not_read(followed: Any) -> None:
+    (line,) = doctor.captures()
+    assert (line.is_ok, line.text) == (True, "shop: following")
+    change(followed, observed="failed", reason="slot lost", hint="begin anew")
+    (line,) = doctor.captures()
+    assert (line.text, line.advice) == ("shop: failed, slot lost", "begin anew")
+    change(followed, desired="STOPPED", observed="stopped", reason="", hint="")
+    assert doctor.captures()[0].is_ok
+
+
+def test_connection_json_names_the_readers_that_live(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.run.mkdir(parents=True)
+    write_identity(home.run / "follower-7.pid.json", os.getpid(), "follower")
+    (home.run / "follower-8.pid.json").write_text('{"pid": 1, "start_time": 1.0}')
+    assert reported_pids(home)["captures"] == [os.getpid()]
