@@ -19,7 +19,9 @@ from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError, TransientError
 from ingest.contract.members import as_data, value_of
 from ingest.contract.records import SourceRecord, TableRecord
+from ingest.lake.place import place_at
 from ingest.lake.records import (
+    delete_table_record,
     read_source_record,
     read_table_record,
     recorded_tables,
@@ -29,7 +31,12 @@ from ingest.pipelines import needed_resync
 from ingest.pipelines.onboarding import lake_column_row, lake_table_row
 from ingest.pipelines.requests import OnboardingRequest
 from ingest.planning.facts import TIMESTAMP
-from ingest.planning.plan import PlannedColumn, TablePlan, plan_from_json
+from ingest.planning.plan import (
+    CreateTable,
+    PlannedColumn,
+    TablePlan,
+    plan_from_json,
+)
 
 ACTOR = "rebuild"
 
@@ -59,6 +66,10 @@ def rebuild(*, dry_run: bool) -> Iterator[Rebuilt]:
                 continue  # removed meanwhile
             plan = plan_from_json(record.plan)
             name = f"{plan.database}.{plan.name}"
+            if _is_removed(record, plan):
+                if not dry_run:
+                    delete_table_record(lake, table_id)
+                continue
             _rebuild(_Lost(record, plan), onboardings, dry_run=dry_run)
         except TransientError:
             raise
@@ -66,6 +77,12 @@ def rebuild(*, dry_run: bool) -> Iterator[Rebuilt]:
             yield Rebuilt(name, str(error))
         else:
             yield Rebuilt(name)
+
+
+def _is_removed(record: TableRecord, plan: TablePlan) -> bool:
+    """Its removal had deleted all its files, and nobody came to delete the record."""
+    create: CreateTable = plan.step(CreateTable)
+    return record.state == states.REMOVING and not place_at(create.path).exists()
 
 
 def sources_without_password() -> list[str]:
@@ -206,7 +223,9 @@ def _lake_table(lost: _Lost, source: Table) -> Table:
     table.pk = record.table_id
     table.comment = record.comment
     table.schema_version = record.schema_version
-    table.is_queryable = record.is_queryable and record.state != states.REMOVING
+    # a removal that drops data hides the table, and is over now
+    had_data = record.state == states.REMOVING and bool(record.instant)
+    table.is_queryable = record.is_queryable or had_data
     table.status = record.state
     table.status_reason = record.status_reason
     table.last_commit_instant = record.instant

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import shutil
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -278,6 +279,28 @@ def test_what_was_removed_does_not_come_back(world, admin, settings, drop) -> No
     assert not Pipeline.objects.exists()
     if not drop:
         assert shown("orders") == before
+
+
+@pytest.mark.parametrize("has_files", [True, False])
+def test_a_removal_that_had_not_ended(world, settings, has_files: bool) -> None:
+    world.onboard("orders")
+    world.until_live("orders")
+    table, lake = world.lake("orders"), settings.SLUICE_LAKE_URI
+    Pipeline.objects.update(state="REMOVING")
+    type(table).objects.filter(pk=table.pk).update(is_queryable=False)
+    recording.record_changed()
+    if not has_files:
+        shutil.rmtree(table.path)
+    lose_database(world)
+    assert rebuild("--dry-run")[0] == 0
+    assert recorded_tables(lake) == [table.pk]
+    assert rebuild()[0] == 0
+    assert recorded_tables(lake) == ([table.pk] if has_files else [])
+    states = list(Pipeline.objects.values_list("state", flat=True))
+    assert states == (["PAUSED"] if has_files else [])
+    if has_files:
+        assert "remove it again" in world.pipeline("orders").status_reason
+        assert world.lake("orders").is_queryable
 
 
 def test_a_removed_source_leaves_no_record(
