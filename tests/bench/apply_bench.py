@@ -42,14 +42,17 @@ AT = "2026-01-01 00:00:00+00"
 
 @dataclass
 class Spent:
-    """CPU seconds of commits, and of those the ones within Hudi."""
+    """CPU seconds of commits, and of those the ones within Hudi; and of reading the
+    stream before."""
 
+    refresh: list[float] = field(default_factory=list)
     all: list[float] = field(default_factory=list)
     hudi: list[float] = field(default_factory=list)
 
     def figures(self, name: str) -> dict[str, float]:
         all, hudi = statistics.mean(self.all), statistics.mean(self.hudi)
         return {
+            f"{name}_refresh": round(statistics.mean(self.refresh), 4),
             f"{name}_cpu_seconds": round(all, 4),
             f"{name}_outside_hudi": round(all - hudi, 4),
         }
@@ -79,11 +82,14 @@ class ApplyBench:
         self.log.change(self.table, *changes)
 
     def commit(self, spent: Spent) -> None:
-        """As a session does it: refresh, commit, upkeep."""
+        """As a session does it: commit and upkeep. The stream is read once for all of its
+        tables."""
+        before = self.cpu()
+        while self.stream.refresh():
+            pass
+        spent.refresh.append(self.cpu() - before)
         with self._hudi(spent):
             before = self.cpu()
-            while self.stream.refresh():
-                pass
             step = self.applied.bring_on(self.stream, lambda: None)
             assert step.commit is not None
             assert self.applied.state is not None
