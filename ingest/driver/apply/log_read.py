@@ -23,8 +23,8 @@ MOST_ROWS = 1_000_000
 MOST_BYTES = 128 << 20
 # Of a segment that is larger so much is merged at a time.
 PIECE_BYTES = 64 << 20
-# Parts that footers of kept segments have, all in all: some ten megabytes.
-_MOST_PARTS = 50_000
+# Kept footers and their parts, all in all: some ten megabytes.
+MOST_PARTS = 50_000
 
 
 @dataclass(slots=True)
@@ -84,11 +84,13 @@ class Stream:
         return found
 
     def _keep(self, segment: Segment) -> None:
+        if segment.number in self._kept:
+            return  # another thread has read it, too
         self._kept[segment.number] = segment
-        self._parts += len(segment.parts)
-        while self._parts > _MOST_PARTS:
+        self._parts += 1 + len(segment.parts)
+        while self._parts > MOST_PARTS:
             _, gone = self._kept.popitem(last=False)
-            self._parts -= len(gone.parts)
+            self._parts -= 1 + len(gone.parts)
 
 
 @dataclass(slots=True)

@@ -1,0 +1,138 @@
+"""What a session keeps of a stream, and what it reads of one table for a commit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from core.errors import StaleState, TerminalError
+from ingest.contract.epochs import SealedColumn
+from ingest.contract.segments import Segment
+from ingest.contract.source_positions import PostgresLog
+from ingest.driver.apply import log_read
+from ingest.driver.apply.log_read import Stream, Waiting, is_before
+from ingest.lake.chain import (
+    ChainIndex,
+    begin_stream,
+    collect,
+    segment_name,
+    stream_folder,
+    take_over,
+)
+from ingest.lake.segment_files import SegmentBuilder
+from ingest.sources.row_batches import schema_of
+
+TABLE, OTHER = 7, 8
+COLUMNS = (SealedColumn("c0", "id", "bigint"),)
+SCHEMA = schema_of(COLUMNS, [pa.int64()])
+
+
+def place(lsn: int, server: str = "1") -> str:
+    return PostgresLog(server, 1, lsn).encode()
+
+
+class Log:
+    """A stream in a folder, and one that reads it."""
+
+    def __init__(self, lake: Path) -> None:
+        folder = stream_folder(str(lake), "pg")
+        begin_stream(folder, above=0)
+        writer = take_over(
+            folder, stream="pg", writer="w", server="1:1", begin=place(0)
+        )
+        self.builder = SegmentBuilder(writer)
+        self.folder = folder
+        self.stream = Stream(ChainIndex(folder, "pg"))
+        self.lsn = 0
+
+    def close(self, *tables: int, rows: int = 1) -> Segment:
+        for table in tables:
+            batch = pa.record_batch(
+                [[0] * rows, [1] * rows, [None] * rows, list(range(rows))],
+                schema=SCHEMA,
+            )
+            self.builder.add(table, 1, batch)
+        self.lsn += 1
+        made = self.builder.close(end=place(self.lsn), committed=self.lsn)
+        while self.stream.refresh():
+            pass
+        return made
+
+    def read(self, *, after: int = 0) -> tuple[Waiting, list[int]]:
+        """And of which segments the rows are."""
+        waiting = Waiting(self.stream, TABLE, after)
+        return waiting, [part.number for piece in waiting.pieces() for part in piece]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return Log(tmp_path)
+
+
+def test_a_commit_covers_the_stream_up_to_its_end(log: Log) -> None:
+    log.close(TABLE, OTHER, rows=3)
+    log.close(OTHER)
+    log.close(TABLE)
+    end = log.close(OTHER)
+    waiting, numbers = log.read()
+    assert numbers == [2, 4]
+    assert (waiting.first and waiting.first.number, waiting.last) == (2, end)
+    assert (waiting.rows, waiting.committed) == (4, 3)
+    waiting, numbers = log.read(after=4)
+    assert (waiting.first, numbers) == (None, [])
+
+
+def test_segments_are_taken_whole_up_to_a_limit(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_read, "MOST_ROWS", 4)
+    for rows in (3, 3, 1):
+        log.close(TABLE, rows=rows)
+    waiting, numbers = log.read()
+    assert (numbers, waiting.last and waiting.last.number) == ([2, 3], 3)
+    waiting, numbers = log.read(after=3)
+    assert (numbers, waiting.last and waiting.last.number) == ([4], 4)
+
+
+def test_what_is_kept_of_a_stream_is_bounded(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_read, "MOST_PARTS", 5)
+    for _ in range(10):
+        log.close()
+    for _ in range(3):
+        log.close(TABLE)
+    assert sorted(log.stream._kept) == [13, 14]
+    assert log.read()[1] == [12, 13, 14], "old ones are read again"
+    assert len(log.stream._kept) == 2
+
+
+def test_a_segment_that_was_collected_meanwhile_counts_for_nothing(log: Log) -> None:
+    log.close(TABLE)
+    log.close(TABLE)
+    other = ChainIndex(log.folder, "pg")
+    while other.refresh():
+        pass
+    collect(other, first=3)
+    with pytest.raises(StaleState) as gone:
+        log.read()
+    assert gone.value.code == "segment_collected"
+
+
+def test_a_segment_that_is_missing_is_damage(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.close(TABLE)
+    (log.folder / segment_name(2)).delete()
+    log.stream._kept.clear()
+    with pytest.raises(TerminalError, match=r"segment 2 at .* is missing"):
+        log.read()
+
+
+def test_places_of_two_servers_have_no_order() -> None:
+    assert is_before(place(1), place(2))
+    assert not is_before(place(2), place(2))
+    with pytest.raises(TerminalError, match="different servers"):
+        is_before(place(1), place(2, server="2"))
