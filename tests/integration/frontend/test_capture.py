@@ -20,7 +20,10 @@ def follower(world):
     """Of a source with a table that is read from its log."""
     lake = world.lake_tables["orders"]
     Pipeline.objects.filter(lake_table=lake).update(
-        capture="log", waiting=4, changes_per_second=61.2
+        capture="log",
+        waiting=4,
+        waiting_since=timezone.now() - timedelta(minutes=3),
+        changes_per_second=61.2,
     )
     return SourceFollower.objects.create(
         datasource=world.source,
@@ -47,6 +50,8 @@ def test_source_reader_waiting_and_applied_are_on_the_page(world, browse, follow
     for part in ("Log capture", "following", "3.1 MB", "612.5 rows a second", "61.2"):
         assert part in text, part
     assert "lake.shop.orders" in text
+    assert "3 min ago</time>" in text
+    assert "&lt;time" not in text
     assert "Stop reading" in text
     assert "Stop reading" not in shown(browse("ann")), "she may not operate it"
 

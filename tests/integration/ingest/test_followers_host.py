@@ -21,7 +21,7 @@ from ingest.followers_host import wanted
 from ingest.followers_host.children import FollowerCommand
 from ingest.followers_host.host import FollowersHost
 from ingest.models import Pipeline, SourceFollower
-from tests.integration.ingest.world import World
+from tests.integration.ingest.world import World, make_source, make_tables
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.django_db
@@ -219,6 +219,23 @@ def test_only_one_host_follows_a_source_and_another_takes_over(
     until(first, lambda: not first.sources, second)
     wait_for(lambda: not process.is_running(), "the end of its reader")
     assert row(followed).host == "machine-1", "who lost the lease writes nothing"
+
+
+def test_hosts_that_start_together_share_the_sources(
+    start: Start, followed: World
+) -> None:
+    for number in range(7):
+        source = make_source(f"other{number}")
+        (table,) = make_tables(source, ["t"])
+        row = followed.pipeline("orders")
+        row.pk, row.source_table = None, table
+        row.save()
+    first, second = start(), start()
+    following = SourceFollower.objects.filter(observed="following")
+    until(first, lambda: following.count() == 8, second)
+    held = [set(first.sources), set(second.sources)]
+    assert not held[0] & held[1]
+    assert sorted(map(len, held)) == [4, 4]
 
 
 def test_a_host_that_ends_gives_its_sources_back(start: Start, followed: World) -> None:
