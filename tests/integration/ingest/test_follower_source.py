@@ -12,7 +12,9 @@ import pytest
 from ingest.contract.following import FollowTable
 from ingest.contract.segments import Control
 from ingest.lake.chain import begin_stream, take_over
+from ingest.sources.postgresql.log.connection import open_log
 from tests.integration.ingest.following import STREAM, World, table
+from tests.source_access import postgresql_at
 from tests.waiting import wait_for
 
 T = "CREATE TABLE t (id int PRIMARY KEY, v text)"
@@ -228,6 +230,16 @@ def test_the_publication_of_somebody_else_serves(followed: World, reader: str) -
     assert [one.values["id"] for one in followed.changes(2)] == [2]
     names = link.execute("SELECT pubname FROM pg_publication").fetchall()
     assert names == [("theirs",)]
+
+
+def test_a_slot_that_somebody_else_reads_is_named(followed: World, reader: str) -> None:
+    link, name = followed.link, followed.spec.slot
+    link.execute("CREATE PUBLICATION theirs FOR ALL TABLES")
+    link.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [name])
+    with open_log(postgresql_at(followed.dsn)) as theirs:
+        theirs.start(name, ["theirs"], after=0)
+        outcome, error = followed.start(dsn=reader).until_failed()
+    assert (outcome, error.code) == ("transient", "slot_in_use")
 
 
 def test_without_a_publication_it_says_who_has_to_make_one(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from core.errors import InvalidRequest
+from core.errors import InvalidRequest, TransientError
 from ingest.contract.source_positions import lsn_of
 from ingest.sources.port import Row
 
@@ -75,8 +75,17 @@ def make_slot(connection: psycopg.Connection[Row], name: str) -> int:
 
 def end_holder(connection: psycopg.Connection[Row], name: str) -> None:
     """Ends the session that receives the slot's log, of a reader that was superseded:
-    the chain shuts it out, and the slot has to be free."""
-    connection.execute(_END_HOLDER, [name])
+    the chain shuts it out, and the slot has to be free. TransientError `slot_in_use`
+    when that session is of a login that ours may not end."""
+    try:
+        connection.execute(_END_HOLDER, [name])
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise TransientError(
+            f"the slot {name} at the source is in use by a session of another login",
+            code="slot_in_use",
+            hint="end that session at the source; pg_replication_slots has its"
+            " active_pid",
+        ) from error
 
 
 def drop_slot(connection: psycopg.Connection[Row], name: str) -> bool:
