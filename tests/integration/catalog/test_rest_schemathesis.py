@@ -114,6 +114,7 @@ def test_operations_are_what_their_document_says(admin, there, part):
 NOT_NOW = {
     "already_onboarded",
     "gateway_unavailable",
+    "not_followed",
     "not_now",
     "nothing_to_approve",
     "nothing_to_do",
