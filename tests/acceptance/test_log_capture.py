@@ -3,6 +3,7 @@ updated, deleted, re-keyed and truncated at the source is so in the lake."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -31,7 +32,11 @@ def followed(product: Product) -> Any:
         source.execute("ANALYZE")
     product.register("followed")
     product.discover("followed")
-    body = {"datasource": "followed", "include": ["public.*"], "capture": "log"}
+    # nobody says how: the log is what this source offers
+    body = {"datasource": "followed", "include": ["public.*"]}
+    dry = product.api.call("POST", "/onboardings", {**body, "dry_run": True})
+    ways = [plan["proposals"]["capture"]["value"] for plan in _plans(dry.body)]
+    assert ways == ["log", "log"], dry.body
     product.api.post("/onboardings", {**body, "approve": True})
     found = {}
     for item in product.api.get("/tables?q=followed&page_size=50")["items"]:
@@ -42,30 +47,27 @@ def followed(product: Product) -> Any:
     return found
 
 
+def _plans(body: Any) -> list[Any]:
+    return [item["plan"] for item in body["tables"]]
+
+
 def rows_in_lake(product: Product, table: str, columns: str) -> Any:
     with product.hive() as connection, connection.cursor() as cursor:
         cursor.execute(f"SELECT {columns} FROM {table} ORDER BY id")
         return [tuple(row) for row in cursor.fetchall()]
 
 
-def test_what_happens_at_the_source_is_in_the_lake(
-    product: Product, followed: Any
-) -> None:
-    orders, items = followed["public.Or d"], followed["public.items"]
-    seen: dict[str, Any] = {}
+@dataclass
+class Both:
+    """Both tables at the source and in the lake."""
 
-    def become_equal(after: str) -> None:
-        """Both tables are what the source is."""
+    product: Product
+    orders: str
+    items: str
 
-        def are_equal() -> bool:
-            seen["orders"] = rows_in_lake(
-                product, orders, "id, name, big, cast(at AS string)"
-            )
-            seen["items"] = rows_in_lake(product, items, "id, cast(price AS string)")
-            return bool(seen == wanted)
-
-        with product.source("followed") as source:
-            wanted = {
+    def source(self) -> dict[str, Any]:
+        with self.product.source("followed") as source:
+            return {
                 "orders": source.execute(
                     "SELECT id, name, big, to_char(at AT TIME ZONE 'UTC',"
                     " 'YYYY-MM-DD HH24:MI:SS') FROM \"Or d\" ORDER BY id"
@@ -74,25 +76,58 @@ def test_what_happens_at_the_source_is_in_the_lake(
                     "SELECT id, price::text FROM items ORDER BY id"
                 ).fetchall(),
             }
-        wait_for(are_equal, f"the lake to be as the source after {after}")
 
-    def at_source(*statements: str) -> None:
-        with product.source("followed") as source, source.transaction():
+    def lake(self) -> dict[str, Any]:
+        orders, items = "id, name, big, cast(at AS string)", "id, cast(price AS string)"
+        return {
+            "orders": rows_in_lake(self.product, self.orders, orders),
+            "items": rows_in_lake(self.product, self.items, items),
+        }
+
+    def become_equal(self, after: str) -> None:
+        wanted = self.source()
+        what = f"the lake to be as the source after {after}"
+        wait_for(lambda: self.lake() == wanted, what)
+
+    def change(self, *statements: str) -> None:
+        """In one transaction of the source."""
+        with self.product.source("followed") as source, source.transaction():
             for statement in statements:
                 source.execute(statement)
 
-    become_equal("the load")
-    at_source(
+
+def test_what_happens_at_the_source_is_in_the_lake(
+    product: Product, followed: Any
+) -> None:
+    both = Both(product, followed["public.Or d"], followed["public.items"])
+    both.become_equal("the load")
+    both.change(
         "INSERT INTO \"Or d\" VALUES (2000, 'new', 'b', '2024-02-02 12:00:00+00')",
         "UPDATE \"Or d\" SET name = 'changed' WHERE id <= 10",
         'DELETE FROM "Or d" WHERE id BETWEEN 100 AND 199',
         "INSERT INTO items VALUES (11, 1)",
     )
-    become_equal("an insert, updates without their large values, and deletes")
-    at_source('UPDATE "Or d" SET id = id + 10000 WHERE id BETWEEN 200 AND 209')
-    become_equal("keys that changed")
-    at_source("TRUNCATE items", "INSERT INTO items VALUES (1, 7.25)")
-    become_equal("a TRUNCATE")
+    both.become_equal("an insert, updates without their large values, and deletes")
+    both.change('UPDATE "Or d" SET id = id + 10000 WHERE id BETWEEN 200 AND 209')
+    both.become_equal("keys that changed")
+    both.change("TRUNCATE items", "INSERT INTO items VALUES (1, 7.25)")
+    both.become_equal("a TRUNCATE")
+
+
+def test_a_resync_beside_the_log_joins_it(product: Product, followed: Any) -> None:
+    both = Both(product, followed["public.Or d"], followed["public.items"])
+    job = product.api.post(f"/tables/{product.api.table(both.items)['id']}:resync")
+    both.change(
+        "INSERT INTO items SELECT g, g FROM generate_series(20, 50) g",
+        "DELETE FROM items WHERE id = 1",
+        'DELETE FROM "Or d" WHERE id = 2000',
+    )
+    done = product.api.wait_job(job["id"])
+    assert done["state"] == "SUCCEEDED", done
+    both.become_equal("a resync of one of them")
+    both.change("DELETE FROM items WHERE id = 20")
+    both.become_equal("the resync has joined its log")
+    product.api.wait_live(both.items)
 
 
 def test_its_capture_is_told(product: Product, followed: Any) -> None:

@@ -100,7 +100,7 @@ class Publications:
                 problem or f"the source does not let us make a publication: {why}",
                 code="publication_missing",
                 hint="at the source, by a user who may: CREATE PUBLICATION"
-                f" {own} FOR ALL TABLES",
+                f" {own} FOR TABLE … (the tables to follow)",
             ) from error
         self._look()
 
@@ -166,7 +166,7 @@ class Publications:
             statement = (
                 f"ALTER PUBLICATION {DIALECT.name(own)} ADD TABLE {target}"
                 if own in self._usable
-                else f"CREATE PUBLICATION {DIALECT.name(own)} FOR ALL TABLES"
+                else f"CREATE PUBLICATION {DIALECT.name(own)} FOR TABLE {target}"
             )
             return (
                 f"no publication at the source has all changes of {where(table)}, and"
