@@ -16,7 +16,9 @@ from typing import Any
 import pytest
 
 from core.object_store import hadoop_properties
+from ingest.driver.apply import light
 from ingest.driver.session import use_store
+from ingest.driver.sessions import ApplySessions
 from ingest.lake.fence import fence_path, raise_fence
 from ingest.lake.ledger import read_line
 from ingest.lake.place import place_at, use_object_store
@@ -25,6 +27,8 @@ from tests.object_store import ObjectStore
 from tests.spark.driver_process import DriverProcess
 from tests.spark.engine_bench import EngineBench
 from tests.spark.lake_bench import LakeBench, assert_done
+from tests.spark.log_bench import UNSENT, LogBench, cut
+from tests.spark.test_log_session import Heard
 from tests.waiting import LIMIT_SECONDS, wait_for
 
 COMPLETING = r"PUT /.*/\.hoodie/timeline/\d+_\d+\.deltacommit$"
@@ -91,6 +95,30 @@ def test_a_table_lives_on_an_object_store(
     settings.SLUICE_OBJECT_STORE = object_store.access
     batches = samples._batches(table.path, ["id", "v"])
     assert sum(len(batch) for batch in batches) == 500
+
+
+def test_a_table_is_followed_on_an_object_store(
+    bench: LakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its segments lie there, too; what is merged is written on the driver's disk."""
+    table, _ = loaded(bench)
+    log, heard = LogBench(bench), Heard()
+    log.close(*cut(table))
+    sessions = ApplySessions(bench.spark, secrets=bench.answer, report=heard.hear)
+    at = "2024-01-01 00:00:00+00"
+    log.segment(table, ("update", 1, "log", at), ("delete", 2, None, None))
+    last = log.segment(table, ("delete", 3, None, None), ("moved", 900, UNSENT, at))
+    sessions.set(log.work(table))
+    try:
+        heard.has_applied(table, last.number)
+        monkeypatch.setattr(light, "MOST_ROWS", 0)
+        last = log.segment(table, ("update", 4, "by Spark", at))
+        heard.has_applied(table, last.number)
+    finally:
+        sessions.end(LIMIT_SECONDS)
+    rows = dict(bench.rows(table, "id", "v"))
+    assert len(rows) == 499
+    assert [rows[key] for key in (1, 4, 900)] == ["log", "by Spark", "load"]
 
 
 @pytest.mark.long
