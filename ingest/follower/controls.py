@@ -37,6 +37,14 @@ def is_new_load(one: FollowTable, known: Known) -> bool:
     return bool(one.load) and (state is None or state.load != one.load)
 
 
+def is_relied_on(one: FollowTable | None, state: StreamTable | None) -> bool:
+    """Whether a load counts on every change that comes: without one of them only a new
+    load brings the table on."""
+    if one is None or state is None or state.state not in {"cut", "finished"}:
+        return False
+    return not one.load or state.load == one.load
+
+
 def all_deferred(known: Known, reason: str) -> tuple[Control, ...]:
     """What lets no table go on by the stream: each needs a new load."""
     return tuple(

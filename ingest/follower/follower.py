@@ -8,7 +8,7 @@ last segment. It must not know what kind of source it is.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -28,6 +28,7 @@ from ingest.follower.controls import (
     all_deferred,
     followed,
     is_new_load,
+    is_relied_on,
     needed_controls,
 )
 from ingest.lake.chain import (
@@ -80,6 +81,7 @@ class Follower:
     _wanted: tuple[FollowTable, ...] = ()
     _next: tuple[FollowTable, ...] | None = None
     _known: dict[int, StreamTable] = field(default_factory=dict)
+    _lost: dict[int, str] = field(default_factory=dict)
     _position: str = ""
     _number: int = 0
     _rows: int = 0
@@ -139,10 +141,9 @@ class Follower:
         self._made = self.clock()
         while True:
             self._hear(log, builder)
-            controls = needed_controls(self._wanted, self._known, log.problems)
-            is_due = bool(controls) or self._is_due(log, builder)
+            is_due = bool(self._controls(log)) or self._is_due(log, builder)
             if is_due and not log.is_within:
-                self._make(log, builder, controls)
+                self._make(log, builder)
             log.read(self._pause(log, builder), to_boundary=is_due)
             if log.size >= _PART_BYTES:
                 _move(log, builder)
@@ -195,10 +196,21 @@ class Follower:
             if state.state == "finished"
         )
 
-    def _make(
-        self, log: LogReader, builder: SegmentBuilder, controls: Sequence[Control]
-    ) -> None:
+    def _controls(self, log: LogReader) -> tuple[Control, ...]:
+        """A table of which something was passed over is deferred, though what comes now
+        is whole again: what was lost is noted until the stream has it."""
+        self._lost = log.lost() | self._lost
+        wanted = {one.table.table_id: one for one in self._wanted}
+        for table_id in [*self._lost]:
+            if not is_relied_on(wanted.get(table_id), self._known.get(table_id)):
+                del self._lost[table_id]
+        problems = {**self._lost, **log.problems}
+        return needed_controls(self._wanted, self._known, problems)
+
+    def _make(self, log: LogReader, builder: SegmentBuilder) -> None:
         _move(log, builder)
+        # behind taking: what could not be taken is said in the segment that lacks it
+        controls = self._controls(log)
         rows = builder.rows
         segment = builder.close(
             end=log.position,

@@ -282,6 +282,10 @@ class LogReader(Protocol):
     def problems(self) -> Mapping[int, str]:
         """Tables whose rows do not come, and why. It concerns no other table."""
 
+    def lost(self) -> dict[int, str]:
+        """Tables of which something was passed over since this was last called, and
+        why, though their rows may come again by now."""
+
     @property
     def new_columns(self) -> Mapping[int, tuple[str, ...]]:
         """Columns that tables have at the source and not in their plan."""

@@ -39,6 +39,7 @@ class LogSource:
     told: int = 0
     name: str = "one"
     problems: dict[int, str] = field(default_factory=dict)
+    lost: dict[int, str] = field(default_factory=dict)
     step: Callable[[], None] = lambda: None
 
     def commit(self, *rows: Row) -> None:
@@ -86,6 +87,10 @@ class FakeLog:
     @property
     def problems(self) -> dict[int, str]:
         return self.source.problems
+
+    def lost(self) -> dict[int, str]:
+        found, self.source.lost = self.source.lost, {}
+        return found
 
     @property
     def is_within(self) -> bool:

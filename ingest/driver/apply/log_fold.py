@@ -120,8 +120,8 @@ class Merged:
         lacking = self.lacking
         if lacking is None:
             return self.rows
-        there = {key: n for n, key in enumerate(_keys(found, shape))}
-        places = [there.get(key) for key in _keys(lacking.keys, shape)]
+        there = {key: n for n, key in enumerate(_record_keys(found, shape))}
+        places = [there.get(key) for key in _record_keys(lacking.keys, shape)]
         if None in places:
             raise _missing(shape, sum(place is None for place in places))
         rows, columns = self.rows, list(shape.columns)
@@ -332,6 +332,12 @@ def _viewed(values: pa.ChunkedArray, type: pa.DataType) -> pa.ChunkedArray:
 
 def _keys(rows: pa.Table, shape: Shape) -> list[tuple[Any, ...]]:
     columns = (values.to_pylist() for values in _identity(rows, shape).values())
+    return list(zip(*columns, strict=True))
+
+
+def _record_keys(rows: pa.Table, shape: Shape) -> list[tuple[Any, ...]]:
+    """Whatever folder a row lies in: its key is one row's at the source."""
+    columns = (_comparable(rows[alias]).to_pylist() for alias in shape.key)
     return list(zip(*columns, strict=True))
 
 

@@ -148,6 +148,79 @@ def test_a_table_that_left_its_publication_for_a_while_is_deferred(
     assert run.problem(1) == ""
 
 
+@pytest.mark.parametrize(
+    ("change", "back"),
+    [
+        ("ALTER TABLE t DROP v", "ALTER TABLE t ADD v text"),
+        ("ALTER TABLE t RENAME v TO w", "ALTER TABLE t RENAME w TO v"),
+        (
+            "ALTER TABLE t REPLICA IDENTITY NOTHING",
+            "ALTER TABLE t REPLICA IDENTITY DEFAULT",
+        ),
+    ],
+)
+def test_what_was_passed_over_is_not_forgotten(
+    followed: World, change: str, back: str
+) -> None:
+    """The table is as it was before anybody looks at it."""
+    link = followed.link
+    link.execute(T)
+    run = followed.following(FIRST)
+    link.execute("INSERT INTO t VALUES (1, 'a')")
+    followed.durable(run)
+    with link.transaction():
+        link.execute(change)
+        link.execute("INSERT INTO t (id) VALUES (2)")
+        link.execute(back)
+        link.execute("INSERT INTO t VALUES (3, 'c')")
+    followed.durable(run)
+    assert followed.controls()[-1] == ("deferred", 1)
+    assert run.problem(1)
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_a_table_that_was_not_published_for_a_while_is_deferred(
+    followed: World, *, is_killed: bool
+) -> None:
+    link, own = followed.link, followed.spec.publication
+    link.execute(T)
+    run = followed.following(FIRST)
+    link.execute("INSERT INTO t VALUES (1, 'a')")
+    followed.durable(run)
+    if is_killed:
+        run.kill()
+    link.execute(f"ALTER PUBLICATION {own} DROP TABLE t")
+    link.execute("INSERT INTO t VALUES (2, 'b')")
+    if is_killed:
+        run = followed.following(FIRST)
+    else:
+        run.want(FIRST)  # who gets a list looks at once
+    run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
+    assert "resync the table" in run.problem(1)
+    run.want(FollowTable(table(1), load="second"))
+    run.until(lambda s: s.tables[0].state == "cut", "its cut")
+    link.execute("INSERT INTO t VALUES (3, 'c')")
+    followed.durable(run)
+    assert followed.controls()[-1] == ("cut", 1)
+    assert followed.changes()[-1].values["id"] == 3
+
+
+def test_a_table_that_somebody_works_on_stops_no_other(followed: World) -> None:
+    link = followed.link
+    link.execute(T)
+    link.execute(MADE.format(u="u"))
+    run = followed.following(FIRST, second())
+    followed.durable(run)
+    link.execute("ALTER TABLE u REPLICA IDENTITY NOTHING")
+    with psycopg.connect(followed.dsn) as other:
+        other.execute("LOCK u IN SHARE UPDATE EXCLUSIVE MODE")  # as VACUUM does
+        run.want(FIRST, second())
+        run.until(lambda s: s.tables[1].state == "deferred", "its deferral")
+        link.execute("INSERT INTO t VALUES (1, 'a')")
+        followed.durable(run)
+    assert [one.values["id"] for one in followed.changes()] == [1]
+
+
 def test_a_type_that_changes_within_the_log_is_met_there(followed: World) -> None:
     """Rows of before it are taken, and none of after."""
     link = followed.link

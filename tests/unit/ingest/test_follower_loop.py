@@ -18,7 +18,8 @@ from ingest.follower.follower import Follower, Stopped
 from ingest.lake.chain import ChainIndex, ChainWriter, stream_folder, take_over
 from ingest.lake.files import LocalPlace
 from ingest.lake.segment_files import read_table
-from tests.doubles.log_source import LogSource, Row
+from ingest.sources.port import LogRows
+from tests.doubles.log_source import FakeLog, LogSource, Row
 
 NAMES = ("a", "b", "c")
 STREAM = "s1"
@@ -345,3 +346,39 @@ def test_a_log_that_was_lost_is_passed_over_when_that_was_decided(bench: Bench) 
         assert bench.rows(name) == [
             one for one in expected(bench.source, name) if not int(end) < one[0] <= lost
         ]
+
+
+def test_what_was_lost_once_defers_the_table_though_it_is_whole_again(
+    bench: Bench,
+) -> None:
+    bench.run(*TABLES)
+    bench.source.lost = {1: "it was altered, and altered back", 99: "whose is it"}
+    write(bench.source)
+    bench.run(*TABLES)
+    said = [c for s in bench.segments for c in s.controls if c.kind == "deferred"]
+    assert said == [Control("deferred", 1, reason="it was altered, and altered back")]
+    # what came before a load is of no use to it
+    bench.source.lost = {2: "before its load"}
+    write(bench.source, 1)
+    bench.run(TABLES[0], replace(TABLES[1], load="anew"), TABLES[2])
+    assert bench.controls[-1][1:] == ("cut", 2)
+
+
+def test_the_segment_that_lacks_rows_says_so(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever dies behind it would not know."""
+    bench.run(*TABLES)
+    whole = FakeLog.take
+
+    def take(log: FakeLog) -> list[LogRows]:
+        found = [one for one in whole(log) if one.table_id == 1]
+        if found:
+            bench.source.problems[1] = "a value that is none"
+        return [one for one in whole(log) if one.table_id != 1]
+
+    monkeypatch.setattr(FakeLog, "take", take)
+    bench.source.commit(Row("a", "insert", 1))
+    bench.run(*TABLES)
+    moved = [s for s in bench.segments if s.start != s.end]
+    assert [c.kind for c in moved[0].controls] == ["deferred"]

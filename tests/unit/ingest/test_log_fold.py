@@ -149,6 +149,20 @@ def test_the_lake_has_a_moved_row_under_its_old_key() -> None:
     assert seen(filled) == {1: None, 2: None, 3: ("kept", Decimal(1))}
 
 
+def test_the_lake_has_it_by_its_key_whatever_partitions_it() -> None:
+    """With a replica identity that has the partition, and not the long column."""
+    columns = (ID, LONG, SealedColumn("c2", "part", "string"))
+    shape = Shape("t", columns, 0, ("c0",), ("c2",))
+    rows = rows_of([("delete", 1, None, "a"), ("moved", 1, UNSENT, "b")], columns)
+    merged = merge([Part(1, rows)], shape)
+    lake = pa.table({"c0": pa.array([1], pa.int64()), "c1": ["kept"]})
+    found = merged.filled(shape, lake).select(["op", "c1", "c2"]).to_pylist()
+    assert found == [
+        {"op": "delete", "c1": None, "c2": "a"},
+        {"op": "update", "c1": "kept", "c2": "b"},
+    ]
+
+
 def test_what_was_before_a_truncation_is_gone() -> None:
     emptied = [
         ("insert", 1, "a", None), ("truncate", None, None, None),

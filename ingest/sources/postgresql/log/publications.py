@@ -8,6 +8,7 @@ the slot has passed its making.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -52,6 +53,8 @@ _MAKE = (
 )
 # The source's own log gets a line each time that it refuses us.
 _REFUSED_SECONDS = 300
+# Somebody works on the table.
+_BUSY = (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled)
 ANEW = "follow the source anew, which resyncs its tables"
 
 
@@ -73,6 +76,7 @@ class Publications:
     # table left it and came back
     _members: dict[int, frozenset[Member]] = field(default_factory=dict)
     _is_ours: bool = False
+    _added: dict[int, str] = field(default_factory=dict)
 
     def use(self, problems: Mapping[int, str]) -> None:
         """From here on the log is read by those that were chosen; by our own, empty one
@@ -145,6 +149,12 @@ class Publications:
             self._members[table.table_id] = read
         return ""
 
+    def added(self) -> dict[int, str]:
+        """Tables that were put into our own one since this was last called, with what
+        that means for those that were followed before."""
+        found, self._added = self._added, {}
+        return found
+
     def keep_only(self, tables: Sequence[TableSpec]) -> None:
         """Takes others out of our own one: a published table without a replica identity
         would not even be written to any more."""
@@ -153,7 +163,9 @@ class Publications:
         kept = {(table.source_schema, table.source_table) for table in tables}
         members = self.control.rows(_MEMBERS, [self.names.publication])
         for schema, name in sorted(set(members) - kept):
-            self._alter("DROP", schema, name)
+            # at the next look then: others must not wait for it
+            with contextlib.suppress(psycopg.ProgrammingError, *_BUSY):
+                self._alter("DROP", schema, name)
 
     def _problem(self, table: TableSpec, by: frozenset[str]) -> str:
         own = self.names.publication
@@ -161,6 +173,9 @@ class Publications:
         by = by or frozenset({own} if not why else ())
         if by & {*self.in_use, *self.chosen}:
             return ""
+        if table.table_id in self._added and self.in_use:
+            # by the next look the stream has it
+            return self._added[table.table_id]
         if not by:
             target = DIALECT.qualified(table.source_schema, table.source_table)
             statement = (
@@ -208,11 +223,15 @@ class Publications:
             self._alter("ADD", table.source_schema, table.source_table)
         except psycopg.errors.DuplicateObject:
             why = "it is in it, but the publication does not have all of its changes"
-        except psycopg.errors.LockNotAvailable as error:
-            return str(error).partition("\n")[0]
         except psycopg.ProgrammingError as error:
             why = str(error).partition("\n")[0]
+        except _BUSY as error:
+            return str(error).partition("\n")[0]
         else:
+            self._added[table.table_id] = (
+                f"{where(table)} was not in the publication {own} for a while, so its"
+                " changes are missing in what was read of the log; resync the table"
+            )
             return ""
         self._refused[table.table_id] = time.monotonic(), why
         return why

@@ -96,6 +96,7 @@ class PostgresLogReader:
     _made: dict[int, int] = field(default_factory=dict)
     _at_relation: dict[int, str] = field(default_factory=dict)
     _at_look: dict[int, str] = field(default_factory=dict)
+    _lost: dict[int, str] = field(default_factory=dict)
     _readers: dict[Relation, tuple[TableSpec, RowReader]] = field(default_factory=dict)
     _messages: deque[bytes] = field(default_factory=deque)
     _decoder: Decoder = field(init=False)
@@ -197,6 +198,10 @@ class PostgresLogReader:
         self._begun, self._has_rows = 0, bool(found)
         return found
 
+    def lost(self) -> dict[int, str]:
+        found, self._lost = self._lost, {}
+        return found
+
     def acknowledge(self, position: str) -> None:
         self.log.acknowledge(PostgresLog.decode(position).lsn)
 
@@ -249,7 +254,7 @@ class PostgresLogReader:
         return relation.positions(identifying(table))
 
     def _refuse(self, table: TableSpec, problem: str) -> None:
-        self._at_relation[table.table_id] = problem
+        self._at_relation[table.table_id] = self._lost[table.table_id] = problem
         self._merge()
 
     def _merge(self) -> None:
@@ -277,6 +282,8 @@ class PostgresLogReader:
                 self._note_new(table, new_columns(table, found.table))
         self.publications.keep_only(fit)
         self._at_look = problems | self.publications.cover(fit)
+        # once they are in it, only this says that they were not
+        self._lost |= self.publications.added() | self._at_look
         self._merge()
         self._looked = time.monotonic()
 
