@@ -412,6 +412,26 @@ def test_a_publication_that_is_dropped_is_named(followed: World) -> None:
     assert followed.controls()[-2:] == [("deferred", 1), ("cut", 1)]
 
 
+def test_a_reader_that_is_killed_early_goes_on(followed: World) -> None:
+    """Another slot of the server holds back what it keeps, so that the reader's own
+    seems older than its publication."""
+    link = followed.link
+    link.execute(T)
+    link.execute("SELECT pg_create_logical_replication_slot('older', 'pgoutput')")
+    try:
+        for _ in range(3):
+            link.execute("SELECT txid_current()")
+        run = followed.following(FIRST)
+        run.until(lambda s: s.tables[0].state == "cut", "its cut")
+        run.kill()
+        run = followed.following(FIRST)
+        link.execute("INSERT INTO t VALUES (1, 'a')")
+        followed.durable(run)
+    finally:
+        link.execute("SELECT pg_drop_replication_slot('older')")
+    assert [one.values["id"] for one in followed.changes()] == [1]
+
+
 def test_a_slot_that_is_gone_is_named_and_passed_over_when_decided(
     followed: World,
 ) -> None:

@@ -25,8 +25,12 @@ from ingest.sources.postgresql.log.tables import where
 _PUBLICATIONS = """
 SELECT p.pubname::text, pg_has_role(p.pubowner, 'USAGE'),
   s.slot_name IS NULL OR age(p.xmin) < 0 OR age(p.xmin) > age(s.catalog_xmin)
+    OR obj_description(p.oid, 'pg_publication') = %s
 FROM pg_publication p LEFT JOIN pg_replication_slots s ON s.slot_name = %s
 """
+# A slot keeps what any slot of the server keeps already, so it may seem older than it
+# is. Ours has a note that it was there first; one that is made anew has none.
+_FIRST = "slot {} begins behind it"
 # row filters came with PostgreSQL 15
 _PUBLISHED = """
 SELECT t.schemaname::text, t.tablename::text, t.pubname::text,
@@ -107,6 +111,14 @@ class Publications:
                 f" {own} FOR TABLE … (the tables to follow)",
             ) from error
         self._look()
+
+    def note_first(self) -> None:
+        """The slot was made behind our own publication."""
+        own = self.names.publication
+        if own in self._usable and self._is_ours:
+            note = DIALECT.literal(_FIRST.format(self.names.slot))
+            publication = DIALECT.name(own)
+            self.control.run(f"COMMENT ON PUBLICATION {publication} IS {note}")
 
     def require(self) -> None:
         """TransientError `publication_missing` when one by which the log is read is
@@ -243,7 +255,8 @@ class Publications:
         self.control.run(f"ALTER PUBLICATION {own} {verb} TABLE {only}{table}")
 
     def _look(self) -> None:
-        found = self.control.rows(_PUBLICATIONS, [self.names.slot])
+        slot = self.names.slot
+        found = self.control.rows(_PUBLICATIONS, [_FIRST.format(slot), slot])
         self._usable = {name: bool(is_usable) for name, _, is_usable in found}
         ours = {name for name, is_ours, _ in found if is_ours}
         self._is_ours = self.names.publication in ours

@@ -369,6 +369,7 @@ def open_log_reader(
                 _publish(reader, tables)
             if after is None:
                 begin = _begun_slot(access, control, names.slot, wait)
+                publications.note_first()
                 reader.started = replace(log.started, lsn=begin)
             yield reader
 
