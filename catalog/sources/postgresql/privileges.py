@@ -83,6 +83,8 @@ def script(username: str, database: str) -> str:
             "-- Timestamp capture waits for open transactions; without this grant it",
             "-- cannot see those of other users and relies on its safety lag alone.",
             stats_grant(username),
+            "-- Log capture, where wal_level is 'logical', receives the log.",
+            f"-- ALTER ROLE {quoted(username)} REPLICATION;",
             "",
         )
     )
