@@ -259,3 +259,26 @@ def test_damaged_messages_raise_nothing_else() -> None:
                 if rng.random() < 0.1:
                     del damaged[rng.randrange(len(damaged)) :]
                 made.decode(bytes(damaged))
+
+
+def test_a_long_key_that_was_not_sent_is_the_old_one() -> None:
+    begin = b"B" + struct.pack(">QqI", 1, 1, 5)
+    old, new = b"K" + _texts(b"a key", b"n"), b"N" + _texts(b"u", b"new")
+    update = b"U" + struct.pack(">I", 1) + old + new
+    made = Decoder(lambda _: (0,))
+    columns = (
+        b"\1id\0" + struct.pack(">Ii", 25, -1) + b"\0v\0" + struct.pack(">Ii", 25, -1)
+    )
+    table = b"R" + struct.pack(">I", 1) + b"public\0t\0d" + struct.pack(">H", 2)
+    for message in (begin, table + columns, update):
+        made.decode(message)
+    (rows,) = made.take()
+    assert (rows.values, rows.unchanged) == ([(b"a key", b"new")], {})
+
+
+def _texts(*values: bytes) -> bytes:
+    """u, n: not sent, NULL."""
+    marks = (
+        v if v in (b"u", b"n") else b"t" + struct.pack(">I", len(v)) + v for v in values
+    )
+    return struct.pack(">H", len(values)) + b"".join(marks)

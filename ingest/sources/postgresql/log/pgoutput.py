@@ -189,8 +189,8 @@ class Decoder:
                 _refuse(message, "a row with another number of columns than its table")
             old, is_whole = row, mark == 79
             row, end, unsent = table.split(message, end + 3)
-            if unsent and is_whole:
-                row, unsent = _filled(row, old, unsent), 0
+            if known := unsent if is_whole else unsent & _bits(table.key):
+                row, unsent = _filled(row, old, known), unsent & ~known
             if _is_moved(old, row, table.key, unsent):
                 rows.ops.append(DELETE)
                 rows.xids.append(self._xid)
@@ -317,8 +317,12 @@ def _text(message: bytes, at: int) -> tuple[str, int]:
     return message[at:end].decode(), end + 1
 
 
+def _bits(places: tuple[int, ...]) -> int:
+    return sum(1 << n for n in places)
+
+
 def _filled(row: Row, old: Row, unsent: int) -> Row:
-    """With the values of the whole old row where none were sent."""
+    """With the values of the old row where none were sent: of a long key, too."""
     return tuple(old[n] if unsent >> n & 1 else value for n, value in enumerate(row))
 
 
