@@ -97,11 +97,11 @@ class Follower:
         self._wanted = self.spec.tables
         folder = stream_folder(self.spec.lake, self.spec.stream)
         index = ChainIndex(folder, self.spec.stream)
-        after = _end_of(index)
+        _end_of(index)
         self._tell("starting")
         with self.open_log(
             self._specs(),
-            after=after,
+            after=lambda: _end_of(index),
             # nothing is lost where no table goes on by the stream
             begin_anew=self.spec.begin_anew or not _is_used(index),
             wait=self._wait,

@@ -121,13 +121,14 @@ def open_log_reader(
     names: LogNames,
     tables: Sequence[TableSpec],
     *,
-    after: str | None,
+    after: Callable[[], str | None],
     begin_anew: bool = False,
     wait: Callable[[str], None],
 ) -> AbstractContextManager[LogReader]:
     """The log, with what it needs at the source, for these tables at first.
 
-    after  where the stream ends that goes on; None = a new one begins
+    after  where the stream ends that goes on; None = a new one begins. Read behind
+           what the source was told, which another reader may go on with
     begin_anew  it may begin anew where it cannot go on: `LogReader.anew`
     wait   is called again and again while something at the source is waited for, with
            the reason; what it raises ends the waiting

@@ -50,12 +50,13 @@ class LogSource:
         self,
         tables: Sequence[TableSpec],
         *,
-        after: str | None,
+        after: Callable[[], str | None],
         begin_anew: bool = False,
         wait: Callable[[str], None],
     ) -> Iterator[FakeLog]:
         log = FakeLog(self)
-        if begin_anew and after is not None and int(after) < self.told:
+        told, end = self.told, after()
+        if begin_anew and end is not None and int(end) < told:
             log.anew = "it forgot"
         log.follow(tables)
         yield log

@@ -12,7 +12,9 @@ import pytest
 from ingest.contract.following import FollowTable
 from ingest.contract.segments import Control
 from ingest.lake.chain import begin_stream, take_over
+from ingest.sources.port import LogNames
 from ingest.sources.postgresql.log.connection import open_log
+from ingest.sources.registry import open_log_reader
 from tests.integration.ingest.following import STREAM, World, table
 from tests.source_access import postgresql_at
 from tests.waiting import wait_for
@@ -489,6 +491,32 @@ def test_a_slot_that_is_ahead_of_the_lake_is_named(followed: World) -> None:
     outcome, error = followed.start(FIRST).until_failed()
     assert (outcome, error.code) == ("terminal", "log_lost")
     assert "stands at" in error.message
+
+
+def test_a_reader_that_goes_on_meanwhile_is_no_loss(followed: World) -> None:
+    """Its slot moves on between our look at that and at the stream's end."""
+    link, spec = followed.link, followed.spec
+    run = followed.following()
+    run.kill()
+    newest = followed.newest()
+    assert newest is not None
+
+    def after() -> str:
+        wait_for(lambda: not is_active(), "the slot to be free")
+        link.execute("INSERT INTO mark VALUES (1)")
+        move = "SELECT pg_replication_slot_advance(%s, pg_current_wal_lsn())"
+        link.execute(move, [spec.slot])
+        return newest.end
+
+    def is_active() -> bool:
+        named = "FROM pg_replication_slots WHERE active AND slot_name = %s"
+        return bool(link.execute(f"SELECT 1 {named}", [spec.slot]).fetchall())
+
+    names = LogNames(spec.slot, spec.publication)
+    with open_log_reader(
+        postgresql_at(followed.dsn), names, [], after=after, begin_anew=True, wait=print
+    ) as log:
+        assert log.anew == ""
 
 
 def test_a_slot_that_serves_something_else_is_left_alone(followed: World) -> None:

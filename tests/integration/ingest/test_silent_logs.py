@@ -42,7 +42,7 @@ def opened(world: World, proxy: WireProxy) -> Iterator[PostgresLogReader]:
     names = LogNames(world.spec.slot, world.spec.publication)
     world.link.execute("CREATE TABLE t (id int PRIMARY KEY, v text)")
     with open_log_reader(
-        replace(access, spec=spec), names, [table(1)], after=None, wait=print
+        replace(access, spec=spec), names, [table(1)], after=lambda: None, wait=print
     ) as log:
         log.start(log.begin)
         world.link.execute("INSERT INTO t VALUES (1, 'a')")

@@ -205,7 +205,11 @@ def test_a_log_is_not_followed_at_a_standby(standby: tuple[str, str]) -> None:
     """debezium/dbz#2431: many a statement about the log fails there."""
     names = LogNames("sluice_mirror", "sluice_mirror")
     opened = open_log_reader(
-        postgresql_at(standby[1]), names, [], after=None, wait=lambda reason: None
+        postgresql_at(standby[1]),
+        names,
+        [],
+        after=lambda: None,
+        wait=lambda reason: None,
     )
     with pytest.raises(TerminalError) as refused, opened:
         pass

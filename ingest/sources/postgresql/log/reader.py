@@ -158,7 +158,7 @@ class PostgresLogReader:
         name, in_use = self.names.slot, self.publications.in_use
         until = time.monotonic() + _FREE_SECONDS
         while True:
-            slot = _kept_slot(self.control, name, position)
+            slot = _kept_slot(self.control.slot(name), name, position)
             if slot.is_active:
                 end_holder(self.control.connection, name)
             try:
@@ -207,7 +207,8 @@ class PostgresLogReader:
 
     def look(self) -> SourceLog:
         after = replace(self.started, lsn=self.log.durable)
-        slot = _kept_slot(self.control, self.names.slot, after)
+        name = self.names.slot
+        slot = _kept_slot(self.control.slot(name), name, after)
         here = lsn_of(str(self.control.rows(_HERE)[0][0]))
         if time.monotonic() - self._looked > _LOOK_SECONDS:
             self._look_at_tables()
@@ -341,14 +342,19 @@ def open_log_reader(
     names: LogNames,
     tables: Sequence[TableSpec],
     *,
-    after: str | None,
+    after: Callable[[], str | None],
     begin_anew: bool = False,
     wait: Wait,
 ) -> Iterator[PostgresLogReader]:
     """See `ingest.sources.registry.open_log_reader`."""
     with open_control(access) as control:
         _require_logical(control)
-        control.slot(names.slot)  # refused before anything is made
+        # refused before anything is made; and a reader that lives still tells the slot
+        # what is durable: looked at first, it is not ahead of the stream's end
+        slot = control.slot(names.slot)
+        end = after()
+        if slot is None and end is not None:
+            slot, end = control.slot(names.slot), after()
         # a slot is on one server, whatever else the name stands for
         access = access.at(control.connection.info.hostaddr)
         with open_log(access) as log:
@@ -357,17 +363,17 @@ def open_log_reader(
                 access, names, log, control, publications, log.started
             )
             try:
-                if after is not None:
-                    _require_whole(control, names.slot, after, log.started)
+                if end is not None:
+                    _require_whole(slot, names.slot, end, log.started)
                 _publish(reader, tables)
             except TerminalError as error:
-                if not begin_anew or after is None:
+                if not begin_anew or end is None:
                     raise
-                reader.anew, after = error.message, None
+                reader.anew, end = error.message, None
                 _free(control, names.slot)
                 drop_slot(control.connection, names.slot)
                 _publish(reader, tables)
-            if after is None:
+            if end is None:
                 begin = _begun_slot(access, control, names.slot, wait)
                 publications.note_first()
                 reader.started = replace(log.started, lsn=begin)
@@ -380,7 +386,7 @@ def _publish(reader: PostgresLogReader, tables: Sequence[TableSpec]) -> None:
     reader.follow(tables)  # what is read by now is remembered of each table
 
 
-def _require_whole(control: Control, name: str, after: str, here: PostgresLog) -> None:
+def _require_whole(slot: Slot | None, name: str, after: str, here: PostgresLog) -> None:
     """TerminalError `source_changed`, or `log_lost`."""
     position = PostgresLog.decode(after)
     if position.identity != here.identity:
@@ -390,7 +396,7 @@ def _require_whole(control: Control, name: str, after: str, here: PostgresLog) -
             code="source_changed",
             hint=f"bring that server back, or {ANEW}",
         )
-    _kept_slot(control, name, position)
+    _kept_slot(slot, name, position)
 
 
 def _free(control: Control, name: str) -> None:
@@ -423,9 +429,8 @@ def _require_logical(control: Control) -> None:
         )
 
 
-def _kept_slot(control: Control, name: str, after: PostgresLog) -> Slot:
+def _kept_slot(slot: Slot | None, name: str, after: PostgresLog) -> Slot:
     """TerminalError `log_lost` when it does not have all behind that position."""
-    slot = control.slot(name)
     why = ""
     if slot is None:
         why = f"its replication slot {name} is gone"
