@@ -168,7 +168,7 @@ def start_reading(request: PageRequest, name: str) -> HttpResponse:
 def begin_anew(request: PageRequest, name: str) -> HttpResponse:
     source = source_named(request, name)
     require(request.principal, Privilege.OPERATE, Securable(source.name))
-    done = gettext("Its log is begun anew; resync its tables.")
+    done = gettext("Reading starts over; resync its tables.")
     attempt(request, done, lambda: start_capture(source, begin_anew=True))
     return redirect("frontend:source-pipeline", name)
 

@@ -424,6 +424,6 @@ def _other_server(newest: Segment, server: str) -> TerminalError:
         f"stream {newest.stream} was read from server {newest.server}, and {server}"
         " answers now. Nothing was read",
         code="source_changed",
-        hint="bring that server back, or follow the source anew, which resyncs its"
+        hint="bring that server back, or start its reader over, which resyncs its"
         " tables",
     )

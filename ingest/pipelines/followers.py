@@ -70,7 +70,7 @@ def start_capture(source: Datasource, *, begin_anew: bool = False) -> None:
     follower = SourceFollower.objects.filter(datasource=source).first()
     if begin_anew and (follower is None or follower.code not in LOST):
         raise InvalidRequest(
-            f"nothing of the log of {source.name} is lost, so it is not begun anew",
+            f"nothing of the log of {source.name} is lost, so there is nothing to skip",
             code="nothing_lost",
             hint="start it without begin_anew",
         )

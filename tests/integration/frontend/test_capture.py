@@ -89,13 +89,13 @@ def test_reading_is_stopped_and_started_from_there(world, browse, follower):
 def test_what_is_lost_is_begun_anew_by_a_button_of_its_own(world, browse, follower):
     change(follower, observed="failed", code="log_silent", reason="it is silent")
     client = browse("root")
-    assert "Begin anew" not in shown(client)
+    assert "Start over" not in shown(client)
     begin = reverse("frontend:source-begin-anew", args=["shop"])
     client.post(begin)
     follower.refresh_from_db()
     assert not follower.begin_anew
     change(follower, code="log_lost", reason="the slot is gone")
-    assert "Begin anew" in shown(client)
+    assert "Start over" in shown(client)
     assert browse("ann").post(begin).status_code == 403
     client.post(begin)
     follower.refresh_from_db()

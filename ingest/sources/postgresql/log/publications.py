@@ -59,7 +59,7 @@ _MAKE = (
 _REFUSED_SECONDS = 300
 # Somebody works on the table.
 _BUSY = (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled)
-ANEW = "follow the source anew, which resyncs its tables"
+ANEW = "start its reader over, which resyncs its tables"
 
 
 Member = tuple[str, int]
@@ -155,7 +155,7 @@ class Publications:
         if before and read and not before & read:
             return (
                 f"{where(table)} was taken out of its publication for a while, and what"
-                " changed meanwhile was not sent; resync the table"
+                " changed in that time was not sent; resync the table"
             )
         if read:
             self._members[table.table_id] = read
@@ -217,7 +217,7 @@ class Publications:
             raise TransientError(
                 f"the log is read by the publication {name}, too, from now on",
                 code="publication_found",
-                hint="reading begins again by itself",
+                hint="reading begins again at once",
             )
         self.chosen.append(name)
         return ""

@@ -307,8 +307,8 @@ class PostgresLogReader:
             )
         if self._made.setdefault(table.table_id, found.oid) != found.oid:
             return (
-                f"{name} was dropped and made anew at the source, which its log does"
-                " not say of its rows; resync the table"
+                f"{name} was dropped and made again at the source, which its log does"
+                " not show; resync the table"
             )
         return problem_of(table, found.table)
 
@@ -521,5 +521,5 @@ def _silent(seconds: float) -> TransientError:
     return TransientError(
         f"the source's log was silent for {int(seconds)} s, though asked to answer",
         code="log_silent",
-        hint="reading begins again by itself; check the network between them",
+        hint="reading begins again at once; check the network between them",
     )

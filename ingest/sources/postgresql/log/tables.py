@@ -113,7 +113,7 @@ def _problem_of_columns(table: TableSpec, source: SourceTable) -> str:
         return ""
     if made := _words(name for name in missing if name in source.generated):
         return (
-            f"{where(table)}: the log does not carry what PostgreSQL generates"
+            f"{where(table)}: the log lacks what PostgreSQL generates"
             f" ({made}); leave that out of the table's plan, or sync the table by a"
             " timestamp or by loads"
         )
