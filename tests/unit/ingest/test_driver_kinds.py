@@ -64,7 +64,9 @@ def test_an_unknown_kind_touches_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     touched = MagicMock()
     for name in ("open_lake", "forget_instants_ahead", "recover_table"):
         monkeypatch.setattr(jobs, name, touched)
-    monkeypatch.setattr(jobs, "Jvm", lambda spark: MagicMock(is_alive=True))
+    monkeypatch.setattr(
+        jobs, "Jvm", lambda spark: MagicMock(is_gone=lambda grace: False)
+    )
     monkeypatch.setattr(jobs, "named", lambda error, spec, scratch: error)
     monkeypatch.setattr(jobs, "_pending", lambda spec: {})
     with pytest.raises(InvalidRequest, match="no jobs of kind 'unheard-of'"):
