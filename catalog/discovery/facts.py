@@ -68,10 +68,13 @@ def source_facts(table: Table) -> SourceFacts:
     )
 
 
+_LISTS = ("identity", "left_out", "lesser_parts")
+
+
 def _log_of(kept: Mapping[str, Any] | None) -> TableLog | None:
     if kept is None:
         return None
-    lists = {name: tuple(kept[name]) for name in ("identity", "left_out")}
+    lists = {name: tuple(kept[name]) for name in _LISTS}
     return TableLog(**{**kept, **lists})
 
 

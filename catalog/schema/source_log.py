@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -23,6 +24,7 @@ class TableLog:
     left_out      columns that it does not carry
     is_published  something at the source sends all of its changes
     may_publish   the login may bring that about
+    lesser_parts  partitions of which it has less than is_full and identity say
     """
 
     is_full: bool = False
@@ -30,3 +32,10 @@ class TableLog:
     left_out: tuple[str, ...] = ()
     is_published: bool = False
     may_publish: bool = False
+    lesser_parts: tuple[str, ...] = ()
+
+
+def parts_in_words(parts: Sequence[str]) -> str:
+    """There may be thousands: the first speaks for them."""
+    more = f" (and {len(parts) - 1} more)" if len(parts) > 1 else ""
+    return f"its partition {parts[0]}{more}"

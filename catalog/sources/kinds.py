@@ -64,6 +64,10 @@ class Privileges(Protocol):
         """Has the log carry the whole former row of each change; "" = it does."""
         ...
 
+    def full_rows_of_parts_logged(self, database: str, table: str) -> str:
+        """The same of the partitions that the table has now; "" = it does."""
+        ...
+
     def logged(self, database: str, table: str) -> str:
         """Has the log of a table be sent; "" = it is."""
         ...

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from catalog.schema.source_log import Lack
+from catalog.schema.source_log import Lack, parts_in_words
 from catalog.schema.types import Column
 from catalog.sources.kinds import Privileges
 from catalog.sources.registry import kind_named
@@ -124,6 +124,8 @@ class _Wanted:
 
     def _of_identity(self) -> Iterator[Lack]:
         log, key = self.facts.log, self.proposals["record_key"].value
+        if log is not None and log.lesser_parts:
+            yield self._of_parts(log.lesser_parts)
         if log is None or log.is_full or not key or key == ROW_HASH:
             return
         name = self.facts.source_name
@@ -146,6 +148,14 @@ class _Wanted:
                 " former rows: a row that is deleted there, or moves, would stay",
                 statement,
             )
+
+    def _of_parts(self, lesser: tuple[str, ...]) -> Lack:
+        where = self.facts.database, self.facts.name
+        return Lack(
+            f"the log has less of former rows of {parts_in_words(lesser)} than the"
+            f" replica identity of {self.facts.source_name} says",
+            self._statements.full_rows_of_parts_logged(*where),
+        )
 
     def _of_columns(self) -> Iterator[Lack]:
         made = self.facts.log.left_out if self.facts.log else ()

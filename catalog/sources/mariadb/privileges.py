@@ -51,6 +51,10 @@ def full_rows_logged(database: str, table: str) -> str:
     return ""
 
 
+def full_rows_of_parts_logged(database: str, table: str) -> str:
+    return ""
+
+
 def logged(database: str, table: str) -> str:
     """The log has all tables."""
     return ""

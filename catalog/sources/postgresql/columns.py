@@ -70,3 +70,26 @@ def readable(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     where there is none, since the table as a whole is refused then."""
     found = list(rows)
     return [row for row in found if row[-1]] or found
+
+
+_IDENTITY = """
+  ARRAY(SELECT a.attname::text FROM pg_catalog.pg_index i
+        JOIN pg_catalog.pg_attribute a ON a.attrelid = {table}.oid
+        WHERE i.indrelid = {table}.oid AND i.indisvalid
+        AND a.attnum = ANY((i.indkey::int2[])[0:i.indnkeyatts - 1])
+        AND CASE {table}.relreplident WHEN 'd' THEN i.indisprimary
+                                      WHEN 'i' THEN i.indisreplident ELSE false END
+        ORDER BY a.attnum)
+"""
+# Names of the columns that former rows of the table c have, unless it is FULL.
+IDENTITY = _IDENTITY.format(table="c")
+# Partitions of the table c, quoted, whose former rows have less than its identity says.
+# The log sends them under the name of the table, with NULL for what they lack, and
+# ALTER TABLE … REPLICA IDENTITY of the table does not reach them.
+LESSER_PARTS = f"""
+  ARRAY(SELECT l.oid::regclass::text FROM pg_catalog.pg_partition_tree(c.oid) p
+        JOIN pg_catalog.pg_class l ON l.oid = p.relid
+        WHERE c.relkind = 'p' AND p.isleaf AND l.relkind = 'r' AND l.relreplident <> 'f'
+        AND (c.relreplident = 'f' OR NOT {IDENTITY} <@ {_IDENTITY.format(table="l")})
+        ORDER BY 1)
+"""

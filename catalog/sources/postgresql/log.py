@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from catalog.schema.source_log import Lack, TableLog
+from catalog.sources.postgresql.columns import IDENTITY, LESSER_PARTS
 from catalog.sources.postgresql.privileges import quoted
 
 # rds_replication: there nobody but the provider may give the attribute.
@@ -27,15 +28,8 @@ SELECT pg_is_in_recovery(), current_setting('wal_level'),
 FROM pg_catalog.pg_roles r WHERE r.rolname = current_user
 """
 # Of the tables in oids. Row filters came with PostgreSQL 15.
-TABLES = """
-SELECT c.oid, c.relreplident = 'f',
-  ARRAY(SELECT a.attname::text FROM pg_catalog.pg_index i
-        JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid
-        WHERE i.indrelid = c.oid AND i.indisvalid
-        AND a.attnum = ANY((i.indkey::int2[])[0:i.indnkeyatts - 1])
-        AND CASE c.relreplident WHEN 'd' THEN i.indisprimary
-                                WHEN 'i' THEN i.indisreplident ELSE false END
-        ORDER BY a.attnum),
+TABLES = f"""
+SELECT c.oid, c.relreplident = 'f', {IDENTITY},
   ARRAY(SELECT a.attname::text FROM pg_catalog.pg_attribute a
         WHERE a.attrelid = c.oid AND a.attgenerated <> '' AND NOT a.attisdropped
         ORDER BY a.attnum),
@@ -46,7 +40,8 @@ SELECT c.oid, c.relreplident = 'f',
     AND p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate
     AND to_jsonb(t) ->> 'rowfilter' IS NULL),
   pg_has_role(c.relowner, 'USAGE')
-    AND has_database_privilege(current_database(), 'CREATE')
+    AND has_database_privilege(current_database(), 'CREATE'),
+  {LESSER_PARTS}
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.oid = ANY(%(oids)s)
 """
@@ -108,6 +103,8 @@ def _used_up(setting: str, what: str) -> Lack:
 def table_logs(rows: Iterable[tuple[Any, ...]]) -> dict[int, TableLog]:
     """By oid, of rows of TABLES."""
     return {
-        oid: TableLog(bool(is_full), tuple(key), tuple(made), bool(has), bool(may))
-        for oid, is_full, key, made, has, may in rows
+        oid: TableLog(
+            bool(is_full), tuple(key), tuple(made), bool(has), bool(may), tuple(lesser)
+        )
+        for oid, is_full, key, made, has, may, lesser in rows
     }

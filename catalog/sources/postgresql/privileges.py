@@ -54,6 +54,16 @@ def full_rows_logged(database: str, table: str) -> str:
     return f"ALTER TABLE {quoted(database)}.{quoted(table)} REPLICA IDENTITY FULL;"
 
 
+def full_rows_of_parts_logged(database: str, table: str) -> str:
+    name = f"{quoted(database)}.{quoted(table)}".replace("'", "''")
+    return (
+        "DO $sluice$ DECLARE part regclass; BEGIN FOR part IN SELECT relid FROM"
+        f" pg_partition_tree('{name}') WHERE isleaf LOOP EXECUTE"
+        " format('ALTER TABLE %s REPLICA IDENTITY FULL', part);"
+        " END LOOP; END $sluice$;"
+    )
+
+
 def logged(database: str, table: str) -> str:
     """For this table alone: one for all tables would refuse updates of those without a
     key."""

@@ -57,6 +57,11 @@ def test_what_the_log_of_postgresql_has_of_tables(source) -> None:
         "CREATE TABLE silent (id int PRIMARY KEY)",
         "ALTER TABLE silent REPLICA IDENTITY NOTHING",
         "CREATE TABLE filtered (id int PRIMARY KEY)",
+        "CREATE TABLE parts (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+        "CREATE TABLE parts_0 PARTITION OF parts FOR VALUES FROM (0) TO (9)",
+        "CREATE TABLE alike (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+        "CREATE TABLE alike_0 PARTITION OF alike FOR VALUES FROM (0) TO (9)",
+        "ALTER TABLE parts REPLICA IDENTITY FULL",
         "CREATE PUBLICATION dba FOR TABLE keyed, whole",
         "CREATE PUBLICATION inserts FOR TABLE picked WITH (publish = 'insert')",
         "CREATE PUBLICATION filtered FOR TABLE filtered WHERE (id > 3)",
@@ -71,6 +76,8 @@ def test_what_the_log_of_postgresql_has_of_tables(source) -> None:
         "picked": TableLog(identity=("name",)),
         "silent": no,
         "filtered": TableLog(identity=("id",)),
+        "parts": TableLog(is_full=True, lesser_parts=("public.parts_0",)),
+        "alike": TableLog(identity=("id",)),
     }
     found = {name: source_facts(table(source, name)) for name in wanted}
     assert {name: facts.log for name, facts in found.items()} == wanted

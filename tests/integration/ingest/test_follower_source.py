@@ -37,6 +37,11 @@ class Case:
 
 
 MADE = "CREATE TABLE {u} (id int PRIMARY KEY, v text)"
+PARTS = (
+    "CREATE TABLE {u} (id int PRIMARY KEY, v text) PARTITION BY RANGE (id);"
+    " CREATE TABLE {u}_0 PARTITION OF {u} FOR VALUES FROM (0) TO (10);"
+    " CREATE TABLE {u}_1 PARTITION OF {u} FOR VALUES FROM (10) TO (20)"
+)
 REFUSED = [
     Case("CREATE TABLE {u} (id int, v text)", "would refuse updates and deletes"),
     Case(MADE + "; ALTER TABLE {u} REPLICA IDENTITY NOTHING", "IDENTITY NOTHING"),
@@ -60,6 +65,14 @@ REFUSED = [
     Case(
         MADE + "; CREATE TABLE child () INHERITS ({u})", "child tables by inheritance"
     ),
+    Case(
+        PARTS + "; ALTER TABLE {u} REPLICA IDENTITY FULL",
+        "its partition public.{u}_0 (and 1 more) does not have",
+    ),
+    Case(
+        PARTS + "; ALTER TABLE {u}_1 REPLICA IDENTITY NOTHING",
+        "its partition public.{u}_1 does not have",
+    ),
 ]
 ALTERED = [
     Case("ALTER TABLE {u} DROP v", "no column v any more"),
@@ -69,7 +82,7 @@ ALTERED = [
     ),
     Case("ALTER TABLE {u} DROP CONSTRAINT {u}_pkey", "would refuse updates"),
     Case("DROP TABLE {u}", "there is no table public.{u}"),
-    Case("DROP TABLE {u}; " + MADE, "was dropped and made anew"),
+    Case("DROP TABLE {u}; " + MADE, "was dropped and made again"),
 ]
 
 
@@ -271,6 +284,25 @@ def test_rows_of_partitions_come_under_their_table(followed: World) -> None:
     followed.durable(run)
     assert [(one.op, one.values["id"]) for one in followed.changes()] == [
         ("insert", 1), ("insert", 11), ("delete", 1), ("insert", 12),
+    ]  # fmt: skip
+
+
+def test_partitions_are_followed_once_their_log_has_what_their_table_says(
+    followed: World,
+) -> None:
+    link = followed.link
+    link.execute(PARTS.format(u="t") + "; ALTER TABLE t REPLICA IDENTITY FULL")
+    run = followed.following(FIRST)
+    problem = run.until(lambda s: s.tables and s.tables[0].problem, "the problem")
+    statement = problem.tables[0].problem.partition("at the source: ")[2]
+    link.execute(statement.partition(" then resync")[0])
+    run.want(FIRST)  # who gets a list looks at once
+    run.until(lambda s: s.tables and s.tables[0].state == "cut", "its cut")
+    link.execute("INSERT INTO t VALUES (1, 'a')")
+    link.execute("DELETE FROM t")
+    followed.durable(run)
+    assert [(one.op, one.values) for one in followed.changes()] == [
+        ("insert", {"id": 1, "v": "a"}), ("delete", {"id": 1, "v": "a"}),
     ]  # fmt: skip
 
 

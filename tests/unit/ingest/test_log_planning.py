@@ -118,6 +118,15 @@ def open_plan(table: TableFacts, choices: Choices | None = None, **more: Any) ->
         (KEYED, Choices(), {"traits": frozenset({"children"})}, ["inheritance"]),
         (KEYED, Choices(), {"traits": frozenset({"foreign"})}, ["another server"]),
         (KEYED, Choices(), {"relation": "partitioned table"}, []),
+        (
+            TableLog(is_full=True, may_publish=True, lesser_parts=("p0", "p1")),
+            Choices(),
+            {"relation": "partitioned table"},
+            [
+                "its partition p0 (and 1 more)",
+                'pg_partition_tree(\'"public"."orders"\')',
+            ],
+        ),
         (KEYED, Choices(), {"log_lacks": (RIGHT,)}, [RIGHT.reason, RIGHT.statement]),
     ],
 )

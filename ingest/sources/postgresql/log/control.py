@@ -11,7 +11,12 @@ from typing import Any
 import psycopg
 
 from catalog.schema.limits import LIMITS
-from catalog.sources.postgresql.columns import COLUMNS, TYPES
+from catalog.sources.postgresql.columns import (
+    COLUMNS,
+    IDENTITY,
+    LESSER_PARTS,
+    TYPES,
+)
 from catalog.sources.postgresql.types import SourceType
 from ingest.contract.table import TableSpec
 from ingest.sources.port import Row, SourceAccess
@@ -28,18 +33,14 @@ _SETTINGS = {
     "lock_timeout": f"{LIMITS.glance_lock}s",
     "statement_timeout": f"{_SECONDS}s",
 }
-_TABLES = """
+_TABLES = f"""
 SELECT w.schema, w.name, c.oid::bigint, c.relkind::text, c.relpersistence::text,
   c.relreplident::text,
-  ARRAY(SELECT a.attname::text FROM pg_index i
-        JOIN pg_attribute a ON a.attrelid = c.oid
-        WHERE i.indrelid = c.oid AND i.indisvalid
-        AND a.attnum = ANY((i.indkey::int2[])[0:i.indnkeyatts - 1])
-        AND CASE c.relreplident WHEN 'd' THEN i.indisprimary
-                                WHEN 'i' THEN i.indisreplident ELSE false END),
+  {IDENTITY},
   ARRAY(SELECT a.attname::text FROM pg_attribute a
         WHERE a.attrelid = c.oid AND a.attgenerated <> '' AND NOT a.attisdropped),
-  c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits h WHERE h.inhparent = c.oid)
+  c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits h WHERE h.inhparent = c.oid),
+  {LESSER_PARTS}
 FROM unnest(%s::text[], %s::text[]) w(schema, name)
 JOIN pg_namespace n ON n.nspname = w.schema
 JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name
@@ -52,13 +53,14 @@ Name = tuple[str, str]
 @dataclass(frozen=True, slots=True)
 class FoundTable:
     """kind, persistence: as in pg_class. has_children: by inheritance, whose rows the
-    log has under their own names."""
+    log has under their own names. lesser_parts: see `TableLog`."""
 
     oid: int
     kind: str
     persistence: str
     has_children: bool
     table: SourceTable
+    lesser_parts: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -100,9 +102,10 @@ class Control:
                 persistence,
                 has_children,
                 _table(identity, frozenset(key), frozenset(made), columns.get(oid, [])),
+                tuple(lesser),
             )
-            for schema, name, oid, kind, persistence, identity, key, made, has_children
-            in found
+            for schema, name, oid, kind, persistence, identity, key, made, has_children,
+            lesser in found
         }  # fmt: skip
 
     def described(self, relation: Relation, generated: frozenset[str]) -> SourceTable:

@@ -42,6 +42,7 @@ from ingest.sources.postgresql.log.tables import (
     identifying,
     new_columns,
     problem_of,
+    problem_of_parts,
     read_as,
     where,
 )
@@ -310,7 +311,9 @@ class PostgresLogReader:
                 f"{name} was dropped and made again at the source, which its log does"
                 " not show; resync the table"
             )
-        return problem_of(table, found.table)
+        return problem_of(table, found.table) or problem_of_parts(
+            table, found.lesser_parts
+        )
 
     def _doubt(self) -> None:
         """Silence is nothing special while the server sends beats; without them the

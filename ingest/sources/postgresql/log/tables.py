@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from catalog.schema.source_log import parts_in_words
+from catalog.sources.postgresql.privileges import full_rows_of_parts_logged
 from catalog.sources.postgresql.types import SourceType, lake_type
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.sources.dialects import dialect_of
@@ -41,6 +43,18 @@ def problem_of(table: TableSpec, source: SourceTable) -> str:
         _problem_of_identity(table, source)
         or _problem_of_columns(table, source)
         or _problem_of_types(table, source)
+    )
+
+
+def problem_of_parts(table: TableSpec, lesser: Sequence[str]) -> str:
+    """The same of its partitions. lesser: see `TableLog.lesser_parts`."""
+    if not lesser:
+        return ""
+    remedy = full_rows_of_parts_logged(table.source_schema, table.source_table)
+    return (
+        f"the replica identity of {where(table)} has columns that"
+        f" {parts_in_words(lesser)} does not have, so its log has NULL where there were"
+        f" values; at the source: {remedy} then resync the table"
     )
 
 
