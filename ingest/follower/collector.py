@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from core.errors import SluiceError
 from ingest.contract.table import TableSpec
 from ingest.lake.chain import ChainIndex, collect
 from ingest.lake.commits import read_commit, read_lake_table
@@ -23,9 +22,22 @@ log = logging.getLogger(__name__)
 PERIOD_SECONDS = 60.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Of a lake table: the epoch of its newest commit, and the lowest of those that
+    its savepoints go back to. None = there is none."""
+
+    applied: int | None
+    kept: int | None
+
+
 @dataclass(slots=True)
 class Collector:
-    """first: the first segment that is kept. waiting_bytes: of all that are."""
+    """first: the first segment that is kept. waiting_bytes: of all that are.
+
+    A lake table that cannot be read holds what it held when it last could, and all of
+    its own before it could once: what the others applied goes all the same.
+    """
 
     folder: Place
     stream: str
@@ -33,6 +45,7 @@ class Collector:
     first: int = 0
     waiting_bytes: int = 0
     _index: ChainIndex = field(init=False)
+    _seen: dict[int, _Seen | None] = field(default_factory=dict)
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
@@ -45,36 +58,50 @@ class Collector:
         self._ended.set()
 
     def collect(self) -> None:
-        applied: dict[int, int] = {}
-        kept: dict[int, int] = {}
-        for table in self.tables():
-            _read_table(table, applied, kept)
+        self._seen = {one.table_id: self._look_at(one) for one in self.tables()}
         # what was applied is read first: a segment that came since is not collected
         while self._index.refresh():
             pass
-        first = self._index.needed_from(applied, kept)
+        first = self._index.needed_from(*self._needs())
         collect(self._index, first=first)
         self.first = max(first, self._index.beginning.number)
         self.waiting_bytes = bytes_below(self.folder)
+
+    def _look_at(self, table: TableSpec) -> _Seen | None:
+        try:
+            return _read_table(table)
+        except Exception:
+            log.exception("%s cannot be read: what it needs is kept", table.path)
+            return self._seen.get(table.table_id)
+
+    def _needs(self) -> tuple[dict[int, int], dict[int, int]]:
+        """What was applied, and the savepoints, as `needed_from` has them."""
+        applied: dict[int, int] = {}
+        kept: dict[int, int] = {}
+        for table_id, seen in self._seen.items():
+            if seen is None:  # as if none of what is there were applied
+                applied[table_id] = self._index.beginning.last_lost(table_id)
+                continue
+            if seen.applied is not None:
+                applied[table_id] = seen.applied
+            if seen.kept is not None:
+                kept[table_id] = seen.kept
+        return applied, kept
 
     def _run(self) -> None:
         while not self._ended.wait(PERIOD_SECONDS):
             try:
                 self.collect()
-            except (SluiceError, OSError):
+            except Exception:
+                # whatever it is, the next time may be better: without this thread the
+                # lake fills until the follower is started again
                 log.exception("nothing of stream %s was collected", self.stream)
 
 
-def _read_table(
-    table: TableSpec, applied: dict[int, int], kept: dict[int, int]
-) -> None:
+def _read_table(table: TableSpec) -> _Seen:
     state = read_lake_table(table.path)
-    if state.position is not None:
-        applied[table.table_id] = state.position.epoch_to
     base = place_at(table.path)
-    for asked in state.timeline.savepoints:
-        instant = state.timeline.find(asked)
-        position = read_commit(base, instant).position if instant else None
-        if position is not None:
-            before = kept.get(table.table_id, position.epoch_to)
-            kept[table.table_id] = min(before, position.epoch_to)
+    instants = (state.timeline.find(asked) for asked in state.timeline.savepoints)
+    positions = (read_commit(base, one).position for one in instants if one)
+    kept = min((one.epoch_to for one in positions if one), default=None)
+    return _Seen(state.position.epoch_to if state.position else None, kept)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import TerminalError
 from ingest.contract.segments import Control
 from ingest.contract.table import ColumnSpec, TableSpec
+from ingest.follower import collector
 from ingest.follower.collector import Collector
 from ingest.lake.chain import begin_stream, read_segment, stream_folder, take_over
 from ingest.lake.hudi.identity import identity_for
@@ -18,6 +18,7 @@ from ingest.lake.port import Place
 from ingest.lake.segment_files import SegmentBuilder
 from tests.doubles.launcher import write_instant
 from tests.doubles.log_source import Row, batch_of
+from tests.waiting import wait_for
 
 COLUMNS = (ColumnSpec("id", "id", "integer", "int"),)
 
@@ -61,8 +62,12 @@ def stream(tmp_path: Path) -> Stream:
         TableSpec(n, "public", f"t{n}", "db", f"t{n}", str(tmp_path / f"t{n}"), "", COLUMNS, ("id",))
         for n in (1, 2)
     ]  # fmt: skip
-    collector = Collector(folder, "pg1", lambda: tables)
-    made = Stream(folder, SegmentBuilder(writer), tables, collector)
+    made = Stream(
+        folder,
+        SegmentBuilder(writer),
+        tables,
+        Collector(folder, "pg1", lambda: tables),
+    )
     made.segment(1)
     made.segment(1, 2)
     made.segment()
@@ -103,18 +108,68 @@ def test_what_a_savepoint_goes_back_to_is_kept(stream: Stream) -> None:
     assert stream.numbers() == [6]
 
 
-def test_a_lake_table_that_cannot_be_read_keeps_all(stream: Stream) -> None:
-    """What it needs is not known."""
+def spoil(stream: Stream, table: int, instant: str) -> Path:
+    """A newer commit of the lake table that cannot be read."""
+    timeline = Path(stream.tables[table - 1].path) / ".hoodie" / "timeline"
+    spoilt = timeline / f"{instant}_{int(instant) + 1:017d}.deltacommit"
+    spoilt.write_bytes(b"\0" * 99)
+    return spoilt
+
+
+def test_a_lake_table_that_could_never_be_read_keeps_all_of_its_own(
+    stream: Stream,
+) -> None:
+    """What it needs is not known, though its load is before all that is kept."""
+    for table in (1, 2):
+        stream.applied(table, 2 + table)
+    stream.collector.collect()
+    assert stream.numbers() == [4, 5, 6]
     stream.applied(2, 6)
     instant = stream.applied(1, 6)
-    timeline = Path(stream.tables[0].path) / ".hoodie" / "timeline"
-    (timeline / f"{instant}_{int(instant) + 1:017d}.deltacommit").write_bytes(
-        b"\0" * 99
-    )
-    before = stream.numbers()
-    with pytest.raises(TerminalError):
-        stream.collector.collect()
-    assert stream.numbers() == before
+    spoil(stream, 1, instant)
+    begun = Collector(stream.folder, "pg1", lambda: stream.tables)
+    begun.collect()
+    assert stream.numbers() == [4, 5, 6]
+
+
+def test_a_lake_table_that_cannot_be_read_any_more_holds_what_it_held(
+    stream: Stream,
+) -> None:
+    stream.applied(1, 3)
+    stream.applied(2, 2)
+    stream.collector.collect()
+    assert stream.numbers() == [4, 5, 6]
+    instant = stream.applied(1, 4)
+    stream.collector.collect()
+    assert stream.numbers() == [4, 5, 6]
+    spoilt = spoil(stream, 1, instant)
+    stream.applied(2, 6)
+    stream.collector.collect()
+    assert stream.numbers() == [6], "what the other table applied goes"
+    spoilt.unlink()
+    stream.applied(1, 6)
+    stream.segment()
+    stream.collector.collect()
+    assert stream.numbers() == [7]
+
+
+def test_whatever_goes_wrong_it_goes_on(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collector, "PERIOD_SECONDS", 0.01)
+    for table in (1, 2):
+        stream.applied(table, 6)
+    failures = [ZeroDivisionError("a defect")]
+
+    def tables() -> list[TableSpec]:
+        if failures:
+            raise failures.pop()
+        return stream.tables
+
+    begun = Collector(stream.folder, "pg1", tables)
+    begun.start()
+    wait_for(lambda: stream.numbers() == [6], "the collection")
+    begun.stop()
 
 
 def test_a_table_that_waits_for_nothing_holds_nothing(stream: Stream) -> None:
