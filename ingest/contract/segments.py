@@ -66,7 +66,8 @@ class Control:
 
     added     its changes come from here on
     cut       a load replaces all that it got before the end of this segment; load: its
-              name. The load's rows carry this segment's number
+              name. The load's rows carry this segment's number. identity: which table
+              of the source it was, in its log's own words; "" = they have none
     finished  the load is complete once everything up to the position `at` is applied
     removed   its changes come no more, and nothing waits for it
     deferred  nothing waits for it; what it misses is lost when its segments go
@@ -79,6 +80,7 @@ class Control:
     at: str = ""
     epoch: int = 0
     reason: str = ""
+    identity: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +175,7 @@ class StreamTable:
 
     state  its last record's kind; restored = finished
     last   the last segment with rows of it, 0 = none
-    cut    the segment of its last cut, 0 = none; load, at: of that cut
+    cut    the segment of its last cut, 0 = none; load, at, identity: of that cut
     """
 
     state: ControlKind = "added"
@@ -181,6 +183,7 @@ class StreamTable:
     cut: int = 0
     load: str = ""
     at: str = ""
+    identity: str = ""
 
     def after(self, control: Control, number: int) -> StreamTable:
         """With one record more, of segment `number`. A record may come twice, for who
@@ -191,7 +194,9 @@ class StreamTable:
         if control.kind == "cut":
             if (self.state, self.load) == ("cut", control.load):
                 return self  # its load may have learned either number
-            return StreamTable("cut", self.last, number, control.load)
+            return StreamTable(
+                "cut", self.last, number, control.load, identity=control.identity
+            )
         if control.kind == "finished":
             return dataclasses.replace(self, state="finished", at=control.at)
         state = "finished" if control.kind == "restored" else control.kind

@@ -14,15 +14,19 @@ Problems = Mapping[int, str]
 
 
 def needed_controls(
-    wanted: Sequence[FollowTable], known: Known, problems: Problems
+    wanted: Sequence[FollowTable],
+    known: Known,
+    problems: Problems,
+    identities: Mapping[int, str],
 ) -> tuple[Control, ...]:
     """Once they are recorded there are none. problems: tables whose rows do not come,
-    and why."""
+    and why. identities: as `LogReader` has them."""
     found: list[Control] = []
     for one in wanted:
         table_id = one.table.table_id
         problem = problems.get(table_id, "")
-        found += _of_table(one, known.get(table_id), problem)
+        identity = identities.get(table_id, "")
+        found += _of_table(one, known.get(table_id), problem, identity)
     kept = {one.table.table_id for one in wanted}
     for table_id, state in known.items():
         if table_id not in kept and state.state != "removed":
@@ -35,6 +39,19 @@ def is_new_load(one: FollowTable, known: Known) -> bool:
     does not know replaces it."""
     state = known.get(one.table.table_id)
     return bool(one.load) and (state is None or state.load != one.load)
+
+
+def loaded_identities(wanted: Sequence[FollowTable], known: Known) -> dict[int, str]:
+    """Which tables of the source the rows are of that came so far, where those
+    matter."""
+    found = {}
+    for one in wanted:
+        state = known.get(one.table.table_id)
+        if state is None or state.state == "removed" or is_new_load(one, known):
+            continue
+        if state.identity:
+            found[one.table.table_id] = state.identity
+    return found
 
 
 def is_relied_on(one: FollowTable | None, state: StreamTable | None) -> bool:
@@ -89,22 +106,23 @@ def _lost_before(one: FollowTable, known: Known) -> str:
 
 
 def _of_table(
-    one: FollowTable, state: StreamTable | None, problem: str
+    one: FollowTable, state: StreamTable | None, problem: str, identity: str
 ) -> Iterator[Control]:
     table_id = one.table.table_id
+    cut = Control("cut", table_id, load=one.load, identity=identity)
     reason = problem or one.deferred
     if state is None or state.state == "removed":
         if reason:
             return  # nothing waits for it as it is
         yield Control("added", table_id)
         if one.load:
-            yield Control("cut", table_id, load=one.load)
+            yield cut
         return
     if reason:
         if state.state != "deferred":
             yield Control("deferred", table_id, reason=reason)
     elif one.load and one.load != state.load:
-        yield Control("cut", table_id, load=one.load)
+        yield cut
     elif state.state == "cut" and one.finished_at:
         yield Control("finished", table_id, at=one.finished_at)
     elif state.state == "deferred" and one.goes_on:

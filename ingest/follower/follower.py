@@ -29,6 +29,7 @@ from ingest.follower.controls import (
     followed,
     is_new_load,
     is_relied_on,
+    loaded_identities,
     needed_controls,
 )
 from ingest.lake.chain import (
@@ -111,6 +112,10 @@ class Follower:
             _end_of(index)
             self._known = index.tables()
             self._position, self._number = chain.last.end, chain.last.number
+            # what was changed there while nobody followed is found only by this
+            log.follow(
+                self._specs(), loaded=loaded_identities(self._wanted, self._known)
+            )
             log.start(chain.last.end)
             collector = Collector(folder, self.spec.stream, self._specs)
             collector.first = index.beginning.number
@@ -162,7 +167,8 @@ class Follower:
         anew = {one.table.table_id for one in wanted if is_new_load(one, self._known)}
         self._wanted = wanted
         _move(log, builder)
-        log.follow(self._specs(), anew=anew)
+        loaded = loaded_identities(wanted, self._known)
+        log.follow(self._specs(), anew=anew, loaded=loaded)
 
     def _pause(self, log: LogReader, builder: SegmentBuilder) -> float:
         """How long it may wait for the next of the log."""
@@ -205,7 +211,7 @@ class Follower:
             if not is_relied_on(wanted.get(table_id), self._known.get(table_id)):
                 del self._lost[table_id]
         problems = {**self._lost, **log.problems}
-        return needed_controls(self._wanted, self._known, problems)
+        return needed_controls(self._wanted, self._known, problems, log.identities)
 
     def _make(self, log: LogReader, builder: SegmentBuilder) -> None:
         _move(log, builder)

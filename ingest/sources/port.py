@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
+from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -287,6 +288,11 @@ class LogReader(Protocol):
         why, though their rows may come again by now."""
 
     @property
+    def identities(self) -> Mapping[int, str]:
+        """Which tables of the source are followed, for `follow` after a death: of one
+        that is made anew under its name, it is another."""
+
+    @property
     def new_columns(self) -> Mapping[int, tuple[str, ...]]:
         """Columns that tables have at the source and not in their plan."""
 
@@ -317,12 +323,18 @@ class LogReader(Protocol):
         """What the source is busy with while nothing comes; "" = nothing special."""
 
     def follow(
-        self, tables: Sequence[TableSpec], *, anew: Collection[int] = ()
+        self,
+        tables: Sequence[TableSpec],
+        *,
+        anew: Collection[int] = (),
+        loaded: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
         """All whose rows are wanted from `position` on; what the source needs for
         that is done there. Between transactions, with nothing to `take`.
 
-        anew  of these what came before does not matter: a load replaces it
+        anew    of these what came before does not matter: a load replaces it
+        loaded  `identities` of tables when their load began: one that is another table
+                now is a problem
         """
 
     def start(self, after: str) -> None:

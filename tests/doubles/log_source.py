@@ -5,9 +5,10 @@ A place in it is how many transactions ended before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -40,6 +41,8 @@ class LogSource:
     name: str = "one"
     problems: dict[int, str] = field(default_factory=dict)
     lost: dict[int, str] = field(default_factory=dict)
+    identities: dict[int, str] = field(default_factory=dict)
+    loaded: dict[int, str] = field(default_factory=dict)
     step: Callable[[], None] = lambda: None
 
     def commit(self, *rows: Row) -> None:
@@ -94,6 +97,10 @@ class FakeLog:
         return found
 
     @property
+    def identities(self) -> dict[int, str]:
+        return self.source.identities
+
+    @property
     def is_within(self) -> bool:
         return self._within > 0
 
@@ -110,11 +117,16 @@ class FakeLog:
         return self._at - self.source.told
 
     def follow(
-        self, tables: Sequence[TableSpec], *, anew: Collection[int] = ()
+        self,
+        tables: Sequence[TableSpec],
+        *,
+        anew: Collection[int] = (),
+        loaded: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
         assert not self.is_within
         assert not self._waiting
         self._tables = {table.source_table: table for table in tables}
+        self.source.loaded = dict(loaded)
 
     def start(self, after: str) -> None:
         self._at = int(after)

@@ -83,6 +83,7 @@ ALTERED = [
     Case("ALTER TABLE {u} DROP CONSTRAINT {u}_pkey", "would refuse updates"),
     Case("DROP TABLE {u}", "there is no table public.{u}"),
     Case("DROP TABLE {u}; " + MADE, "was dropped and made again"),
+    Case("ALTER TABLE {u} DROP v, ADD v text", "v was dropped at the source and added"),
 ]
 
 

@@ -28,7 +28,7 @@ def wanted(**more: object) -> FollowTable:
 
 
 def cut(load: str) -> Control:
-    return Control("cut", 7, load=load)
+    return Control("cut", 7, load=load, identity="t")
 
 
 IS_ADDED = Control("added", 7)
@@ -89,11 +89,11 @@ def test_the_records_a_list_needs(case: str) -> None:
     tables = () if one is None else (one,)
     known = {} if state is None else {7: state}
     problems = {7: problem} if problem else {}
-    needed = needed_controls(tables, known, problems)
+    needed = needed_controls(tables, known, problems, {7: "t"})
     assert list(needed) == expected
     # and once they are there, none
     known = state_of(known, ((9, control) for control in needed))
-    assert needed_controls(tables, known, problems) == ()
+    assert needed_controls(tables, known, problems, {7: "t"}) == ()
 
 
 @pytest.mark.parametrize(

@@ -364,6 +364,20 @@ def test_what_was_lost_once_defers_the_table_though_it_is_whole_again(
     assert bench.controls[-1][1:] == ("cut", 2)
 
 
+def test_a_log_learns_after_a_death_which_tables_were_loaded(bench: Bench) -> None:
+    """Only the stream knows it then: one may have been made again meanwhile."""
+    bench.source.identities = {1: "a, the first", 2: "b, the first", 3: ""}
+    bench.run(*TABLES)
+    bench.source.identities = {1: "a, the second", 2: "b, the second", 3: ""}
+    write(bench.source, 1)
+    # of one that gets a new load nothing of before matters
+    bench.run(TABLES[0], replace(TABLES[1], load="anew"), TABLES[2])
+    assert bench.source.loaded == {1: "a, the first"}
+    write(bench.source, 1)
+    bench.run(TABLES[0], replace(TABLES[1], load="anew"), TABLES[2])
+    assert bench.source.loaded == {1: "a, the first", 2: "b, the second"}
+
+
 def test_the_segment_that_lacks_rows_says_so(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

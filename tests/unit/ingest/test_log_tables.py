@@ -9,6 +9,7 @@ import pytest
 from catalog.sources.postgresql.types import SourceType
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.sources.postgresql.log.tables import (
+    Identity,
     SourceColumn,
     SourceTable,
     identifying,
@@ -93,3 +94,25 @@ def test_columns_are_read_as_they_are_now() -> None:
 def test_a_row_is_in_a_place_of_the_lake_by_key_and_partition() -> None:
     assert identifying(replace(PARTITIONED, key=("id", "day"))) == ("id", "day")
     assert identifying(PARTITIONED) == ("id", "day")
+
+
+@pytest.mark.parametrize(
+    ("oid", "numbers", "words"),
+    [
+        (5, {"id": 1, "v": 2, "day": 3, "more": 9}, ""),
+        (6, {"id": 1, "v": 2, "day": 3}, "was dropped and made again"),
+        (5, {"id": 1, "v": 4, "day": 5}, "v, day was dropped at the source and added"),
+        (5, {"id": 1, "v": 2}, ""),  # which `problem_of` names
+    ],
+)
+def test_what_makes_it_another_table(
+    oid: int, numbers: dict[str, int], words: str
+) -> None:
+    first = Identity.of(TABLE, 5, {"id": 1, "v": 2, "day": 3, "more": 4})
+    kept = Identity.decode(first.encode())
+    assert kept == first
+    problem = kept.problem_of(TABLE, Identity.of(TABLE, oid, numbers))
+    assert (words in problem, bool(problem)) == (True, bool(words))
+    # of a column that was planned since, nothing is known
+    small = replace(TABLE, columns=COLUMNS[:1])
+    assert Identity.of(small, 5, {"id": 1}).problem_of(TABLE, first) == ""

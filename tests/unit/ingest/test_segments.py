@@ -106,13 +106,13 @@ def test_the_beginning_keeps_what_was_said() -> None:
 def test_what_records_say() -> None:
     said = [
         (1, Control("added", 7)),
-        (2, Control("cut", 7, load="a")),
+        (2, Control("cut", 7, load="a", identity="t")),
         (3, Control("finished", 7, at="x")),
         (4, Control("deferred", 8)),
         (5, Control("removed", 9)),
     ]
     found = state_of({7: StreamTable(last=1)}, said)
-    assert found[7] == StreamTable("finished", 1, 2, "a", "x")
+    assert found[7] == StreamTable("finished", 1, 2, "a", "x", "t")
     assert (found[8].state, found[9].state) == ("deferred", "removed")
     again = [Control("added", 7), Control("restored", 8), Control("added", 9)]
     anew = state_of(found, [(6, one) for one in again])

@@ -53,12 +53,14 @@ Name = tuple[str, str]
 @dataclass(frozen=True, slots=True)
 class FoundTable:
     """kind, persistence: as in pg_class. has_children: by inheritance, whose rows the
-    log has under their own names. lesser_parts: see `TableLog`."""
+    log has under their own names. numbers: of its columns, which one that is dropped
+    and added again does not keep. lesser_parts: see `TableLog`."""
 
     oid: int
     kind: str
     persistence: str
     has_children: bool
+    numbers: Mapping[str, int]
     table: SourceTable
     lesser_parts: tuple[str, ...]
 
@@ -101,6 +103,7 @@ class Control:
                 kind,
                 persistence,
                 has_children,
+                {row[2]: int(row[1]) for row in columns.get(oid, [])},
                 _table(identity, frozenset(key), frozenset(made), columns.get(oid, [])),
                 tuple(lesser),
             )

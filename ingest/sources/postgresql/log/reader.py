@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import psycopg
 
@@ -39,6 +40,7 @@ from ingest.sources.postgresql.log.slot import (
     make_slot,
 )
 from ingest.sources.postgresql.log.tables import (
+    Identity,
     identifying,
     new_columns,
     problem_of,
@@ -89,12 +91,12 @@ class PostgresLogReader:
     started: PostgresLog
     problems: Mapping[int, str] = field(default_factory=dict)
     new_columns: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    identities: dict[int, str] = field(default_factory=dict)
     committed: int = 0
     waits: str = ""
     anew: str = ""
     _tables: tuple[TableSpec, ...] = ()
     _found: dict[Name, FoundTable] = field(default_factory=dict)
-    _made: dict[int, int] = field(default_factory=dict)
     _at_relation: dict[int, str] = field(default_factory=dict)
     _at_look: dict[int, str] = field(default_factory=dict)
     _lost: dict[int, str] = field(default_factory=dict)
@@ -141,14 +143,19 @@ class PostgresLogReader:
         return here.order(PostgresLog.decode(wanted)) in {"after", "equal"}
 
     def follow(
-        self, tables: Sequence[TableSpec], *, anew: Collection[int] = ()
+        self,
+        tables: Sequence[TableSpec],
+        *,
+        anew: Collection[int] = (),
+        loaded: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
         kept = {table.table_id for table in tables}
         changed = {table.table_id for table in {*self._tables} ^ {*tables}}
         for table_id in changed | {*anew}:
             self._at_relation.pop(table_id, None)
-            self._made.pop(table_id, None)
+            self.identities.pop(table_id, None)
             self.publications.forget(table_id)
+        self.identities |= loaded
         self._tables = tuple(tables)
         self.new_columns = {k: v for k, v in self.new_columns.items() if k in kept}
         self._look_at_tables()
@@ -306,13 +313,12 @@ class PostgresLogReader:
                 f"{name} has child tables by inheritance, whose rows the log has under"
                 " their own names; follow the child tables, or sync it by a timestamp"
             )
-        if self._made.setdefault(table.table_id, found.oid) != found.oid:
-            return (
-                f"{name} was dropped and made again at the source, which its log does"
-                " not show; resync the table"
-            )
-        return problem_of(table, found.table) or problem_of_parts(
-            table, found.lesser_parts
+        now = Identity.of(table, found.oid, found.numbers)
+        then = self.identities.setdefault(table.table_id, now.encode())
+        return (
+            Identity.decode(then).problem_of(table, now)
+            or problem_of(table, found.table)
+            or problem_of_parts(table, found.lesser_parts)
         )
 
     def _doubt(self) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import msgspec
 
 from catalog.schema.source_log import parts_in_words
 from catalog.sources.postgresql.privileges import full_rows_of_parts_logged
@@ -35,6 +37,45 @@ class SourceTable:
     identity: str
     columns: tuple[SourceColumn, ...]
     generated: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which table it is, whatever stands under its name. columns: numbers of those that
+    are planned."""
+
+    oid: int
+    columns: Mapping[str, int]
+
+    @classmethod
+    def of(cls, table: TableSpec, oid: int, numbers: Mapping[str, int]) -> Identity:
+        names = (column.source_name for column in table.columns)
+        return cls(oid, {name: numbers[name] for name in names if name in numbers})
+
+    @classmethod
+    def decode(cls, text: str) -> Identity:
+        return msgspec.json.decode(text, type=cls)
+
+    def encode(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+    def problem_of(self, table: TableSpec, now: Identity) -> str:
+        """What makes it another one now, which its log does not show; "" = nothing."""
+        if now.oid != self.oid:
+            return (
+                f"{where(table)} was dropped and made again at the source, which its"
+                " log does not show; resync the table"
+            )
+        if anew := _words(
+            name
+            for name, number in now.columns.items()
+            if self.columns.get(name, number) != number
+        ):
+            return (
+                f"{where(table)}: {anew} was dropped at the source and added again, and"
+                " its log does not show what it has there; resync the table"
+            )
+        return ""
 
 
 def problem_of(table: TableSpec, source: SourceTable) -> str:

@@ -1,0 +1,54 @@
+"""A table is the one that was loaded, and not whatever stands under its name, though
+nobody followed while that changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ingest.contract.following import FollowTable
+from tests.integration.ingest.following import World, table
+
+T = "CREATE TABLE t (id int PRIMARY KEY, v text)"
+FIRST = FollowTable(table(1), load="first")
+
+
+@pytest.mark.parametrize(
+    ("statements", "words"),
+    [
+        ("DROP TABLE t; " + T, "public.t was dropped and made again"),
+        (
+            "ALTER TABLE t DROP v; ALTER TABLE t ADD v text",
+            "v was dropped at the source",
+        ),
+    ],
+)
+def test_what_was_made_again_while_nobody_followed_is_another(
+    followed: World, statements: str, words: str
+) -> None:
+    """By a publication that has whatever stands under the name."""
+    link = followed.link
+    link.execute(T)
+    link.execute("CREATE PUBLICATION theirs FOR ALL TABLES")
+    run = followed.following(FIRST)
+    link.execute("INSERT INTO t VALUES (1, 'a')")
+    followed.durable(run)
+    run.kill()
+    link.execute(statements)
+    link.execute("INSERT INTO t VALUES (2, 'b')")
+    run = followed.following(FIRST)
+    run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
+    assert words in run.problem(1)
+    run.want(replace(FIRST, load="next"))
+    run.until(lambda s: s.tables[0].state == "cut", "its next cut")
+    link.execute("INSERT INTO t VALUES (3, 'c')")
+    followed.durable(run)
+    # and that is the one that is known from now on
+    run.kill()
+    run = followed.following(replace(FIRST, load="next"))
+    followed.durable(run)
+    assert followed.controls() == [
+        ("added", 1), ("cut", 1), ("deferred", 1), ("cut", 1),
+    ]  # fmt: skip
+    assert followed.changes()[-1].values["id"] == 3
