@@ -82,7 +82,8 @@ def followed(
         FollowedTable(
             one.table.table_id,
             _state(one, known),
-            problems.get(one.table.table_id) or _lost_before(one, known),
+            problems.get(one.table.table_id)
+            or (one.deferred if one.is_unread else _lost_before(one, known)),
             new_columns.get(one.table.table_id, ()),
         )
         for one in wanted

@@ -232,7 +232,7 @@ class Follower:
         self._made = self.clock()
 
     def _specs(self) -> list[TableSpec]:
-        return [one.table for one in self._wanted]
+        return [one.table for one in self._wanted if not one.is_unread]
 
     def _wait(self, reason: str) -> None:
         """Called while something at the source is waited for. What the list became

@@ -276,7 +276,7 @@ class FollowersHost:
         if is_other or child.spec.is_over != want.is_over:
             self._end(source)
         elif marks != source.marks or now - source.compared >= COMPARE_SECONDS:
-            tables = followed_tables(row.datasource)
+            tables = followed_tables(row.datasource, before=child.tables)
             source.marks, source.compared = marks, now
             if tables != child.tables:
                 child.send_tables(tables)

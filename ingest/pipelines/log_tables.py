@@ -6,11 +6,17 @@ compares. Must not know how a follower is run.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
+
 from django.conf import settings
 from django.db.models import Max
 
 from catalog.models import Datasource, Table
+from core.database_errors import is_away
+from core.errors import TerminalError
 from ingest.contract.following import FollowSpec, FollowTable
+from ingest.contract.table import TableSpec
 from ingest.jobs.specs import source_spec, table_spec
 from ingest.lake.epochs import last_epoch
 from ingest.lake.lake_id import lake_id
@@ -26,6 +32,8 @@ from ingest.models.states import (
 from ingest.pipelines import needed_resync
 from ingest.planning.facts import LOG
 from ingest.planning.plan import plan_from_json
+
+log = logging.getLogger(__name__)
 
 _NOT_FOLLOWED = frozenset({DRAFT, DISCOVERED, PROPOSED, REMOVING, RETIRED})
 
@@ -46,8 +54,20 @@ def follow_spec(
     begin_anew: bool = False,
     is_over: bool = False,
 ) -> FollowSpec:
-    """What the follower of the source starts with. writer: which process it is."""
+    """What the follower of the source starts with. writer: which process it is.
+
+    TerminalError `no_plan` where none of its tables has a plan that can be read: that
+    is no fault of a table, and none is given up for it.
+    """
     name = name_at_source(datasource.pk)
+    tables = followed_tables(datasource)
+    if tables and all(one.is_unread for one in tables):
+        raise TerminalError(
+            f"no plan of a table of {datasource.name} can be read, so its log is not"
+            " read; it waits at the source",
+            code="no_plan",
+            hint="the log of the host of followers has the reason; it tries again",
+        )
     return FollowSpec(
         source=source_spec(datasource),
         stream=stream_of(datasource.pk),
@@ -56,15 +76,22 @@ def follow_spec(
         publication=name,
         above=_last_epoch(datasource),
         writer=writer,
-        tables=followed_tables(datasource),
+        tables=tables,
         begin_anew=begin_anew,
         is_over=is_over,
     )
 
 
-def followed_tables(datasource: Datasource) -> tuple[FollowTable, ...]:
+def followed_tables(
+    datasource: Datasource, *, before: Sequence[FollowTable] = ()
+) -> tuple[FollowTable, ...]:
     """Approved tables by the order of their ids, paused ones, too: what they miss waits
-    for them."""
+    for them.
+
+    before: what the follower has now. A table whose plan cannot be read is followed on
+    as it was; where that is not known it is deferred, and stops no other.
+    """
+    known = {one.table.table_id: one for one in before}
     rows = (
         Pipeline.objects.filter(
             source_table__database__datasource=datasource,
@@ -75,12 +102,41 @@ def followed_tables(datasource: Datasource) -> tuple[FollowTable, ...]:
         .select_related("lake_table__database", "source_table__database")
         .order_by("lake_table_id")
     )
-    return tuple(_followed(row) for row in rows)
+    return tuple(_followed_alone(row, known) for row in rows)
 
 
 def is_loading(pipeline: Pipeline) -> bool:
     """Whether a load has begun, and is neither in the lake nor given up."""
     return bool(pipeline.load_name and not pipeline.bound)
+
+
+def _followed_alone(pipeline: Pipeline, known: dict[int, FollowTable]) -> FollowTable:
+    lake, source = pipeline.lake_table, pipeline.source_table
+    assert lake is not None
+    try:
+        return _followed(pipeline)
+    except Exception as error:
+        if is_away(error):
+            raise
+        log.exception("the plan of %s cannot be read", lake)
+        if lake.pk in known:
+            return known[lake.pk]
+    names = TableSpec(
+        table_id=lake.pk,
+        source_schema=source.database.name,
+        source_table=source.name,
+        database=lake.database.name,
+        name=lake.name,
+        path=lake.path,
+        staging="",
+        columns=(),
+        key=(),
+    )
+    why = (
+        f"the plan of {lake} cannot be read, so its source's log is not read for it;"
+        " remove the table and onboard it again"
+    )
+    return FollowTable(names, deferred=why, is_unread=True)
 
 
 def _followed(pipeline: Pipeline) -> FollowTable:

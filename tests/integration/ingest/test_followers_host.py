@@ -280,6 +280,15 @@ def test_a_table_that_the_log_brings_on_no_more_needs_a_resync(
     assert row(followed).observed == "following", "others are not concerned"
 
 
+def test_a_table_whose_plan_cannot_be_read_needs_a_resync_and_stops_no_other(
+    start: Start, followed: World
+) -> None:
+    Pipeline.objects.filter(pk=followed.pipeline("orders").pk).update(plan={"v": "?"})
+    host = start("lose")
+    until(host, lambda: followed.pipeline("orders").state == "NEEDS_RESYNC")
+    until(host, is_following(followed))
+
+
 def test_columns_that_the_log_shows_first_are_looked_at_once(
     start: Start, followed: World
 ) -> None:

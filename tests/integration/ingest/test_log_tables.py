@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from core.errors import TerminalError
 from ingest.contract.following import FollowTable
 from ingest.jobs.epochs import reserve_epochs
 from ingest.models import Pipeline
@@ -71,6 +72,23 @@ def test_nothing_waits_for_a_table_that_only_a_load_brings_on_until_that_begins(
     assert told(followed)["orders"].deferred == ""
     change(followed, "items", state="NEEDS_RESYNC", status_reason="the slot is lost")
     assert told(followed)["items"].deferred == "the slot is lost"
+
+
+def test_a_plan_that_cannot_be_read_stops_no_other_table(followed: Any) -> None:
+    before = tuple(told(followed).values())
+    change(followed, "items", plan={"steps": "?"}, state="LIVE")
+    found = told(followed)
+    assert not found["orders"].is_unread
+    items = found["items"]
+    assert items.is_unread
+    assert items.deferred.startswith("the plan of lake.shop.items cannot be read")
+    # what the follower knows of it serves on
+    again = followed_tables(followed.source, before=before)
+    assert again == before
+    # where none can be read the fault is not of one table: none is given up
+    change(followed, "orders", plan={"steps": "?"})
+    with pytest.raises(TerminalError, match="no plan"):
+        follow_spec(followed.source, writer="w")
 
 
 def test_a_stream_begins_above_every_epoch_of_its_tables(followed: Any) -> None:

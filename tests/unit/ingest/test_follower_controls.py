@@ -117,6 +117,8 @@ def test_what_is_told_of_tables() -> None:
         ("n",),
     )
     assert followed((wanted(),), {7: CUT, 8: CUT}, {}, {})[0].state == "cut"
+    unread = wanted(deferred="its plan is spoilt", is_unread=True)
+    assert followed((unread,), {7: CUT}, {}, {})[0].problem == "its plan is spoilt"
 
 
 @pytest.mark.parametrize(

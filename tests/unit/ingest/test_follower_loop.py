@@ -378,6 +378,18 @@ def test_a_log_learns_after_a_death_which_tables_were_loaded(bench: Bench) -> No
     assert bench.source.loaded == {1: "a, the first", 2: "b, the second"}
 
 
+def test_of_a_table_whose_plan_cannot_be_read_nothing_is_taken(bench: Bench) -> None:
+    bench.run(*TABLES)
+    why = "its plan cannot be read"
+    spoilt = replace(TABLES[0], deferred=why, is_unread=True)
+    write(bench.source)
+    bench.run(spoilt, *TABLES[1:])
+    said = [c for s in bench.segments for c in s.controls if c.kind == "deferred"]
+    assert said == [Control("deferred", 1, reason=why)]
+    taken = {p.table_id for s in bench.segments for p in s.parts}
+    assert taken == {2, 3}
+
+
 def test_the_segment_that_lacks_rows_says_so(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
