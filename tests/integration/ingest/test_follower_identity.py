@@ -52,3 +52,22 @@ def test_what_was_made_again_while_nobody_followed_is_another(
         ("added", 1), ("cut", 1), ("deferred", 1), ("cut", 1),
     ]  # fmt: skip
     assert followed.changes()[-1].values["id"] == 3
+
+
+def test_what_came_under_another_name_is_not_forgotten(followed: World) -> None:
+    """The table has its own again before anybody looks at it."""
+    link = followed.link
+    link.execute(T)
+    run = followed.following(FIRST)
+    link.execute("INSERT INTO t VALUES (1, 'a')")
+    followed.durable(run)
+    with link.transaction():
+        link.execute("ALTER TABLE t RENAME TO w")
+        link.execute("INSERT INTO w VALUES (2, 'b')")
+        link.execute("ALTER TABLE w RENAME TO t")
+        link.execute("INSERT INTO t VALUES (3, 'c')")
+    followed.durable(run)
+    assert followed.controls()[-1] == ("deferred", 1)
+    reasons = [c.reason for s in followed.segments() for c in s.controls if c.reason]
+    assert ["renamed to public.w" in reason for reason in reasons] == [True]
+    assert run.problem(1)

@@ -97,6 +97,8 @@ class PostgresLogReader:
     anew: str = ""
     _tables: tuple[TableSpec, ...] = ()
     _found: dict[Name, FoundTable] = field(default_factory=dict)
+    # relations whose rows were taken, by which they are known under any name
+    _accepted: dict[int, int] = field(default_factory=dict)
     _at_relation: dict[int, str] = field(default_factory=dict)
     _at_look: dict[int, str] = field(default_factory=dict)
     _lost: dict[int, str] = field(default_factory=dict)
@@ -156,6 +158,11 @@ class PostgresLogReader:
             self.identities.pop(table_id, None)
             self.publications.forget(table_id)
         self.identities |= loaded
+        self._accepted = {
+            oid: table_id
+            for oid, table_id in self._accepted.items()
+            if table_id in kept and table_id not in changed | {*anew}
+        }
         self._tables = tuple(tables)
         self.new_columns = {k: v for k, v in self.new_columns.items() if k in kept}
         self._look_at_tables()
@@ -245,6 +252,7 @@ class PostgresLogReader:
             (t for t in self._tables if (t.source_schema, t.source_table) == name), None
         )
         if table is None:
+            self._note_other_name(relation)
             return None
         found = self._found.get(name)
         described = self.control.described(
@@ -253,6 +261,7 @@ class PostgresLogReader:
         if problem := problem_of(table, described):
             self._refuse(table, problem)
             return None
+        self._accepted[relation.oid] = table.table_id
         self._at_relation.pop(table.table_id, None)
         self._merge()
         self._note_new(table, new_columns(table, described))
@@ -261,6 +270,18 @@ class PostgresLogReader:
         )
         self._readers[relation] = table, reader
         return relation.positions(identifying(table))
+
+    def _note_other_name(self, relation: Relation) -> None:
+        """It may have its own again before anybody looks at it."""
+        table_id = self._accepted.get(relation.oid)
+        for table in self._tables:
+            if table.table_id == table_id:
+                other = f"{relation.schema}.{relation.name}"
+                self._refuse(
+                    table,
+                    f"{where(table)} was renamed to {other} at the source, and changes"
+                    " that came under that name were passed over; resync the table",
+                )
 
     def _refuse(self, table: TableSpec, problem: str) -> None:
         self._at_relation[table.table_id] = self._lost[table.table_id] = problem
