@@ -196,13 +196,20 @@ class LostAttempt:
 
 
 class InFlight:
-    """in_flight: by job id. lost: to be written; the job may have gone on by then."""
+    """in_flight: by job id. lost: to be written; the job may have gone on by then.
+    reports: the host's, to be written, too."""
 
-    def __init__(self, launcher: Launcher, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        launcher: Launcher,
+        clock: Callable[[], float],
+        reports: Backlog[JobReport],
+    ) -> None:
         self.in_flight: dict[str, InFlightJob] = {}
         self.lost: Backlog[LostAttempt] = Backlog()
         self._launcher = launcher
         self._clock = clock
+        self._reports = reports
         self.claims = ClaimLoop(clock)
         self._judged: dict[str, float] = {}
 
@@ -232,7 +239,14 @@ class InFlight:
             self.in_flight[job.id] = InFlightJob(
                 UUID(job.id), job.attempts, origin, self._clock()
             )
-            self._launcher.submit(spec_from(job.spec), isolated=job.is_isolated)
+            try:
+                spec = spec_from(job.spec)
+            except Exception as error:
+                # of one job: the others are handed over all the same
+                log.exception("the spec of job %s cannot be read", job.id)
+                self._reports.add(_unread(job, error))
+                continue
+            self._launcher.submit(spec, isolated=job.is_isolated)
 
     def _judge_unheld(self, held: Sequence[HeldJob]) -> None:
         """Jobs of the driver that it never got or does not have any more: cancelled
@@ -312,6 +326,13 @@ class InFlight:
             self._launcher.kill(origin)
         else:
             self._launcher.cancel(job_id, "abandon")
+
+
+def _unread(job: HeldJob, error: Exception) -> JobReport:
+    """Its next attempt gets another spec."""
+    why = error.message if isinstance(error, SluiceError) else _DEFECT
+    fact = ErrorFact("unread_spec", f"its spec cannot be read: {why}")
+    return JobReport(job.id, job.attempts, "transient", error=fact)
 
 
 def unanswered(mode: str) -> str:

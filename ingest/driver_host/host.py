@@ -68,7 +68,6 @@ class DriverHost:
         self.place = place
         self.clock = clock
         self.driver: Incarnation | None = None
-        self._jobs = InFlight(launcher, clock)
         self._sessions = ApplySessions(launcher, clock)
         self.deaths = 0
         self._next_start = 0.0
@@ -76,6 +75,7 @@ class DriverHost:
         self._logs: list[tuple[str, str, str]] = []
         self._accepted: Backlog[tuple[str, int]] = Backlog()
         self._reports: Backlog[JobReport] = Backlog()
+        self._jobs = InFlight(launcher, clock, self._reports)
         self._secrets: list[tuple[str, str]] = []
         self._broker = SecretBroker()
         self._ended: Backlog[tuple[UUID, bool]] = Backlog()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -11,6 +12,7 @@ from catalog.models import Table
 from core.models import Job, JobEvent
 from ingest.driver_host import attempts
 from ingest.driver_host.launcher import Message
+from ingest.jobs.queue import HeldJob
 from ingest.pipelines import onboarding, table_commands
 from ingest.pipelines.policies import store
 from ingest.pipelines.requests import parse_request
@@ -113,6 +115,35 @@ def test_a_job_that_meets_a_defect_as_it_begins_stops_no_other(
         "QUEUED",
         "a defect of Sluice",
     )
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ({"v": 1}, "its spec cannot be read: "),
+        ({"v": 99}, "its spec cannot be read: "),
+        ("?", "its spec cannot be read: a defect of Sluice"),
+    ],
+)
+def test_a_job_whose_spec_cannot_be_read_stops_no_other(
+    world, monkeypatch, spec: Any, reason: str
+) -> None:
+    held_by = attempts.queue.held_by
+
+    def spoilt(incarnation: UUID) -> list[HeldJob]:
+        broken = Job.objects.get(subject__contains="broken").pk
+        return [
+            dataclasses.replace(one, spec=spec)
+            if one.spec and one.id == str(broken)
+            else one
+            for one in held_by(incarnation)
+        ]
+
+    onboard(world.source, "broken", "whole")
+    monkeypatch.setattr(attempts.queue, "held_by", spoilt)
+    world.until_live("whole")
+    world.until(lambda: state_of(world, "snapshot", "broken") == "FAILED")
+    assert Job.objects.get(subject__contains="broken").reason.startswith(reason)
 
 
 def test_a_small_table_does_not_wait_behind_large_ones(world) -> None:
