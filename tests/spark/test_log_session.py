@@ -18,6 +18,7 @@ from ingest.contract.applying import Applied, ApplyProblem, ApplyReport, ApplyWo
 from ingest.contract.members import encode
 from ingest.contract.table import TableSpec
 from ingest.driver.apply import log_apply
+from ingest.driver.apply.log_apply import LogTable
 from ingest.driver.jvm import Jvm
 from ingest.driver.sessions import ApplySessions
 from tests.spark.beginnings import Beginnings
@@ -135,6 +136,21 @@ def test_what_comes_is_applied_and_reported(running: Running) -> None:
     assert (report.run, report.number) == ("session", running.sent.number)
     assert set(report.held) == {one.table_id, two.table_id}
     assert report.problems == ()
+
+
+def test_a_table_becomes_live_without_a_change_of_it(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The segment that has the end of its load need not have rows of the table."""
+    log, one, heard = running.log, running.one, running.heard
+    is_passed = threading.Event()
+    monkeypatch.setattr(LogTable, "is_live", lambda self, stream: is_passed.is_set())
+    last = log.segment(one, ("update", 1, "one"))
+    running.send(one)
+    heard.has_applied(one, last.number)
+    assert not heard.applied[one.table_id].is_live
+    is_passed.set()
+    wait_for(lambda: heard.applied[one.table_id].is_live, "the table to be live")
 
 
 def test_a_table_that_is_left_out_is_given_up(running: Running) -> None:

@@ -86,8 +86,9 @@ class Task:
 
     @property
     def waits(self) -> bool:
-        """Whether something may come of a look at it."""
-        return self.applied is None or self.since > 0
+        """Whether something may come of a look at it: that it is live comes of a
+        segment without rows of it, too."""
+        return self.applied is None or not self.applied.is_live or self.since > 0
 
 
 @dataclass(frozen=True, slots=True)
