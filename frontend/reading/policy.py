@@ -72,6 +72,14 @@ def _described(policy: Effective, table: Table) -> Iterator[tuple[str, str, str]
     )
     reads = limit % {"count": most} if most else gettext("as fast as it goes")
     yield "verify_rows_per_second", gettext("An automatic verification reads"), reads
+    fresh = gettext("within %(time)s") % {"time": duration(policy.freshness)}
+    yield (
+        "freshness_seconds",
+        gettext("Changes of a followed log are in the lake"),
+        fresh,
+    )
+    waiting = gettext("at most %(size)s") % {"size": size(policy.max_waiting)}
+    yield "max_waiting_bytes", gettext("A log waits for a stopped table"), waiting
     added = gettext("Columns added at the source")
     yield "schema_changes", added, str(_FOLLOWED[policy.schema_changes])
 
