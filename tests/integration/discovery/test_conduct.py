@@ -13,6 +13,7 @@ from core import jobs
 from core.errors import TransientError
 from core.jobs import pages
 from tests.integration.discovery.support import discover, table
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.django_db
 
@@ -44,10 +45,14 @@ def test_the_session_writes_nothing_and_leaves_nothing_behind(source) -> None:
             ).fetchone()
     assert name == "sluice:discovery"
     with source.link() as link:
-        rows = link.execute(
-            "SELECT 1 FROM pg_stat_activity WHERE usename = 'sluice_reader'"
+        wait_for(
+            lambda: (
+                not link.execute(
+                    "SELECT 1 FROM pg_stat_activity WHERE usename = 'sluice_reader'"
+                ).fetchall()
+            ),
+            "the end of its session",
         )
-        assert rows.fetchall() == []
 
 
 def test_a_server_that_stops_answering_is_left(source, monkeypatch) -> None:
@@ -91,7 +96,7 @@ def test_statements_per_page_do_not_grow_with_tables(
     job.refresh_from_db()
     assert job.state == jobs.SUCCEEDED
     assert job.done == 61
-    assert len(sent) <= 9, sent
+    assert len(sent) <= 11, sent
 
 
 @pytest.mark.parametrize("start", [services.start_discovery, services.start_test])

@@ -118,7 +118,7 @@ def test_a_night_without_sluice_is_no_silence(followed: Any) -> None:
 def test_without_any_host_the_sources_are_known_all_the_same(followed: Any) -> None:
     SourceFollower.objects.all().delete()
     assert told() is None
-    assert told(NOW + TWO_MINUTES) is not None
+    assert told(timezone.now() + TWO_MINUTES) is not None
 
 
 def test_one_that_was_closed_by_hand_opens_with_another_cause(
@@ -180,7 +180,8 @@ def test_removing_a_table_does_not_end_it(followed: Any, world: Any) -> None:
 
 
 def test_the_metrics_count_readers_by_state(followed: Any) -> None:
-    change(log_kept=5, waiting_bytes=7, rows_per_second=2.5)
+    now = timezone.now()
+    change(written_at=now, log_kept=5, waiting_bytes=7, rows_per_second=2.5)
     found = {
         (sample.name, *sample.labels.values()): sample.value
         for metric in gauges()
