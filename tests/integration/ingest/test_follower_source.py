@@ -432,6 +432,7 @@ def test_a_slot_waits_for_transactions_that_are_open(followed: World) -> None:
     run.until(lambda s: len(s.tables) == 3, "the list")
 
 
+@pytest.mark.long
 def test_a_publication_that_is_dropped_is_named(followed: World) -> None:
     followed.link.execute(T)
     run = followed.following(FIRST)

@@ -30,6 +30,7 @@ from ingest.lake.chain import ChainIndex, read_rows, stream_folder
 from ingest.models import Pipeline, SourceFollower
 from ingest.pipelines.followers import start_capture, stop_capture
 from tests.integration.ingest.world import World
+from tests.processes import family, wait_until_gone
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -173,11 +174,11 @@ def test_another_host_takes_over_from_one_that_was_killed(followed: Followed) ->
     followed.start_host()
     before = followed.until(is_following)
     followed.start_host()
-    follower = psutil.Process(before.pid)
+    follower = family(before.pid)
     followed.insert()
     followed.hosts[0].kill()
     followed.hosts[0].wait()
-    wait_for(lambda: not follower.is_running(), "the end of its follower")
+    wait_until_gone(follower)
     followed.insert()
     row = followed.until(lambda r: is_following(r) and r.host != before.host)
     assert "home1" in row.host
@@ -188,6 +189,7 @@ def test_two_readers_at_once_write_nothing_twice(followed: Followed) -> None:
     """The first host is stopped past its lease, then goes on."""
     followed.start_host()
     before = followed.until(is_following)
+    follower = family(before.pid)
     followed.start_host()
     host = psutil.Process(followed.hosts[0].pid)
     host.suspend()
@@ -196,8 +198,7 @@ def test_two_readers_at_once_write_nothing_twice(followed: Followed) -> None:
     followed.until(lambda r: is_following(r) and r.host != before.host)
     followed.insert()
     host.resume()
-    follower = psutil.Process(before.pid)
-    wait_for(lambda: not follower.is_running(), "the end of the first follower")
+    wait_until_gone(follower)
     followed.insert()
     followed.until_all_is_there()
     assert "home1" in followed.until(is_following).host
