@@ -11,6 +11,7 @@ import os
 import re
 import sys
 import sysconfig
+import tempfile
 from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -39,8 +40,10 @@ sys.meta_path.insert(0, OnlyTheProducts())
 
 @cache
 def product_python() -> str:
-    """The program, made on first use in the session's home."""
-    home = Path(os.environ["SLUICE_HOME"]) / "run-python"
+    """The program, made on first use in the session's home; campaigns and benches have
+    none."""
+    session = os.environ.get("SLUICE_HOME") or tempfile.mkdtemp(prefix="sluice-test-")
+    home = Path(session) / "run-python"
     packages = home / "lib" / f"python{sysconfig.get_python_version()}/site-packages"
     packages.mkdir(parents=True)
     base = Path(sys._base_executable)  # type: ignore[attr-defined]
