@@ -16,11 +16,9 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-import django.db
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 
-from core.database_errors import is_away
 from core.errors import SluiceError, TransientError
 from core.jobs import LAUNCHING
 from core.redaction import redact
@@ -38,6 +36,7 @@ from ingest.driver_host.attempts import (
 from ingest.driver_host.backlog import Backlog
 from ingest.driver_host.incarnation import Incarnation
 from ingest.driver_host.launcher import Launcher, Message
+from ingest.hosting.database import DatabaseSteps
 from ingest.hosting.secret_delivery import SecretBroker
 from ingest.hosting.texts import storable
 from ingest.jobs import leases, queue, reconcile
@@ -81,7 +80,7 @@ class DriverHost:
         self._ended: Backlog[tuple[UUID, bool]] = Backlog()
         self._unreachable: dict[str, str] = {}
         self._unwanted: list[str] = []
-        self.is_database_away = False
+        self.database = DatabaseSteps("the driver host", "keeping the driver")
         self.refusal = ""
         self._is_woken = threading.Event()
 
@@ -114,7 +113,7 @@ class DriverHost:
         )
         if is_urgent or now - self._flushed >= FLUSH_SECONDS:
             self._flushed = now
-            self._with_database(self._flush)
+            self.database.run(self._flush)
         for answer, origin in self._broker.answered():
             self.launcher.give_secret(answer, origin=origin)
         if self._is_woken.is_set():
@@ -123,48 +122,31 @@ class DriverHost:
             self._looked = -math.inf
         if now - self._looked >= LOOK_SECONDS:
             self._looked = now
-            self._with_database(self._look)
+            self.database.run(self._look)
 
     def stop(self) -> None:
         """End the driver, then say so; its jobs are judged by the next reconciler."""
         self.launcher.stop()
         if self.driver is not None:
             driver, self.driver = self.driver, None
-            self._with_database(
+            self.database.run(
                 lambda: reconcile.note_incarnation_ended(driver.id, was_told=True)
             )
         self._sessions.forget()
-        self._with_database(self._flush)
-        self._with_database(leases.release_ended_sessions)
-        self._with_database(reconcile.reconcile_jobs)
-
-    def _with_database(self, work: Callable[[], object]) -> None:
-        try:
-            work()
-            self.is_database_away = False
-        except Exception as error:
-            if is_away(error):
-                if not self.is_database_away:
-                    log.warning("the database is away, keeping the driver: %s", error)
-                self.is_database_away = True
-                connection.close()
-                return
-            # a defect of ours, or another process was first: the next step tries
-            # again, and what drivers do must not end with it
-            log.exception("a step of the driver host failed")
-            if isinstance(error, django.db.Error):
-                connection.close()
+        self.database.run(self._flush)
+        self.database.run(leases.release_ended_sessions)
+        self.database.run(reconcile.reconcile_jobs)
 
     # ------------------------------------------------------------ the warm driver
 
     def _keep_driver(self) -> None:
         if self.launcher.is_running or self.clock() < self._next_start:
             return
-        if self.is_database_away:
+        if self.database.is_away:
             return
         if self.driver is None:
             self.driver = Incarnation()
-            self._with_database(self._store_incarnation)
+            self.database.run(self._store_incarnation)
             if not self.driver.is_stored:
                 self.driver = None
                 return

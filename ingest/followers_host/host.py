@@ -17,12 +17,9 @@ import time
 import uuid
 from collections.abc import Callable
 
-import django.db
 from django.conf import settings
-from django.db import connection
 from django.db.models.functions import Now
 
-from core.database_errors import is_away
 from core.errors import SluiceError
 from core.leases import release_all, take_lease
 from core.models import Lease
@@ -39,6 +36,7 @@ from ingest.followers_host.children import (
 )
 from ingest.followers_host.followed import FollowedSource
 from ingest.followers_host.wanted import Wanted
+from ingest.hosting.database import DatabaseSteps
 from ingest.hosting.secret_delivery import SecretBroker
 from ingest.jobs import leases
 from ingest.jobs.specs import source_spec
@@ -75,7 +73,7 @@ class FollowersHost:
         self.owner = f"followers:{uuid.uuid4()}"
         self.clock = clock
         self.sources: dict[int, FollowedSource] = {}
-        self.is_database_away = False
+        self.database = DatabaseSteps("the host of followers", "followers go on")
         self._news: queue.SimpleQueue[News] = queue.SimpleQueue()
         self._looked = self._flushed = self._renewed = -math.inf
         self._starts = itertools.count(1)
@@ -95,15 +93,15 @@ class FollowersHost:
         self._end_silent(now)
         if now - self._looked >= LOOK_SECONDS:
             self._looked = now
-            self._with_database(self._look)
+            self.database.run(self._look)
         if self._asked:
-            self._with_database(self._ask_secrets)
+            self.database.run(self._ask_secrets)
         for answer, origin in self._broker.answered():
             if child := self._child(origin):
                 child.give_secret(answer)
         if now - self._flushed >= FLUSH_SECONDS:
             self._flushed = now
-            self._with_database(self._flush)
+            self.database.run(self._flush)
 
     def stop(self) -> None:
         """End all children, then give the leases back: another host takes them over."""
@@ -115,8 +113,8 @@ class FollowersHost:
         for source in self.sources.values():
             source.child = None
             source.show("stopped", "its host has ended")
-        self._with_database(self._flush)
-        self._with_database(lambda: release_all(self.owner))
+        self.database.run(self._flush)
+        self.database.run(lambda: release_all(self.owner))
         self.sources.clear()
 
     # ---------------------------------------------------------------- messages
@@ -292,23 +290,6 @@ class FollowersHost:
         new = [t for t in tables if t.new_columns != self._columns.get(t.table_id, ())]
         rows.look_at_columns(new)
         self._columns |= {one.table_id: one.new_columns for one in new}
-
-    def _with_database(self, work: Callable[[], object]) -> None:
-        try:
-            work()
-            self.is_database_away = False
-        except Exception as error:
-            if is_away(error):
-                if not self.is_database_away:
-                    log.warning("the database is away, followers go on: %s", error)
-                self.is_database_away = True
-                connection.close()
-                return
-            # a defect of ours, or another process was first: the next step tries
-            # again, and no follower must end with it
-            log.exception("a step of the host of followers failed")
-            if isinstance(error, django.db.Error):
-                connection.close()
 
 
 def _lease(datasource_id: int) -> str:

@@ -264,7 +264,7 @@ def test_with_the_database_away_the_follower_goes_on(
         patched.setattr("django.db.connection.close", lambda: None)
         patched.setattr(wanted, "wanted_sources", away)
         patched.setattr("ingest.followers_host.rows.write_all", away)
-        until(host, lambda: host.is_database_away and held.state.rows > before + 5)
+        until(host, lambda: host.database.is_away and held.state.rows > before + 5)
     until(host, lambda: row(followed).rows > before + 5)
     assert row(followed).pid == pid
 
