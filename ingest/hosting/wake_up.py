@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from typing import Protocol
 
 import psycopg
 from django.db import connection
@@ -16,6 +17,25 @@ log = logging.getLogger(__name__)
 
 CHECK_SECONDS = 1.0
 AGAIN_SECONDS = 2.0
+
+
+class Host(Protocol):
+    def wake(self) -> None: ...
+
+    def step(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+def serve(host: Host, *, channel: str, stop: threading.Event) -> None:
+    """Steps of the host, woken by the channel, until `stop` is set; then its end."""
+    woken = (channel, host.wake, stop)
+    threading.Thread(target=listen, args=woken, daemon=True).start()
+    try:
+        while not stop.is_set():
+            host.step()
+    finally:
+        host.stop()
 
 
 def listen(channel: str, wake: Callable[[], None], stop: threading.Event) -> None:

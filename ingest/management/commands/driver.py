@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import logging
 import shutil
-import threading
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,7 +21,7 @@ from ingest.driver_host.commands import (
 )
 from ingest.driver_host.host import DriverHost
 from ingest.driver_host.warm import DriverCommand, kill_leftovers
-from ingest.hosting.wake_up import listen
+from ingest.hosting.wake_up import serve
 from ingest.jobs.queue import CHANNEL
 
 log = logging.getLogger(__name__)
@@ -43,13 +42,9 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         clean_up(driver_command(home))
         host = DriverHost(launcher_for(home), place=place_of(home))
-        woken = (CHANNEL, host.wake, stop)
-        threading.Thread(target=listen, args=woken, daemon=True).start()
         try:
-            while not stop.is_set():
-                host.step()
+            serve(host, channel=CHANNEL, stop=stop)
         finally:
-            host.stop()
             lock.close()
 
 

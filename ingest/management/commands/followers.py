@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from core.processes.stop import stop_event
 from ingest.driver_host.commands import place_of
 from ingest.followers_host.commands import follower_command
 from ingest.followers_host.host import FollowersHost
-from ingest.hosting.wake_up import listen
+from ingest.hosting.wake_up import serve
 from ingest.pipelines.followers import CHANNEL
 
 
@@ -26,10 +25,4 @@ class Command(BaseCommand):
         home = Path(settings.SLUICE_HOME)
         stop = stop_event()
         host = FollowersHost(follower_command(home), place=place_of(home))
-        woken = (CHANNEL, host.wake, stop)
-        threading.Thread(target=listen, args=woken, daemon=True).start()
-        try:
-            while not stop.is_set():
-                host.step()
-        finally:
-            host.stop()
+        serve(host, channel=CHANNEL, stop=stop)
