@@ -74,7 +74,7 @@ _LISTS = ("identity", "left_out", "lesser_parts")
 def _log_of(kept: Mapping[str, Any] | None) -> TableLog | None:
     if kept is None:
         return None
-    lists = {name: tuple(kept[name]) for name in _LISTS}
+    lists = {name: tuple(kept.get(name, ())) for name in _LISTS}
     return TableLog(**{**kept, **lists})
 
 

@@ -71,3 +71,59 @@ def test_what_came_under_another_name_is_not_forgotten(followed: World) -> None:
     reasons = [c.reason for s in followed.segments() for c in s.controls if c.reason]
     assert ["renamed to public.w" in reason for reason in reasons] == [True]
     assert run.problem(1)
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        "ALTER PUBLICATION {own} DROP TABLE t; ALTER PUBLICATION {own} ADD TABLE t",
+        "ALTER PUBLICATION {own} SET (publish = 'insert');"
+        " ALTER PUBLICATION {own}"
+        " SET (publish = 'insert, update, delete, truncate')",
+    ],
+)
+def test_what_was_not_sent_while_nobody_followed_is_missed(
+    followed: World, statements: str
+) -> None:
+    link = followed.link
+    link.execute(T)
+    run = followed.following(FIRST)
+    run.until(lambda s: s.tables[0].state == "cut", "its cut")
+    run.kill()
+    link.execute(statements.format(own=followed.spec.publication))
+    run = followed.following(FIRST)
+    run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
+    assert "for a while" in run.problem(1)
+
+
+def test_a_mended_table_waits_for_no_row(followed: World) -> None:
+    """What the log said of it last is how it was before."""
+    link = followed.link
+    link.execute(T)
+    run = followed.following(FIRST)
+    link.execute("ALTER TABLE t REPLICA IDENTITY NOTHING")
+    link.execute("INSERT INTO t VALUES (1, 'a')")
+    run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
+    link.execute("ALTER TABLE t REPLICA IDENTITY DEFAULT")
+    run.want(replace(FIRST, load="next"))
+    run.until(lambda s: s.tables[0].state == "cut", "its next cut")
+    link.execute("UPDATE t SET v = 'b'")
+    followed.durable(run)
+    assert [one.values for one in followed.changes()][-1] == {"id": 1, "v": "b"}
+
+
+def test_a_partition_that_says_less_is_met_in_the_log(followed: World) -> None:
+    """It was made and mended before anybody looks at it."""
+    link = followed.link
+    link.execute("CREATE TABLE t (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)")
+    link.execute("ALTER TABLE t REPLICA IDENTITY FULL")
+    run = followed.following(FIRST)
+    run.until(lambda s: s.tables[0].state == "cut", "its cut")
+    with link.transaction():
+        link.execute("CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (10)")
+        link.execute("INSERT INTO t VALUES (1, 'a')")
+        link.execute("UPDATE t SET v = 'b'")
+        link.execute("ALTER TABLE t1 REPLICA IDENTITY FULL")
+    followed.durable(run)
+    run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
+    assert "had another replica identity" in run.problem(1)

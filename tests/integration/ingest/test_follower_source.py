@@ -407,6 +407,25 @@ def test_a_publication_that_was_made_later_is_used_in_time(
     assert [one.values["id"] for one in followed.changes()] == [1]
 
 
+def test_a_slot_that_seems_older_than_a_publication_is_read_by_it(
+    followed: World, reader: str
+) -> None:
+    """Another slot keeps the catalog from before."""
+    link = followed.link
+    other = f"{followed.spec.slot}_other"
+    link.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [other])
+    link.execute(T)
+    link.execute("CREATE PUBLICATION theirs FOR ALL TABLES")
+    for is_killed in (True, False):
+        run = followed.following(FIRST, dsn=reader)
+        if is_killed:
+            run.kill()
+    link.execute("INSERT INTO t VALUES (1, 'a')")
+    followed.durable(run)
+    assert [one.values["id"] for one in followed.changes()] == [1]
+    link.execute("SELECT pg_drop_replication_slot(%s)", [other])
+
+
 def test_a_login_that_may_not_read_the_log(followed: World, source_pg) -> None:
     source_pg.create_user("reads_tables", "pw", "NOREPLICATION")
     database = followed.dsn.rpartition("/")[2]

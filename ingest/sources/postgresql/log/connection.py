@@ -8,6 +8,7 @@ psycopg has none of its own for replication.
 from __future__ import annotations
 
 import contextlib
+import re
 import select
 import struct
 import time
@@ -18,10 +19,11 @@ import psycopg
 from psycopg.pq import ExecStatus
 
 from catalog.schema.limits import LIMITS
-from core.errors import InvalidRequest, TransientError
+from core.errors import InvalidRequest, SluiceError, TerminalError, TransientError
 from ingest.contract.source_positions import PostgresLog, lsn_of, lsn_text
 from ingest.sources.port import Row, SourceAccess
 from ingest.sources.postgresql.connection import DIALECT, SESSION_SETTINGS, connect
+from ingest.sources.postgresql.log.publications import ANEW
 from ingest.sources.postgresql.log.values import LOG_SETTINGS
 
 # Of the server that refuses a connection for the log, by its release.
@@ -30,6 +32,8 @@ _KEEPALIVE = struct.Struct(">xQqB")
 _STATUS = struct.Struct(">cQQQqB")
 _HEAD = 25  # of a message: its kind, two places of the log, the server's clock
 _EPOCH_SECONDS = 946_684_800
+# A slot reads the catalog as it was: one that was made later is not there.
+_LATE = re.compile(r'publication "[^"]*" does not exist')
 # So many messages, or so many bytes of them, at once: what they become is looked at in
 # between, and takes several times the memory.
 _MOST, _MOST_BYTES = 10_000, 4 << 20
@@ -170,7 +174,13 @@ def _refused(why: str) -> TransientError:
     )
 
 
-def _ended(why: str) -> TransientError:
+def _ended(why: str) -> SluiceError:
+    if _LATE.search(why):
+        return TerminalError(
+            f"the log cannot be read by its publication: {why}",
+            code="publication_missing",
+            hint=ANEW,
+        )
     return TransientError(
         f"the source ended the connection of its log: {why or 'without a word'}",
         code="log_ended",

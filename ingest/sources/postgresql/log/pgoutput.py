@@ -96,6 +96,9 @@ class Message:
 class Rows:
     """Rows of one table in the order of the log, side by side: what happened, in which
     transaction, the values, and bits of those that were not sent (by the row's place).
+
+    lacks_old  a former row has less than the table's identity says: the row's partition
+               has another one
     """
 
     relation: Relation
@@ -103,6 +106,7 @@ class Rows:
     xids: list[int] = field(default_factory=list)
     values: list[Row] = field(default_factory=list)
     unchanged: dict[int, int] = field(default_factory=dict)
+    lacks_old: bool = False
 
 
 @dataclass(slots=True)
@@ -111,6 +115,7 @@ class _Table:
     split: Split
     count: bytes
     key: tuple[int, ...]
+    is_full: bool
 
 
 # The places, among a table's columns, of those that say which row of the lake it is;
@@ -189,6 +194,8 @@ class Decoder:
                 _refuse(message, "a row with another number of columns than its table")
             old, is_whole = row, mark == 79
             row, end, unsent = table.split(message, end + 3)
+            if unsent and table.is_full and _has_null(old, unsent):
+                rows.lacks_old = True
             if known := unsent if is_whole else unsent & _bits(table.key):
                 row, unsent = _filled(row, old, known), unsent & ~known
             if _is_moved(old, row, table.key, unsent):
@@ -206,6 +213,8 @@ class Decoder:
             _refuse(message, "an insert without a row")
         else:
             op = INSERT if kind == 73 else UPDATE
+            if kind == 85 and table.is_full:
+                rows.lacks_old = True
         if end != len(message):
             _refuse(message, f"a row that ends at {end}")
         if unsent:
@@ -257,7 +266,13 @@ class Decoder:
         if wanted is None:
             return None
         count = len(relation.columns)
-        return _Table(Rows(relation), _splitter(count), _COUNT.pack(count), wanted)
+        return _Table(
+            Rows(relation),
+            _splitter(count),
+            _COUNT.pack(count),
+            wanted,
+            relation.identity == "f",
+        )
 
     def _truncate(self, message: bytes) -> None:
         count, _ = _TRUNCATED.unpack_from(message)
@@ -315,6 +330,10 @@ def _message(message: bytes) -> Message:
 def _text(message: bytes, at: int) -> tuple[str, int]:
     end = message.index(0, at)
     return message[at:end].decode(), end + 1
+
+
+def _has_null(row: Row, bits: int) -> bool:
+    return any(value is None and bits >> n & 1 for n, value in enumerate(row))
 
 
 def _bits(places: tuple[int, ...]) -> int:

@@ -20,7 +20,7 @@ from ingest.contract.table import TableSpec
 from ingest.sources.port import LogNames
 from ingest.sources.postgresql.connection import DIALECT
 from ingest.sources.postgresql.log.control import Control, Name
-from ingest.sources.postgresql.log.tables import where
+from ingest.sources.postgresql.log.tables import unsent_for_a_while, where
 
 _PUBLICATIONS = """
 SELECT p.pubname::text, pg_has_role(p.pubowner, 'USAGE'),
@@ -31,10 +31,11 @@ FROM pg_publication p LEFT JOIN pg_replication_slots s ON s.slot_name = %s
 # A slot keeps what any slot of the server keeps already, so it may seem older than it
 # is. Ours has a note that it was there first; one that is made anew has none.
 _FIRST = "slot {} begins behind it"
-# row filters came with PostgreSQL 15
+# What was altered of the publication itself, as which changes it has, and altered back
+# shows in its row's xmin only. Row filters came with PostgreSQL 15.
 _PUBLISHED = """
 SELECT t.schemaname::text, t.tablename::text, t.pubname::text,
-  coalesce(r.oid, p.oid)::bigint
+  coalesce(r.oid, p.oid) || '/' || p.xmin
 FROM pg_publication_tables t JOIN pg_publication p USING (pubname)
 JOIN pg_namespace n ON n.nspname = t.schemaname
 JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
@@ -62,7 +63,8 @@ _BUSY = (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled)
 ANEW = "start its reader over, which resyncs its tables"
 
 
-Member = tuple[str, int]
+# Its name, and what is new when the table left it and came back.
+Member = tuple[str, str]
 
 
 @dataclass(slots=True)
@@ -74,21 +76,27 @@ class Publications:
     names: LogNames
     chosen: list[str] = field(default_factory=list)
     in_use: tuple[str, ...] = ()
+    # Of others, and as it seems behind what has to be read yet. Where there is nothing
+    # else that is tried: the slot seems older than it is, or the server says so.
+    _late: list[str] = field(default_factory=list)
     _usable: dict[str, bool] = field(default_factory=dict)
     _refused: dict[int, tuple[float, str]] = field(default_factory=dict)
-    # by which publications a table's changes came, each with what is new when the
-    # table left it and came back
+    # by which publications a table's changes came
     _members: dict[int, frozenset[Member]] = field(default_factory=dict)
     _is_ours: bool = False
     _added: dict[int, str] = field(default_factory=dict)
 
-    def use(self, problems: Mapping[int, str]) -> None:
+    def use(self, problems: Mapping[int, str], *, tries: bool) -> None:
         """From here on the log is read by those that were chosen; by our own, empty one
         where no table is followed. Errors when there is none: problems of tables say
-        why."""
+        why. tries: one of which it is not known, too."""
         own = self.names.publication
-        if not self.chosen and own not in self._usable:
+        if not tries:
+            self._late.clear()
+        if not self.chosen and not self._late and own not in self._usable:
             self._make(next(iter(problems.values()), ""))
+        if not self.chosen and not self._usable.get(own) and self._late:
+            self.chosen.append(self._late[0])
         if not self.chosen and not self._usable[own]:
             raise TerminalError(
                 f"the publication {own} was made after changes that are not read yet,"
@@ -142,7 +150,12 @@ class Publications:
             why = self._problem(table, frozenset(name for name, _ in by))
             if why or (why := self._gap(table, by)):
                 problems[table.table_id] = why
+        self._note_added(tables)
         return problems
+
+    def by_which(self, table: TableSpec) -> tuple[Member, ...]:
+        """Its changes come, since it was last covered."""
+        return tuple(sorted(self._members.get(table.table_id, ())))
 
     def forget(self, table_id: int) -> None:
         """What came of the table before does not matter, nor what was refused."""
@@ -153,13 +166,17 @@ class Publications:
         read = frozenset(one for one in by if one[0] in self.in_use)
         before = self._members.get(table.table_id, frozenset())
         if before and read and not before & read:
-            return (
-                f"{where(table)} was taken out of its publication for a while, and what"
-                " changed in that time was not sent; resync the table"
-            )
+            return unsent_for_a_while(table)
         if read:
             self._members[table.table_id] = read
         return ""
+
+    def _note_added(self, tables: Sequence[TableSpec]) -> None:
+        new = [one for one in tables if one.table_id in self._added]
+        published = self._published(new) if new and self.in_use else {}
+        for table in new:
+            by = published.get((table.source_schema, table.source_table), frozenset())
+            self._gap(table, by)
 
     def added(self) -> dict[int, str]:
         """Tables that were put into our own one since this was last called, with what
@@ -204,6 +221,7 @@ class Publications:
             name for name in sorted(by, key=self._rank) if self._usable[name]
         ]:
             return self._choose(usable[0])
+        self._late.extend(sorted(by))
         return (
             f"{where(table)} is in the publication {min(by)}, which was made lately: it"
             " is followed as soon as everything before that is read"

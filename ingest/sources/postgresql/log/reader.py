@@ -44,6 +44,7 @@ from ingest.sources.postgresql.log.tables import (
     identifying,
     new_columns,
     problem_of,
+    problem_of_former_rows,
     problem_of_parts,
     read_as,
     where,
@@ -108,6 +109,7 @@ class PostgresLogReader:
     _end: int = 0
     _begun: int = 0
     _has_rows: bool = False
+    _is_again: bool = False
     _money: int = 2
     _looked: float = 0.0
     _probed: float = 0.0
@@ -166,7 +168,9 @@ class PostgresLogReader:
         self._tables = tuple(tables)
         self.new_columns = {k: v for k, v in self.new_columns.items() if k in kept}
         self._look_at_tables()
+        self._is_again = True
         self._decoder.look_again()
+        self._is_again = False
 
     def start(self, after: str) -> None:
         position = PostgresLog.decode(after)
@@ -239,6 +243,9 @@ class PostgresLogReader:
         return self._end
 
     def _batch(self, table: TableSpec, reader: RowReader, rows: Rows) -> LogRows | None:
+        if rows.lacks_old:
+            self._refuse(table, problem_of_former_rows(table))
+            return None
         try:
             batch = reader.batch(rows)
         except TerminalError as error:
@@ -259,7 +266,10 @@ class PostgresLogReader:
             relation, found.table.generated if found else frozenset()
         )
         if problem := problem_of(table, described):
-            self._refuse(table, problem)
+            # what was described before may be mended: until it is described anew there
+            # are only rows of before, which a load behind this look shows
+            if not self._is_again or table.table_id in self._at_look:
+                self._refuse(table, problem)
             return None
         self._accepted[relation.oid] = table.table_id
         self._at_relation.pop(table.table_id, None)
@@ -311,7 +321,8 @@ class PostgresLogReader:
             if found is not None:
                 self._note_new(table, new_columns(table, found.table))
         self.publications.keep_only(fit)
-        self._at_look = problems | self.publications.cover(fit)
+        problems |= self.publications.cover(fit)
+        self._at_look = problems | self._problems_of_identities()
         # once they are in it, only this says that they were not
         self._lost |= self.publications.added() | self._at_look
         self._merge()
@@ -334,13 +345,24 @@ class PostgresLogReader:
                 f"{name} has child tables by inheritance, whose rows the log has under"
                 " their own names; follow the child tables, or sync it by a timestamp"
             )
-        now = Identity.of(table, found.oid, found.numbers)
-        then = self.identities.setdefault(table.table_id, now.encode())
-        return (
-            Identity.decode(then).problem_of(table, now)
-            or problem_of(table, found.table)
-            or problem_of_parts(table, found.lesser_parts)
+        return problem_of(table, found.table) or problem_of_parts(
+            table, found.lesser_parts
         )
+
+    def _problems_of_identities(self) -> dict[int, str]:
+        """Of tables that became other ones. While it is not known by which publications
+        the log is read, no identity is whole."""
+        problems = {}
+        for table in self._tables if self.publications.in_use else ():
+            found = self._found.get((table.source_schema, table.source_table))
+            if found is None:
+                continue
+            members = self.publications.by_which(table)
+            now = Identity.of(table, found.oid, found.numbers, members)
+            then = self.identities.setdefault(table.table_id, now.encode())
+            if problem := Identity.decode(then).problem_of(table, now):
+                problems[table.table_id] = problem
+        return problems
 
     def _doubt(self) -> None:
         """Silence is nothing special while the server sends beats; without them the
@@ -395,14 +417,14 @@ def open_log_reader(
             try:
                 if end is not None:
                     _require_whole(slot, names.slot, end, log.started)
-                _publish(reader, tables)
+                _publish(reader, tables, tries=not begin_anew)
             except TerminalError as error:
                 if not begin_anew or end is None:
                     raise
                 reader.anew, end = error.message, None
                 _free(control, names.slot)
                 drop_slot(control.connection, names.slot)
-                _publish(reader, tables)
+                _publish(reader, tables, tries=False)
             if end is None:
                 begin = _begun_slot(access, control, names.slot, wait)
                 publications.note_first()
@@ -410,9 +432,11 @@ def open_log_reader(
             yield reader
 
 
-def _publish(reader: PostgresLogReader, tables: Sequence[TableSpec]) -> None:
+def _publish(
+    reader: PostgresLogReader, tables: Sequence[TableSpec], *, tries: bool
+) -> None:
     reader.follow(tables)
-    reader.publications.use(reader.problems)
+    reader.publications.use(reader.problems, tries=tries)
     reader.follow(tables)  # what is read by now is remembered of each table
 
 

@@ -42,15 +42,23 @@ class SourceTable:
 @dataclass(frozen=True, slots=True)
 class Identity:
     """Which table it is, whatever stands under its name. columns: numbers of those that
-    are planned."""
+    are planned. members: by which its changes come, see `Publications`."""
 
     oid: int
     columns: Mapping[str, int]
+    members: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def of(cls, table: TableSpec, oid: int, numbers: Mapping[str, int]) -> Identity:
+    def of(
+        cls,
+        table: TableSpec,
+        oid: int,
+        numbers: Mapping[str, int],
+        members: tuple[tuple[str, str], ...] = (),
+    ) -> Identity:
         names = (column.source_name for column in table.columns)
-        return cls(oid, {name: numbers[name] for name in names if name in numbers})
+        columns = {name: numbers[name] for name in names if name in numbers}
+        return cls(oid, columns, members)
 
     @classmethod
     def decode(cls, text: str) -> Identity:
@@ -75,7 +83,16 @@ class Identity:
                 f"{where(table)}: {anew} was dropped at the source and added again, and"
                 " its log does not show what it has there; resync the table"
             )
+        if self.members and now.members and not {*self.members} & {*now.members}:
+            return unsent_for_a_while(table)
         return ""
+
+
+def unsent_for_a_while(table: TableSpec) -> str:
+    return (
+        f"{where(table)} was taken out of its publication for a while, or that was"
+        " altered, and what changed in that time was not sent; resync the table"
+    )
 
 
 def problem_of(table: TableSpec, source: SourceTable) -> str:
@@ -96,6 +113,16 @@ def problem_of_parts(table: TableSpec, lesser: Sequence[str]) -> str:
         f"the replica identity of {where(table)} has columns that"
         f" {parts_in_words(lesser)} does not have, so its log has NULL where there were"
         f" values; at the source: {remedy} then resync the table"
+    )
+
+
+def problem_of_former_rows(table: TableSpec) -> str:
+    """Of which the log has less than the table's replica identity says."""
+    remedy = full_rows_of_parts_logged(table.source_schema, table.source_table)
+    return (
+        f"a partition of {where(table)} had another replica identity than the table as"
+        f" rows of it were changed, so its log has NULL where there were values; at the"
+        f" source: {remedy} then resync the table"
     )
 
 
