@@ -25,6 +25,7 @@ class TableLog:
     is_published  something at the source sends all of its changes
     may_publish   the login may bring that about
     lesser_parts  partitions of which it has less than is_full and identity say
+    unfit         why it has not exactly what happens to the table; "" = it has
     """
 
     is_full: bool = False
@@ -33,6 +34,7 @@ class TableLog:
     is_published: bool = False
     may_publish: bool = False
     lesser_parts: tuple[str, ...] = ()
+    unfit: str = ""
 
 
 def parts_in_words(parts: Sequence[str]) -> str:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import contextlib
 import socket
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal
 
+from catalog.schema.source_log import Lack
 from catalog.sources.access import SourceAccess, resolved
 from core.errors import SluiceError
 
@@ -47,6 +49,18 @@ WITHOUT_TLS = Outcome(
     "set tls to 'verify' unless the network in between is trusted",
     is_skipped=True,
 )
+
+
+def followable(lacks: Sequence[Lack]) -> Outcome:
+    """Whether a log can be followed that lacks this."""
+    if not lacks:
+        return Outcome("its log can be followed")
+    reasons = "; ".join(lack.reason for lack in lacks)
+    mending = " ".join(lack.statement for lack in lacks if lack.statement)
+    return Outcome(
+        f"its log cannot be followed yet: {reasons}",
+        f"run at the source: {mending}" if mending else "",
+    )
 
 
 class Steps(ABC):

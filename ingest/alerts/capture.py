@@ -26,7 +26,7 @@ FAILED_AFTER = timedelta(seconds=20)
 WAITING_AFTER = timedelta(seconds=60)
 # Of what a source keeps at most for its reader, so much has to be free.
 LEAST_SAFE = 0.2
-LOSING = frozenset({"unreserved", "lost"})
+LOSING = frozenset({"unreserved", "lost", "expiring"})
 
 
 def look_at_captures() -> None:
@@ -73,14 +73,15 @@ def _findings(
         message = f"its log is not read since {_at(row)}: {why}"
         yield _finding(row.code or "failed", message, row.hint, since=row.observed_at)
     if row.log_status in LOSING or _is_short(row):
+        more = "" if row.log_safe is None else f", {sized(row.log_safe)} more may come"
         yield _finding(
             "log_running_out",
-            f"the source drops log that is not read yet: it keeps"
-            f" {sized(row.log_kept)}, {sized(row.log_safe or 0)} more may come"
-            f" (status {row.log_status or 'unknown'})",
+            "the source drops log that is not read yet: it keeps"
+            f" {sized(row.log_kept)}{more} (status {row.log_status or 'unknown'})",
             "find what holds its reader up, or let the source keep more"
-            " (PostgreSQL: max_slot_wal_keep_size); what it drops costs a resync of all"
-            " tables that are read from its log",
+            " (PostgreSQL: max_slot_wal_keep_size, MariaDB:"
+            " binlog_expire_logs_seconds); what it drops costs a resync of all tables"
+            " that are read from its log",
         )
     if row.waiting_bytes > most_waiting:
         yield _finding(

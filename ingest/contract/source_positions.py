@@ -16,6 +16,10 @@ Order = Literal["before", "equal", "after", "unordered"]
 
 _LSN = re.compile(r"[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}")
 _POSITION = re.compile(r"lsn:(\d{1,20}):(\d{1,10}):([^:]+)", re.ASCII)
+_BINLOG = re.compile(
+    r"binlog:(\d{1,10}):([^:]*):([^:/]+\.)(\d{6,10}):(\d{1,10}):(\d{1,20}):([-,\d]*)",
+    re.ASCII,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,78 @@ class PostgresLog:
         return "before" if self.lsn < other.lsn else "after"
 
 
+@dataclass(frozen=True, slots=True)
+class MariaDbLog:
+    """A place in MariaDB's binary log: behind a transaction, or a statement that stands
+    alone.
+
+    server  its server_id; another one is another server, whatever it has
+    uid     its server_uid, made of its machine and port; "" = it has none
+    base    of the files' names, with the dot: `log_bin` renames it
+    number  of the file
+    made    when that file was made, seconds since 1970, by which it is known again:
+            numbers begin anew when a log was reset or a backup restored; 0 = not known
+    offset  in the file, of 64 bits
+    gtids   the last transaction of each domain, as `@@gtid_binlog_pos`; "" = not known
+
+    Whether a file of some name is the one that was read is found out by who opens it.
+    """
+
+    server: int
+    uid: str
+    base: str
+    number: int
+    made: int
+    offset: int
+    gtids: str = ""
+
+    @property
+    def identity(self) -> str:
+        return f"{self.server}:{self.uid}"
+
+    @property
+    def file(self) -> str:
+        return f"{self.base}{self.number:06}"
+
+    @property
+    def is_beyond_dumps(self) -> bool:
+        """A dump that begins at an offset has 32 bits for it."""
+        return self.offset >= 1 << 32
+
+    def encode(self) -> str:
+        place = f"{self.file}:{self.made}:{self.offset}"
+        return f"binlog:{self.identity}:{place}:{self.gtids}"
+
+    @classmethod
+    def decode(cls, text: str) -> Self:
+        """InvalidRequest `bad_position` when it is the text of none."""
+        found = _BINLOG.fullmatch(text)
+        if found is None:
+            raise _no_position(text, "MariaDB's")
+        server, uid, base, number, made, offset, gtids = found.groups()
+        return cls(int(server), uid, base, int(number), int(made), int(offset), gtids)
+
+    def order(self, other: Self) -> Order:
+        """As `PostgresLog.order`. GTIDs decide nothing: of two servers that went apart
+        both have the same numbers."""
+        if self.identity != other.identity:
+            return "unordered"
+        mine, its = (self.number, self.offset), (other.number, other.offset)
+        if mine == its:
+            return "equal"
+        return "before" if mine < its else "after"
+
+
+def order_of(position: str, other: str) -> Order:
+    """Where an encoded position is, seen from another; of two kinds they are
+    "unordered". InvalidRequest `bad_position`."""
+    if position.startswith("binlog:") and other.startswith("binlog:"):
+        return MariaDbLog.decode(position).order(MariaDbLog.decode(other))
+    if position.startswith("binlog:") or other.startswith("binlog:"):
+        return "unordered"
+    return PostgresLog.decode(position).order(PostgresLog.decode(other))
+
+
 def lsn_of(text: str) -> int:
     """`16/B374D848` as a number. InvalidRequest `bad_position` when it is none."""
     if not _LSN.fullmatch(text):
@@ -72,7 +148,7 @@ def lsn_text(lsn: int) -> str:
     return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
 
 
-def _no_position(text: str) -> InvalidRequest:
+def _no_position(text: str, whose: str = "PostgreSQL's") -> InvalidRequest:
     return InvalidRequest(
-        f"'{text}' is not a position in PostgreSQL's log", code="bad_position"
+        f"'{text}' is not a position in {whose} log", code="bad_position"
     )

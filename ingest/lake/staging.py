@@ -37,7 +37,7 @@ class LoadPlan:
     source_fingerprint  when it began: chunks of another server do not go together
     snapshot     of a table that is followed by its log: which transactions all of its
                  chunks show, and `bound` is the place in the log behind them; "" = each
-                 chunk may show its own moment
+                 chunk shows its own moment, and that place is known once all are read
     """
 
     fingerprint: str

@@ -39,7 +39,7 @@ _NOT_FOLLOWED = frozenset({DRAFT, DISCOVERED, PROPOSED, REMOVING, RETIRED})
 
 
 def stream_of(datasource_id: int) -> str:
-    return f"pg{datasource_id}"
+    return f"source{datasource_id}"
 
 
 def name_at_source(datasource_id: int) -> str:

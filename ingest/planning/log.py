@@ -108,6 +108,10 @@ class _Wanted:
                 f"{name} is a {self.facts.relation}, of which the log says nothing:"
                 f" follow the tables that it is made of, or {_ELSE}"
             )
+        if self.facts.log is not None and self.facts.log.unfit:
+            return f"{name}: {self.facts.log.unfit}, or {_ELSE}"
+        if "versioned" in traits:
+            return f"{name} keeps former versions of its rows in itself: {_ELSE}"
         if "unlogged" in traits:
             return (
                 f"{name} is UNLOGGED, so its changes are in no log: {_ELSE}, or run"

@@ -103,13 +103,12 @@ class Snapshot:
 class Moment:
     """What a whole load shows, of a source whose log is followed.
 
-    at        position in the log: all that it shows was committed before
-    identity  of the server, as positions have it
-    snapshot  which transactions it shows, in the source's own form
+    at        position in the log: all that it shows was committed before; "" = each of
+              its chunks shows a moment of its own, see `LogSource.here`
+    snapshot  which transactions it shows, in the source's own form; "" with `at`
     """
 
     at: str
-    identity: str
     snapshot: str
 
 
@@ -119,12 +118,16 @@ class LogSource(Protocol):
     log had by now. A commit is in the log before anybody else sees it."""
 
     def newest_transaction(self) -> int:
-        """A number above those of all transactions that have begun."""
+        """A number above those of all transactions that its log may have by now."""
         ...
 
     def who_is_open(self, before: int) -> str:
         """Who holds the oldest open transaction with a number below that, in words;
         "" = all of them are over, and any later snapshot shows them."""
+        ...
+
+    def here(self) -> str:
+        """Position: all that was read until now was committed before it."""
         ...
 
     def moment(self) -> Moment:

@@ -112,7 +112,7 @@ def _stream(product: Product) -> Path:
             "SELECT slot_name FROM pg_replication_slots WHERE database = %s", [SOURCE]
         ).fetchone() or ("",)
     number = slot.split("_")[1]
-    return Path(product.connection["lake"]) / "_sluice" / "log" / f"pg{number}"
+    return Path(product.connection["lake"]) / "_sluice" / "log" / f"source{number}"
 
 
 def _table(product: Product, name: str) -> Any:

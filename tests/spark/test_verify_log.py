@@ -46,7 +46,7 @@ def verify_with(
         if changes:
             log.segment(table, *changes)
             log.table(table, tmp_path / "apply").bring_on(log.stream(), lambda: None)
-        return Moment(at, found.identity, found.snapshot)
+        return Moment(at, found.snapshot)
 
     monkeypatch.setattr(verify_log, "take_moment", take_moment)
     report = log.bench.verify(table, stream=NAME)
@@ -98,7 +98,7 @@ def test_a_lake_that_does_not_follow_is_not_compared(
 
     def take_moment(run: Any, source: Any) -> Moment:
         log.segment(table, ("update", 1, "new"))
-        return Moment(place(log.lsn), "", "")
+        return Moment(place(log.lsn), "")
 
     monkeypatch.setattr(verify_log, "take_moment", take_moment)
     monkeypatch.setattr(verify_log, "APPLIED_SECONDS", 0.0)

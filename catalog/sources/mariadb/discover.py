@@ -8,16 +8,19 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pymysql
 
+from catalog.schema.source_log import Lack
 from catalog.schema.types import Column, TableSchema
 from catalog.sources.access import SourceAccess, resolved
+from catalog.sources.mariadb import log as mariadb_log
 from catalog.sources.mariadb import statements as mariadb_sql
 from catalog.sources.mariadb.clusters import membership_of
 from catalog.sources.mariadb.connect import Link, connect, statements
+from catalog.sources.mariadb.privileges import account
 from catalog.sources.mariadb.replicas import (
     PRIVILEGE_MISSING,
     REPLICA_STATUS,
@@ -49,6 +52,7 @@ class _Table:
     comment: str
     rows: int
     size: int
+    engine: str
     is_versioned: bool
 
 
@@ -107,7 +111,8 @@ class MariadbReader:
             ((tables,),) = link.rows(mariadb_sql.COUNT, wanted)
             sees_all = sees_all_transactions(link)
             standby = membership_of(link.rows) is not None or is_standby(link)
-        return Overview(names, int(tables), sees_all, standby)
+            lacks = log_lacks(link)
+        return Overview(names, int(tables), sees_all, standby, lacks)
 
     def page(self, after: Name | None, *, limit: int) -> Page:
         schema, table = after or ("", "")
@@ -167,6 +172,13 @@ def is_standby(link: Link) -> bool | None:
     return None
 
 
+def log_lacks(link: Link) -> tuple[Lack, ...]:
+    """What keeps its log from being followed."""
+    server = mariadb_log.read_server(link.rows, is_replica=is_standby(link))
+    ((current,),) = link.rows("SELECT CURRENT_USER()")
+    return mariadb_log.lacks_of(server, account(*str(current).rsplit("@", 1)))
+
+
 def _within_width(names: list[Name], link: Link) -> list[Name]:
     """As many tables from the front as the column bound allows, at least one."""
     if not names:
@@ -199,8 +211,17 @@ def described(link: Link, names: Sequence[Name]) -> tuple[DiscoveredTable, ...]:
         columns[(schema, table)].is_partial = True
     versioned = {name for name, table in tables.items() if table.is_versioned}
     indexes = _indexes(rows(mariadb_sql.INDEXES), columns, versioned)
+    server = mariadb_log.read_server(link.rows, is_replica=None)
     return tuple(
-        _table(name, tables[name], columns[name], indexes[name])
+        replace(
+            _table(name, tables[name], columns[name], indexes[name]),
+            log=mariadb_log.table_log(
+                server,
+                name[0],
+                engine=tables[name].engine,
+                columns=[fact[0] for fact in columns[name].facts],
+            ),
+        )
         for name in names
         if name in tables
     )
@@ -218,7 +239,7 @@ def _tables(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Name, _Table]]:
         versioned = table_type == "SYSTEM VERSIONED"
         yield (
             (schema, name),
-            _Table(kind, text, int(count or 0), int(size or 0), versioned),
+            _Table(kind, text, int(count or 0), int(size or 0), str(engine), versioned),
         )
 
 

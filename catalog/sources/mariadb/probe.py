@@ -20,11 +20,12 @@ from catalog.sources.mariadb.discover import (
     described,
     filter_of,
     is_standby,
+    log_lacks,
     sees_all_transactions,
 )
 from catalog.sources.mariadb.errors import source_error
 from catalog.sources.mariadb.replicas import RIGHT_TO_ASK
-from catalog.sources.steps import WITHOUT_TLS, Outcome, Steps
+from catalog.sources.steps import WITHOUT_TLS, Outcome, Steps, followable
 from core.errors import SluiceError, TerminalError
 
 OLDEST = {"MariaDB": (10, 5), "MySQL": (8, 0)}
@@ -140,6 +141,12 @@ class MariadbSteps(Steps):
                 + mariadb_needs.process_grant(who)
             )
         return Outcome(f"{readable} of {total} tables can be read", "; ".join(hints))
+
+    def log(self) -> Outcome:
+        with statements(self._connected(), self.access) as link:
+            lacks = log_lacks(link)
+        self.facts["log_lacks"] = [[lack.reason, lack.statement] for lack in lacks]
+        return followable(lacks)
 
     def sample(self) -> Outcome:
         bounds = {"after_schema": "", "after_table": "", "limit": FIRST_NAMES}

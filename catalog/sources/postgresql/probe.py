@@ -13,7 +13,7 @@ from catalog.sources.access import SourceAccess
 from catalog.sources.postgresql import log, privileges, statements
 from catalog.sources.postgresql.connect import Link, connect, transaction
 from catalog.sources.postgresql.errors import source_error
-from catalog.sources.steps import WITHOUT_TLS, Outcome, Steps
+from catalog.sources.steps import WITHOUT_TLS, Outcome, Steps, followable
 from catalog.sources.tls import tls_context
 from core.errors import SluiceError, TerminalError
 
@@ -113,14 +113,7 @@ class PostgresSteps(Steps):
         with transaction(self.connection, self.access) as link:
             lacks = log.lacks_of(_one(link, log.SERVER), self.access.username)
         self.facts["log_lacks"] = [[lack.reason, lack.statement] for lack in lacks]
-        if not lacks:
-            return Outcome("its log can be followed")
-        reasons = "; ".join(lack.reason for lack in lacks)
-        mending = " ".join(lack.statement for lack in lacks if lack.statement)
-        return Outcome(
-            f"its log cannot be followed yet: {reasons}",
-            f"run at the source: {mending}" if mending else "",
-        )
+        return followable(lacks)
 
     def sample(self) -> Outcome:
         if self._readable is None:

@@ -12,7 +12,7 @@ from threading import RLock
 
 from core.errors import TerminalError
 from ingest.contract.segments import Segment, StreamTable
-from ingest.contract.source_positions import PostgresLog
+from ingest.contract.source_positions import order_of
 from ingest.driver.apply.log_fold import Part, without_shown
 from ingest.lake.chain import ChainIndex, read_segment, require_kept
 from ingest.lake.hudi.position import LoadPoint
@@ -157,7 +157,8 @@ class Waiting:
 
     def _parts(self, segment: Segment, first: int) -> Iterator[Part]:
         folder = self.stream.index.folder
-        is_shown = self.load is not None and is_before(segment.start, self.load.at)
+        load = self.load if self.load and self.load.snapshot else None
+        is_shown = load is not None and is_before(segment.start, load.at)
         for part in segment.parts_of(self.table_id):
             try:
                 rows = read_table(folder, segment, part)
@@ -165,8 +166,8 @@ class Waiting:
                 require_kept(folder, first)
                 raise
             self.rows += part.rows
-            if is_shown and self.load is not None:
-                rows = without_shown(rows, self.load.snapshot)
+            if is_shown and load is not None:
+                rows = without_shown(rows, load.snapshot)
             if rows.num_rows:
                 yield Part(segment.number, rows)
 
@@ -174,7 +175,7 @@ class Waiting:
 def is_before(position: str, other: str) -> bool:
     """Of places in one source's log. TerminalError `positions_unordered` for places of
     two servers: which of them is the later one is no question of numbers."""
-    order = PostgresLog.decode(position).order(PostgresLog.decode(other))
+    order = order_of(position, other)
     if order == "unordered":
         raise TerminalError(
             f"the positions {position} and {other} are of different servers. Nothing"

@@ -1,9 +1,14 @@
 """The load of a table that is followed by its log: behind which place of the log it is,
-and the one moment that all of its rows show.
+and which moment its rows show.
 
 The order is what makes it exact. The stream has a cut first, of which the follower
 keeps all that comes behind. Then all that had begun at the source is waited for, and
 only then comes the snapshot: so it shows everything that the log had before the cut.
+
+Where connections share a snapshot, all rows show one moment, and what that shows is
+dropped when the log is applied. Elsewhere each chunk shows a later moment than the one
+before it, and all that came since the cut is applied: a key ends as its last change
+leaves it, which is exact as that change has the whole row.
 """
 
 from __future__ import annotations
@@ -86,8 +91,9 @@ def _gone(spec: JobSpec) -> StaleState:
 
 
 def take_moment(run: JobRun, source: Source) -> Moment:
-    """The snapshot of the whole load. TransientError `source_transactions_open` when
-    what had begun at the source is not over within minutes."""
+    """The snapshot of the whole load; where there is none, its chunks show all that the
+    log had by now. TransientError `source_transactions_open` when what had begun at
+    the source is not over within minutes."""
     log_source = _log_source(run, source)
     newest = log_source.newest_transaction()
     holder = ""
@@ -108,6 +114,11 @@ def take_moment(run: JobRun, source: Source) -> Moment:
             hint="end that transaction at the source; the load goes on automatically",
         )
     return log_source.moment()
+
+
+def read_until(run: JobRun, source: Source) -> str:
+    """Position behind all that was read, of chunks that show a moment each."""
+    return _log_source(run, source).here()
 
 
 def _log_source(run: JobRun, source: Source) -> LogSource:

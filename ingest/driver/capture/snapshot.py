@@ -55,6 +55,7 @@ from ingest.driver.capture.jdbc import Fetch, fetch_rows
 from ingest.driver.capture.keys import null_keys, refuse_shared_texts
 from ingest.driver.capture.log_load import (
     log_of,
+    read_until,
     refuse_passed,
     take_moment,
     wait_for_cut,
@@ -221,6 +222,8 @@ def _staged(
         raise null_keys(source, table, nulls)
     if not _rows_of(load.staging):
         refuse_doubtful_emptiness(load.spark, load.run, source)
+    if log_of(load.run) and not plan.snapshot:
+        plan = replace(plan, bound=read_until(load.run, source))
     return plan, facts
 
 
@@ -235,7 +238,7 @@ def _plan(
     server = source.source_fingerprint(spec.table)
     if old is not None and old.fingerprint == fingerprint:
         why = why_anew(old, definition, server, wall())
-        if not why and work.log and not load.staging.is_complete(old):
+        if not why and old.snapshot and not load.staging.is_complete(old):
             why = "the snapshot in which its rows are read is gone: the load started"
             " again"
         if not why:
@@ -341,15 +344,15 @@ def _commit(
     batch = Batch(
         rows,
         "bulk_insert" if is_first else "insert_overwrite_table",
-        Span("", plan.bound, spec.epoch, spec.epoch, _load_point(plan)),
+        Span("", plan.bound, spec.epoch, spec.epoch, _load_point(load.run, plan)),
         # equal rows of a table without key become one: their number is not known
         expected_rows=-1 if spec.table.row_hash else _rows_of(load.staging),
     )
     return commit_rows(spec, batch, fresh)
 
 
-def _load_point(plan: LoadPlan) -> LoadPoint | None:
-    return LoadPoint(plan.bound, plan.snapshot) if plan.snapshot else None
+def _load_point(run: JobRun, plan: LoadPlan) -> LoadPoint | None:
+    return LoadPoint(plan.bound, plan.snapshot) if log_of(run) else None
 
 
 def _refuse_other_rows(load: _Load, staged: DataFrame) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from core.errors import TransientError
+from core.errors import TerminalError, TransientError
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.log_apply import write_rows
 from ingest.driver.apply.log_fold import Shape, merge
@@ -48,6 +48,13 @@ def take_moment_of(run: JobRun, source: Source, name: str) -> Since:
     _read_on(run, stream)
     newest = stream.newest
     moment = take_moment(run, source)
+    if not moment.at:
+        raise TerminalError(
+            f"{qualified_name(run.spec)} is followed by the log of a source whose"
+            " connections share no snapshot, and such tables are not verified yet."
+            " Nothing was compared",
+            code="not_yet",
+        )
     return Since(stream, newest.number if newest else 0, moment.at)
 
 

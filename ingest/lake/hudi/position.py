@@ -24,7 +24,9 @@ class LoadPoint:
 
     at        position: all that the load shows was committed before it
     snapshot  which transactions it shows, as the source's kind says it; segments that
-              begin before `at` have them once more, and they are dropped there
+              begin before `at` have them once more, and they are dropped there. "" =
+              its chunks show several moments: all that the log has since the load's cut
+              is applied, which is exact where the log has whole rows
     """
 
     at: str

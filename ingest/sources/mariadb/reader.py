@@ -20,6 +20,7 @@ import pymysql
 from catalog.sources.mariadb.types import OPEN_TRANSACTIONS
 from core.errors import TransientError
 from ingest.contract.positions import OpenTransaction, SourceClock
+from ingest.contract.source_positions import MariaDbLog
 from ingest.contract.table import TableSpec
 from ingest.sources.fingerprint import ServerFingerprint
 from ingest.sources.mariadb.connection import (
@@ -30,9 +31,15 @@ from ingest.sources.mariadb.connection import (
 )
 from ingest.sources.mariadb.dialect import is_exact, is_walkable, text_type
 from ingest.sources.mariadb.fingerprint import read_fingerprint, read_replica
+from ingest.sources.mariadb.log.places import (
+    place_number,
+    read_place,
+    shown_number,
+)
 from ingest.sources.mariadb.watch import Watch
 from ingest.sources.port import (
     KeyFacts,
+    Moment,
     Row,
     Snapshot,
     SourceAccess,
@@ -107,6 +114,24 @@ class MariadbSource:
     def waiting(self, seconds: float) -> dict[str, int]:
         session: int = self._connection.thread_id()  # type: ignore[no-untyped-call]
         return dict.fromkeys(self._waits.longer_than(seconds), session)
+
+    def newest_transaction(self) -> int:
+        return place_number(self._place())
+
+    def who_is_open(self, before: int) -> str:
+        if shown_number(self.rows) >= before:
+            return ""
+        return "a commit that its log has, and that nobody is shown yet"
+
+    def here(self) -> str:
+        return self._place().encode()
+
+    def moment(self) -> Moment:
+        """Connections share no snapshot."""
+        return Moment("", "")
+
+    def _place(self) -> MariaDbLog:
+        return read_place(self.rows)
 
     def definition(self, table: TableSpec) -> str:
         """Columns, unique indexes, when the table was made, and InnoDB's numbers of it

@@ -141,13 +141,16 @@ class PostgresSource:
     def who_is_open(self, before: int) -> str:
         return transactions.who_is_open(self.one, before)
 
+    def here(self) -> str:
+        return transactions.read_place(self.one).encode()
+
     def moment(self) -> Moment:
         self.give_back()
         with self._lock:
             holder = self._alive_holder(can_renew=True)
             with holder.reader(is_last_hope=True):
                 at = transactions.read_place(self.one)
-            self._moment = Moment(at.encode(), at.identity, holder.transactions)
+            self._moment = Moment(at.encode(), holder.transactions)
             return self._moment
 
     def give_back(self) -> None:

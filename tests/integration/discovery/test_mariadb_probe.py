@@ -51,7 +51,7 @@ def test_all_steps_in_order(maria) -> None:
     maria.run("CREATE TABLE t (a INT)", "INSERT INTO t VALUES (1)")
     report = run_probe(maria.access())
     assert [step.name for step in report.steps] == NAMES
-    assert statuses(report) == ["ok", "ok", "skipped", *["ok"] * 4, "skipped"]
+    assert statuses(report) == ["ok", "ok", "skipped", *["ok"] * 5]
     by_name = {step.name: step for step in report.steps}
     assert f"GRANT PROCESS ON *.* TO '{READER}'@'%';" in by_name["privileges"].hint
     assert "1 of 1" in by_name["privileges"].message
@@ -62,6 +62,23 @@ def test_all_steps_in_order(maria) -> None:
     assert report.facts["sees_all_transactions"] is False
 
 
+def test_what_keeps_its_log_from_being_followed_is_said_with_what_mends_it(
+    maria,
+) -> None:
+    report = run_probe(maria.access())
+    assert report.is_ok
+    grants = [
+        f"GRANT {right} ON *.* TO '{READER}'@'%';"
+        for right in ("REPLICATION SLAVE", "BINLOG MONITOR")
+    ]
+    assert [mends for _, mends in report.facts["log_lacks"]] == grants
+    assert all(grant in report.steps[-1].hint for grant in grants)
+    maria.grant("REPLICATION SLAVE, BINLOG MONITOR ON *.*")
+    report = run_probe(maria.access())
+    assert report.facts["log_lacks"] == []
+    assert report.steps[-1].message == "its log can be followed"
+
+
 def test_a_datasource_of_the_other_kind_works_and_says_so(maria) -> None:
     report = run_probe(maria.access(kind="mysql", database="shop"))
     assert report.is_ok
@@ -69,7 +86,7 @@ def test_a_datasource_of_the_other_kind_works_and_says_so(maria) -> None:
         "the server is MariaDB, the datasource's kind is mysql" in report.steps[4].hint
     )
     assert "in database 'shop'" in report.steps[3].message
-    assert report.steps[-2].status == "skipped"
+    assert report.steps[-2].status == "skipped", report.steps
 
 
 def test_as_a_job_that_keeps_its_result(maria) -> None:
@@ -178,7 +195,7 @@ def test_the_statements_that_the_hint_names_are_enough_and_no_more(maria) -> Non
 def test_an_empty_server_is_a_good_one(maria) -> None:
     report = run_probe(maria.access())
     assert report.is_ok
-    assert report.steps[-2].status == "skipped"
+    assert report.steps[-2].status == "skipped", report.steps
 
 
 def test_a_locked_table_does_not_hang_the_sample(maria) -> None:

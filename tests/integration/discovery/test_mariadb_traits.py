@@ -41,3 +41,19 @@ def test_whether_a_mariadb_is_a_replica_is_known_with_the_right_to_ask(maria) ->
             assert reader.overview().is_standby is True, "not read-only, and a replica"
     finally:
         maria.run("RESET SLAVE 'up' ALL")
+
+
+def test_whether_the_log_has_all_that_happens_to_a_table(maria) -> None:
+    maria.run(
+        "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)",
+        "CREATE TABLE m (id INT PRIMARY KEY) ENGINE = MyISAM",
+    )
+    with MariadbReader(maria.access()) as reader:
+        found, odd = (reader.table("shop", name) for name in ("t", "m"))
+    assert found is not None
+    assert odd is not None
+    assert found.log is not None
+    assert odd.log is not None
+    assert (found.log.is_full, found.log.is_published) == (True, True)
+    assert (found.log.identity, found.log.unfit) == (("id", "v"), "")
+    assert "MyISAM" in odd.log.unfit

@@ -58,11 +58,11 @@ def log_world(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def session(world: World) -> FakeSession:
-    return world.launcher.sessions[f"pg{world.source.pk}"]
+    return world.launcher.sessions[f"source{world.source.pk}"]
 
 
 def given(world: World, name: str) -> ApplyTable | None:
-    stream = f"pg{world.source.pk}"
+    stream = f"source{world.source.pk}"
     if stream not in world.launcher.sessions:
         return None
     return session(world).tables.get(world.lake(name).pk)
@@ -88,7 +88,7 @@ def test_each_table_is_given_under_a_lease_of_its_session(log_world: World) -> N
     assert table is not None
     assert fence_at(place_at(table.fence.path)) == table.fence.token
     incarnation = DriverIncarnation.objects.get(ended_at=None)
-    owner = f"apply:pg{log_world.source.pk}:{incarnation.pk}"
+    owner = f"apply:source{log_world.source.pk}:{incarnation.pk}"
     assert lease(log_world, "first").owner == owner
     assert session(log_world).works[-1].run == owner
     # what has not changed is not sent again

@@ -73,7 +73,9 @@ class Followed:
 
     def in_stream(self) -> int:
         """Rows of the table, in whatever segments they are."""
-        folder = stream_folder(settings.SLUICE_LAKE_URI, f"pg{self.world.source.pk}")
+        folder = stream_folder(
+            settings.SLUICE_LAKE_URI, f"source{self.world.source.pk}"
+        )
         if (folder / "beginning.json").read() is None:
             return 0
         index = ChainIndex(folder, folder.name)

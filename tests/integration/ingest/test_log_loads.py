@@ -49,7 +49,7 @@ def told(world: Any) -> tuple[str, str, str]:
 def test_a_load_has_a_name_and_says_where_it_was_read(world: Any) -> None:
     loaded(world)
     (log,) = logs(world)
-    assert log.stream == f"pg{world.source.pk}"
+    assert log.stream == f"source{world.source.pk}"
     row = world.pipeline("orders")
     assert (row.load_name, row.bound, row.position) == (log.load, AT, AT)
     assert row.load_epoch == world.lake("orders").last_commit_epoch == 1001

@@ -107,7 +107,7 @@ def test_names_at_a_source_are_of_one_lake_and_one_source(
     spec = follow_spec(followed.source, writer="w")
     again = follow_spec(followed.source, writer="v")
     assert spec.slot == spec.publication == again.slot
-    assert spec.stream == f"pg{followed.source.pk}"
+    assert spec.stream == f"source{followed.source.pk}"
     assert len(spec.tables) == 2
     other = follow_spec(make_source("other"), writer="w")
     settings.SLUICE_LAKE_URI = str(tmp_path / "another")

@@ -1,0 +1,171 @@
+"""What decides whether MariaDB's binary log can be followed: the server, the login and
+each table. Pure; what is asked for that is beside each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pymysql
+
+from catalog.schema.source_log import Lack, TableLog
+from catalog.sources.mariadb.clusters import membership_of
+from catalog.sources.mariadb.replicas import PRIVILEGE_MISSING
+
+Rows = Callable[[str], list[tuple[Any, ...]]]
+
+SETTINGS = """
+SHOW GLOBAL VARIABLES WHERE Variable_name IN
+  ('version', 'log_bin', 'binlog_format', 'binlog_row_image', 'binlog_row_metadata',
+   'log_slave_updates', 'server_id', 'server_uid', 'binlog_expire_logs_seconds',
+   'expire_logs_days', 'lower_case_table_names')
+"""
+PLACE = "SHOW MASTER STATUS"
+GRANTS = "SHOW GRANTS"
+# Engines that write no row before its transaction commits.
+ENGINE = "INNODB"
+_WANTED = {
+    "binlog_format": ("ROW", "only rows say what was changed"),
+    "binlog_row_image": ("FULL", "the log lacks columns of former and of new rows"),
+    "binlog_row_metadata": ("FULL", "the log has no names of columns"),
+}
+_ON_ALL = re.compile(r"GRANT (?P<rights>.*?) ON \*\.\* TO ", re.IGNORECASE)
+_READS = frozenset({"REPLICATION SLAVE", "REPLICATION REPLICA", "ALL PRIVILEGES"})
+
+
+@dataclass(frozen=True, slots=True)
+class LogServer:
+    """settings: SETTINGS. rights: of the login on all databases. only, without: the
+    databases that the log has, () = all, and those that it leaves out. may_look:
+    whether the login may ask where the log is."""
+
+    settings: Mapping[str, str]
+    rights: frozenset[str]
+    only: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    may_look: bool = True
+    is_member: bool = False
+    is_replica: bool = False
+
+    def leaves_out(self, database: str) -> bool:
+        return database in self.without or bool(self.only and database not in self.only)
+
+
+def read_server(rows: Rows, *, is_replica: bool | None) -> LogServer:
+    settings = {str(name).lower(): str(value) for name, value in rows(SETTINGS)}
+    only, without, may_look = "", "", True
+    try:
+        if found := rows(PLACE):
+            _, _, only, without, *_ = found[0]
+    except pymysql.MySQLError as error:
+        if error.args[:1] != (PRIVILEGE_MISSING,):
+            raise
+        may_look = False
+    return LogServer(
+        settings,
+        _rights(str(text) for (text,) in rows(GRANTS)),
+        _names(only),
+        _names(without),
+        may_look,
+        membership_of(rows) is not None,
+        bool(is_replica),
+    )
+
+
+def setting_lacks(settings: Mapping[str, str]) -> tuple[Lack, ...]:
+    """What the server's settings lack."""
+    if "mariadb" not in settings.get("version", "").lower():
+        return (Lack("the log of MySQL is not followed yet, only that of MariaDB"),)
+    if settings.get("log_bin") != "ON":
+        return (
+            Lack(
+                "the server writes no binary log",
+                "log_bin = binlog -- in its configuration, with a server_id; then"
+                " restart the server",
+            ),
+        )
+    return tuple(
+        Lack(
+            f"{name} is '{settings.get(name, '')}': {why}",
+            f"SET GLOBAL {name} = '{wanted}'; -- and in its configuration; sessions"
+            " that are open keep what they have",
+        )
+        for name, (wanted, why) in _WANTED.items()
+        if settings.get(name, "").upper() != wanted
+    )
+
+
+def lacks_of(server: LogServer, who: str) -> tuple[Lack, ...]:
+    """What server and login lack. who: the account, as GRANT names it."""
+    found = list(setting_lacks(server.settings))
+    if server.is_member:
+        return (
+            Lack(
+                "the server is one of several members of a cluster, whose logs differ:"
+                " that is not followed yet"
+            ),
+        )
+    if server.is_replica and server.settings.get("log_slave_updates") != "ON":
+        found.append(
+            Lack(
+                "the server is a replica, and its log lacks what it replicates",
+                "log_slave_updates = ON -- in its configuration, then restart the"
+                " server",
+            )
+        )
+    if not server.rights & _READS:
+        found.append(
+            Lack(
+                "the datasource's user may not receive the log",
+                f"GRANT REPLICATION SLAVE ON *.* TO {who};",
+            )
+        )
+    if not server.may_look:
+        found.append(
+            Lack(
+                "the datasource's user may not ask where the log is",
+                f"GRANT BINLOG MONITOR ON *.* TO {who};",
+            )
+        )
+    return tuple(found)
+
+
+def table_log(
+    server: LogServer, database: str, *, engine: str, columns: Collection[str]
+) -> TableLog:
+    return TableLog(
+        is_full=True,
+        identity=tuple(columns),
+        is_published=True,
+        unfit=unfit(server, database, engine),
+    )
+
+
+def unfit(server: LogServer, database: str, engine: str) -> str:
+    """Why the log has not exactly what happens to a table, in words; "" = it has."""
+    if engine.upper() != ENGINE:
+        return (
+            f"its engine is {engine}, which shows rows before their transaction is in"
+            " the log: ALTER TABLE … ENGINE = InnoDB at the source"
+        )
+    if server.leaves_out(database):
+        return (
+            f"the server leaves database {database} out of its log (binlog_do_db,"
+            " binlog_ignore_db)"
+        )
+    return ""
+
+
+def _rights(grants: Any) -> frozenset[str]:
+    found: set[str] = set()
+    for text in grants:
+        if on_all := _ON_ALL.match(text):
+            found |= {right.strip().upper() for right in on_all["rights"].split(",")}
+    return frozenset(found)
+
+
+def _names(text: object) -> tuple[str, ...]:
+    return tuple(name for name in str(text or "").split(",") if name)

@@ -1,0 +1,1 @@
+"""MariaDB's binary log: its events, their values, where it is."""

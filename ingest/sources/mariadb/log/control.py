@@ -1,0 +1,143 @@
+"""Statements at the source beside its log: its settings, its files, the tables that are
+wanted, and who else receives it. Each is answered soon, or the connection is given up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pymysql
+
+from catalog.sources.mariadb.log import LogServer, read_server, setting_lacks
+from catalog.sources.mariadb.replicas import PRIVILEGE_MISSING
+from core.errors import InvalidRequest
+from ingest.contract.source_positions import MariaDbLog
+from ingest.contract.table import TableSpec
+from ingest.sources.mariadb.connection import DIALECT, Connection, connect
+from ingest.sources.mariadb.log.places import parts_of, read_place
+from ingest.sources.mariadb.log.tables import FoundTable, Name
+from ingest.sources.port import SourceAccess
+
+_SECONDS = 15
+_COLUMNS = """
+SELECT column_name, column_type FROM information_schema.columns
+WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position
+"""
+_SESSION = """
+SELECT command, coalesce(state, '') FROM information_schema.processlist WHERE id = %s
+"""
+_NO_TABLE = frozenset({1146, 1049, 1142, 1356})
+_ENGINE = re.compile(r"^\) .*?\bENGINE=(\w+)", re.MULTILINE)
+# Rows of a table with one of these are changed by the engine, of which the log says
+# nothing.
+_CASCADES = re.compile(
+    r"CONSTRAINT (`(?:[^`]|``)*`) FOREIGN KEY [^\n]*"
+    r" ON (?:DELETE|UPDATE) (?:CASCADE|SET NULL|SET DEFAULT)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    base: str
+    number: int
+    size: int
+
+
+@dataclass(slots=True)
+class Control:
+    connection: Connection
+
+    def rows(self, sql: str, parameters: Sequence[object] | None = None) -> list[Any]:
+        """pymysql.MySQLError, of a source that does not answer, too."""
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql, parameters)
+            return list(cursor.fetchall())
+
+    def server(self) -> LogServer:
+        """InvalidRequest `source_log_off` when its settings lack something."""
+        found = read_server(self.rows, is_replica=None)
+        if lacks := setting_lacks(found.settings):
+            raise InvalidRequest(
+                "the log of the source lacks what following it needs: "
+                + "; ".join(lack.reason for lack in lacks),
+                code="source_log_off",
+                hint="at the source: "
+                + " ".join(lack.statement for lack in lacks if lack.statement),
+            )
+        return found
+
+    def here(self) -> MariaDbLog:
+        """See `read_place`; with the GTIDs of that place."""
+        place = read_place(self.rows)
+        found = self.rows("SELECT BINLOG_GTID_POS(%s, %s)", [place.file, place.offset])
+        gtids = str(found[0][0] or "")
+        return MariaDbLog(
+            place.server, place.uid, place.base, place.number, 0, place.offset, gtids
+        )
+
+    def files(self) -> list[LogFile]:
+        """Of the log, the oldest first."""
+        return [
+            LogFile(*parts_of(str(name)), int(size))
+            for name, size, *_ in self.rows("SHOW BINARY LOGS")
+        ]
+
+    def others(self) -> Mapping[int, str]:
+        """Number → name of those that receive the log; {} where the login may not
+        ask."""
+        try:
+            found = self.rows("SHOW SLAVE HOSTS")
+        except pymysql.MySQLError as error:
+            if error.args[:1] != (PRIVILEGE_MISSING,):
+                raise
+            return {}
+        return {int(number): str(host) for number, host, *_ in found}
+
+    def tables(self, wanted: Sequence[TableSpec]) -> dict[Name, FoundTable]:
+        """Those that are there, by database and name."""
+        found = {}
+        for table in wanted:
+            name = table.source_schema, table.source_table
+            if one := self._table(name):
+                found[name] = one
+        return found
+
+    def _table(self, name: Name) -> FoundTable | None:
+        try:
+            ((_, text, *_),) = self.rows(
+                f"SHOW CREATE TABLE {DIALECT.qualified(*name)}"
+            )
+        except pymysql.MySQLError as error:
+            if error.args[0] in _NO_TABLE:
+                return None
+            raise
+        engine = _ENGINE.search(text)
+        cascade = _CASCADES.search(text)
+        return FoundTable(
+            engine[1] if engine else "",
+            dict(self.rows(_COLUMNS, list(name))),
+            cascade[1] if cascade else "",
+            "WITH SYSTEM VERSIONING" in text.rpartition("\n) ")[2],
+        )
+
+
+@contextlib.contextmanager
+def open_control(access: SourceAccess) -> Iterator[tuple[Control, str]]:
+    """With the address that it went to."""
+    connection, address = connect(access, read_timeout=2 * _SECONDS)
+    with contextlib.closing(connection):
+        connection.query(f"SET max_statement_time = {_SECONDS}, lock_wait_timeout = 2")
+        yield Control(connection), address
+
+
+def sender_state(access: SourceAccess, session: int) -> tuple[str, str]:
+    """What the session does that sends the log, by a new connection; ("", "") = it is
+    gone."""
+    connection, _ = connect(access, read_timeout=10)
+    with contextlib.closing(connection):
+        found = Control(connection).rows(_SESSION, [session])
+    return (str(found[0][0]), str(found[0][1])) if found else ("", "")

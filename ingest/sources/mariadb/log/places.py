@@ -1,0 +1,162 @@
+"""Where the binary log is: asked of the server, and counted along its events.
+
+A commit is in the log before others see what it wrote. So a load that begins behind a
+place of the log waits until a snapshot shows all that is before it.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pymysql
+
+from catalog.sources.mariadb.log import PLACE, SETTINGS
+from catalog.sources.mariadb.replicas import PRIVILEGE_MISSING
+from core.errors import InvalidRequest, TerminalError
+from ingest.contract.source_positions import MariaDbLog
+
+Rows = Callable[[str], list[tuple[Any, ...]]]
+
+# Of an event: when, its kind, whose, its bytes, where it ends (32 bits), flags.
+HEAD = struct.Struct("<IBIIIH")
+ROTATE, FORMAT, HEARTBEAT, _GTID, _GTIDS = 4, 15, 27, 162, 163
+_ARTIFICIAL = 0x20
+_GTID_BODY = struct.Struct("<QI")
+_ENTRY = struct.Struct("<IIQ")
+_FILE = re.compile(r"(?P<base>[^:/]*\.)(?P<number>\d{6,10})")
+_SHOWN = """
+SHOW STATUS
+WHERE Variable_name IN ('Binlog_snapshot_file', 'Binlog_snapshot_position')
+"""
+
+
+def read_place(rows: Rows) -> MariaDbLog:
+    """Where the log ends now. InvalidRequest `source_log_off`, or
+    `source_privilege_missing`."""
+    settings = {str(name).lower(): str(value) for name, value in rows(SETTINGS)}
+    try:
+        found = rows(PLACE)
+    except pymysql.MySQLError as error:
+        if error.args[:1] != (PRIVILEGE_MISSING,):
+            raise
+        raise InvalidRequest(
+            "the source does not tell the datasource's user where its log is",
+            code="source_privilege_missing",
+            hint="at the source: GRANT BINLOG MONITOR ON *.* TO the datasource's user",
+        ) from error
+    if not found:
+        raise InvalidRequest(
+            "the source writes no binary log",
+            code="source_log_off",
+            hint="at the source: log_bin in its configuration, then restart it",
+        )
+    base, number = parts_of(str(found[0][0]))
+    return MariaDbLog(
+        int(settings["server_id"]),
+        settings.get("server_uid", ""),
+        base,
+        number,
+        0,
+        int(found[0][1]),
+    )
+
+
+def parts_of(file: str) -> tuple[str, int]:
+    """A file's name → its base with the dot, its number. TerminalError
+    `log_unreadable`."""
+    found = _FILE.fullmatch(file)
+    if found is None:
+        raise TerminalError(
+            f"the source's log has a file of the odd name '{file}'. Nothing was read",
+            code="log_unreadable",
+            hint="choose another log_bin at the source",
+        )
+    return found["base"], int(found["number"])
+
+
+def place_number(place: MariaDbLog) -> int:
+    """Larger for later places of one server."""
+    return place.number << 64 | place.offset
+
+
+def shown_number(rows: Rows) -> int:
+    """The same of all that a snapshot that is taken now shows."""
+    rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+    try:
+        found = {str(name).lower(): str(value) for name, value in rows(_SHOWN)}
+    finally:
+        rows("ROLLBACK")
+    _, number = parts_of(found["binlog_snapshot_file"])
+    return number << 64 | int(found["binlog_snapshot_position"])
+
+
+@dataclass(slots=True)
+class Place:
+    """Follows a log along its events. Pure.
+
+    here    behind the last event
+    passed  bytes of events since the beginning
+    when    the last of them was written, seconds since 1970; 0 = none came
+    """
+
+    here: MariaDbLog
+    passed: int = 0
+    when: int = 0
+    _gtids: dict[int, str] = field(default_factory=dict)
+
+    # a dump by GTIDs begins with the head of the file, and tells no high bits
+    _is_fixed: bool = False
+
+    def __post_init__(self) -> None:
+        self._is_fixed = self.here.is_beyond_dumps
+        for gtid in filter(None, self.here.gtids.split(",")):
+            self._gtids[int(gtid.split("-")[0])] = gtid
+
+    def take(self, event: bytes) -> None:
+        when, kind, server, size, end, flags = HEAD.unpack_from(event)
+        if kind in {ROTATE, HEARTBEAT}:
+            return  # its end is of the file before: see `enter`
+        if kind == FORMAT:
+            self.here = replace(self.here, made=when)
+        elif kind == _GTID:
+            number, domain = _GTID_BODY.unpack_from(event, HEAD.size)
+            self._gtids[domain] = f"{domain}-{server}-{number}"
+        elif kind == _GTIDS and not flags & _ARTIFICIAL:
+            self._list(event)
+        if end and not flags & _ARTIFICIAL:
+            self.passed += size
+            self.when = max(self.when, when)
+            if not self._is_fixed:
+                self._advance(end)
+
+    @property
+    def gtids(self) -> str:
+        return ",".join(self._gtids[domain] for domain in sorted(self._gtids))
+
+    def _advance(self, end: int) -> None:
+        """Of the end the event has the lower 32 bits; none takes so many itself."""
+        offset = self.here.offset
+        whole = offset >> 32 << 32 | end
+        if whole < offset:
+            whole += 1 << 32
+        self.here = replace(self.here, offset=whole)
+
+    def enter(self, file: str, offset: int) -> None:
+        """What comes is of that file, from there on."""
+        base, number = parts_of(file)
+        if (base, number) != (self.here.base, self.here.number):
+            self._is_fixed = False
+            self.here = replace(
+                self.here, base=base, number=number, made=0, offset=offset
+            )
+
+    def _list(self, event: bytes) -> None:
+        (count,) = struct.unpack_from("<I", event, HEAD.size)
+        for n in range(count & 0x0FFFFFFF):
+            at = HEAD.size + 4 + n * _ENTRY.size
+            domain, server, number = _ENTRY.unpack_from(event, at)
+            self._gtids[domain] = f"{domain}-{server}-{number}"
