@@ -172,9 +172,21 @@ def is_standby(link: Link) -> bool | None:
     return None
 
 
+def log_place(link: Link) -> list[tuple[Any, ...]] | None:
+    """Where its log is, and what is not in it; None = the login may not ask."""
+    try:
+        return link.rows(mariadb_log.PLACE)
+    except pymysql.MySQLError as error:
+        if error.args[:1] in {(PRIVILEGE_MISSING,), (SYNTAX_ERROR,)}:
+            return None
+        raise
+
+
 def log_lacks(link: Link) -> tuple[Lack, ...]:
     """What keeps its log from being followed."""
-    server = mariadb_log.read_server(link.rows, is_replica=is_standby(link))
+    server = mariadb_log.read_server(
+        link.rows, place=log_place(link), is_replica=is_standby(link)
+    )
     ((current,),) = link.rows("SELECT CURRENT_USER()")
     return mariadb_log.lacks_of(server, account(*str(current).rsplit("@", 1)))
 
@@ -211,7 +223,7 @@ def described(link: Link, names: Sequence[Name]) -> tuple[DiscoveredTable, ...]:
         columns[(schema, table)].is_partial = True
     versioned = {name for name, table in tables.items() if table.is_versioned}
     indexes = _indexes(rows(mariadb_sql.INDEXES), columns, versioned)
-    server = mariadb_log.read_server(link.rows, is_replica=None)
+    server = mariadb_log.read_server(link.rows, place=log_place(link), is_replica=None)
     return tuple(
         replace(
             _table(name, tables[name], columns[name], indexes[name]),

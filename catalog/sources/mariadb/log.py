@@ -5,15 +5,12 @@ each table. Pure; what is asked for that is beside each.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pymysql
-
 from catalog.schema.source_log import Lack, TableLog
 from catalog.sources.mariadb.clusters import membership_of
-from catalog.sources.mariadb.replicas import PRIVILEGE_MISSING
 
 Rows = Callable[[str], list[tuple[Any, ...]]]
 
@@ -54,22 +51,21 @@ class LogServer:
         return database in self.without or bool(self.only and database not in self.only)
 
 
-def read_server(rows: Rows, *, is_replica: bool | None) -> LogServer:
+def read_server(
+    rows: Rows,
+    *,
+    place: Sequence[tuple[Any, ...]] | None,
+    is_replica: bool | None,
+) -> LogServer:
+    """place: rows of PLACE; None = the login may not ask."""
     settings = {str(name).lower(): str(value) for name, value in rows(SETTINGS)}
-    only, without, may_look = "", "", True
-    try:
-        if found := rows(PLACE):
-            _, _, only, without, *_ = found[0]
-    except pymysql.MySQLError as error:
-        if error.args[:1] != (PRIVILEGE_MISSING,):
-            raise
-        may_look = False
+    only, without = place[0][2:4] if place else ("", "")
     return LogServer(
         settings,
         _rights(str(text) for (text,) in rows(GRANTS)),
         _names(only),
         _names(without),
-        may_look,
+        place is not None,
         membership_of(rows) is not None,
         bool(is_replica),
     )

@@ -71,7 +71,6 @@ def test_what_a_server_lacks(
 def test_what_a_server_says_of_itself() -> None:
     said: dict[str, list[tuple[Any, ...]]] = {
         "SHOW GLOBAL VARIABLES": [("log_bin", "ON")],
-        "SHOW MASTER": [("b.000001", 9, "shop,crm", "")],
         "SHOW GRANTS": [
             ("GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO `u`@`%` IDENTIFIED",),
             ("GRANT SELECT ON `d`.* TO `u`@`%`",),
@@ -81,7 +80,8 @@ def test_what_a_server_says_of_itself() -> None:
     def rows(sql: str) -> list[tuple[Any, ...]]:
         return next((r for k, r in said.items() if sql.strip().startswith(k)), [])
 
-    server = read_server(rows, is_replica=None)
+    place = [("b.000001", 9, "shop,crm", "")]
+    server = read_server(rows, place=place, is_replica=None)
     assert server.rights == {"REPLICATION SLAVE", "BINLOG MONITOR"}
     assert unfit(server, "shop", "InnoDB") == ""
     assert "out of its log" in unfit(server, "other", "InnoDB")

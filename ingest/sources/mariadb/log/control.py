@@ -18,7 +18,7 @@ from core.errors import InvalidRequest
 from ingest.contract.source_positions import MariaDbLog
 from ingest.contract.table import TableSpec
 from ingest.sources.mariadb.connection import DIALECT, Connection, connect
-from ingest.sources.mariadb.log.places import parts_of, read_place
+from ingest.sources.mariadb.log.places import log_place, parts_of, read_place
 from ingest.sources.mariadb.log.tables import FoundTable, Name
 from ingest.sources.port import SourceAccess
 
@@ -59,7 +59,8 @@ class Control:
 
     def server(self) -> LogServer:
         """InvalidRequest `source_log_off` when its settings lack something."""
-        found = read_server(self.rows, is_replica=None)
+        place = log_place(self.rows)
+        found = read_server(self.rows, place=place, is_replica=None)
         if lacks := setting_lacks(found.settings):
             raise InvalidRequest(
                 "the log of the source lacks what following it needs: "

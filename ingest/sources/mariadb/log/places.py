@@ -38,16 +38,7 @@ def read_place(rows: Rows) -> MariaDbLog:
     """Where the log ends now. InvalidRequest `source_log_off`, or
     `source_privilege_missing`."""
     settings = {str(name).lower(): str(value) for name, value in rows(SETTINGS)}
-    try:
-        found = rows(PLACE)
-    except pymysql.MySQLError as error:
-        if error.args[:1] != (PRIVILEGE_MISSING,):
-            raise
-        raise InvalidRequest(
-            "the source does not tell the datasource's user where its log is",
-            code="source_privilege_missing",
-            hint="at the source: GRANT BINLOG MONITOR ON *.* TO the datasource's user",
-        ) from error
+    found = log_place(rows)
     if not found:
         raise InvalidRequest(
             "the source writes no binary log",
@@ -63,6 +54,20 @@ def read_place(rows: Rows) -> MariaDbLog:
         0,
         int(found[0][1]),
     )
+
+
+def log_place(rows: Rows) -> list[tuple[Any, ...]]:
+    """Rows of PLACE. InvalidRequest `source_privilege_missing`."""
+    try:
+        return rows(PLACE)
+    except pymysql.MySQLError as error:
+        if error.args[:1] != (PRIVILEGE_MISSING,):
+            raise
+        raise InvalidRequest(
+            "the source does not tell the datasource's user where its log is",
+            code="source_privilege_missing",
+            hint="at the source: GRANT BINLOG MONITOR ON *.* TO the datasource's user",
+        ) from error
 
 
 def parts_of(file: str) -> tuple[str, int]:
