@@ -212,6 +212,14 @@ _SIGNS: tuple[tuple[tuple[str, ...], Outcome, str, str, str], ...] = (
         "it is tried again",
     ),
     (
+        ("sluice.planned",),
+        "transient",
+        "compaction_planned",
+        "a compaction of the table was planned while all its rows were replaced; nothing"
+        " of this job is visible",
+        "it is tried again, and leaves that plan whole",
+    ),
+    (
         ("sluice.miscounted",),
         "terminal",
         "rows_miscounted",

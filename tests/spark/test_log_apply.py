@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from core.errors import InvalidRequest, TerminalError, TransientError
 from ingest.contract.segments import Control
@@ -15,6 +16,7 @@ from ingest.contract.table import TableSpec
 from ingest.driver.apply import light, log_apply, log_read
 from ingest.driver.apply.log_apply import NEEDS_RESYNC, LogTable, Step
 from ingest.driver.apply.log_read import Stream
+from ingest.driver.failures import failure_of
 from ingest.driver.table_services.compaction import plan_when_due
 from ingest.lake.chain import collect, take_over
 from ingest.lake.hudi.position import LoadPoint
@@ -158,6 +160,28 @@ def test_a_truncation_leaves_planned_compactions_alone(followed: Followed) -> No
     log.segment(table, ("insert", 9, "again", AT))
     followed.apply()
     assert followed.rows() == {3: "new", 9: "again"}
+
+
+def test_no_truncation_replaces_what_a_new_plan_speaks_of(followed: Followed) -> None:
+    """Somebody plans a compaction behind the last look at the timeline."""
+    log, table, applied = followed.log, followed.table, followed.applied
+    log.segment(table, ("insert", 9, "x", AT))
+    followed.apply()
+    log.segment(table, ("truncate", None, None, None), ("insert", 3, "new", AT))
+    followed.stream.refresh()
+
+    def plan() -> None:
+        plan_when_due(log.bench.spark, replace(applied.spec, compact_after=1))
+
+    with pytest.raises(Py4JJavaError) as refused:
+        applied.bring_on(followed.stream, plan)
+    failure = failure_of(refused.value)
+    assert (failure.outcome, failure.error.code) == ("transient", "compaction_planned")
+    applied.forget()
+    assert followed.apply().commit is not None
+    (pending,) = log.bench.state(table).pending_compactions
+    assert_done(log.bench.compact(table, pending))
+    assert followed.rows() == {3: "new"}
 
 
 def test_what_a_load_shows_is_left_out(followed: Followed) -> None:

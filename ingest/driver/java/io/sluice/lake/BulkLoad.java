@@ -17,6 +17,8 @@ import org.apache.hudi.common.config.HoodieConfig;
 import org.apache.hudi.common.model.WriteOperationType;
 import org.apache.hudi.common.schema.HoodieSchema;
 import org.apache.hudi.common.table.HoodieTableConfig;
+import org.apache.hudi.common.table.HoodieTableMetaClient;
+import org.apache.hudi.common.table.timeline.HoodieTimeline;
 import org.apache.hudi.common.util.CommitUtils;
 import org.apache.hudi.common.util.Option;
 import org.apache.hudi.config.HoodieInternalConfig;
@@ -93,10 +95,12 @@ public final class BulkLoad extends HoodieSparkSqlWriterInternal {
     String action = CommitUtils.getCommitActionType(operation, config.getTableType());
     try {
       String instant = client.startCommit(action);
+      HoodieTableMetaClient meta = replaces ? metaOf(client, config) : null;
+      refusePlans(meta);
       BaseDatasetBulkInsertCommitActionExecutor executor =
           replaces ? new Replace(config, client, instant) : new Insert(config, client, instant);
       HoodieWriteResult written = executor.execute(rows, table.isTablePartitioned());
-      commit(client, instant, action, written, JavaConverters.mapAsJavaMap(parameters));
+      commit(client, instant, action, written, JavaConverters.mapAsJavaMap(parameters), meta);
       return new Tuple6<>(true, Option.of(instant), Option.empty(), Option.empty(), client, table);
     } finally {
       client.close();
@@ -108,7 +112,8 @@ public final class BulkLoad extends HoodieSparkSqlWriterInternal {
       String instant,
       String action,
       HoodieWriteResult written,
-      Map<String, String> parameters) {
+      Map<String, String> parameters,
+      HoodieTableMetaClient meta) {
     Map<String, List<String>> replaced = written.getPartitionToReplaceFileIds();
     boolean isDone =
         client.commit(
@@ -118,13 +123,14 @@ public final class BulkLoad extends HoodieSparkSqlWriterInternal {
             action,
             replaced,
             Option.empty(),
-            Option.of((total, errors, statuses) -> isComplete(instant, total, errors)));
+            Option.of((total, errors, statuses) -> isComplete(instant, total, errors, meta)));
     if (!isDone) {
       throw new HoodieException("the commit " + instant + " did not complete");
     }
   }
 
-  private boolean isComplete(String instant, long rows, long errors) {
+  private boolean isComplete(String instant, long rows, long errors, HoodieTableMetaClient meta) {
+    refusePlans(meta);
     if (errors > 0 || (expectedRows >= 0 && rows != expectedRows)) {
       throw new HoodieException(
           String.format(
@@ -132,6 +138,29 @@ public final class BulkLoad extends HoodieSparkSqlWriterInternal {
               instant, rows, errors, expectedRows));
     }
     return true;
+  }
+
+  private static HoodieTableMetaClient metaOf(SparkRDDWriteClient<?> client, HoodieWriteConfig config) {
+    return HoodieTableMetaClient.builder()
+        .setConf(client.getEngineContext().getStorageConf())
+        .setBasePath(config.getBasePath())
+        .build();
+  }
+
+  /**
+   * A compaction that is planned speaks of file groups which a replacement takes away. Whoever plans
+   * one may do so at any moment, also once the replacement has begun.
+   *
+   * @param meta of the table that is replaced, null when none is
+   */
+  private static void refusePlans(HoodieTableMetaClient meta) {
+    if (meta == null) {
+      return;
+    }
+    HoodieTimeline planned = meta.reloadActiveTimeline().filterPendingCompactionTimeline();
+    if (!planned.empty()) {
+      throw new HoodieException("sluice.planned: " + planned.firstInstant().get());
+    }
   }
 
   /** A first load into an empty table. */
