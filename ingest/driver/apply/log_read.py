@@ -117,6 +117,8 @@ class Waiting:
         meanwhile: nothing of this counts then."""
         newest = self.stream.newest
         numbers = self.stream.about(self.table_id, after=self.after)
+        if is_replaced(self.stream.state_of(self.table_id), self.after):
+            return  # a load has begun meanwhile
         found: list[Part] = []
         size = total = 0
         for number in numbers:
@@ -170,6 +172,12 @@ class Waiting:
                 rows = without_shown(rows, load.snapshot)
             if rows.num_rows:
                 yield Part(segment.number, rows)
+
+
+def is_replaced(told: StreamTable | None, applied: int) -> bool:
+    """Whether a load is on the way that replaces all that a table has which stands
+    there: a commit behind its cut would pass for the load."""
+    return told is not None and told.state == "cut" and applied < told.cut
 
 
 def is_before(position: str, other: str) -> bool:

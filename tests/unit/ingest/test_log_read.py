@@ -9,7 +9,7 @@ import pytest
 
 from core.errors import StaleState, TerminalError
 from ingest.contract.epochs import SealedColumn
-from ingest.contract.segments import Segment
+from ingest.contract.segments import Control, Segment
 from ingest.contract.source_positions import PostgresLog
 from ingest.driver.apply import log_read
 from ingest.driver.apply.log_read import Stream, Waiting, is_before
@@ -60,6 +60,14 @@ class Log:
             pass
         return made
 
+    def cut(self, table: int, *, load: str) -> Segment:
+        self.lsn += 1
+        said = Control("added", table), Control("cut", table, load=load)
+        made = self.builder.close(end=place(self.lsn), controls=said)
+        while self.stream.refresh():
+            pass
+        return made
+
     def read(self, *, after: int = 0) -> tuple[Waiting, list[int]]:
         """And of which segments the rows are."""
         waiting = Waiting(self.stream, TABLE, after)
@@ -94,6 +102,16 @@ def test_segments_are_taken_whole_up_to_a_limit(
     assert (numbers, waiting.last and waiting.last.number) == ([2, 3], 3)
     waiting, numbers = log.read(after=3)
     assert (numbers, waiting.last and waiting.last.number) == ([4], 4)
+
+
+def test_no_commit_passes_the_cut_of_a_load_that_is_on_the_way(log: Log) -> None:
+    """It would pass for the load."""
+    log.close(TABLE)
+    cut = log.cut(TABLE, load="a")
+    log.close(TABLE)
+    waiting, numbers = log.read(after=1)
+    assert (waiting.first, waiting.last, numbers) == (None, None, [])
+    assert log.read(after=cut.number)[1] == [4], "the load is in the lake"
 
 
 def test_what_is_kept_of_a_stream_is_bounded(
