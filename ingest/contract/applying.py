@@ -51,6 +51,8 @@ class Applied:
 
     epoch      `epoch_to` of its newest commit; position: up to where, encoded
     is_live    everything up to its load's `at` is applied
+    is_followed  what comes in its stream is all that it lacks; else it lacks changes
+               that do not wait there, or a load that replaces it is on the way
     instant, completed_at, rows, bytes  of the newest commit, and what came since the
                last report; instant "" = none since then
     committed  when the newest applied transaction was committed at the source,
@@ -63,6 +65,7 @@ class Applied:
     epoch: int
     position: str
     is_live: bool
+    is_followed: bool = True
     instant: str = ""
     completed_at: str = ""
     rows: int = 0

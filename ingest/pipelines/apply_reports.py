@@ -311,10 +311,12 @@ class _Write:
         applied = self._applied[pipeline.lake_table_id]
         known = self._known[pipeline.lake_table_id]
         caught_up_at = self._caught_up_at(applied, known)
-        late_at = late_moment(known.policy, caught_up_at or self._now, capture=LOG)
+        assert pipeline.lake_table is not None
+        until = caught_up_at or pipeline.lake_table.caught_up_at or self._now
+        late_at = late_moment(known.policy, until, capture=LOG)
         was_late = pipeline.late_at is None
         is_late = late_at is not None and late_at <= self._now
-        event, reason = self._event(pipeline, applied, caught_up_at, known.policy)
+        event, reason = self._event(pipeline, applied, until, known.policy)
         return _Shown(
             pipeline,
             applied,
@@ -328,6 +330,8 @@ class _Write:
 
     def _caught_up_at(self, applied: Applied, known: _Known) -> datetime | None:
         read = self._read_until.get(known.datasource_id)
+        if not applied.is_followed:
+            return None
         if not applied.waiting:
             return read
         oldest = _moment(applied.oldest)
@@ -339,13 +343,14 @@ class _Write:
         self,
         pipeline: Pipeline,
         applied: Applied,
-        caught_up_at: datetime | None,
+        until: datetime,
         policy: Effective,
     ) -> tuple[str, str]:
         """As late as its policy allows, and half of that, so that it does not go to
-        and fro."""
-        lag = (self._now - (caught_up_at or self._now)).total_seconds()
-        if pipeline.state == states.CATCHING_UP and applied.is_live:
+        and fro. until: the lake has what was committed until then."""
+        lag = (self._now - until).total_seconds()
+        is_live = applied.is_live and applied.is_followed
+        if pipeline.state == states.CATCHING_UP and is_live:
             is_level = not applied.waiting or lag <= policy.late_after / 2
             return ("catch_up", "") if is_level else ("", "")
         if pipeline.state == states.LIVE and lag > policy.late_after:

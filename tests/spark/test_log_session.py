@@ -16,6 +16,7 @@ from config.toolchain.paths import spark_classpath
 from core.errors import TransientError
 from ingest.contract.applying import Applied, ApplyProblem, ApplyReport, ApplyWork
 from ingest.contract.members import encode
+from ingest.contract.segments import Control
 from ingest.contract.table import TableSpec
 from ingest.driver.apply import log_apply
 from ingest.driver.apply.log_apply import LogTable
@@ -136,6 +137,11 @@ def test_what_comes_is_applied_and_reported(running: Running) -> None:
     assert (report.run, report.number) == ("session", running.sent.number)
     assert set(report.held) == {one.table_id, two.table_id}
     assert report.problems == ()
+    assert heard.applied[one.table_id].is_followed
+    log.close(Control("deferred", one.table_id, reason="its key is another one"))
+    wait_for(
+        lambda: not heard.applied[one.table_id].is_followed, "the record to be reported"
+    )
 
 
 def test_a_table_becomes_live_without_a_change_of_it(

@@ -34,7 +34,7 @@ from ingest.driver.apply.log_fold import (
     merge,
     unfit_counts,
 )
-from ingest.driver.apply.log_read import Stream, Waiting, is_before
+from ingest.driver.apply.log_read import Stream, Waiting, is_before, is_replaced
 from ingest.driver.apply.preconditions import (
     refuse_other_types,
     refuse_unreadable_plan,
@@ -143,13 +143,8 @@ class LogTable:
         """Whether segments of the table may be applied now. TerminalError
         `needs_resync` when none brings it on."""
         position = self.position
-        told = stream.state_of(self.spec.table.table_id)
-        if position is None or told is None or told.state in {"removed", "deferred"}:
+        if position is None or not self.is_followed(stream):
             return False
-        if told.state == "added" and not told.cut:
-            return False
-        if told.state == "cut" and position.epoch_to < told.cut:
-            return False  # its load is on the way, and replaces all before the cut
         if stream.is_ahead(position.epoch_to):
             self._wait_for(stream, position)
             return False
@@ -157,6 +152,15 @@ class LogTable:
         if stream.is_lost(self.spec.table.table_id, position.epoch_to):
             raise _lost(self.spec, position)
         return True
+
+    def is_followed(self, stream: Stream) -> bool:
+        """Whether what comes in the stream is all that the table lacks."""
+        told = stream.state_of(self.spec.table.table_id)
+        if told is None or told.state in {"removed", "deferred"}:
+            return False
+        if told.state == "added" and not told.cut:
+            return False
+        return not is_replaced(told, self.after)
 
     def _wait_for(self, stream: Stream, position: CommitPosition) -> None:
         """A load may be some moments ahead of what was read of its stream."""

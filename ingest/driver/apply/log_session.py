@@ -359,7 +359,7 @@ class ApplySession:
             self._is_new = False
             tasks = list(self._tasks.values())
             for task in tasks:
-                task.applied = _with_waiting(task)
+                task.applied = _with_waiting(task, self._stream)
             new = [one for one in tasks if one.applied != one.reported]
             report = ApplyReport(
                 self._work.run,
@@ -410,12 +410,18 @@ def _applied(task: Task, step: Step, waiting: int, *, is_live: bool) -> Applied 
     )
 
 
-def _with_waiting(task: Task) -> Applied | None:
-    """What has come since its last commit waits, too."""
-    if task.applied is None or task.applied.oldest == task.since:
-        return task.applied
-    waiting = max(1, task.applied.waiting) if task.since else 0
-    return dataclasses.replace(task.applied, waiting=waiting, oldest=task.since)
+def _with_waiting(task: Task, stream: Stream | None) -> Applied | None:
+    """What has come since its last commit: rows that wait, too, and records."""
+    applied = task.applied
+    if applied is None:
+        return None
+    if stream is not None and not task.is_busy:
+        is_followed = task.table.is_followed(stream)
+        applied = dataclasses.replace(applied, is_followed=is_followed)
+    if applied.oldest == task.since:
+        return applied
+    waiting = max(1, applied.waiting) if task.since else 0
+    return dataclasses.replace(applied, waiting=waiting, oldest=task.since)
 
 
 def _without_commit(applied: Applied | None) -> Applied | None:

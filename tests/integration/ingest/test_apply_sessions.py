@@ -387,6 +387,25 @@ def test_what_stops_a_table_is_an_alert_until_it_recovers(log_world: World) -> N
     log_world.until(lambda: [one.code for one in alerts.all()] == ["needs_resync"])
 
 
+def test_a_table_that_its_stream_leaves_out_is_not_level(log_world: World) -> None:
+    """Its rows come no more, so nothing of it waits."""
+    until_given(log_world, "first", "second")
+    tell(log_world, "first", is_followed=False, instant="1", epoch=8)
+    tell(log_world, "second", epoch=8)
+    before = log_world.lake("first").caught_up_at
+    log_world.until(lambda: log_world.pipeline("second").state == "LIVE")
+    assert log_world.lake("first").last_commit_epoch == 8
+    assert log_world.lake("first").caught_up_at == before
+    assert log_world.pipeline("first").state == "CATCHING_UP"
+    # and becomes late by what it had
+    tell(log_world, "first", epoch=8)
+    log_world.until(lambda: log_world.pipeline("first").state == "LIVE")
+    ago = Now() - timedelta(days=1)
+    Table.objects.filter(pk=log_world.lake("first").pk).update(caught_up_at=ago)
+    tell(log_world, "first", is_followed=False, epoch=8)
+    log_world.until(lambda: log_world.pipeline("first").state == "CATCHING_UP")
+
+
 def test_what_was_reported_while_the_database_is_away_is_written_later(
     log_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
