@@ -215,8 +215,8 @@ _SIGNS: tuple[tuple[tuple[str, ...], Outcome, str, str, str], ...] = (
         ("sluice.planned",),
         "transient",
         "compaction_planned",
-        "a compaction of the table was planned while all its rows were replaced; nothing"
-        " of this job is visible",
+        "a compaction of the table was planned while all its rows were replaced;"
+        " nothing of this job is visible",
         "it is tried again, and leaves that plan whole",
     ),
     (
