@@ -277,6 +277,17 @@ def _policy_line(policy: EnginePolicy) -> dict[str, object]:
         "admin": policy.is_admin,
         "select": list(policy.select),
         "discover": list(policy.discover),
+        "tables": {
+            name: {
+                "columns": None if on.columns is None else sorted(on.columns),
+                "filters": list(on.filters),
+                "masks": [
+                    {"column": column, "kind": mask.kind, "text": mask.text}
+                    for column, mask in on.masks
+                ],
+            }
+            for name, on in policy.tables.items()
+        },
     }
 
 

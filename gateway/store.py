@@ -110,6 +110,7 @@ class Store:
                 is_admin=policy.is_admin,
                 select=policy.select,
                 discover=policy.discover,
+                tables=policy.tables,
             )
 
         return await self.statements.run(_user(username), work)

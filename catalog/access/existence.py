@@ -5,7 +5,7 @@ Grants by name may come before their tables; a mistyped name is reported.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -13,7 +13,7 @@ from django.db.models import QuerySet
 
 from catalog.access.policy import Securable
 from catalog.like import escaped
-from catalog.models import Database, Datasource, Table
+from catalog.models import Column, Database, Datasource, Table
 from catalog.names import LAKE, join_name
 from core.errors import InvalidRequest
 
@@ -50,6 +50,25 @@ def require_known(on: Securable) -> None:
         hint=f'{meant}Send "allow_unknown": true for a name that will be',
         facts={"errors": [{"pointer": "/on", "detail": missing}], "nearest": near},
     )
+
+
+def require_columns(on: Securable, columns: Iterable[str]) -> None:
+    """InvalidRequest when the table has no column of such a name."""
+    known = set(
+        Column.objects.filter(
+            table__database__datasource__name=on.datasource,
+            table__database__name=on.database,
+            table__name=on.table,
+        ).values_list("name", flat=True)
+    )
+    missing = sorted({c for c in columns if c.lower() not in known})
+    if missing:
+        raise InvalidRequest(
+            f"{on} has no column '{missing[0]}'",
+            code="unknown_column",
+            hint='Send "allow_unknown": true for a name that will be',
+            facts={"errors": [{"pointer": "/columns", "detail": missing[0]}]},
+        )
 
 
 def nearest(on: Securable) -> list[str]:

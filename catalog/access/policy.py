@@ -119,12 +119,18 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class HeldGrant:
-    """A stored grant as a value; `grantee` is "user:ann" or "group:bi"."""
+    """A stored grant as a value; `grantee` is "user:ann" or "group:bi".
+
+    columns  of `select` on one lake table: only these; empty for all. Such a grant
+             gives no privilege by itself: it opens these columns to SQL, and what SQL
+             knows of a table (`catalog.access.table_rights`).
+    """
 
     grantee: str
     privilege: Grantable
     on: Securable
     id: int = 0
+    columns: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +163,8 @@ def decide(
         return Decision(allowed=True, reason="grant", via=via)
     if privilege is Privilege.DISCOVER:
         for via in held:
+            if via.columns:
+                continue
             if via.grantee in principal.grantees and securable.covers(via.on):
                 return Decision(allowed=True, reason="below", via=via)
     return Decision(allowed=False, reason="no_grant")
@@ -176,6 +184,7 @@ def giving(
         if grant.grantee in principal.grantees
         and grant.privilege in sufficient
         and grant.on.covers(securable)
+        and not grant.columns
     )
 
 
@@ -194,6 +203,7 @@ def lake_patterns(
         if g.grantee in principal.grantees
         and g.privilege in sufficient
         and g.on.datasource == "lake"
+        and not g.columns
     }
     return tuple(sorted(found))
 

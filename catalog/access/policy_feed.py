@@ -5,12 +5,15 @@ Read per statement by the gateway; must not know what an engine is.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from catalog.access.grants import grants_of
 from catalog.access.policy import Privilege, lake_patterns
 from catalog.access.policy_version import CHANNEL, READ_VERSION, current_version
 from catalog.access.principals import principal_for
+from catalog.access.rules import hash_key, rules_on_lake
+from catalog.access.table_rights import TableRights, limits_of
 
 __all__ = [
     "CHANNEL",
@@ -25,7 +28,8 @@ __all__ = [
 class PrincipalPolicy:
     """One principal's rights on the lake, at least as new as `version`.
 
-    `select` and `discover` are lake patterns: `*`, `db.*` or `db.table`.
+    `select` and `discover` are lake patterns: `*`, `db.*` or `db.table`. `tables`: what
+    limits the principal on a table, by `db.table`.
     """
 
     principal: str
@@ -34,6 +38,7 @@ class PrincipalPolicy:
     is_admin: bool
     select: tuple[str, ...]
     discover: tuple[str, ...]
+    tables: Mapping[str, TableRights]
 
 
 def policy_for(username: str) -> PrincipalPolicy:
@@ -42,6 +47,8 @@ def policy_for(username: str) -> PrincipalPolicy:
     version = current_version()
     principal = principal_for(username)
     grants = grants_of(principal) if principal.is_active else []
+    rules = rules_on_lake() if principal.is_active else []
+    limits = limits_of(principal, grants, rules, hash_key=hash_key())
     return PrincipalPolicy(
         principal=username,
         version=version,
@@ -49,4 +56,5 @@ def policy_for(username: str) -> PrincipalPolicy:
         is_admin=principal.is_admin and principal.is_active,
         select=lake_patterns(principal, Privilege.SELECT, grants),
         discover=lake_patterns(principal, Privilege.DISCOVER, grants),
+        tables=limits.tables,
     )

@@ -45,6 +45,7 @@ HELD = """
 WITH held AS MATERIALIZED (
   SELECT datasource, database, "table" FROM catalog_grant
   WHERE privilege = ANY(%(held)s) AND %(only)s IN ('', datasource)
+  AND (columns = '[]' OR %(for_sql)s)
   AND ((principal_kind = 'user' AND principal_name = %(name)s)
     OR (principal_kind = 'group' AND principal_name = ANY(%(groups)s)))
 ), whole AS MATERIALIZED (
@@ -90,13 +91,16 @@ def holder(
     principal: Principal,
     datasource: str = "",
     privilege: Privilege = Privilege.DISCOVER,
+    *,
+    for_sql: bool = False,
 ) -> dict[str, Any]:
-    """Parameters of HELD."""
+    """Parameters of HELD. `for_sql`: grants on some columns count too."""
     return {
         "only": datasource,
         "held": sorted(granting(privilege)),
         "name": principal.name,
         "groups": sorted(principal.groups),
+        "for_sql": for_sql,
     }
 
 

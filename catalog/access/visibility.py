@@ -9,7 +9,7 @@ from __future__ import annotations
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.expressions import RawSQL
 
-from catalog.access.grants import rows_for
+from catalog.access.grants import rows_for, whole_rows_for
 from catalog.access.policy import Principal, Privilege, granting
 from catalog.models import Database
 
@@ -22,7 +22,7 @@ SELECT t.id FROM catalog_grant g
 JOIN catalog_datasource s ON s.name = g.datasource
 JOIN catalog_database d ON d.datasource_id = s.id AND d.name = g.database
 JOIN catalog_table t ON t.database_id = d.id AND t.name = g."table"
-WHERE g."table" <> '' AND g.privilege = ANY(%s)
+WHERE g."table" <> '' AND g.privilege = ANY(%s) AND g.columns = '[]'
 AND ((g.principal_kind = 'user' AND g.principal_name = %s)
   OR (g.principal_kind = 'group' AND g.principal_name = ANY(%s)))
 """
@@ -36,7 +36,7 @@ def visible_tables(
         return everything
     held = [p.value for p in granting(privilege)]
     covering = (
-        rows_for(principal)
+        whole_rows_for(principal)
         .filter(
             privilege__in=held,
             datasource=OuterRef("datasource__name"),
@@ -49,15 +49,17 @@ def visible_tables(
     return Q(database__in=databases) | Q(pk__in=tables)
 
 
-def visible_databases(principal: Principal) -> Q:
-    """Filter for Database rows with a grant at, above or below them."""
+def visible_databases(principal: Principal, *, for_sql: bool = False) -> Q:
+    """Filter for Database rows with a grant at, above or below them. `for_sql`: or one
+    on some columns of a table in it."""
     if (everything := _all_or_nothing(principal)) is not None:
         return everything
+    grants = rows_for(principal) if for_sql else whole_rows_for(principal)
     return Q(
         Exists(
-            rows_for(principal)
-            .filter(datasource=OuterRef("datasource__name"))
-            .filter(Q(database="") | Q(database=OuterRef("name")))
+            grants.filter(datasource=OuterRef("datasource__name")).filter(
+                Q(database="") | Q(database=OuterRef("name"))
+            )
         )
     )
 
@@ -66,7 +68,7 @@ def visible_datasources(principal: Principal) -> Q:
     """Filter for Datasource rows with a grant at or below them."""
     if (everything := _all_or_nothing(principal)) is not None:
         return everything
-    return Q(Exists(rows_for(principal).filter(datasource=OuterRef("name"))))
+    return Q(Exists(whole_rows_for(principal).filter(datasource=OuterRef("name"))))
 
 
 def _all_or_nothing(principal: Principal) -> Q | None:

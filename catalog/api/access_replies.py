@@ -39,6 +39,11 @@ class Via(Reply):
     privilege = s.CharField(allow_null=True)
     role = s.CharField(allow_null=True)
     on = s.CharField()
+    columns = s.ListField(child=s.CharField(), help_text="empty for all")
+
+    @staticmethod
+    def columns_of(grant: HeldGrant) -> list[str]:
+        return sorted(grant.columns)
 
     @staticmethod
     def privilege_of(grant: HeldGrant) -> str | None:
@@ -72,6 +77,7 @@ class Grant(Reply):
     privilege = s.CharField(allow_null=True)
     role = s.CharField(allow_null=True)
     on = s.CharField()
+    columns = s.ListField(child=s.CharField(), help_text="empty for all")
     granted_by = s.CharField()
     granted_at = Instant()
 

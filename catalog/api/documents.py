@@ -126,5 +126,4 @@ class StatedDatasource(Stated, DatasourceNew):
 
 class StatedGrant(Stated, GrantNew):
     allow_unknown = None  # type: ignore[assignment]
-    columns = None  # type: ignore[assignment]
     needed = ("principal", "on")

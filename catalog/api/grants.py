@@ -54,18 +54,21 @@ class GrantsView(ApiView):
     @extend_schema(request=GrantNew, responses={201: replies.Grant})
     @idempotent
     def post(self, request: Request) -> Response:
-        """Give a privilege or a role on a source, a database or a table. For
-        administrators. A name that is not there is refused, unless `allow_unknown`
-        says that it will be."""
+        """Give a privilege or a role on a source, a database or a table, or `select` on
+        some columns of a table of the lake. For administrators. A name that is not
+        there is refused, unless `allow_unknown` says that it will be."""
         require_admin(self.principal)
         given = body_of(GrantNew, request)
         granted = _granted(given)
         if not given.get("allow_unknown"):
-            existence.require_known(grants.parse_securable(given["on"]))
+            on = grants.parse_securable(given["on"])
+            existence.require_known(on)
+            existence.require_columns(on, given.get("columns", ()))
         row = grants.grant(
             principal=given["principal"],
             privilege=granted,
             on=given["on"],
+            columns=given.get("columns", ()),
             by=self.principal.name,
         )
         return Response(

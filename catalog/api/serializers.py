@@ -6,8 +6,6 @@ from typing import Any
 
 from rest_framework import serializers as s
 
-from core.errors import InvalidRequest
-
 MOST_ERRORS = 100
 
 
@@ -121,13 +119,14 @@ class GrantNew(s.Serializer[Any]):
     role = Text(max_length=20, required=False)
     on = Text(max_length=700)
     allow_unknown = Flag(required=False)
-    columns = s.JSONField(required=False, help_text="comes with a later release: 501")
+    columns = s.ListField(
+        child=Text(max_length=300),
+        required=False,
+        allow_empty=False,
+        help_text="only these, of `select` on one table of the lake",
+    )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        if "columns" in attrs:
-            raise InvalidRequest(
-                "grants on columns come with a later release", code="not_yet"
-            )
         if ("privilege" in attrs) == ("role" in attrs):
             raise s.ValidationError("give exactly one of privilege and role")
         return attrs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from catalog.models.access import (
+    AccessRule,
     ApiToken,
     AuditEntry,
     Grant,
@@ -21,6 +22,7 @@ from catalog.models.user import (
 )
 
 __all__ = [
+    "AccessRule",
     "ApiToken",
     "AuditEntry",
     "Column",

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from django.conf import settings
 from django.db import models
+from django.db.models.functions import MD5, Cast
 
 from catalog.names import join_name
 
@@ -20,7 +21,8 @@ class Grant(models.Model):
     `privilege` holds the name of a privilege or of a role; no name is both.
 
     Names, not foreign keys: policy is about names, and a grant on a database
-    covers tables that do not exist yet. "" = the level above.
+    covers tables that do not exist yet. "" = the level above. `columns`: of `select`
+    on a lake table, only these; empty for all.
     """
 
     principal_kind = models.CharField(max_length=10)
@@ -29,20 +31,20 @@ class Grant(models.Model):
     datasource = models.CharField(max_length=100)
     database = models.CharField(max_length=200, blank=True)
     table = models.CharField(max_length=300, blank=True)
+    columns = models.JSONField(default=list, blank=True)
     granted_by = models.CharField(max_length=150, blank=True)
     granted_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         constraints: ClassVar = [
             models.UniqueConstraint(
-                fields=[
-                    "principal_kind",
-                    "principal_name",
-                    "privilege",
-                    "datasource",
-                    "database",
-                    "table",
-                ],
+                "principal_kind",
+                "principal_name",
+                "privilege",
+                "datasource",
+                "database",
+                "table",
+                MD5(Cast("columns", models.TextField())),  # an index takes no long ones
                 name="one_grant_of_a_kind",
             )
         ]
@@ -52,7 +54,8 @@ class Grant(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.privilege} on {self.on} to {self.principal}"
+        columns = f" ({', '.join(self.columns)})" if self.columns else ""
+        return f"{self.privilege} on {self.on}{columns} to {self.principal}"
 
     @property
     def principal(self) -> str:
@@ -61,6 +64,37 @@ class Grant(models.Model):
     @property
     def on(self) -> str:
         return join_name(self.datasource, self.database, self.table)
+
+
+class AccessRule(models.Model):
+    """What takes rows or values of a lake table from those whom grants let read it.
+
+    `column`: of a mask; "" of a row filter. `applies_to` and `excepted` hold
+    "everyone", "user:ann" or "group:bi".
+    """
+
+    datasource = models.CharField(max_length=100)
+    database = models.CharField(max_length=200)
+    table = models.CharField(max_length=300)
+    column = models.CharField(max_length=300, blank=True)
+    applies_to = models.JSONField(default=list)
+    excepted = models.JSONField(default=list, blank=True)
+    mask = models.CharField(max_length=20, blank=True)
+    expression = models.TextField(blank=True)
+    created_by = models.CharField(max_length=150, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["datasource", "database", "table"])]
+
+    def __str__(self) -> str:
+        what = f"mask {self.mask}" if self.column else "row filter"
+        return f"{what} on {self.on}"
+
+    @property
+    def on(self) -> str:
+        return join_name(self.datasource, self.database, self.table, self.column)
 
 
 class ApiToken(models.Model):

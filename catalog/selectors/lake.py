@@ -6,13 +6,15 @@ match everything. Lake names are lower case, so patterns fold to it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db.models import CharField, F, Lookup, Q, QuerySet
 from django.db.models.sql.compiler import SQLCompiler
 
 from catalog.access.policy import Principal
+from catalog.access.rules import limits_for
+from catalog.access.table_rights import Limits
 from catalog.access.visibility import visible_databases
 from catalog.like import escaped, for_sql, is_everything, matcher
 from catalog.models import Column, Database, Table
@@ -120,7 +122,9 @@ def lake_databases_matching(
 ) -> list[str]:
     """Names of visible lake databases after `after`, ordered. One statement."""
     rows = Database.objects.filter(
-        visible_databases(principal), _like("name", pattern), datasource__name=LAKE
+        visible_databases(principal, for_sql=True),
+        _like("name", pattern),
+        datasource__name=LAKE,
     )
     if after is not None:
         rows = rows.filter(name__gt=after)
@@ -148,7 +152,8 @@ def lake_columns_page(
     """Columns of at most `limit` tables after `after`, and where to go on.
 
     patterns: of database, table and column. `_hoodie_*` first, then the source's, then
-    `_sluice_*`, in table and column order. None at the end. Two statements.
+    `_sluice_*`, in table and column order, without those that do not exist for the
+    principal. None at the end. At most four statements.
     """
     tables = matching_tables(principal, patterns[:2], limit, after)
     columns = Column.objects.filter(table__in=[row[0] for row in tables]).annotate(
@@ -158,10 +163,13 @@ def lake_columns_page(
     for column in columns.order_by("table", "position") if tables else ():
         by_table.setdefault(column.table_id, []).append(column)
     matches = matcher(patterns[2])
+    limits = limits_for(principal)
     found = [
         column
         for pk, *table in tables
-        for column in as_seen(LakeTable(*table), by_table.get(pk, []))
+        for column in _left(
+            as_seen(LakeTable(*table), by_table.get(pk, [])), limits, by_table.get(pk)
+        )
         if matches(column.name)
     ]
     return found, tables[-1][1:3] if len(tables) == limit else None
@@ -210,6 +218,20 @@ def as_seen(table: LakeTable, columns: list[Any]) -> list[LakeColumn]:
         )
         for position, (name, kind, nullable, key, comment) in enumerate(seen, start=1)
     ]
+
+
+def _left(
+    seen: list[LakeColumn], limits: Limits, columns: list[Any] | None
+) -> list[LakeColumn]:
+    """What the reader's rights leave of a table's columns, as the engine shows them."""
+    if not seen or (on := limits.on(seen[0].database, seen[0].table)).is_whole:
+        return seen
+    has_own_key = not _key_columns(columns or [])
+    keys = {c.name for c in columns or () if c.key}
+    partitions = set(columns[0].partition_by) if columns else set()
+    shows_keys = has_own_key and all(on.is_plain(name) for name in keys | partitions)
+    left = [c for c in seen if on.shows(c.name, shows_keys=shows_keys)]
+    return [replace(c, position=at) for at, c in enumerate(left, start=1)]
 
 
 def _key_columns(columns: list[Any]) -> list[tuple[str, str, bool]]:

@@ -67,7 +67,7 @@ def matching_tables(
     if not principal.is_active:
         return []
     databases, names = (_sql(pattern) for pattern in patterns)
-    params = holder(principal, LAKE) | {
+    params = holder(principal, LAKE, for_sql=True) | {
         "limit": limit,
         "databases": databases,
         "names": names,

@@ -34,7 +34,7 @@ _IS_GRANTED = """EXISTS (SELECT 1 FROM catalog_grant g
  WHERE g.datasource = catalog_datasource.name
  AND (g.database = '' OR (g.database = catalog_database.name
    AND g."table" IN ('', catalog_table.name)))
- AND g.privilege = ANY(%s)
+ AND g.privilege = ANY(%s) AND g.columns = '[]'
  AND ((g.principal_kind = 'user' AND g.principal_name = %s)
    OR (g.principal_kind = 'group' AND g.principal_name = ANY(%s))))"""
 

@@ -93,8 +93,9 @@ def _grants() -> Iterator[Item]:
     known = {LAKE, *Datasource.objects.values_list("name", flat=True)}
     for row in Grant.objects.filter(datasource__in=known):
         kind = "role" if row.privilege in set(Role) else "privilege"
-        key = (row.principal, row.privilege, row.on)
-        yield Item(GRANT, key, {kind: row.privilege})
+        key = (row.principal, row.privilege, row.on, *row.columns)
+        columns = {"columns": row.columns} if row.columns else {}
+        yield Item(GRANT, key, {kind: row.privilege} | columns)
 
 
 def _tables() -> Iterator[Item]:

@@ -57,8 +57,9 @@ class Item:
     @property
     def name(self) -> str:
         if self.kind == GRANT:
-            principal, held, on = self.key
-            return f"{held} on {on} to {principal}"
+            principal, held, on, *columns = self.key
+            some = f" ({', '.join(columns)})" if columns else ""
+            return f"{held} on {on}{some} to {principal}"
         return ".".join(self.key)
 
 
@@ -148,8 +149,12 @@ def _grant(reader: _Reader, entry: Any, at: str) -> list[Item]:
     if not given:
         return []
     held = given.get("role") or given["privilege"]
-    fields = {"role" if "role" in given else "privilege": held}
-    return [Item(GRANT, (given["principal"], held, given["on"]), fields, at)]
+    fields: dict[str, Any] = {"role" if "role" in given else "privilege": held}
+    columns = sorted({column.lower() for column in given.get("columns", ())})
+    if columns:
+        fields["columns"] = columns
+    key = (given["principal"], held, given["on"], *columns)
+    return [Item(GRANT, key, fields, at)]
 
 
 def _target(reader: _Reader, entry: Any, at: str) -> list[Item]:

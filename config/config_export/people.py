@@ -53,11 +53,13 @@ def apply_user(change: Change, password: str | None, notes: list[str]) -> Change
 
 
 def apply_grant(change: Change) -> Change:
-    principal, held, on = change.item.key
+    principal, held, on, *columns = change.item.key
     check = (
         grants.check_role if "role" in change.item.fields else grants.check_privilege
     )
-    grants.grant(principal=principal, privilege=check(held), on=on, by=ACTOR)
+    grants.grant(
+        principal=principal, privilege=check(held), on=on, columns=columns, by=ACTOR
+    )
     return change
 
 

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from catalog.access.existence import what_is_missing
+from catalog.access.existence import require_columns, what_is_missing
 from catalog.access.grants import parse_securable
 from catalog.access.policy import Privilege, Role
 from catalog.preferences import Chosen, zones
@@ -135,6 +135,12 @@ class GrantForm(_Form):
         ),
         help_text=_("lake, lake.shop, lake.shop.orders, or a source"),
     )
+    columns = forms.CharField(
+        required=False,
+        max_length=10_000,
+        label=_("Columns"),
+        help_text=_("Of select on one lake table: only these. Empty: all."),
+    )
     is_to_come = forms.BooleanField(
         required=False,
         label=IS_TO_COME,
@@ -145,7 +151,10 @@ class GrantForm(_Form):
         data = super().clean() or {}
         if data.get("on") and not data.get("is_to_come"):
             try:
-                missing = what_is_missing(parse_securable(data["on"]))
+                on = parse_securable(data["on"])
+                missing = what_is_missing(on)
+                if not missing:
+                    require_columns(on, _names(data.get("columns", "")))
             except SluiceError as refused:
                 self.add_error("on", str(refused))
             else:
@@ -153,6 +162,10 @@ class GrantForm(_Form):
                     tick = gettext("%(missing)s. Tick “%(box)s” if it will be.")
                     self.add_error("on", tick % {"missing": missing, "box": IS_TO_COME})
         return data
+
+    @property
+    def column_names(self) -> list[str]:
+        return _names(self.cleaned_data["columns"])
 
 
 class TokenForm(_Form):

@@ -32,7 +32,8 @@ def grant_list(request: PageRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         try:
             given = {k: form.cleaned_data[k] for k in ("principal", "privilege", "on")}
-            row = grant(**given, by=request.principal.name)
+            columns = form.column_names
+            row = grant(**given, columns=columns, by=request.principal.name)
         except SluiceError as refused:
             error = refused
         else:

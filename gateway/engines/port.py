@@ -7,11 +7,12 @@ pass the same behaviour suite. This module must not know Thrift, Spark or Django
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, Protocol
 
+from catalog.access.table_rights import NOTHING, WHOLE, TableRights
 from core.errors import TerminalError, TransientError
 from gateway.engines.lifecycle import EngineFacts, EngineState
 
@@ -46,7 +47,8 @@ class EnginePolicy:
     """One principal's rights as the engine's Guard needs them.
 
     `select` and `discover` are lake patterns: `*`, `db.*` or `db.table`.
-    `version` is the global policy version the rights were read at.
+    `version` is the global policy version the rights were read at. `tables`: what
+    limits the principal on a table, by `db.table`.
     """
 
     principal: str
@@ -55,16 +57,40 @@ class EnginePolicy:
     is_admin: bool
     select: tuple[str, ...] = ()
     discover: tuple[str, ...] = ()
+    tables: Mapping[str, TableRights] = field(default_factory=dict)
 
     def covers(self, other: EnginePolicy) -> bool:
         """True when `other` allows to read nothing more than this."""
-        if not self.is_active or self.is_admin or other.is_admin:
-            return self.is_active and self.is_admin
-        mine = set(self.select)
-        return all(
-            {"*", pattern, f"{pattern.partition('.')[0]}.*"} & mine
-            for pattern in other.select
+        if not self.is_active or (other.is_admin and not self.is_admin):
+            return False
+        is_wide_enough = self.is_admin or all(
+            _matches(self.select, pattern) for pattern in other.select
         )
+        return is_wide_enough and all(
+            self._on(name).covers(other._on(name))
+            for name in {*self.tables, *other.tables}
+            if other._reads(name)
+        )
+
+    def _reads(self, table: str) -> bool:
+        """Whether any of the table's columns may be read."""
+        return self._reads_all(table) or self._on(table).columns is not None
+
+    def _reads_all(self, table: str) -> bool:
+        return self.is_admin or _matches(self.select, table)
+
+    def _on(self, table: str) -> TableRights:
+        found = self.tables.get(table)
+        if found is None:
+            return WHOLE if self._reads_all(table) else NOTHING
+        if found.columns is None and not self._reads_all(table):
+            return NOTHING
+        return found
+
+
+def _matches(patterns: Collection[str], name: str) -> bool:
+    """Whether a table, or all that a pattern stands for, is among them."""
+    return bool({"*", name, f"{name.partition('.')[0]}.*"} & set(patterns))
 
 
 @dataclass(frozen=True, slots=True)

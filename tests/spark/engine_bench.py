@@ -164,8 +164,11 @@ class EngineBench:
         discover: Sequence[str] = (),
         is_admin: bool = False,
         is_active: bool = True,
+        tables: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
+        """`tables`: what limits the principal, by name: columns, filters, masks."""
         self._version += 1
+        none = {"columns": None, "filters": [], "masks": {}}
         self.tell(
             "policy",
             principal=principal,
@@ -174,6 +177,7 @@ class EngineBench:
             is_admin=is_admin,
             select=list(select),
             discover=list(discover),
+            tables={name: none | dict(on) for name, on in (tables or {}).items()},
         )
 
     def connect(

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from catalog.access.table_rights import Mask, TableRights
 from gateway.engines.launch import EngineSpec
 from gateway.engines.port import EngineOperation, EnginePolicy, LakeTable
 from gateway.engines.spark_thrift import SparkEngine
@@ -78,6 +79,9 @@ class StandIn:
             tuple(facts["select"]),
             tuple(facts["discover"]),
         )
+        facts["tables"] = {
+            name: _rights(**limits) for name, limits in facts["tables"].items()
+        }
         await self.engine.push_policy(EnginePolicy(**facts))
         return {}
 
@@ -101,6 +105,17 @@ class StandIn:
     async def stop(self) -> dict[str, Any]:
         await self.engine.stop(grace_seconds=5)
         return {"state": self.engine.facts().state}
+
+
+def _rights(
+    columns: list[str] | None, filters: list[str], masks: dict[str, list[str]]
+) -> TableRights:
+    found = {column: Mask(*mask) for column, mask in masks.items()}
+    return TableRights(
+        None if columns is None else frozenset(columns),
+        tuple(filters),
+        tuple(sorted(found.items())),
+    )
 
 
 async def main() -> None:

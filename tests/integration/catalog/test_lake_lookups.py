@@ -123,5 +123,9 @@ def test_look_ups_take_few_statements_whatever_the_size(who, request):
     assert statements(lambda: lake_table_location("shop", "orders")) == 1
     assert statements(lambda: lake_databases_matching(principal, "%", limit=9)) == 1
     assert statements(lambda: lake_tables_matching(principal, "%", "%", 9)) == 1
-    assert statements(lambda: lake_columns_matching(principal, "%", "%", None, 9)) == 2
+    at_most = 4  # with grants and rules of the reader
+    assert (
+        statements(lambda: lake_columns_matching(principal, "%", "%", None, 9))
+        <= at_most
+    )
     assert statements(lambda: principal_for(who)) == 1

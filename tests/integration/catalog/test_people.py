@@ -58,15 +58,6 @@ def test_grants_over_rest(admin, ann, shop, lake_orders):
     assert [g["on"] for g in seen] == ["lake.shop"]
     assert admin("DELETE", f"grants/{made.json()['id']}").status_code == 204
     assert ann("GET", "tables").json()["items"] == []
-    later = {
-        "principal": "group:bi",
-        "privilege": "select",
-        "on": "lake",
-        "columns": [],
-    }
-    refused = admin("POST", "grants", later)
-    problem(refused, 501, "not_yet")
-    assert refused.json()["detail"].endswith("come with a later release")
 
 
 @pytest.mark.parametrize("name", ["a\nb", "\x1b[31m", "a\u202eb", " "])

@@ -10,11 +10,21 @@ from pathlib import Path
 import pytest
 
 from gateway.control import ControlListener
+from catalog.access.table_rights import Mask, TableRights
 from gateway.engines.port import EnginePolicy, EngineUnavailable, LakeTable
 from tests.waiting import LIMIT_SECONDS
 
 SECRET = "start-secret"
-POLICY = EnginePolicy("ann", 4, is_active=True, is_admin=False, select=("shop.*",))
+RIGHTS = TableRights(
+    frozenset({"pay", "id"}), ("id > 1",), (("pay", Mask("hash", "k")),)
+)
+POLICY = EnginePolicy(
+    *("ann", 4),
+    is_active=True,
+    is_admin=False,
+    select=("shop.*",),
+    tables={"shop.orders": RIGHTS},
+)
 
 
 class Questions:
@@ -91,6 +101,10 @@ def test_a_policy_is_pushed_and_its_acknowledgement_awaited():
         assert message == {
             "type": "policy", "principal": "ann", "version": 4, "active": True,
             "admin": False, "select": ["shop.*"], "discover": [],
+            "tables": {"shop.orders": {
+                "columns": ["id", "pay"], "filters": ["id > 1"],
+                "masks": [{"column": "pay", "kind": "hash", "text": "k"}],
+            }},
         }  # fmt: skip
         assert not push.done()
         await engine.say(type="ack", principal="ann", version=3)

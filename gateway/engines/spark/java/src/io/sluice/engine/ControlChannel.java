@@ -11,8 +11,10 @@ import java.nio.channels.Channels;
 import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
@@ -185,13 +187,39 @@ final class ControlChannel implements Runnable {
             message.required("active").asBoolean(),
             message.required("admin").asBoolean(),
             strings(message.required("select")),
-            strings(message.required("discover")));
+            strings(message.required("discover")),
+            tables(message.required("tables")));
     policies.store(policy);
     send(
         json.createObjectNode()
             .put("type", "ack")
             .put("version", policy.version())
             .put("principal", policy.principal()));
+  }
+
+  private static Map<String, TableRights> tables(JsonNode given) {
+    Map<String, TableRights> found = new HashMap<>();
+    given
+        .fields()
+        .forEachRemaining(
+            each -> {
+              JsonNode rights = each.getValue();
+              JsonNode columns = rights.required("columns");
+              Map<String, TableRights.Mask> masks = new HashMap<>();
+              for (JsonNode mask : rights.required("masks")) {
+                masks.put(
+                    mask.required("column").asText(),
+                    new TableRights.Mask(
+                        mask.required("kind").asText(), mask.required("text").asText()));
+              }
+              found.put(
+                  each.getKey(),
+                  new TableRights(
+                      columns.isNull() ? null : Set.copyOf(strings(columns)),
+                      strings(rights.required("filters")),
+                      Map.copyOf(masks)));
+            });
+    return Map.copyOf(found);
   }
 
   private static List<String> strings(JsonNode array) {

@@ -58,6 +58,16 @@ final class Denied extends RuntimeException implements SparkThrowable {
         "The " + what + " that begins at character " + (begin + 1) + " is not closed.");
   }
 
+  /** A row filter or a mask cannot be applied to the table as it is. */
+  static Denied undecided(String table) {
+    return new Denied(
+        "RULE_NOT_APPLICABLE",
+        NO_PRIVILEGE,
+        "A rule that limits your rows or columns of "
+            + table
+            + " cannot be applied. Nothing was run. Ask an administrator.");
+  }
+
   /** The engine cannot know the user's rights now. */
   static Denied noPolicy(String why) {
     return new Denied("POLICY_UNAVAILABLE", "08S01", why + " Nothing was run; try again.");

@@ -19,12 +19,14 @@ public final class Engine {
   private final Policies policies;
   private final Identity identity;
   private final PlanningPlaces planning;
+  private final SparkSession neutral;
   private volatile Catalogue catalogue;
 
   private Engine(StartFile start, SparkSession root) {
     this.start = start;
     this.policies = new Policies(start.staleMillis(), System::nanoTime);
-    this.identity = new Identity(root);
+    this.neutral = neutral(root);
+    this.identity = new Identity(root, neutral);
     this.planning = new PlanningPlaces(root.sparkContext().defaultParallelism());
   }
 
@@ -100,6 +102,18 @@ public final class Engine {
       end("thread " + thread.getName() + " ran out of memory");
     }
     BrokenJvm.endIfMetIn(error);
+  }
+
+  /** For what must mean the same whatever a user sets: the rules on rows and columns. */
+  private static SparkSession neutral(SparkSession root) {
+    SparkSession made = root.newSession();
+    made.conf().set("spark.sql.session.timeZone", "UTC");
+    made.conf().set("spark.sql.ansi.enabled", "false");
+    return made;
+  }
+
+  SparkSession neutral() {
+    return neutral;
   }
 
   StartFile start() {

@@ -13,8 +13,8 @@ import scala.runtime.BoxedUnit;
 
 /**
  * Installs the Guard in every session: a gate behind the parser (nothing forbidden is even
- * analysed) and a check of the analysed plan (the authority); and what lets a cancel reach every
- * task. Must be the last extension, so that its parser is the outermost.
+ * analysed), what leaves of each table what its reader may have, and a check of the analysed plan
+ * (the authority); and what lets a cancel reach every task. Must be the last extension, so that its parser is the outermost.
  */
 public final class GuardExtension extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
   @Override
@@ -31,6 +31,20 @@ public final class GuardExtension extends AbstractFunction1<SparkSessionExtensio
           @Override
           public Rule<LogicalPlan> apply(SparkSession session) {
             return new LakeNames();
+          }
+        });
+    extensions.injectResolutionRule(
+        new AbstractFunction1<SparkSession, Rule<LogicalPlan>>() {
+          @Override
+          public Rule<LogicalPlan> apply(SparkSession session) {
+            return new TableRules(session);
+          }
+        });
+    extensions.injectOptimizerRule(
+        new AbstractFunction1<SparkSession, Rule<LogicalPlan>>() {
+          @Override
+          public Rule<LogicalPlan> apply(SparkSession session) {
+            return new OpenGuarded();
           }
         });
     extensions.injectCheckRule(

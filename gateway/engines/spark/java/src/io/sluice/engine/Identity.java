@@ -20,18 +20,20 @@ import org.apache.spark.sql.SparkSession;
  */
 final class Identity {
   private final SparkSession root;
+  private final SparkSession neutral;
   private final Map<SparkSession, String> known =
       Collections.synchronizedMap(new WeakHashMap<>());
   private volatile SessionManager sessions;
   private volatile Statements operations;
 
-  Identity(SparkSession root) {
+  Identity(SparkSession root, SparkSession neutral) {
     this.root = root;
+    this.neutral = neutral;
   }
 
-  /** True for the engine's own session, which no client can reach. */
+  /** True for the engine's own sessions, which no client can reach. */
   boolean isEngine(SparkSession session) {
-    return session == root;
+    return session == root || session == neutral;
   }
 
   /** From now on sessions of this Thrift Server have users. Returns the port it listens on. */

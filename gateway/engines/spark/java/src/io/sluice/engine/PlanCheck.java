@@ -1,6 +1,9 @@
 package io.sluice.engine;
 
+import java.util.Collections;
+import java.util.IdentityHashMap;
 import java.util.Locale;
+import java.util.Set;
 import java.util.function.Supplier;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
@@ -19,13 +22,17 @@ import org.apache.spark.sql.types.Metadata;
 
 /**
  * The authority: judges the analysed plan of one statement by allow-lists, default deny. A table
- * may be read if the catalogue gave it a name and the policy grants select on that name.
+ * may be read if the catalogue gave it a name and the policy grants select on that name; one with
+ * rules, or of which only some columns are granted, only below a {@link Guarded}.
  */
 final class PlanCheck extends PlanWalk {
   /** Set while the Guard itself asks for a table's columns: seeing is then enough. */
   private static final ThreadLocal<Boolean> DESCRIBING = ThreadLocal.withInitial(() -> false);
 
   private final Policy policy;
+
+  /** The tables met below a node that leaves of them what the rights of now allow. */
+  private final Set<LogicalPlan> limited = Collections.newSetFromMap(new IdentityHashMap<>());
 
   PlanCheck(Policy policy) {
     this.policy = policy;
@@ -51,6 +58,10 @@ final class PlanCheck extends PlanWalk {
     }
     if (isDecoder(node)) {
       return false;
+    }
+    if (node instanceof Guarded guarded) {
+      enterGuarded(guarded);
+      return true;
     }
     if (node instanceof LogicalRelation relation) {
       requireReadable(relation);
@@ -83,6 +94,17 @@ final class PlanCheck extends PlanWalk {
     return false; // Their children are names, not data.
   }
 
+  /** The rights that it was made by must still be its reader's. */
+  private void enterGuarded(Guarded guarded) {
+    LogicalRelation relation = guarded.relation();
+    if (relation == null) {
+      throw ParsedCheck.refused(guarded);
+    }
+    if (guarded.rights().equals(TableRules.rightsOn(relation, policy))) {
+      limited.add(relation);
+    }
+  }
+
   private void requireReadable(LogicalRelation relation) {
     if (relation.catalogTable().isEmpty()) {
       throw Denied.forbidden("Only tables of the catalogue can be read.");
@@ -94,6 +116,9 @@ final class PlanCheck extends PlanWalk {
         DESCRIBING.get() ? policy.maySee(database, table) : policy.maySelect(database, table);
     if (!isOpen) {
       throw Denied.privilege("select", database + "." + table);
+    }
+    if (!policy.on(database, table).isWhole() && !limited.contains(relation)) {
+      throw Denied.noPolicy("Your rights on " + database + "." + table + " have just changed.");
     }
     relation.output().foreach(Functions.of(PlanCheck::requireData));
   }

@@ -1,10 +1,12 @@
 package io.sluice.engine;
 
 import java.util.List;
+import java.util.Map;
 
 /**
  * One principal's rights at one policy version. Patterns are {@code *}, {@code db.*} or
- * {@code db.table} on lake names, lower-case.
+ * {@code db.table} on lake names, lower-case. {@code tables} has the tables on which only some
+ * columns are granted, or on which rules bind the principal, by {@code db.table}.
  */
 record Policy(
     String principal,
@@ -12,15 +14,24 @@ record Policy(
     boolean isActive,
     boolean isAdmin,
     List<String> select,
-    List<String> discover) {
+    List<String> discover,
+    Map<String, TableRights> tables) {
 
   boolean maySelect(String database, String table) {
-    return isAdmin || matches(select, database, table);
+    return isAdmin || matches(select, database, table) || isReadInPart(database, table);
   }
 
   /** Any privilege makes a table visible. */
   boolean maySee(String database, String table) {
     return maySelect(database, table) || matches(discover, database, table);
+  }
+
+  TableRights on(String database, String table) {
+    return tables.getOrDefault(database + "." + table, TableRights.WHOLE);
+  }
+
+  private boolean isReadInPart(String database, String table) {
+    return on(database, table).columns() != null;
   }
 
   private static boolean matches(List<String> patterns, String database, String table) {

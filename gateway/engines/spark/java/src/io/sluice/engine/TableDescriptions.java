@@ -3,6 +3,7 @@ package io.sluice.engine;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Set;
 import java.util.stream.Collectors;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
@@ -105,8 +106,9 @@ final class TableDescriptions {
     for (LogicalPlan leaf : Functions.list(analysed.collectLeaves())) {
       if (leaf instanceof LogicalRelation table
           && table.relation() instanceof HadoopFsRelation files) {
+        Set<String> visible = Set.of(analysed.schema().names());
         String[] names = files.partitionSchema().names();
-        return Arrays.stream(names).map(TableDescriptions::quoted).collect(Collectors.joining(", "));
+        return Arrays.stream(names).filter(visible::contains).map(TableDescriptions::quoted).collect(Collectors.joining(", "));
       }
     }
     return "";
