@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.control import ControlListener
 from catalog.access.table_rights import Mask, TableRights
+from gateway.control import ControlListener
 from gateway.engines.port import EnginePolicy, EngineUnavailable, LakeTable
 from tests.waiting import LIMIT_SECONDS
 
