@@ -12,15 +12,36 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from catalog.schema.types import DataType
 from ingest.contract.epochs import SealedColumn
 from ingest.contract.segments import OP, UNCHANGED, XID
 
 _COLUMNS = b"columns"
+_TYPES = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
 HEAD_FIELDS = (
     pa.field(OP, pa.int8(), nullable=False),
     pa.field(XID, pa.uint32(), nullable=False),
     pa.field(UNCHANGED, pa.binary()),
 )
+
+
+def arrow_type(type: DataType) -> pa.DataType:
+    if type.name == "decimal":
+        return pa.decimal128(type.precision, type.scale)
+    if type.name == "array":
+        return pa.list_(arrow_type(DataType.parse(type.element)))
+    return _TYPES[type.name]
 
 
 def schema_of(

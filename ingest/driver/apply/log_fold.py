@@ -22,8 +22,7 @@ from ingest.contract.segments import OP, OPS, UNCHANGED, XID
 from ingest.contract.table import TableSpec
 from ingest.lake.sealed_columns import columns_of
 from ingest.planning.partitions import IN_FOLDER_OF_NULL
-from ingest.sources.postgresql.log.values import arrow_type
-from ingest.sources.row_batches import columns_in
+from ingest.sources.row_batches import arrow_type, columns_in
 from ingest.sources.select import Selection, mask_of
 
 _INSERT, _UPDATE, _DELETE, _MOVED, _TRUNCATE = range(len(OPS))

@@ -23,8 +23,7 @@ from ingest.driver.apply.log_fold import (
     unfit_counts,
     without_shown,
 )
-from ingest.sources.postgresql.log.values import arrow_type
-from ingest.sources.row_batches import schema_of
+from ingest.sources.row_batches import arrow_type, schema_of
 
 ID = SealedColumn("c0", "id", "bigint")
 LONG = SealedColumn("c1", "long", "string")

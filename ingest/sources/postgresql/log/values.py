@@ -23,24 +23,12 @@ from ingest.contract.epochs import SealedColumn
 from ingest.contract.table import ColumnSpec
 from ingest.sources.dialects import dialect_of
 from ingest.sources.postgresql.log.pgoutput import Relation, Rows, Value
-from ingest.sources.row_batches import schema_of
+from ingest.sources.row_batches import arrow_type, schema_of
 from ingest.sources.select import mask_of, select_columns
 
 # Amounts are printed as in C: "$1,234.56".
 LOG_SETTINGS = {"lc_monetary": "C"}
 _DIALECT = dialect_of("postgresql")
-_TYPES = {
-    "boolean": pa.bool_(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-}
 _MOMENTS = frozenset({"date", "timestamp", "timestamp_ntz"})
 # Of those: four digits of the year, and none before the first.
 _FITTING = re.compile(r"\d{4}-[^B]*")
@@ -52,14 +40,6 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 # (values, places of those that have no form in the lake) of texts
 Converted = tuple[pa.Array, list[int]]
 Codec = Callable[[pa.Array], Converted]
-
-
-def arrow_type(type: DataType) -> pa.DataType:
-    if type.name == "decimal":
-        return pa.decimal128(type.precision, type.scale)
-    if type.name == "array":
-        return pa.list_(arrow_type(DataType.parse(type.element)))
-    return _TYPES[type.name]
 
 
 def codec_of(column: ColumnSpec, *, money_digits: int = 2) -> Codec:

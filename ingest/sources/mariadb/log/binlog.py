@@ -1,0 +1,590 @@
+"""Events of the binary log of MariaDB and MySQL, version 4, rows with whole images.
+
+Bytes in, values out: rows are gathered per table and taken in parts, so a transaction
+of any size needs little memory; its commit says that it is whole. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from core.errors import TerminalError
+from ingest.sources.mariadb.log.charsets import charset_of, decoded
+from ingest.sources.mariadb.log.packed import inflated, unpacked
+from ingest.sources.mariadb.log.rows import Row, Split, form_of, split_of
+from ingest.sources.mariadb.log.table_map import (
+    TableMap,
+    packed_int,
+    table_map,
+    table_name,
+)
+
+# What `OPS` of `ingest.contract.segments` names, by its place.
+INSERT, UPDATE, DELETE, MOVED, TRUNCATE = range(5)
+# When, the kind, whose, bytes, where it ends, flags.
+HEAD = struct.Struct("<IBIIIH")
+_QUERY = struct.Struct("<IIBHH")
+_GTID = struct.Struct("<QIB")
+_MYSQL_GTID = struct.Struct("<B16sq")
+_PREPARED = struct.Struct("<BIII")
+_CHECKSUM = struct.Struct("<I")
+_SAID = struct.Struct("<H")
+
+_IN_USE, _ARTIFICIAL, _IGNORABLE = 0x01, 0x20, 0x80
+_STANDALONE = 0x01
+_INSERTS, _DELETES = (23, 30, 166, 169), (25, 32, 168, 171)
+_UPDATES = (24, 31, 167, 170)
+_ROWS_KINDS = (
+    dict.fromkeys(_INSERTS, INSERT)
+    | dict.fromkeys(_UPDATES, UPDATE)
+    | dict.fromkeys(_DELETES, DELETE)
+)
+_SECOND_VERSION = frozenset({30, 31, 32, 169, 170, 171})
+_COMPRESSED = range(166, 172)
+# They say nothing of rows: how statements came about, who waits for whom, comments.
+_SKIPPED = frozenset(
+    {0, 3, 5, 9, 11, 13, 14, 17, 28, 29, 35, 36, 37, 27, 41} | {160, 161, 163, 164}
+)
+_REFUSED = {
+    42: "a tagged GTID of MySQL",
+    172: "a row in several events",
+}
+_DUMMY = 0xFFFFFF.to_bytes(6, "little")
+_SPACE = re.compile(r"\s+|/\*.*?\*/", re.DOTALL)
+_SAVEPOINT = re.compile(r"SAVEPOINT\s+(.+)", re.IGNORECASE | re.DOTALL)
+_BACK = re.compile(
+    r"ROLLBACK\s+(?:WORK\s+)?TO\s+(?:SAVEPOINT\s+)?(.+)", re.IGNORECASE | re.DOTALL
+)
+_XA = re.compile(r"XA\s+(\w+)\s*(.*)", re.IGNORECASE | re.DOTALL)
+
+Name = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """A transaction. gtid: domain-server-number, or MySQL's; "" = it has none. Times
+    are microseconds since 1970, in whole seconds."""
+
+    gtid: str
+    committed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The transaction is whole: behind this event reading goes on."""
+
+    committed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """The transaction ended, and nothing of it happened: its rows that wait are gone.
+    is_whole: none of them had been taken."""
+
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rotate:
+    """What follows is of that file, from there on."""
+
+    file: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How the events that follow are written; a file's first. made: when the server
+    started with it, seconds since 1970, 0 = it did not."""
+
+    server: str
+    made: int
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What was done without rows: a definition, or a change that was logged as a
+    statement. is_within: a transaction is open, else it is one by itself."""
+
+    database: str
+    text: str
+    gtid: str
+    committed: int
+    is_within: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """The log has changes that cannot be read from it. tables: whose; None = of any.
+    From here on rows of these tables are left out, until `look_again`."""
+
+    tables: tuple[Name, ...] | None
+    reason: str
+
+
+What = Begin | Commit | Rollback | Rotate | Format | Statement | Missed | TableMap
+
+
+@dataclass(slots=True)
+class Rows:
+    """Rows of one table in the order of the log: what happened, and the values."""
+
+    table: TableMap
+    ops: list[int] = field(default_factory=list)
+    values: list[Row] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Table:
+    """heads: beginnings of row events that say that all columns are there."""
+
+    rows: Rows
+    split: Split
+    heads: set[bytes] = field(default_factory=set)
+
+
+# The places, among a table's columns, of those that say which row of the lake it is;
+# None = its rows are not wanted. Rows of a table with a problem are left out.
+Wanted = Callable[[TableMap], tuple[int, ...] | None]
+
+
+class Decoder:
+    """One connection's events, in their order. TerminalError `log_unreadable`, or
+    `log_incident` where the server knows of changes that are not in its log; the
+    decoder is of no use then.
+
+    size  bytes of the events whose rows wait
+    """
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+        # by the events that describe them, without their numbers
+        self._tables: dict[bytes, _Table | None] = {}
+        self._maps: dict[bytes, TableMap] = {}
+        self._newest: dict[Name, bytes] = {}
+        self._numbers: dict[bytes, bytes] = {}
+        self._closed: list[Rows] = []
+        # rows of the open transaction, and how many there were before it
+        self._touched: dict[int, tuple[Rows, int]] = {}
+        self._savepoints: dict[str, dict[int, int]] = {}
+        self._prepared: dict[str, tuple[Name, ...]] = {}
+        self._is_within = self._is_taken = False
+        self._xa = self._gtid = ""
+        self._is_summed: bool | None = None
+        self._is_mariadb = False
+        self.size = 0
+
+    @property
+    def is_within(self) -> bool:
+        """Whether a transaction has begun whose end has not come."""
+        return self._is_within
+
+    def decode(self, event: bytes) -> tuple[What, ...]:
+        """One whole event with its head. Rows are kept for `take`; what else happened
+        is returned."""
+        try:
+            return self._decode(self._checked(event))
+        except (LookupError, ValueError, struct.error) as error:
+            _refuse(event, str(error))
+
+    def take(self) -> list[Rows]:
+        """What was gathered: of a table several when it was altered in between."""
+        found, self._closed, self.size = self._closed, [], 0
+        for table in self._tables.values():
+            if table is not None and table.rows.ops:
+                found.append(table.rows)
+                table.rows = Rows(table.rows.table)
+        self._is_taken |= bool(self._touched)
+        self._touched, self._savepoints = {}, {}
+        return found
+
+    def look_again(self) -> None:
+        """Other tables are wanted from here on; nothing waits for `take`."""
+        for body, described in self._maps.items():
+            self._tables[body] = self._table(described)
+
+    def _checked(self, event: bytes) -> bytes:
+        """Without its checksum."""
+        kind = event[4]
+        if len(event) != HEAD.unpack_from(event)[3]:
+            _refuse(event, "an event of another length than it says")
+        if kind == 15:
+            # before the checksum, which is there in any case: how events are summed
+            self._is_summed = event[-5] == 1
+            if not self._is_summed:
+                return event[:-5]
+            flags = event[17] & ~_IN_USE
+            event = event[:17] + bytes([flags]) + event[18:]
+        elif self._is_summed is None:
+            self._is_summed = _sum_of(event) == event[-4:]
+            summed, self._is_summed = self._is_summed, None
+            return event[:-4] if summed else event
+        if not self._is_summed:
+            return event
+        if _sum_of(event) != event[-4:]:
+            _refuse(event, "an event with another checksum")
+        return event[:-5] if kind == 15 else event[:-4]
+
+    def _decode(self, event: bytes) -> tuple[What, ...]:
+        kind = event[4]
+        op = _ROWS_KINDS.get(kind)
+        if op is not None:
+            return self._rows(kind, op, event)
+        if kind == 19:
+            return self._table_map(event)
+        if kind == 16:
+            return (self._end(event),)
+        if kind == 162 or kind == 33 or kind == 34:
+            return self._begin_by_number(kind, event)
+        if kind == 2 or kind == 165:
+            return self._query(kind, event)
+        return self._other(kind, event)
+
+    def _other(self, kind: int, event: bytes) -> tuple[What, ...]:
+        if kind == 4:
+            (offset,) = struct.unpack_from("<Q", event, HEAD.size)
+            return (Rotate(event[HEAD.size + 8 :].decode(), offset),)
+        if kind == 15:
+            return self._format(event)
+        if kind == 38:
+            return self._prepare(event)
+        if kind == 40:
+            return self._payload(event)
+        if kind == 39:
+            return self._partial(event)
+        if kind == 18:
+            return (self._statement(event, "LOAD DATA", ""),)
+        if kind == 26:
+            _incident(event)
+        is_ignorable = HEAD.unpack_from(event)[5] & _IGNORABLE
+        if kind not in _SKIPPED and not is_ignorable:
+            _refuse(event, _REFUSED.get(kind, "an event of an unknown kind"))
+        return ()
+
+    def _format(self, event: bytes) -> tuple[What, ...]:
+        version, server, made, head = struct.unpack_from("<H50sIB", event, HEAD.size)
+        if version != 4 or head != HEAD.size:
+            _refuse(event, f"a log of version {version}")
+        found = Format(server.rstrip(b"\0").decode(), made)
+        self._is_mariadb |= "mariadb" in found.server.lower()
+        # a server that died within a transaction begins the next file without its end
+        return (self._undone(), found) if self._is_within else (found,)
+
+    def _begin_by_number(self, kind: int, event: bytes) -> tuple[What, ...]:
+        if self._is_within:
+            _refuse(event, "a transaction within another one")
+        self._gtid = ""
+        if kind == 34:
+            return ()
+        if kind == 33:
+            _, server, number = _MYSQL_GTID.unpack_from(event, HEAD.size)
+            self._gtid = f"{_uuid(server)}:{number}"
+            return ()
+        self._is_mariadb = True
+        number, domain, flags = _GTID.unpack_from(event, HEAD.size)
+        self._gtid = f"{domain}-{HEAD.unpack_from(event)[2]}-{number}"
+        # what stands alone is a statement, and has no end
+        return () if flags & _STANDALONE else (self._begin(event),)
+
+    def _begin(self, event: bytes) -> Begin:
+        if self._is_within:
+            _refuse(event, "a transaction within another one")
+        self._is_within, self._is_taken, self._xa = True, False, ""
+        self._touched, self._savepoints = {}, {}
+        self._numbers.clear()
+        return Begin(self._gtid, _when(event))
+
+    def _end(self, event: bytes) -> Commit:
+        if not self._is_within:
+            _refuse(event, "a commit of no transaction")
+        self._is_within, self._gtid = False, ""
+        return Commit(_when(event))
+
+    def _undone(self) -> Rollback:
+        for rows, count in self._touched.values():
+            del rows.ops[count:], rows.values[count:]
+        self._is_within, self._gtid, self._touched = False, "", {}
+        return Rollback(not self._is_taken)
+
+    def _query(self, kind: int, event: bytes) -> tuple[What, ...]:
+        _, _, size, _, status = _QUERY.unpack_from(event, HEAD.size)
+        at = HEAD.size + _QUERY.size
+        said, at = event[at : at + status], at + status
+        database = event[at : at + size].decode()
+        data = event[at + size + 1 :]
+        if kind == 165:
+            data = inflated(data)
+        text = _SPACE.sub(" ", _text(data, said)).strip()
+        return self._done(event, text, data, database, said)
+
+    def _done(
+        self, event: bytes, short: str, data: bytes, database: str, said: bytes
+    ) -> tuple[What, ...]:
+        word = short[:9].upper()
+        if word == "BEGIN":
+            return (self._begin(event),)
+        if word == "COMMIT":
+            return (self._end(event),)
+        if word == "ROLLBACK" and len(short) == 8:
+            if not self._is_within:
+                _refuse(event, "a rollback of no transaction")
+            return (self._undone(),)
+        if found := _BACK.fullmatch(short):
+            self._back_to(event, found[1])
+            return ()
+        if found := _SAVEPOINT.fullmatch(short):
+            self._savepoints[found[1]] = {
+                key: len(rows.ops) for key, (rows, _) in self._touched.items()
+            }
+            return ()
+        if found := _XA.fullmatch(short):
+            return self._transaction_of_several(event, found[1].upper(), found[2])
+        return (self._statement(event, _text(data, said), database),)
+
+    def _statement(self, event: bytes, text: str, database: str) -> Statement:
+        gtid = self._gtid
+        if not self._is_within:
+            self._gtid = ""
+        return Statement(database, text, gtid, _when(event), self._is_within)
+
+    def _back_to(self, event: bytes, savepoint: str) -> None:
+        counts = self._savepoints.get(savepoint)
+        if counts is None or self._is_taken:
+            _refuse(event, "a rollback to a savepoint whose rows were taken")
+        for key, (rows, before) in self._touched.items():
+            count = counts.get(key, before)
+            del rows.ops[count:], rows.values[count:]
+
+    def _transaction_of_several(
+        self, event: bytes, verb: str, name: str
+    ) -> tuple[What, ...]:
+        """XA: what is prepared is in the log before it is known how it ends."""
+        if verb in ("START", "BEGIN"):
+            begun = () if self._is_within else (self._begin(event),)
+            self._xa = name
+            return begun
+        if verb == "COMMIT":
+            self._gtid = ""
+            reason = "a transaction of several servers (XA) wrote to it"
+            tables = self._prepared.pop(name, None)
+            return () if tables == () else self._missed(tables, reason)
+        if verb == "ROLLBACK":
+            self._gtid = ""
+            self._prepared.pop(name, None)
+        return ()
+
+    def _prepare(self, event: bytes) -> tuple[What, ...]:
+        is_one_phase = event[HEAD.size]
+        if is_one_phase:
+            return (self._end(event),)
+        if not self._is_within:
+            _refuse(event, "what is prepared is no transaction")
+        # bodies, for tables that are not wanted now may be when it is committed
+        names = (table_name(body) for body in self._numbers.values())
+        self._prepared[self._xa] = tuple(dict.fromkeys(names))
+        return (self._undone(),)
+
+    def _missed(self, tables: tuple[Name, ...] | None, reason: str) -> tuple[What, ...]:
+        for body in self._maps:
+            if tables is None or table_name(body) in tables:
+                self._close(body)
+                self._tables[body] = None
+        return (Missed(tables, reason),)
+
+    def _payload(self, event: bytes) -> tuple[What, ...]:
+        """MySQL's: events of a whole transaction, without checksums of their own."""
+        data, found = _payload_of(event), list[What]()
+        at = 0
+        while at < len(data):
+            size = HEAD.unpack_from(data, at)[3]
+            inner = data[at : at + size]
+            if size < HEAD.size or len(inner) != size:
+                _refuse(event, "events that are cut off")
+            found += self._decode(inner)
+            at += size
+        return tuple(found)
+
+    def _partial(self, event: bytes) -> tuple[What, ...]:
+        table = self._table_of(event)
+        if table is None:
+            return ()
+        return self._refused(table, "its rows have parts of JSON documents only")
+
+    def _table_map(self, event: bytes) -> tuple[What, ...]:
+        """The table, unless it is as it was."""
+        number, body = event[19:25], event[27:]
+        self._numbers[number] = body
+        name = table_name(body)
+        before = self._newest.get(name)
+        if before == body:
+            return ()
+        if before is not None:
+            self._close(before)
+        self._newest[name] = body
+        described = self._maps.get(body)
+        if described is None:
+            described = self._maps[body] = self._described(body)
+            self._tables[body] = self._table(described)
+        return (described,)
+
+    def _described(self, body: bytes) -> TableMap:
+        try:
+            found = table_map(body, is_mariadb=self._is_mariadb)
+            for column in found.columns:
+                form_of(column)
+        except ValueError as error:
+            return TableMap(*table_name(body), columns=(), problem=str(error))
+        return found
+
+    def _table(self, described: TableMap) -> _Table | None:
+        key = self._wanted(described)
+        if key is None or described.problem:
+            return None
+        return _Table(Rows(described), split_of(described.columns, key))
+
+    def _close(self, body: bytes) -> None:
+        table = self._tables.get(body)
+        if table is not None and table.rows.ops:
+            self._closed.append(table.rows)
+            table.rows = Rows(table.rows.table)
+
+    def _table_of(self, event: bytes) -> _Table | None:
+        number = event[19:25]
+        if number == _DUMMY:
+            return None
+        body = self._numbers.get(number)
+        if body is None:
+            _refuse(event, "a row without its table")
+        if not self._is_within:
+            _refuse(event, "a row without its transaction")
+        return self._tables[body]
+
+    def _refused(self, table: _Table, reason: str) -> tuple[What, ...]:
+        described = table.rows.table
+        return self._missed(((described.schema, described.name),), reason)
+
+    def _rows(self, kind: int, op: int, event: bytes) -> tuple[What, ...]:
+        table = self._table_of(event)
+        if table is None:
+            return ()
+        at = 27
+        if kind in _SECOND_VERSION:
+            at += _SAID.unpack_from(event, at)[0]
+        width = len(table.rows.table.columns)
+        # a count that takes more bytes than one, too
+        _, end = packed_int(event, at)
+        end += (width + 7) // 8 * (2 if op == UPDATE else 1)
+        head = event[at:end]
+        if head not in table.heads:
+            if not _is_whole(head, width):
+                return self._refused(
+                    table, "rows without all columns (binlog_row_image is not FULL)"
+                )
+            table.heads.add(head)
+        if kind in _COMPRESSED:
+            event, end = inflated(event[end:]), 0
+        rows = table.rows
+        if id(rows) not in self._touched:
+            self._touched[id(rows)] = rows, len(rows.ops)
+        size = len(event)
+        if op == UPDATE:
+            ended = table.split.updates(event, end, size, rows.ops, rows.values)
+        else:
+            ended = table.split.rows(event, end, size, rows.values.append)
+            rows.ops.extend([op] * (len(rows.values) - len(rows.ops)))
+        if ended != size:
+            raise ValueError(f"a row that ends at {ended} of {size}")
+        self.size += size
+        return ()
+
+
+def events_in(data: bytes, at: int = 4) -> Iterator[bytes]:
+    """Of a file of the log, from a place on."""
+    while at < len(data):
+        size = HEAD.unpack_from(data, at)[3]
+        yield data[at : at + size]
+        at += size
+
+
+def _is_whole(head: bytes, width: int) -> bool:
+    """Whether bits of all so many columns are set, once or twice."""
+    count, at = packed_int(head, 0)
+    every, size = (1 << width) - 1, (width + 7) // 8
+    parts = [head[n : n + size] for n in range(at, len(head), size)]
+    return count == width and all(
+        int.from_bytes(part, "little") & every == every for part in parts
+    )
+
+
+def _payload_of(event: bytes) -> bytes:
+    at, method, size = HEAD.size, 0, 0
+    while kind := event[at]:
+        length, at = packed_int(event, at + 1)
+        if kind == 2:
+            method, _ = packed_int(event, at)
+        elif kind == 3:
+            size, _ = packed_int(event, at)
+        at += length
+    if method == 255:
+        return event[at + 1 :]
+    if method:
+        raise ValueError(f"compressed by an unknown method ({method})")
+    return unpacked(event[at + 1 :], size)
+
+
+def _text(data: bytes, said: bytes) -> str:
+    """said: of the session; it has its character set."""
+    at = 0
+    while at < len(said):
+        code = said[at]
+        if code == 4:
+            collation = int.from_bytes(said[at + 1 : at + 3], "little")
+            return decoded(data, charset_of(collation))
+        if code == 6:
+            at += 2 + said[at + 1]
+        elif code == 2:
+            at += 3 + said[at + 1]
+        elif code in (0, 1, 3):
+            at += 1 + {0: 4, 1: 8, 3: 4}[code]
+        else:
+            break
+    return data.decode(errors="replace")
+
+
+def _when(event: bytes) -> int:
+    when: int = HEAD.unpack_from(event)[0]
+    return when * 1_000_000
+
+
+def _uuid(data: bytes) -> str:
+    text = data.hex()
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+
+def _sum_of(event: bytes) -> bytes:
+    return _CHECKSUM.pack(zlib.crc32(memoryview(event)[:-4]))
+
+
+def _incident(event: bytes) -> NoReturn:
+    raise TerminalError(
+        "the source says that changes are missing from its log (an incident). Nothing"
+        " behind that place was read",
+        code="log_incident",
+        hint="look into the source's error log, then resync the tables of this source",
+    )
+
+
+def _refuse(event: bytes, why: str) -> NoReturn:
+    kind = event[4] if len(event) > 4 else "none"
+    raise TerminalError(
+        f"the source's log sent what cannot be read: {why} (event of kind {kind},"
+        f" {len(event)} bytes). Nothing of its transaction was written",
+        code="log_unreadable",
+        hint="reading begins again behind the last segment; when it comes again, report"
+        " the server's version",
+    )

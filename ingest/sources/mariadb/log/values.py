@@ -1,0 +1,462 @@
+"""What the values of the binary log become: the same, in the same form, as a snapshot
+reads them (`ingest.sources.mariadb.dialect` says how).
+
+A table's columns are converted at once; of values that repeat, each once.
+"""
+
+from __future__ import annotations
+
+import socket
+import uuid
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from catalog.schema.types import DataType
+from core.errors import TerminalError
+from ingest.contract.epochs import SealedColumn
+from ingest.contract.segments import OPS
+from ingest.contract.table import ColumnSpec
+from ingest.sources.dialects import dialect_of
+from ingest.sources.mariadb.log import table_map as kinds
+from ingest.sources.mariadb.log.binlog import Rows
+from ingest.sources.mariadb.log.charsets import charset_of, decoded
+from ingest.sources.mariadb.log.packed import column_value
+from ingest.sources.mariadb.log.rows import Value, decimal_groups
+from ingest.sources.mariadb.log.table_map import LogColumn, TableMap
+from ingest.sources.row_batches import arrow_type, schema_of
+from ingest.sources.select import mask_of, select_columns
+
+_DIALECT = dialect_of("mariadb")
+_EPOCH = date(1970, 1, 1).toordinal()
+_WIDE = pa.decimal128(38, 0)
+_PLAIN = frozenset({kinds.TINY, kinds.SHORT, kinds.LONG, kinds.LONGLONG, kinds.YEAR})
+_UTF8 = frozenset({"utf8mb3", "utf8mb4"})
+_BINARY = 63
+
+# (values, places of those that have no form in the lake)
+Converted = tuple[pa.Array, list[int]]
+Codec = Callable[[Sequence[Value]], Converted]
+
+
+@dataclass(frozen=True, slots=True)
+class RowReader:
+    """Turns a table's rows into batches. Made once for each description of the table.
+
+    places  of the columns among those of the log
+    """
+
+    schema: pa.Schema
+    places: tuple[int, ...]
+    columns: tuple[SealedColumn, ...]
+    codecs: tuple[Codec, ...]
+    masks: int
+
+    @classmethod
+    def of(cls, table: TableMap, columns: Sequence[ColumnSpec]) -> RowReader:
+        """KeyError names a column that the log does not have; ValueError says why
+        values of a column cannot be read."""
+        selection = select_columns(_DIALECT, columns)
+        sealed = tuple(
+            SealedColumn(selected.alias, column.source_name, column.type, selected.bit)
+            for selected, column in zip(selection.columns, columns, strict=True)
+        )
+        masks = len(selection.masks)
+        types = [arrow_type(DataType.parse(column.type)) for column in columns]
+        places = table.positions(tuple(column.source_name for column in columns))
+        codecs = tuple(
+            codec_of(table.columns[place], column)
+            for place, column in zip(places, columns, strict=True)
+        )
+        return cls(schema_of(sealed, types, masks), places, sealed, codecs, masks)
+
+    def batch(self, rows: Rows) -> pa.RecordBatch:
+        """TerminalError `log_value_unreadable` names the column."""
+        count = len(rows.ops)
+        by_column = list(zip(*rows.values, strict=True))
+        arrays = [
+            pa.array(rows.ops, pa.int8()),
+            pa.repeat(pa.scalar(0, pa.uint32()), count),
+            pa.nulls(count, pa.binary()),
+        ]
+        flags: list[dict[int, int]] = [{} for _ in range(self.masks)]
+        for place, column, codec in zip(
+            self.places, self.columns, self.codecs, strict=True
+        ):
+            values, bad = _converted(by_column[place], codec, rows.table, column)
+            arrays.append(values)
+            number, flag = mask_of(column.bit) if bad else (0, 0)
+            for row in bad:
+                flags[number][row] = flags[number].get(row, 0) | flag
+        for said in flags:
+            arrays.append(pa.array([said.get(n, 0) for n in range(count)], pa.int64()))
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def emptied(columns: Sequence[ColumnSpec]) -> pa.RecordBatch:
+    """One row that says that the table was emptied, as a `RowReader` would say it."""
+    selection = select_columns(_DIALECT, columns)
+    sealed = tuple(
+        SealedColumn(selected.alias, column.source_name, column.type, selected.bit)
+        for selected, column in zip(selection.columns, columns, strict=True)
+    )
+    types = [arrow_type(DataType.parse(column.type)) for column in columns]
+    schema = schema_of(sealed, types, len(selection.masks))
+    head = {"op": OPS.index("truncate"), "xid": 0}
+    masks = dict.fromkeys(selection.mask_aliases, 0)
+    return pa.RecordBatch.from_pylist([head | masks], schema=schema)
+
+
+def codec_of(found: LogColumn, column: ColumnSpec) -> Codec:
+    """found: the column as the log has it; column: as it is planned. ValueError when
+    its values cannot be read."""
+    type = DataType.parse(column.type)
+    base = column.source_type.partition("(")[0].partition(" ")[0].lower()
+    target = arrow_type(type)
+    kind = found.type
+    if kind in _PLAIN:
+        return partial(_integers, found=found, to=target)
+    if kind in (kinds.FLOAT, kinds.DOUBLE):
+        return partial(_floats, kind=kind, to=target)
+    if kind == kinds.DECIMAL:
+        return _decimals(found, target)
+    if kind == kinds.TIMESTAMP:
+        return partial(_timestamps, digits=found.digits, to=target)
+    if kind == kinds.DATETIME:
+        return partial(_datetimes, digits=found.digits, to=target)
+    if change := _special(found, base):
+        return partial(_each, change=change, to=target)
+    if kind not in _LENGTHS:
+        raise ValueError(f"{column.source_name}: type {kind} of the log is not read")
+    return _strings(found, base, type, target)
+
+
+_LENGTHS = frozenset(
+    {kinds.VARCHAR, kinds.VAR_STRING, kinds.STRING, kinds.BLOB, kinds.GEOMETRY}
+    | {kinds.COMPRESSED_VARCHAR, kinds.COMPRESSED_BLOB}
+)
+
+
+def _special(found: LogColumn, base: str) -> Callable[[Value], object] | None:
+    """What becomes of a value, one by one."""
+    kind = found.type
+    simple: dict[int, Callable[[Value], object]] = {
+        kinds.INT24: partial(_integer, is_signed=not found.is_unsigned),
+        kinds.BIT: lambda value: int.from_bytes(_bytes(value), "big"),
+        kinds.DATE: _date,
+        kinds.TIME: partial(_time, digits=found.digits),
+    }
+    if change := simple.get(kind):
+        return change
+    if kind in (kinds.ENUM, kinds.SET):
+        charset = charset_of(found.collation)
+        words = [decoded(word, charset) for word in found.words]
+        if kind == kinds.SET:
+            return partial(_set, words=words)
+        return partial(_enum, words=["", *words])
+    named: dict[str, Callable[[Value], object]] = {
+        "uuid": _uuid,
+        "inet4": partial(_address, family=socket.AF_INET, width=4),
+        "inet6": partial(_address, family=socket.AF_INET6, width=16),
+    }
+    return named.get(base) if kind == kinds.STRING else None
+
+
+def _bytes(value: Value) -> bytes:
+    if not isinstance(value, bytes):
+        raise TypeError(f"{value!r} is not bytes")
+    return value
+
+
+def _each(
+    values: Sequence[Value], change: Callable[[Value], object], to: pa.DataType
+) -> Converted:
+    """A value that becomes None has no form."""
+    known = {value: change(value) for value in set(values) - {None}}
+    bad = [n for n, value in enumerate(values) if known.get(value, 0) is None]
+    return pa.array(map(known.get, values)).cast(to), bad
+
+
+def _integers(
+    values: Sequence[Value], *, found: LogColumn, to: pa.DataType
+) -> Converted:
+    if found.type == kinds.YEAR:
+        values = [_year(value) for value in values]
+    type = pa.uint64() if found.is_unsigned else pa.int64()
+    return pa.array(values, type).cast(to), []
+
+
+def _year(value: Value) -> int | None:
+    if not isinstance(value, int):
+        return None
+    return 1900 + value if value else 0
+
+
+def _integer(value: Value, *, is_signed: bool) -> int:
+    return int.from_bytes(_bytes(value), "little", signed=is_signed)
+
+
+def _floats(values: Sequence[Value], *, kind: int, to: pa.DataType) -> Converted:
+    width, type = (4, pa.float32()) if kind == kinds.FLOAT else (8, pa.float64())
+    data, is_there = _joined(values, width, b"")
+    found = pa.Array.from_buffers(type, len(values), [None, pa.py_buffer(data)])
+    return _with_nulls(found, is_there).cast(to), []
+
+
+def _joined(
+    values: Sequence[Value], width: int, pad: bytes
+) -> tuple[bytes, list[bool] | None]:
+    """All values with so many bytes before each, and which are there; None = all."""
+    is_there = None
+    if None in values:
+        is_there = [value is not None for value in values]
+        empty = bytes(width)
+        values = [empty if value is None else value for value in values]
+    return pad + pad.join(map(_bytes, values)), is_there
+
+
+def _with_nulls(values: pa.Array, is_there: list[bool] | None) -> pa.Array:
+    if is_there is None:
+        return values
+    return pc.if_else(pa.array(is_there), values, pa.scalar(None, values.type))
+
+
+def _numbers(values: Sequence[Value], width: int) -> tuple[pa.Array, list[bool] | None]:
+    """Of values of at most eight bytes, the highest first; 0 of those that are NULL."""
+    data, is_there = _joined(values, width, bytes(8 - width))
+    numbers = array("Q", data)
+    numbers.byteswap()
+    buffers = [None, pa.py_buffer(numbers)]
+    return pa.Array.from_buffers(pa.uint64(), len(values), buffers), is_there
+
+
+def _low(numbers: pa.Array, bits: int) -> pa.Array:
+    return pc.bit_wise_and(numbers, pa.scalar((1 << bits) - 1, pa.uint64()))
+
+
+def _high(numbers: pa.Array, bits: int) -> pa.Array:
+    if not bits:
+        return numbers
+    return pc.shift_right(numbers, pa.scalar(bits, pa.uint64()))
+
+
+def _times(numbers: pa.Array, factor: int) -> pa.Array:
+    return pc.multiply(numbers, pa.scalar(factor, numbers.type))
+
+
+def _micros(numbers: pa.Array, digits: int) -> pa.Array:
+    """Of the fraction of a second, which is in the lowest bytes."""
+    width = (digits + 1) // 2
+    return _times(_low(numbers, 8 * width), 10 ** (6 - 2 * width)).cast(pa.int64())
+
+
+def _timestamps(values: Sequence[Value], *, digits: int, to: pa.DataType) -> Converted:
+    """Seconds since 1970, of which 0 stands for the zero date."""
+    width = (digits + 1) // 2
+    numbers, is_there = _numbers(values, 4 + width)
+    seconds = _high(numbers, 8 * width).cast(pa.int64())
+    micros = pc.add(_times(seconds, 1_000_000), _micros(numbers, digits))
+    fits = pc.not_equal(seconds, 0)
+    return _fitting(micros, fits, is_there, to)
+
+
+def _datetimes(values: Sequence[Value], *, digits: int, to: pa.DataType) -> Converted:
+    width = (digits + 1) // 2
+    numbers, is_there = _numbers(values, 5 + width)
+    whole = _low(_high(numbers, 8 * width), 39)
+    day = _high(whole, 17)
+    days = {one: _days(one // 416, one // 32 % 13, one % 32) for one in _distinct(day)}
+    found = [days[one] for one in day.to_pylist()]
+    seconds = pc.add(
+        pc.add(
+            _times(_low(_high(whole, 12), 5), 3600),
+            _times(_low(_high(whole, 6), 6), 60),
+        ),
+        _low(whole, 6),
+    ).cast(pa.int64())
+    of_days = pa.array(found, pa.int64())
+    micros = pc.add(
+        _times(pc.add(_times(of_days, 86_400), seconds), 1_000_000),
+        _micros(numbers, digits),
+    )
+    return _fitting(micros, pc.is_valid(of_days), is_there, to)
+
+
+def _distinct(numbers: pa.Array) -> list[int]:
+    found: list[int] = pc.unique(numbers).to_pylist()
+    return found
+
+
+def _fitting(
+    micros: pa.Array, fits: pa.Array, is_there: list[bool] | None, to: pa.DataType
+) -> Converted:
+    bad = []
+    if not pc.all(fits).as_py():
+        there = is_there or [True] * len(fits)
+        pairs = zip(fits.to_pylist(), there, strict=True)
+        bad = [n for n, (one, given) in enumerate(pairs) if given and not one]
+        micros = pc.if_else(fits, micros, pa.scalar(None, pa.int64()))
+    return _with_nulls(micros, is_there).cast(to), bad
+
+
+def _days(year: int, month: int, day: int) -> int | None:
+    """Since 1970; None when no calendar has it."""
+    try:
+        return date(year, month, day).toordinal() - _EPOCH
+    except ValueError:
+        return None
+
+
+def _date(value: Value) -> int | None:
+    number = int.from_bytes(_bytes(value), "little")
+    return _days(number >> 9, number >> 5 & 15, number & 31)
+
+
+def _time(value: Value, *, digits: int) -> str:
+    data = _bytes(value)
+    width = len(data) - 3
+    number = int.from_bytes(data, "big") - (0x800000 << 8 * width)
+    sign, number = ("-", -number) if number < 0 else ("", number)
+    whole, part = number >> 8 * width, number & (1 << 8 * width) - 1
+    text = f"{sign}{whole >> 12 & 1023:02}:{whole >> 6 & 63:02}:{whole & 63:02}"
+    if not digits:
+        return text
+    return f"{text}.{f'{part:0{2 * width}}'[:digits]}"
+
+
+def _decimals(found: LogColumn, to: pa.DataType) -> Codec:
+    """One in the lake, or a text when it has too many digits for that."""
+    groups = decimal_groups(found.length, found.scale)
+    if pa.types.is_decimal(to):
+        if sum(size for size, _ in groups) <= 8 and found.length <= 18:
+            return partial(_short_decimals, groups=groups, to=to)
+        return partial(_long_decimals, groups=groups, to=to)
+    scale = found.scale
+
+    def text(value: Value) -> str:
+        number = _unscaled(_bytes(value), groups)
+        digits = f"{abs(number):0{scale + 1}}"
+        sign = "-" if number < 0 else ""
+        return f"{sign}{digits[:-scale]}.{digits[-scale:]}" if scale else sign + digits
+
+    return partial(_each, change=text, to=to)
+
+
+def _short_decimals(
+    values: Sequence[Value], *, groups: tuple[tuple[int, int], ...], to: pa.DataType
+) -> Converted:
+    width = sum(size for size, _ in groups)
+    numbers, is_there = _numbers(values, width)
+    is_positive = pc.greater(_high(numbers, 8 * width - 1), 0)
+    every = pa.scalar((1 << 8 * width) - 1, pa.uint64())
+    numbers = pc.if_else(is_positive, numbers, pc.bit_wise_xor(numbers, every))
+    numbers = _low(numbers, 8 * width - 1)
+    at, unscaled = 8 * width, pa.repeat(pa.scalar(0, pa.uint64()), len(values))
+    for size, digits in groups:
+        at -= 8 * size
+        part = _low(_high(numbers, at), 8 * size)
+        unscaled = pc.add(_times(unscaled, 10**digits), part)
+    signed = unscaled.cast(pa.int64())
+    signed = pc.if_else(is_positive, signed, pc.negate(signed))
+    found = _with_nulls(signed, is_there).cast(_WIDE)
+    return pa.Array.from_buffers(to, len(values), found.buffers()), []
+
+
+def _long_decimals(
+    values: Sequence[Value], *, groups: tuple[tuple[int, int], ...], to: pa.DataType
+) -> Converted:
+    width = sum(size for size, _ in groups)
+    data, is_there = _joined(values, width, b"")
+    found = b"".join(
+        _unscaled(data[at : at + width], groups).to_bytes(16, "little", signed=True)
+        for at in range(0, len(data), width)
+    )
+    made = pa.Array.from_buffers(to, len(values), [None, pa.py_buffer(found)])
+    return _with_nulls(made, is_there), []
+
+
+def _unscaled(data: bytes, groups: tuple[tuple[int, int], ...]) -> int:
+    is_positive = data[0] & 128
+    number = int.from_bytes(data, "big")
+    bits = 8 * len(data)
+    if not is_positive:
+        number ^= (1 << bits) - 1
+    number &= (1 << bits - 1) - 1
+    found = 0
+    for size, digits in groups:
+        bits -= 8 * size
+        found = found * 10**digits + (number >> bits & (1 << 8 * size) - 1)
+    return found if is_positive else -found
+
+
+def _enum(value: Value, *, words: Sequence[str]) -> str:
+    if not isinstance(value, int):
+        raise TypeError("no number of a word")
+    return words[value]
+
+
+def _set(value: Value, *, words: Sequence[str]) -> str:
+    bits = int.from_bytes(_bytes(value), "little")
+    return ",".join(word for n, word in enumerate(words) if bits >> n & 1)
+
+
+def _uuid(value: Value) -> str:
+    return str(uuid.UUID(bytes=_bytes(value).ljust(16, b"\0")))
+
+
+def _address(value: Value, *, family: socket.AddressFamily, width: int) -> str:
+    return socket.inet_ntop(family, _bytes(value).ljust(width, b"\0"))
+
+
+def _strings(found: LogColumn, base: str, type: DataType, to: pa.DataType) -> Codec:
+    is_packed = found.type in (kinds.COMPRESSED_VARCHAR, kinds.COMPRESSED_BLOB)
+    if type.name == "binary":
+        width = found.length if base == "binary" else 0
+        return partial(_binaries, width=width, is_packed=is_packed, to=to)
+    charset = charset_of(found.collation)
+    if charset in _UTF8 and not is_packed:
+        return partial(_utf8, to=to)
+
+    def text(value: Value) -> str:
+        data = _bytes(value)
+        return decoded(column_value(data) if is_packed else data, charset)
+
+    return partial(_each, change=text, to=to)
+
+
+def _binaries(
+    values: Sequence[Value], *, width: int, is_packed: bool, to: pa.DataType
+) -> Converted:
+    if is_packed:
+        return _each(values, lambda value: column_value(_bytes(value)), to)
+    if width:
+        # the log leaves out the zeros at the end
+        values = [
+            None if value is None else _bytes(value).ljust(width, b"\0")
+            for value in values
+        ]
+    return pa.array(values, to), []
+
+
+def _utf8(values: Sequence[Value], *, to: pa.DataType) -> Converted:
+    return pa.array(values, pa.binary()).cast(to), []
+
+
+def _converted(
+    values: Sequence[Value], codec: Codec, table: TableMap, column: SealedColumn
+) -> Converted:
+    try:
+        return codec(values)
+    except (pa.ArrowException, LookupError, TypeError, ValueError) as error:
+        raise TerminalError(
+            f"the source's log has a value in column {column.source_name} of"
+            f" {table.schema}.{table.name} that is no {column.type}:"
+            f" {str(error)[:200]}. Nothing of its transaction was written",
+            code="log_value_unreadable",
+            hint="discover the table again; report this when its type has not changed",
+        ) from error
