@@ -34,8 +34,6 @@ class FollowTable:
     deferred     why nothing waits for it, "" = it is followed; gets `deferred`
     is_unread    its plan cannot be read: `table` has only its names, nothing of it is
                  taken, and who sent the list is told so by the problem `deferred`
-    goes_on      where its lake table stands (an epoch), of a table that was `deferred`
-                 by this list alone and needs no new load; gets `restored`
     A table that is no longer in the list gets `removed`
     """
 
@@ -43,7 +41,6 @@ class FollowTable:
     load: str = ""
     finished_at: str = ""
     deferred: str = ""
-    goes_on: int = 0
     is_unread: bool = False
 
 

@@ -39,7 +39,7 @@ OPS = ("insert", "update", "delete", "moved", "truncate")
 
 T = TypeVar("T")
 
-ControlKind = Literal["added", "cut", "finished", "removed", "deferred", "restored"]
+ControlKind = Literal["added", "cut", "finished", "removed", "deferred"]
 
 
 class TablePart(msgspec.Struct, frozen=True, array_like=True):
@@ -70,15 +70,14 @@ class Control:
               of the source it was, in its log's own words; "" = they have none
     finished  the load is complete once everything up to the position `at` is applied
     removed   its changes come no more, and nothing waits for it
-    deferred  nothing waits for it; what it misses is lost when its segments go
-    restored  it stands at `epoch` now, and goes on from there
+    deferred  nothing waits for it: changes of it are missing, or nobody wants them
+              before its next load
     """
 
     kind: ControlKind
     table_id: int
     load: str = ""
     at: str = ""
-    epoch: int = 0
     reason: str = ""
     identity: str = ""
 
@@ -173,9 +172,10 @@ def checked(part: TablePart, data: bytes | None) -> bytes:
 class StreamTable:
     """What the records of a stream say of a table.
 
-    state  its last record's kind; restored = finished
+    state  its last record's kind
     last   the last segment with rows of it, 0 = none
-    cut    the segment of its last cut, 0 = none; load, at, identity: of that cut
+    cut    the segment of its last cut, 0 = none; load, at, identity: of that cut.
+           Before it changes may be missing, so a table that stands there does not go on
     """
 
     state: ControlKind = "added"
@@ -199,8 +199,7 @@ class StreamTable:
             )
         if control.kind == "finished":
             return dataclasses.replace(self, state="finished", at=control.at)
-        state = "finished" if control.kind == "restored" else control.kind
-        return dataclasses.replace(self, state=state)
+        return dataclasses.replace(self, state=control.kind)
 
     def holds_after(self, applied: int | None, *, lost: int) -> int | None:
         """The table needs its segments after that number; None = it needs none.
@@ -210,9 +209,8 @@ class StreamTable:
         """
         if self.state in {"removed", "deferred", "added"}:
             return None
-        if applied is not None and applied >= lost:
-            return applied
-        return self.cut if self.cut and self.cut >= lost else None
+        after = max(applied or 0, self.cut)
+        return after if after and after >= lost else None
 
 
 @dataclass(frozen=True, slots=True)

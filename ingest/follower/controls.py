@@ -97,7 +97,7 @@ def _state(one: FollowTable, known: Known) -> ControlKind | Literal[""]:
 
 def _lost_before(one: FollowTable, known: Known) -> str:
     """Who wants the table may not know that it was deferred: they died in between."""
-    is_asked = one.deferred or one.goes_on or is_new_load(one, known)
+    is_asked = one.deferred or is_new_load(one, known)
     if _state(one, known) != "deferred" or is_asked:
         return ""
     return (
@@ -126,5 +126,3 @@ def _of_table(
         yield cut
     elif state.state == "cut" and one.finished_at:
         yield Control("finished", table_id, at=one.finished_at)
-    elif state.state == "deferred" and one.goes_on:
-        yield Control("restored", table_id, epoch=one.goes_on)

@@ -35,6 +35,7 @@ from ingest.follower.controls import (
 from ingest.lake.chain import (
     ChainIndex,
     ChainWriter,
+    Gap,
     begin_stream,
     remove_orphans,
     stream_folder,
@@ -126,9 +127,10 @@ class Follower:
                 collector.stop()
 
     def _take_over(self, log: LogReader, index: ChainIndex) -> ChainWriter:
-        def deferred() -> tuple[Control, ...]:
-            _end_of(index)
-            return all_deferred(index.tables(), log.anew)
+        gap = None
+        if log.anew:
+            after = index.newest.end if index.newest else ""
+            gap = Gap(after, lambda: all_deferred(_tables_of(index), log.anew))
 
         begin_stream(index.folder, above=self.spec.above)
         return take_over(
@@ -137,7 +139,7 @@ class Follower:
             writer=self.spec.writer,
             server=log.server,
             begin=log.begin,
-            anew=deferred if log.anew else None,
+            gap=gap,
         )
 
     def _follow(
@@ -281,6 +283,11 @@ def _move(log: LogReader, builder: SegmentBuilder) -> None:
 
 def _is_used(index: ChainIndex) -> bool:
     return any(state.state != "removed" for state in index.tables().values())
+
+
+def _tables_of(index: ChainIndex) -> dict[int, StreamTable]:
+    _end_of(index)
+    return index.tables()
 
 
 def _end_of(index: ChainIndex) -> str | None:

@@ -13,7 +13,9 @@ first that is kept and what those before it said of tables. Rules:
 3. Files beside a segment (parts of large transactions) go when that number is made and
    does not name them, never by their writer: they may be the next segment's.
 4. Where the source's log behind the last segment is lost, a take-over that was decided
-   by a person passes over the gap, and defers every table in the same segment.
+   by a person for that end passes over the gap, and defers every table in the same
+   segment. Only a load brings a deferred table on, and a table that went back behind
+   its newest load: what is missing may lie between.
 5. What a table has applied is what its newest commit says (`_sluice.epoch_to`).
 """
 
@@ -177,6 +179,19 @@ class ChainWriter:
         return segment
 
 
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """What was behind a stream's end is lost, or of another server; a person decided
+    that it goes on without.
+
+    after     the end for which that was decided
+    controls  the records that let no table go on by what is missing
+    """
+
+    after: str
+    controls: Callable[[], Iterable[Control]]
+
+
 def take_over(
     folder: Place,
     *,
@@ -184,16 +199,15 @@ def take_over(
     writer: str,
     server: str,
     begin: str,
-    anew: Callable[[], Iterable[Control]] | None = None,
+    gap: Gap | None = None,
 ) -> ChainWriter:
     """Makes a segment without rows, behind which no other writer comes any more. The
     stream was begun before.
 
     writer  for people: which process it is
     server  TerminalError `source_changed` when the stream is of another one
-    begin   where a stream without segments begins
-    anew    what was between its end and `begin` is lost, or of another server: the
-            segment passes over it, and these records let no table go on by that
+    begin   where a stream without segments begins, or goes on behind a gap
+    gap     the segment passes over it. StaleState `superseded` when another writer did
     """
     for _ in range(_TRIES):
         start = read_beginning(folder).number
@@ -201,10 +215,12 @@ def take_over(
         newest = read_segment(folder, number) if number >= start else None
         if newest is None and number >= start:
             continue  # collected meanwhile
-        if newest is not None and newest.server != server and anew is None:
+        if newest is not None and gap is not None and newest.end != gap.after:
+            raise _superseded(newest)
+        if newest is not None and newest.server != server and gap is None:
             raise _other_server(newest, server)
         at = begin if newest is None else newest.end
-        end, said = (at, ()) if anew is None else (begin, tuple(anew()))
+        end, said = (at, ()) if gap is None else (begin, tuple(gap.controls()))
         claim = Segment(stream, number + 1, at, end, server, writer, controls=said)
         if _make(folder, claim, b""):
             return ChainWriter(folder, claim)
@@ -301,7 +317,7 @@ class ChainIndex:
             point = (kept or {}).get(table_id, -1)
             if found is None:
                 continue
-            after = min(found, point) if point >= lost else found
+            after = min(found, point) if point >= max(lost, state.cut) else found
             first = min([first, *self.about(table_id, after=after)[:1]])
         return first
 

@@ -7,7 +7,8 @@ interleave anywhere, may be stopped for long, and die at any line. What is check
 - the source is never told more than what is durable;
 - a table that is shown as complete equals the source at the end of the segment that it
   has applied;
-- only tables that gave their segments up are loaded again;
+- only tables that gave their segments up, or of which changes are missing, are loaded
+  again;
 - when all comes to rest, the lake equals the source.
 
 `broken` names a rule that is left out: then some seed fails (`RULES`).
@@ -17,15 +18,22 @@ from __future__ import annotations
 
 import multiprocessing
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 from unittest.mock import patch
 
 from core.errors import SluiceError, StaleState
 from ingest.contract import segments
-from ingest.contract.segments import Control, Segment, part_of
+from ingest.contract.segments import (
+    Control,
+    Segment,
+    StreamTable,
+    part_of,
+    state_of,
+)
 from ingest.lake import chain
 from ingest.lake.port import Place
 from tests.fault.chain_world import (
@@ -48,19 +56,29 @@ def reader(world: World) -> None:
         for other in world.folder.names():
             if other.endswith(".part"):
                 (world.folder / other).delete()
+    gone, at = world.source.gone, end_of_stream(world)
+    gap = chain.Gap(str(at), lambda: all_deferred(world)) if gone > at else None
     writer = chain.take_over(
-        world.folder, stream=STREAM, writer=name, server="x", begin="0"
+        world.folder,
+        stream=STREAM,
+        writer=name,
+        server="x",
+        begin=str(gone),
+        gap=gap,
     )
     chain.remove_orphans(world.folder)
+    known = read_all(world).tables()
     while True:
         world.pause()
         begin, end = int(writer.last.end), len(world.source.log)
+        if begin < world.source.gone:
+            return
         end = min(end, begin + world.rng.randint(0, 3))
         # what it was told of is forgotten
         read = [n for n in range(begin + 1, end + 1) if n > world.source.told]
         if "told" in world.broken:
             world.source.told = max(world.source.told, end)
-        asked = [r for r in world.requests if not r.number]
+        asked = [r for r in world.requests if not r.number and is_due(r, known)]
         if not (read or asked) and world.rng.random() < 0.7 and not world.is_calm:
             continue
         made = append(world, writer, read, end, [r.control for r in asked])
@@ -69,8 +87,37 @@ def reader(world: World) -> None:
             world.tell(end)
         for request in asked:
             request.number = made.number
+        known = state_of(known, ((made.number, r.control) for r in asked))
         if world.is_calm and end == len(world.source.log):
             return
+
+
+def read_all(world: World) -> chain.ChainIndex:
+    index = chain.ChainIndex(world.folder, STREAM)
+    while index.refresh():
+        pass
+    return index
+
+
+def end_of_stream(world: World) -> int:
+    newest = read_all(world).newest
+    return int(newest.end) if newest else 0
+
+
+def all_deferred(world: World) -> list[Control]:
+    if "anew" in world.broken:
+        return []
+    return [Control("deferred", table, reason="a gap") for table in TABLES]
+
+
+def is_due(request: Request, known: Mapping[int, StreamTable]) -> bool:
+    """A load is complete only when the stream counts on it still."""
+    wanted = request.control
+    state = known.get(wanted.table_id, StreamTable())
+    return wanted.kind != "finished" or (state.state, state.load) == (
+        "cut",
+        wanted.load,
+    )
 
 
 def append(
@@ -166,16 +213,19 @@ def apply(world: World, index: chain.ChainIndex, table: int, token: int) -> None
     index.refresh()
     if index.newest is None or index.is_ahead(before.epoch):
         return
-    if index.is_lost(table, before.epoch):
+    state = index.tables().get(table, StreamTable())
+    is_loading = table in world.database.loading
+    if is_loading and state.state == "cut" and before.epoch < state.cut:
+        return
+    is_back = before.epoch < state.cut and "back" not in world.broken
+    is_missing = state.state == "deferred" or is_back
+    if is_missing or index.is_lost(table, before.epoch):
         if token != world.fence[table] or before is not world.lake[table]:
             return  # what is lost is of a commit that another one replaced
-        world.facts["lost"] += 1
-        if table not in world.excused:
+        world.facts["missing" if is_missing else "lost"] += 1
+        if not is_missing and table not in world.excused:
             raise Violation(f"table {table} lost its segments at {before.epoch}")
-        if table not in world.database.loading:
-            world.start(lambda w: load(w, table))
-            world.database.loading.add(table)
-            world.database.cuts.pop(table, None)
+        begin_load(world, table)
         return
     try:
         rows = fold(world, index, table, before)
@@ -196,6 +246,13 @@ def apply(world: World, index: chain.ChainIndex, table: int, token: int) -> None
         expected = world.source.fold(table, [*range(1, int(newest.end) + 1)])
         if rows != expected:
             raise Violation(f"table {table} at {newest.end}: {rows}, source {expected}")
+
+
+def begin_load(world: World, table: int) -> None:
+    if table not in world.database.loading:
+        world.start(lambda w: load(w, table))
+        world.database.loading.add(table)
+        world.database.cuts.pop(table, None)
 
 
 def fold(world: World, index: chain.ChainIndex, table: int, before: Commit) -> Rows:
@@ -229,7 +286,10 @@ def act(world: World) -> None:
     """Something that operators and machines do."""
     rng, table = world.rng, world.rng.choice(TABLES)
     kind = rng.choice(
-        ("save", "save", "drop", "restore", "restore", "pause", "resume", "database")
+        ("pause", "resume", "database", "defer", "gap")
+        + ("save",) * 4
+        + ("drop",) * 2
+        + ("restore",) * 6
     )
     commit = world.lake.get(table)
     if kind == "save" and commit:
@@ -244,14 +304,14 @@ def act(world: World) -> None:
             world.excused.add(table)
         world.fence[table] += 1
         world.lake[table] = point
-        ask(world, Control("restored", table, epoch=point.epoch))
     elif kind == "pause" and rng.random() < 0.3:
-        world.excused.add(table)
         world.database.paused.add(table)
-        ask(world, Control("deferred", table, reason="paused"))
-    elif kind == "resume" and table in world.database.paused:
+    elif kind == "resume":
         world.database.paused.discard(table)
-        ask(world, Control("restored", table, epoch=commit.epoch if commit else 0))
+    elif kind == "defer" and rng.random() < 0.3:
+        ask(world, Control("deferred", table, reason="changes are missing"))
+    elif kind == "gap" and rng.random() < 0.2:
+        world.source.gone = world.source.told = len(world.source.log)
     elif kind == "database" and rng.random() < 0.2:
         world.excused |= set(TABLES)
         world.database, world.backup = world.backup, world.database.copy()
@@ -274,15 +334,15 @@ def step(world: World) -> None:
         world.source.write(rng)
     elif what < 0.16 and world.source.unseen:
         world.source.unseen.discard(rng.choice(sorted(world.source.unseen)))
-    elif what < 0.19:
+    elif what < 0.21:
         act(world)
-    elif what < 0.21 and world.actors:
+    elif what < 0.23 and world.actors:
         world.stopped[rng.choice(world.actors)] = rng.randint(5, 60)
-    elif what < 0.22 and world.actors:
+    elif what < 0.24 and world.actors:
         world.actors.remove(rng.choice(world.actors))
-    elif what < 0.222:
+    elif what < 0.242:
         fail_power(world)
-    elif what < 0.26 and len(world.actors) < 6:
+    elif what < 0.28 and len(world.actors) < 6:
         world.start(rng.choice((reader, applier, collector)))
     else:
         run_one(world)
@@ -308,8 +368,6 @@ def come_to_rest(world: World) -> None:
     world.stopped.clear()
     world.source.unseen.clear()
     world.requests.clear()
-    for table in world.database.paused:
-        ask(world, Control("restored", table))
     world.database.paused.clear()
     reader(world)
     for _ in range(3):
@@ -342,6 +400,8 @@ RULES = (
     "cut",  # a load has the number of a record in the chain
     "seen",  # and reads when all before that can be seen at the source
     "at",  # it is complete when all that it may show is applied
+    "back",  # a table that went back behind its newest load does not go on
+    "anew",  # who passes over a gap lets no table go on
     "fence",  # only the holder of a table's fence commits
     "remembered",  # what is applied is what the newest commit says
 )
@@ -360,11 +420,11 @@ def without_a_look(folder: Place, segment: Segment, body: bytes) -> bool:
     return (folder / chain.segment_name(segment.number)).create(content)
 
 
-def without_a_claim(folder: Place, **more: str) -> chain.ChainWriter:
+def without_a_claim(folder: Place, **more: Any) -> chain.ChainWriter:
     start = chain.read_beginning(folder).number
     number = chain.newest_number(folder, start=start)
     last = chain.read_segment(folder, number)
-    if last is None:
+    if last is None or more["gap"]:
         return TAKE_OVER(folder, **more)
     return chain.ChainWriter(folder, replace(last, writer=more["writer"]))
 
@@ -399,7 +459,7 @@ def rules_left_out(broken: frozenset[str]) -> Iterator[None]:
 DECODE_BEGINNING = lru_cache(20_000)(segments.decode_beginning)
 
 
-def run(seed: int, *, broken: frozenset[str] = frozenset(), steps: int = 250) -> World:
+def run(seed: int, *, broken: frozenset[str] = frozenset(), steps: int = 600) -> World:
     """One schedule. Violation when a rule did not hold."""
     world = World(seed, broken)
     for table in TABLES:

@@ -123,11 +123,12 @@ Rows = dict[str, int]
 class Source:
     """A log of changes (table, key, value; 0 = deleted), which is read before what it
     says can be seen. told: up to where it was told that all is durable; before that it
-    remembers nothing."""
+    remembers nothing. gone: up to where it remembers nothing, though nobody told it."""
 
     log: list[tuple[int, str, int]] = field(default_factory=list)
     unseen: set[int] = field(default_factory=set)
     told: int = 0
+    gone: int = 0
 
     def write(self, rng: random.Random) -> None:
         table, key = rng.choice(TABLES), rng.choice(KEYS)

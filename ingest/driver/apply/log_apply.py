@@ -401,7 +401,7 @@ def _written(path: Path, columns: Sequence[str]) -> pa.Table:
 def _lost(spec: JobSpec, position: CommitPosition) -> TerminalError:
     return TerminalError(
         f"{qualified_name(spec)} is at epoch {position.epoch_to} of its stream, and"
-        " segments with later rows of it are gone. Nothing was written",
+        " later rows of it are missing there. Nothing was written",
         code=NEEDS_RESYNC,
         hint="resync the table: readers keep the present copy until then",
     )

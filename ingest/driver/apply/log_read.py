@@ -65,8 +65,13 @@ class Stream:
             return self._tables.get(table_id)
 
     def is_lost(self, table_id: int, applied: int) -> bool:
+        """Whether a table that stands there cannot go on: segments about it are gone,
+        or it went back to a savepoint from before its newest load, and between them
+        changes may be missing that no segment has."""
         with self._lock:
-            return self.index.is_lost(table_id, applied)
+            told = self.state_of(table_id)
+            is_behind_its_load = told is not None and applied < told.cut
+            return is_behind_its_load or self.index.is_lost(table_id, applied)
 
     def is_ahead(self, applied: int) -> bool:
         with self._lock:

@@ -65,17 +65,8 @@ CASES: dict[
         [Control("deferred", 7, reason="gone")],
     ),
     "a problem and a new load": (wanted(load="M"), DEFERRED, "gone", []),
-    # only what was deferred by the list goes on, and only when that says so
     "the problem is over": (wanted(load="L"), DEFERRED, "", []),
     "the problem is over and a load begins": (wanted(load="M"), DEFERRED, "", [cut("M")]),
-    "goes on": (
-        wanted(load="L", goes_on=9),
-        DEFERRED,
-        "",
-        [Control("restored", 7, epoch=9)],
-    ),
-    "goes on already": (wanted(load="L", goes_on=9), FINISHED, "", []),
-    "would go on with a problem": (wanted(load="L", goes_on=9), DEFERRED, "gone", []),
     "is removed": (None, FINISHED, "", [Control("removed", 7)]),
     "was removed": (None, REMOVED, "", []),
     "comes back": (wanted(load="L"), REMOVED, "", [IS_ADDED, cut("L")]),
@@ -127,7 +118,6 @@ def test_what_is_told_of_tables() -> None:
         (wanted(load="L"), "are missing"),
         (wanted(load="M"), ""),
         (wanted(load="L", deferred="late"), ""),
-        (wanted(load="L", goes_on=3), ""),
     ],
 )
 def test_who_does_not_know_of_a_deferral_is_told(

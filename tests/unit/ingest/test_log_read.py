@@ -73,6 +73,13 @@ class Log:
         waiting = Waiting(self.stream, TABLE, after)
         return waiting, [part.number for piece in waiting.pieces() for part in piece]
 
+    def finish(self, table: int) -> None:
+        self.lsn += 1
+        said = [Control("finished", table, at=place(self.lsn))]
+        self.builder.close(end=place(self.lsn), controls=said)
+        while self.stream.refresh():
+            pass
+
 
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
@@ -154,3 +161,13 @@ def test_places_of_two_servers_have_no_order() -> None:
     assert not is_before(place(2), place(2))
     with pytest.raises(TerminalError, match="different servers"):
         is_before(place(1), place(2, server="2"))
+
+
+def test_who_went_back_behind_the_newest_load_does_not_go_on(log: Log) -> None:
+    log.close(TABLE)
+    assert not log.stream.is_lost(TABLE, 1)
+    cut = log.cut(TABLE, load="again").number
+    log.finish(TABLE)
+    log.close(TABLE)
+    assert log.stream.is_lost(TABLE, cut - 1)
+    assert not log.stream.is_lost(TABLE, cut)

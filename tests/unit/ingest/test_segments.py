@@ -114,10 +114,10 @@ def test_what_records_say() -> None:
     found = state_of({7: StreamTable(last=1)}, said)
     assert found[7] == StreamTable("finished", 1, 2, "a", "x", "t")
     assert (found[8].state, found[9].state) == ("deferred", "removed")
-    again = [Control("added", 7), Control("restored", 8), Control("added", 9)]
+    again = [Control("added", 7), Control("cut", 8, load="b"), Control("added", 9)]
     anew = state_of(found, [(6, one) for one in again])
     assert anew[7] == found[7]
-    assert (anew[8].state, anew[9].state) == ("finished", "added")
+    assert (anew[8].state, anew[9].state) == ("cut", "added")
 
 
 def test_a_cut_that_is_said_again_stays_where_it_was() -> None:
@@ -133,8 +133,8 @@ def test_a_cut_that_is_said_again_stays_where_it_was() -> None:
         ("cut", 5, None, 0, 5),
         ("cut", 5, None, 5, 5),
         ("cut", 5, None, 6, None),  # what the load needs is gone
-        ("cut", 5, 3, 0, 3),  # its former rows may go on
-        ("cut", 5, 3, 4, 5),  # they can not
+        ("cut", 5, 3, 0, 5),  # its former rows do not go on
+        ("finished", 5, 3, 0, 5),  # nor after it went back to a savepoint
         ("finished", 5, 9, 9, 9),
         ("finished", 5, 9, 10, None),
         ("deferred", 5, 9, 0, None),

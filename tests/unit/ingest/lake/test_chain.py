@@ -18,6 +18,7 @@ from ingest.lake.chain import (
     BODY_AT,
     ChainIndex,
     ChainWriter,
+    Gap,
     begin_stream,
     collect,
     newest_number,
@@ -112,6 +113,18 @@ def test_another_server_does_not_go_on(folder: Place) -> None:
     assert error.value.code == "source_changed"
 
 
+def test_a_gap_is_passed_over_by_one_writer(folder: Place) -> None:
+    """Of two that were to pass over it, the later would go back to where it began."""
+    end = write(writer_of(folder, "one"), "5").end
+    gap = Gap(end, lambda: [Control("deferred", 7, reason="a gap")])
+    more = {"stream": "pg", "server": "b", "begin": "9", "gap": gap}
+    made = take_over(folder, writer="two", **more).last
+    assert (made.start, made.end, made.server) == ("5", "9", "b")
+    assert [(one.kind, one.table_id) for one in made.controls] == [("deferred", 7)]
+    with pytest.raises(StaleState, match="another"):
+        take_over(folder, writer="three", **more)
+
+
 def test_a_stream_has_to_be_begun(lake: str) -> None:
     with pytest.raises(TerminalError) as error:
         writer_of(stream_folder(lake, "none"), "one")
@@ -190,12 +203,14 @@ def test_what_is_needed_stays(folder: Place) -> None:
 def test_nothing_waits_for_tables_that_are_deferred_or_removed(folder: Place) -> None:
     index = followed(folder)
     writer = writer_of(folder, "two")
-    write(writer, "z", controls=[Control("deferred", 7, reason="paused")])
+    write(writer, "z", controls=[Control("deferred", 7, reason="its load")])
     index.refresh()
     assert index.needed_from({7: 103}) == 110
-    write(writer, "z", controls=[Control("restored", 7, epoch=103)])
+    write(writer, "z", 7, controls=[Control("cut", 7, load="again")])
+    write(writer, "z", 7)
     index.refresh()
-    assert index.needed_from({7: 103}) == 105
+    assert index.needed_from({7: 103}) == 112
+    assert index.needed_from({7: 103}, {7: 102}) == 112
 
 
 def test_the_newest_segment_always_stays(folder: Place) -> None:

@@ -7,14 +7,21 @@ import pytest
 from tests.fault.chain_model import RULES, first_failure
 
 # Where the search begins for rules that few schedules need.
-BEGIN = {"kept": 2_440, "remembered": 1_890, "gap": 340}
+BEGIN = {
+    "claim": 2_030,
+    "gap": 1_570,
+    "back": 580,
+    "told": 250,
+    "kept": 250,
+    "seen": 170,
+}
 
 
 def test_no_schedule_loses_anything() -> None:
-    assert first_failure(range(500)) is None
+    assert first_failure(range(200)) is None
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_without_any_of_the_rules_some_schedule_fails(rule: str) -> None:
     begin = BEGIN.get(rule, 0)
-    assert first_failure(range(begin, begin + 6_000), broken=frozenset([rule]))
+    assert first_failure(range(begin, begin + 4_000), broken=frozenset([rule]))
