@@ -17,11 +17,15 @@ LEAST_WIDTH = 0.4
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One bar: what it stands for, how high it is (None = not known), its tone."""
+    """One bar: what it stands for, how high it is (None = not known), its tone; `part`
+    of it is drawn in another one. tip: instead of the value in words."""
 
     label: str
     value: float | None
     tone: str = ""
+    part: float = 0.0
+    part_tone: str = ""
+    tip: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +105,10 @@ def chart_of(
     shown: Callable[[float], str],
     names_all: bool = False,
     note: str = "",
+    scale: Callable[[float], float] = float,
 ) -> Chart | None:
-    """Bars from left to right; None when there is nothing to draw."""
+    """Bars from left to right; None when there is nothing to draw. scale: of heights,
+    `math.sqrt` where one high bar would flatten all others."""
     known = [point.value for point in points if point.value is not None]
     if not known:
         return None
@@ -113,17 +119,21 @@ def chart_of(
     for place, point in enumerate(points):
         if point.value is None:
             continue
-        height = _height(point.value, highest)
-        bars.append(
-            Bar(
-                x=f"{place * step + gap / 2:.2f}",
-                y=f"{HIGH - height:.2f}",
-                width=f"{step - gap:.2f}",
-                height=f"{height:.2f}",
-                tip=f"{point.label}: {shown(point.value)}",
-                tone=point.tone,
+        parts = [(point.value, point.tone)]
+        if point.part:
+            parts.append((point.part, point.part_tone))
+        for value, tone in parts:
+            height = _height(scale(value), scale(highest))
+            bars.append(
+                Bar(
+                    x=f"{place * step + gap / 2:.2f}",
+                    y=f"{HIGH - height:.2f}",
+                    width=f"{step - gap:.2f}",
+                    height=f"{height:.2f}",
+                    tip=f"{point.label}: {point.tip or shown(point.value)}",
+                    tone=tone,
+                )
             )
-        )
     return Chart(
         title=title,
         top=shown(highest),
@@ -134,6 +144,17 @@ def chart_of(
         names=[point.label for point in points] if names_all else [],
         note=note,
     )
+
+
+def shares_of(parts: Sequence[tuple[str, int]]) -> list[Bar]:
+    """(tone, how many) side by side, over the whole width."""
+    total = max(1, sum(count for _, count in parts))
+    bars, x = [], 0.0
+    for tone, count in parts:
+        width = 100.0 * count / total
+        bars.append(Bar(f"{x:.2f}", "0", f"{width:.2f}", f"{HIGH:.0f}", "", tone))
+        x += width
+    return bars
 
 
 def _height(value: float, highest: float) -> float:

@@ -28,6 +28,7 @@ from frontend.views import (
 app_name = "frontend"
 urlpatterns = [
     path("", home.home, name="home"),
+    path("first-steps", home.steps, name="first-steps"),
     path("connect", home.connect, name="connect"),
     path("login", session.log_in, name="login"),
     path("login/provider", oidc.leave, name="oidc"),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from django.db.models import QuerySet
+from django.db.models import Count, F, Q, QuerySet
 from django.urls import reverse
 from django.utils.translation import gettext
 
@@ -17,6 +18,7 @@ from catalog.selectors import (
     job_without_contents,
     tables_for,
 )
+from core.jobs import ACTIVE, WAITING
 from core.models import Job
 from frontend.reading.alerts import row_of
 from ingest.alerts.selectors import ILL, Concern, concerns_for
@@ -28,23 +30,27 @@ from ingest.pipelines.source_overview import most_lagging
 
 SHOWN = 8
 COUNTED = 10_000
-MOST_PROBLEMS = 50
+MOST_PROBLEMS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """state  of the table, the kind of its alert, or `problem` where its score tells"""
+    """state  of the table, the kind of its alert, or `problem` where its score tells
+    others  (name, url) of tables that have the same"""
 
     name: str
     url: str
     state: str
     reason: str
+    others: list[tuple[str, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
     """tables, live  counted up to COUNTED; one more stands for "more"
     oldest        of the table on a schedule that lags most, when it was caught up
+    running, queued   how many jobs; of these `jobs` are shown, running ones first
+    troubled      how many tables and sources have a problem; the same is shown once
     """
 
     sources: int
@@ -52,9 +58,11 @@ class Overview:
     live: int
     oldest: datetime | None
     oldest_name: str
+    running: int
+    queued: int
     jobs: list[Job]
-    has_more_jobs: bool
     problems: list[Problem]
+    troubled: int
     has_more_problems: bool
     waiting: list[Onboarding]
 
@@ -76,25 +84,45 @@ def overview_for(principal: Principal) -> Overview:
     live = lake.filter(status=LIVE)
     worst = most_lagging(lake)
     moving = JobFilter(is_finished=False).rows(principal)
-    jobs = list(moving.order_by("-started_at", "-created_at")[: SHOWN + 1])
-    problems = _problems(principal, lake)
+    by_start = F("started_at").desc(nulls_last=True)
+    counts = moving.order_by().aggregate(
+        running=Count("pk", filter=Q(state__in=ACTIVE)),
+        queued=Count("pk", filter=Q(state__in=WAITING)),
+    )
+    jobs = (
+        moving.order_by(by_start, "-created_at")[:SHOWN] if any(counts.values()) else []
+    )
+    tables = _counted(lake)
+    concerns = concerns_for(principal, lake, most=MOST_PROBLEMS + 1)
     return Overview(
         sources=datasources_for(principal).exclude(kind=Table.LAKE).count(),
-        tables=_counted(lake),
-        live=_counted(live),
+        tables=tables.found,
+        live=_counted(live).found if tables.found > COUNTED else tables.live,
         oldest=worst.caught_up_at if worst else None,
         oldest_name=f"{worst.database.name}.{worst.name}" if worst else "",
-        jobs=list(map(job_without_contents(principal), jobs[:SHOWN])),
-        has_more_jobs=len(jobs) > SHOWN,
-        problems=problems[:MOST_PROBLEMS],
-        has_more_problems=len(problems) > MOST_PROBLEMS,
+        **counts,
+        jobs=list(map(job_without_contents(principal), jobs)),
+        problems=grouped(concerns[:MOST_PROBLEMS]),
+        troubled=min(len(concerns), MOST_PROBLEMS),
+        has_more_problems=len(concerns) > MOST_PROBLEMS,
         waiting=list(plans_awaiting_approval(principal)[:SHOWN]),
     )
 
 
-def _counted(rows: QuerySet[Table]) -> int:
-    """How many, as far as COUNTED: counting all of a large lake takes long."""
-    return rows.order_by().values("pk")[: COUNTED + 1].count()
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """found: how many, as far as COUNTED; live: of these."""
+
+    found: int
+    live: int
+
+
+def _counted(rows: QuerySet[Table]) -> _Count:
+    """Counting all of a large lake takes long."""
+    some = rows.order_by().values("pk", "status")[: COUNTED + 1]
+    is_live = Q(status=LIVE)
+    found = some.aggregate(found=Count("pk"), live=Count("pk", filter=is_live))
+    return _Count(**found)
 
 
 def _shown(count: int) -> str:
@@ -105,10 +133,19 @@ def _shown(count: int) -> str:
     )
 
 
-def _problems(principal: Principal, lake: QuerySet[Table]) -> list[Problem]:
-    """One more than is shown when there are more."""
-    found = concerns_for(principal, lake, most=MOST_PROBLEMS + 1)
-    return [Problem(one.name, _page_of(one), one.state, one.reason) for one in found]
+def grouped(concerns: Iterable[Concern]) -> list[Problem]:
+    """Each state and reason once, whatever table it names."""
+    found: dict[tuple[str, str], Problem] = {}
+    for one in concerns:
+        table = one.name.rpartition(".")[2]
+        reason = one.reason.replace(one.name, "").replace(table, "")
+        problem = found.get((one.state, reason))
+        if problem is None:
+            shown = Problem(one.name, _page_of(one), one.state, one.reason)
+            found[one.state, reason] = shown
+        else:
+            problem.others.append((one.name, _page_of(one)))
+    return list(found.values())
 
 
 def _page_of(concern: Concern) -> str:

@@ -41,6 +41,14 @@ def figure(value: object) -> str:
 
 
 @register.filter
+def rounded(value: object) -> str:
+    """A rate to the whole, or with one digit below ten."""
+    if not isinstance(value, float):
+        return figure(value)
+    return f"{value:,.1f}" if 0 < value < 10 else f"{value:,.0f}"
+
+
+@register.filter
 def rows_of(table: Table) -> str:
     """A table's estimated rows; "unknown" for one that its source never counted."""
     rows = known_rows(table)

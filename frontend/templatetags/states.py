@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from django import template
@@ -109,7 +110,7 @@ def titles_of_jobs() -> dict[str, str]:
 
 
 # By what a stored value is of: elsewhere the same one may mean another thing.
-WORDS = {
+WORDS: Mapping[str, Mapping[str, object]] = {
     # what a delivery tells of an alert
     "event": {
         "opened": _("opened"),
@@ -125,6 +126,8 @@ WORDS = {
         "equal": _("equal"),
         "different": _("different"),
     },
+    # of a source: names of products
+    "kind": {"postgresql": "PostgreSQL", "mariadb": "MariaDB", "mysql": "MySQL"},
     # where a job is: a step of a connection test has a name for people
     "phase": NAMES,
     # what a job counts
@@ -155,6 +158,12 @@ def look(name: object) -> Look:
     """The look with its word in the reader's language."""
     found = look_of(str(name))
     return replace(found, word=gettext(found.word))
+
+
+@register.filter
+def tone(name: object) -> str:
+    """The CSS class of a state."""
+    return look_of(str(name)).tone
 
 
 @register.filter

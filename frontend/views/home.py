@@ -15,20 +15,33 @@ from frontend.connect import client_snippets
 from frontend.pages import PageRequest, page
 from frontend.reading.first_steps import first_steps
 from frontend.reading.overview import overview_for
+from frontend.reading.routes import SPANS, routes_shown
 
 
 @page
 @require_safe
 def home(request: PageRequest) -> HttpResponse:
+    span = SPANS.get(request.GET.get("range", ""), SPANS["1h"])
+    routes = routes_shown(request.principal, span)
     context: dict[str, object] = {
         "home": overview_for(request.principal),
+        "routes": routes,
+        "spans": SPANS,
         "can_register": may_register(request.principal),
     }
     part = request.htmx and request.htmx.target == "home-live"
-    if not part:
+    if not part and not routes.rows:
         context["steps"] = first_steps(request.principal)
     template = "home_live.html" if part else "home.html"
     return render(request, f"frontend/{template}", context)
+
+
+@page
+@require_safe
+def steps(request: PageRequest) -> HttpResponse:
+    """The first steps for who has begun; home shows them last and need not wait."""
+    context = {"steps": first_steps(request.principal), "is_last": True}
+    return render(request, "frontend/first_steps.html", context)
 
 
 @page

@@ -32,6 +32,7 @@ from core.errors import NotFound
 from frontend.pages import PageRequest, attempt, keyed_page, numbered_page, page
 from frontend.reading.capture import capture_of_source
 from frontend.reading.pipelines import pipelines_of_source
+from frontend.reading.routes import sources_shown
 from frontend.reading.sources import steps_of, stored_steps
 from ingest.models.states import MOVING
 from ingest.pipelines.followers import start_capture, stop_capture
@@ -63,6 +64,7 @@ def source_list(request: PageRequest) -> HttpResponse:
     context = {
         "sources": replace(found, items=[shown(source) for source in found.items]),
         "failing": failing_by_source(request.principal, ids),
+        "synced": sources_shown(request.principal, [one.name for one in found.items]),
         "can_register": may_register(request.principal),
     }
     return render(request, "frontend/sources/list.html", context)

@@ -80,9 +80,8 @@ def dismiss(principal: Principal, alert_id: int) -> Alert:
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """state: how the table stands, the kind of its alert, or ILL where its health
-    tells.
-    alert: None where another thing tells."""
+    """table_id: 0 = of a source. state: how the table stands, the kind of its alert, or
+    ILL where its health tells. alert: None where another thing tells."""
 
     table_id: int
     name: str
@@ -94,16 +93,22 @@ class Concern:
 def concerns_for(
     principal: Principal, lake: QuerySet[Table], *, most: int
 ) -> list[Concern]:
-    """Up to `most` of the tables `lake`: those that stopped, those with an open alert,
-    the newest first, those that no check could read, and those with a bad score."""
+    """Up to `most`: sources with an open alert, and of the tables `lake` those that
+    stopped, those with an open alert, the newest first, those that no check could read,
+    and those with a bad score."""
     # F, N, P: what failed before what was paused
     stopped = lake.filter(status__in=STOPPED).order_by("status", "name", "id")[:most]
     found: dict[int | None, Concern] = {table.pk: _stopped(table) for table in stopped}
-    told = alerts_for(principal).filter(closed_at=None, table__isnull=False)
+    about = Q(table__isnull=False) | Q(datasource__isnull=False)
+    told = alerts_for(principal).filter(about, closed_at=None)
     others = told.exclude(table__in=list(found)).order_by("-id")
     # a table has at most one of each kind
+    sources = []
     for alert in others[: most * len(ALERTS)]:
-        found.setdefault(alert.table_id, _alerted(alert))
+        if alert.datasource_id is None:
+            found.setdefault(alert.table_id, _alerted(alert))
+        else:
+            sources.append(_alerted(alert))
     stand = standings(pk for pk, one in found.items() if pk and one.alert).states
     for pk in (pk for pk, standing in stand.items() if standing == FAILING):
         found[pk] = replace(found[pk], state=FAILING)
@@ -115,7 +120,7 @@ def concerns_for(
     worst = shown.filter(score__lt=FAIR).order_by("score", "table_id")
     for health in chain(unchecked[:most], worst[:most]):
         found.setdefault(health.table_id, _ill(health))
-    return list(found.values())[:most]
+    return [*sources, *found.values()][:most]
 
 
 def _stopped(table: Table) -> Concern:
@@ -124,7 +129,8 @@ def _stopped(table: Table) -> Concern:
 
 
 def _alerted(alert: Alert) -> Concern:
-    name = f"{alert.database}.{alert.name}"
+    is_table = alert.datasource_id is None
+    name = f"{alert.database}.{alert.name}" if is_table else alert.name
     return Concern(alert.table_id or 0, name, alert.kind, alert.message, alert)
 
 

@@ -208,6 +208,7 @@ class Migration(migrations.Migration):
                 ('waiting', models.PositiveIntegerField(default=0)),
                 ('waiting_since', models.DateTimeField(blank=True, null=True)),
                 ('changes_per_second', models.FloatField(default=0.0)),
+                ('rows_applied', models.BigIntegerField(default=0)),
                 ('source_fingerprint', models.JSONField(blank=True, default=dict)),
                 ('due_at', models.DateTimeField(blank=True, null=True)),
                 ('due_since', models.DateTimeField(blank=True, null=True)),
@@ -255,6 +256,25 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name_plural': 'policies',
             },
+        ),
+        migrations.CreateModel(
+            name='Rollup',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('seconds', models.PositiveIntegerField()),
+                ('at', models.DateTimeField()),
+                ('rows', models.BigIntegerField(default=0)),
+                ('applied', models.BigIntegerField(default=0)),
+                ('succeeded', models.PositiveIntegerField(default=0)),
+                ('failed', models.PositiveIntegerField(default=0)),
+                ('tables', models.PositiveIntegerField(default=0)),
+                ('late', models.PositiveIntegerField(default=0)),
+                ('lag_max', models.FloatField(blank=True, null=True)),
+                ('lag_p95', models.FloatField(blank=True, null=True)),
+                ('bytes', models.BigIntegerField(default=0)),
+                ('database', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='catalog.database')),
+                ('datasource', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='catalog.datasource')),
+            ],
         ),
         migrations.CreateModel(
             name='SourceEpoch',
@@ -395,6 +415,10 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='policy',
             constraint=models.UniqueConstraint(condition=models.Q(('database', None)), fields=('datasource',), name='one_policy_per_datasource'),
+        ),
+        migrations.AddConstraint(
+            model_name='rollup',
+            constraint=models.UniqueConstraint(fields=('seconds', 'at', 'datasource', 'database'), name='one_rollup_per_slot'),
         ),
         migrations.AddIndex(
             model_name='tablehealth',

@@ -20,6 +20,7 @@ from ingest.models.alerts import AlertDelivery as AlertDelivery
 from ingest.models.alerts import AlertTarget as AlertTarget
 from ingest.models.alerts import Presence as Presence
 from ingest.models.followers import SourceFollower as SourceFollower
+from ingest.models.rollups import Rollup as Rollup
 
 
 class Onboarding(models.Model):
@@ -64,7 +65,7 @@ class Pipeline(models.Model):
     source_fingerprint  at the last sync, see ingest.sources.fingerprint
     waiting       segments of its stream with rows of it that are not applied, the first
                   of them committed at the source at `waiting_since`
-    changes_per_second   that were applied lately
+    changes_per_second   that were applied lately; rows_applied: since ever
     due_since     moments of its schedule after this want a sync still
     late_at       when it counts as late unless a sync ends before; None = never
     verify_at     when to look whether it has to be verified; None = never
@@ -103,6 +104,7 @@ class Pipeline(models.Model):
     waiting = models.PositiveIntegerField(default=0)
     waiting_since = models.DateTimeField(null=True, blank=True)
     changes_per_second = models.FloatField(default=0.0)
+    rows_applied = models.BigIntegerField(default=0)
     source_fingerprint = models.JSONField(default=dict, blank=True)
     due_at = models.DateTimeField(null=True, blank=True)
     due_since = models.DateTimeField(null=True, blank=True)

@@ -52,10 +52,11 @@ NEEDS_RESYNC = "needs_resync"
 _PIPELINES = """
 UPDATE ingest_pipeline p SET position = n.position, failures = 0,
   due_since = coalesce(n.caught_up_at, p.due_since), late_at = n.late_at,
-  waiting = n.waiting, waiting_since = n.waiting_since, changes_per_second = n.rate
+  waiting = n.waiting, waiting_since = n.waiting_since, changes_per_second = n.rate,
+  rows_applied = p.rows_applied + n.rows
 FROM jsonb_to_recordset(%s::jsonb) AS n(pipeline bigint, position text,
   caught_up_at timestamptz, late_at timestamptz, waiting int,
-  waiting_since timestamptz, rate float8)
+  waiting_since timestamptz, rate float8, rows bigint)
 WHERE p.id = n.pipeline
 """
 _TABLES = """
@@ -371,6 +372,7 @@ class _Write:
                 "waiting": each.applied.waiting,
                 "waiting_since": _text(_moment(each.applied.oldest)),
                 "rate": self._rates[each.applied.table_id],
+                "rows": each.applied.rows,
             }
             for each in shown
         ]

@@ -6,7 +6,7 @@ A fixed number of statements, however many tables there are.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from django.db.models import (
@@ -33,6 +33,10 @@ from ingest.jobs.kinds import DriverKind
 from ingest.models import Pipeline
 from ingest.models.states import LIVE, PROPOSED, RETIRED
 from ingest.pipelines.selectors import jobs_for, pipelines_on_schedule
+
+# From which source into which lake database, as ids.
+Pair = tuple[int, int]
+SOURCE, LAKE = "source_table__database__datasource", "lake_table__database"
 
 
 def tables_synced_from(principal: Principal, source: Datasource) -> QuerySet[Table]:
@@ -80,6 +84,13 @@ def rows_by_minute(
         .annotate(rows=Sum("done"))
         .values_list("minute", "rows")
     )
+
+
+def pairs_of(table_ids: Iterable[str]) -> dict[str, Pair]:
+    """Of lake tables, as jobs name them."""
+    rows = Pipeline.objects.filter(lake_table__in=[int(pk) for pk in table_ids if pk])
+    found = rows.exclude(state=RETIRED).values_list("lake_table", SOURCE, LAKE)
+    return {str(table): (source, database) for table, source, database in found}
 
 
 def warnings_of(tables: QuerySet[Table], most: int) -> list[tuple[str, int]]:

@@ -36,6 +36,7 @@ from ingest.pipelines import (
     recording,
     sync_job,
 )
+from ingest.scheduler import rollups
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +87,7 @@ def _parts() -> dict[Callable[[], object], float]:
         pages.advance_in_beat: 2,
         deferred_onboardings.plan_waiting: 5,
         recording.record_changed: 2,
+        rollups.write_minute: 5,
         # the follower drops what nobody needs once a minute
         log_laggards.give_up_laggards: 120,
         # behind all that appends events

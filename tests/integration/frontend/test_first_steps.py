@@ -25,18 +25,20 @@ def test_an_empty_home_begins_with_a_source(world, browse):
 
 def test_the_way_ends_when_it_is_walked(world, browse):
     client = browse("root")
-    page = client.get("/")
+    assert "/first-steps" in client.get("/").content.decode()
+    page = client.get("/first-steps")
     assert ways(page) == [True, True, False, False, True]
     assert "/sql?table=" in page.content.decode()
     audit.record("statement.run", on="", actor="root", statement="SELECT 1")
-    assert ways(client.get("/")) == [True, True, True, False, True]
+    assert ways(client.get("/first-steps")) == [True, True, True, False, True]
     ApiToken.objects.create(
         user=world.admin, key_id="k", name="t", last_used_at=timezone.now()
     )
-    done = client.get("/")
+    done = client.get("/first-steps")
     assert done.context["steps"] == []
     assert "First steps" not in done.content.decode()
 
 
 def test_others_see_no_way_that_they_cannot_walk(world, browse):
-    assert browse("ann").get("/").context["steps"] == []
+    assert "/first-steps" not in browse("ann").get("/").content.decode()
+    assert browse("ann").get("/first-steps").context["steps"] == []

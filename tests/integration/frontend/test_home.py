@@ -10,11 +10,16 @@ import pytest
 from django.utils import timezone
 
 from catalog.api.gauges import CatalogGauges
-from catalog.models import Table
+from catalog.datasources import lake_database
+from catalog.models import Database, Table
+from core.models import Job
 from frontend.reading import overview
-from ingest.models import Pipeline, TableHealth
+from frontend.reading.overview import grouped
+from ingest.alerts.selectors import Concern
+from ingest.models import Pipeline, Rollup, TableHealth
 from ingest.models.alerts import Alert
 from ingest.pipelines.policies.store import change_policy
+from ingest.scheduler import rollups
 from tests.integration.frontend.reading import html_of
 from tests.integration.frontend.test_alerts import cost
 from tests.integration.frontend.world import CHINESE
@@ -22,7 +27,7 @@ from tests.integration.frontend.world import CHINESE
 pytestmark = pytest.mark.django_db
 
 ROW = re.compile(
-    r'name-cell"><a href="([^"]+)">shop\.([^<]+)</a></th> <td>.*?data-state="(\w+)"'
+    r'name-cell"> <a href="([^"]+)">shop\.([^<]+)</a> .*?</th> <td>.*?data-state="(\w+)"'
 )
 
 
@@ -99,7 +104,7 @@ def test_only_what_follows_a_schedule_lags(world, browse):
         assert 7_000 < told[gauge] < 800 * 3_600, gauge
     assert told["sluice_table_lag_seconds_bucket"] == 1, "the last one is of all"
     chart = client.get(f"/sources/{world.source.name}/pipeline").content.decode()
-    assert "at most 1 table<" in chart.partition("Live tables by lag")[2]
+    assert "max 1 table<" in chart.partition("Live tables by lag")[2]
     for page in ("/tables", "/health"):
         text = client.get(page).content.decode()
         assert words_of(text, "events") == ["On request"], page
@@ -115,3 +120,130 @@ def words_of(text: str, name: str) -> list[str]:
     """What a list says beneath the lag of this table."""
     row = text.partition(f">{name}</a>")[2].partition("</tr>")[0]
     return re.findall(r'"reason">(On request|Loaded once)<', row)
+
+
+def test_a_minute_is_written_once_and_summed_by_the_hour(world, monkeypatch):
+    now = timezone.now().replace(minute=30, second=5, microsecond=0)
+    monkeypatch.setattr(rollups.SystemClock, "now", lambda _: now)
+    orders = world.lake_tables["orders"].pk
+    Job.objects.create(
+        kind="sync",
+        subject_id=str(orders),
+        state="SUCCEEDED",
+        unit="rows",
+        done=70,
+        finished_at=now - timedelta(seconds=10),
+    )
+    failed = Job.objects.filter(pk=world.jobs["failed"].pk)
+    failed.update(finished_at=now - timedelta(seconds=20))
+    Table.objects.filter(pk=orders).update(caught_up_at=now - timedelta(seconds=40))
+    assert [rollups.write_minute(), rollups.write_minute()] == [1, 0]
+    minute, hour = Rollup.objects.order_by("seconds")
+    assert minute.at == now.replace(minute=29, second=0)
+    assert (minute.rows, minute.succeeded, minute.failed) == (70, 1, 1)
+    assert (minute.tables, minute.late, minute.lag_max, minute.lag_p95) == (
+        6,
+        1,
+        40,
+        40,
+    )
+    assert (hour.at, hour.seconds, hour.rows) == (
+        now.replace(minute=0, second=0),
+        3600,
+        70,
+    )
+    # log capture counts its own, whenever it is looked at
+    Pipeline.objects.filter(lake_table=orders).update(rows_applied=500)
+    now += timedelta(minutes=2)
+    assert rollups.write_minute() == 1
+    assert list(Rollup.objects.filter(seconds=60).values_list("rows", "failed")) == [
+        (70, 1),
+        (500, 0),
+    ]
+    assert Rollup.objects.get(seconds=3600).rows == 570
+    now += timedelta(days=9)
+    assert rollups.write_minute() == 1
+    assert Rollup.objects.count() == 2, "older ones are forgotten"
+
+
+def test_home_shows_pipelines_of_what_one_may_see(world, browse):
+    rollups.write_minute()
+    text = html_of(browse("root").get("/?range=24h"))
+    assert text.count('class="spark"') == 1
+    for said in (
+        "Jobs per hour",
+        "Size of the lake",
+        "lake.shop",
+        "is gone from public",
+    ):
+        assert said in text, said
+    Rollup.objects.update(lag_max=7_200.0, lag_p95=60.0, late=2)
+    text = html_of(browse("root").get("/"))
+    assert "at most 2 h, 95 % of tables 1 min, 2 tables late" in text
+    # one table of the database: its state, and nothing that tells of the others
+    text = html_of(browse("ann").get("/"))
+    assert "1 live" in text
+    assert "lake.shop" in text
+    assert 'class="spark"' not in text
+    assert "is gone from public" not in text
+    assert "<svg viewBox" not in text.partition('class="charts"')[2]
+    assert "lake.shop" not in html_of(browse("eve").get("/"))
+
+
+def test_many_pipelines_cost_as_little_as_one(world, browse):
+    client = browse("root")
+    rollups.write_minute()
+    client.get("/")
+    few = cost(client, "/")[0]
+    more = Database.objects.bulk_create(
+        Database(datasource=lake_database("shop").datasource, name=f"shop{n}")
+        for n in range(60)
+    )
+    for database in more:
+        table = Table.objects.create(
+            database=database, name="t", source_name="t", kind=Table.LAKE, status="LIVE"
+        )
+        source = Table.objects.create(
+            database=world.source_tables["free"].database, name=database.name
+        )
+        Pipeline.objects.create(
+            onboarding=world.onboarding,
+            source_table=source,
+            lake_table=table,
+            capture="log",
+            state="LIVE",
+        )
+    assert rollups.write_minute() == 0
+    assert cost(client, "/")[0] == few
+    text = html_of(client.get("/"))
+    assert "the first 50 of 61 are shown" in text
+    assert text.index("lake.shop<") < text.index("lake.shop0<"), "what failed is first"
+
+
+def test_equal_problems_are_one_whatever_table_they_name():
+    found = grouped(
+        [
+            Concern(1, "shop.a", "FAILED", "NULL in the key of shop.a"),
+            Concern(2, "shop.b", "FAILED", "NULL in the key of shop.b"),
+            Concern(3, "shop.c", "PAUSED", "NULL in the key of shop.c"),
+        ]
+    )
+    assert [(one.name, len(one.others)) for one in found] == [
+        ("shop.a", 1),
+        ("shop.c", 0),
+    ]
+
+
+def test_problems_of_sources_are_there(world, browse):
+    Alert.objects.create(
+        datasource=world.source,
+        name="shop",
+        kind="capture",
+        message="its log is not read",
+        first_seen_at=timezone.now(),
+        last_seen_at=timezone.now(),
+    )
+    text = html_of(browse("root").get("/"))
+    assert 'href="/sources/shop/pipeline">shop</a>' in text.partition("Problems<")[2]
+    assert "its log is not read" in text
+    assert "its log is not read" not in html_of(browse("eve").get("/"))

@@ -18,6 +18,7 @@ from tests.integration.frontend.world import CHINESE, HOSTILE, LONG
 # url name -> what to put into it; each with who gets it: admin, ann, eve
 PAGES = {
     "home": (lambda w: [], 200, 200, 200),
+    "first-steps": (lambda w: [], 200, 200, 200),
     "sources": (lambda w: [], 200, 200, 200),
     "source-new": (lambda w: [], 200, 403, 403),
     "source": (lambda w: ["shop"], 200, 200, 404),
@@ -272,7 +273,7 @@ def test_the_pipeline_of_a_source_counts_draws_and_names_failures(world, browse)
             state="SUCCEEDED", done=rows, started_at=at, finished_at=at,
         )  # fmt: skip
     text = browse("root").get("/sources/shop/pipeline").content.decode()
-    assert "at most 1,000 rows" in text
+    assert "max 1,000 rows" in text
     assert "under 1 min" in text
     assert "choose another cursor, or resync" in text
     assert "cursor_gone" in text

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from datetime import UTC, datetime
+
 import pytest
 
-from frontend.charts import Point, chart_of
+from frontend.charts import Point, chart_of, shares_of
 from frontend.reading.commits import CommitRow, charts_of
+from frontend.reading.routes import SPANS, weighted_quantile
 from ingest.lake.hudi.timeline import at_of
 
 
@@ -65,3 +69,28 @@ def test_commits_as_charts():
     assert charts[0].bars[1].tone == "idle"
     assert [bar.tip for bar in charts[2].bars] == ["11:30:00: 12 s"]
     assert charts_of(rows[:1]) == []
+
+
+def test_a_part_of_a_bar_is_drawn_over_it_and_a_root_lifts_low_bars():
+    points = [Point("a", 100.0), Point("b", 4.0, part=1.0, part_tone="bad")]
+    chart = chart_of("t", points, shown=str, scale=math.sqrt)
+    assert chart is not None
+    heights = [(bar.height, bar.tone) for bar in chart.bars]
+    assert heights == [("100.00", ""), ("20.00", ""), ("10.00", "bad")]
+
+
+def test_shares_lie_side_by_side():
+    bars = shares_of([("ok", 3), ("bad", 1)])
+    assert [(bar.x, bar.width) for bar in bars] == [
+        ("0.00", "75.00"),
+        ("75.00", "25.00"),
+    ]
+
+
+def test_a_quantile_weighs_values_and_slots_end_with_what_is_known():
+    assert weighted_quantile([(9.0, 1), (1.0, 99)], 0.95) == 1.0
+    assert weighted_quantile([(9.0, 10), (1.0, 90)], 0.95) == 9.0
+    now = datetime(2026, 11, 26, 20, 47, 5, tzinfo=UTC)
+    assert SPANS["1h"].begins(now)[-1] == now.replace(minute=46, second=0)
+    assert SPANS["24h"].begins(now)[-1] == now.replace(minute=0, second=0)
+    assert len(SPANS["7d"].begins(now)) == 168
