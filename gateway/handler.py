@@ -15,7 +15,7 @@ from typing import Any
 
 from core.errors import InvalidRequest, SluiceError
 from gateway import settable
-from gateway.engines.port import EngineColumn, OperationState
+from gateway.engines.port import EngineColumn, EngineRefused, OperationState
 from gateway.engines.port import Orientation as EngineOrientation
 from gateway.faults import GENERAL, Fault, clean
 from gateway.hs2 import messages, values
@@ -36,6 +36,8 @@ DEFAULT_FETCH = 1000
 # rows of the gateway's own results are encoded on the event loop
 LOCAL_FETCH = 1000
 LONGEST_CLIENT = 100
+# for the columns of a statement that runs; who asks has nothing else to do
+SCHEMA_SECONDS = 5.0
 _LOG_FETCH = 1
 _LOG_TYPES = (values.TypeId.STRING,)
 _ORIENTATIONS = {
@@ -238,8 +240,8 @@ class Handler:
 
     def _progress(self, operation: Operation) -> messages.Progress:
         counts = None
-        if operation.engine:
-            counts = self._services.supervisor.client.progress(operation.engine)
+        if operation.run and operation.run.handle:
+            counts = self._services.supervisor.client.progress(operation.run.handle)
         done, total = counts or (0, 0)
         return messages.Progress(
             headers=_BAR,
@@ -268,11 +270,9 @@ class Handler:
     async def _result_schema(
         self, request: messages.GetResultSetMetadata
     ) -> messages.Reply:
-        session, operation = self._operation(request.operation)
-        await operation.wait(self._services.limits.long_poll_seconds)
-        return messages.GetResultSetMetadataReply(
-            schema=_schema(await session.shape(operation))
-        )
+        _, operation = self._operation(request.operation)
+        await operation.wait(SCHEMA_SECONDS)
+        return messages.GetResultSetMetadataReply(schema=_schema(operation.columns))
 
     async def _fetch(self, request: messages.FetchResults) -> messages.Reply:
         session, operation = self._operation(request.operation)
@@ -297,7 +297,7 @@ class Handler:
         operation.rows += max(batch.rows, 0)
         FETCHED_ROWS.inc(max(batch.rows, 0))
         FETCHED_BYTES.inc(len(batch.row_set))
-        row_set = batch.row_set or _empty(await session.shape(operation))
+        row_set = batch.row_set or _empty(operation.columns)
         return _rows(row_set, has_more=batch.has_more_rows)
 
     async def _no_delegation(self, request: Any) -> messages.Reply:
@@ -352,8 +352,9 @@ def _orientation(number: int) -> FetchOrientation:
 def _require_finished(operation: Operation) -> None:
     if operation.state is OperationState.FINISHED:
         return
-    if operation.fault:
-        raise InvalidRequest(operation.fault.message)
+    fault = operation.fault
+    if fault:
+        raise EngineRefused(fault.message, sql_state=fault.sql_state)
     raise InvalidRequest(
         f"the statement is {operation.state}, its result cannot be fetched yet",
         hint="poll GetOperationStatus until it is FINISHED",

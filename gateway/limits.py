@@ -36,7 +36,8 @@ class GatewayLimits:
     engine_sessions_per_user: int = 150
     warm_sessions: int = 16
     login_seconds: float = 15.0
-    long_poll_seconds: float = 5.0
+    # a driver of one socket sends its cancel only behind the reply to its poll
+    long_poll_seconds: float = 0.5
     session_idle_seconds: float = 6 * 3600.0
     operation_idle_seconds: float = 3600.0
     # from its start to its last row; the lake keeps replaced files as long

@@ -11,12 +11,14 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from core.states import Transitions, fan
 from gateway.engines.port import (
     EngineColumn,
     EngineOperation,
     EnginePolicy,
+    EngineSession,
     OperationState,
 )
 from gateway.faults import CANCELLED, TIMED_OUT, Fault
@@ -28,6 +30,10 @@ ALIVE = (S.INITIALIZED, S.PENDING, S.RUNNING)
 ENDED = (S.FINISHED, S.CANCELED, S.ERROR, S.TIMEDOUT)
 LEFT = (S.CANCELED, S.TIMEDOUT, S.CLOSED)
 LOG_LINES = 1000
+_STOPPED = {
+    "cancel": Fault("the statement was cancelled", CANCELLED),
+    "time_out": Fault("the statement ran longer than its time limit", TIMED_OUT),
+}
 
 OPERATION = Transitions(
     name="Operation",
@@ -37,17 +43,17 @@ OPERATION = Transitions(
         **fan((S.INITIALIZED, S.PENDING), "run", S.RUNNING),
         **fan(ALIVE, "finish", S.FINISHED),
         **fan(ALIVE, "fail", S.ERROR),
-        **fan(ALIVE, "cancel", S.CANCELED),
-        **fan(ALIVE, "time_out", S.TIMEDOUT),
+        **fan((*ALIVE, S.FINISHED), "cancel", S.CANCELED),
+        **fan((*ALIVE, S.FINISHED), "time_out", S.TIMEDOUT),
         **fan((*ALIVE, *ENDED), "close", S.CLOSED),
     },
     terminal=frozenset({S.CLOSED}),
     why={
         "queue": "it waits for a slot, an engine or its policy",
         "run": "the engine took the statement",
-        "finish": "its result can be fetched",
+        "finish": "its first rows are there, or that there are none",
         "fail": "the engine or a check refused it",
-        "cancel": "the client asked; the Spark job is stopped",
+        "cancel": "the client asked; what makes its rows is stopped, too",
         "time_out": "its time limit passed: the client's own or the gateway's",
         "close": "the client or the end of its session freed it",
     },
@@ -86,37 +92,69 @@ class LocalRows:
         return taken
 
 
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What is current in a session: its database, and the SET or RESET of each key that
+    was changed, in the order they came."""
+
+    database: str = "default"
+    changes: Mapping[str, str] = field(default_factory=dict)
+
+
+class RunEnd(StrEnum):
+    """Why a run came to nothing, whatever its statement."""
+
+    ENGINE = "the engine ended"
+    MEMORY = "the engine's memory ended"
+    RIGHTS = "it ran with rights that were no longer those of its user"
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """One attempt at a statement in an engine.
+
+    policy        the rights that the engine's Guard had for it
+    engine_start  which of the engine's starts has it
+    is_apart      the engine session is this run's alone, and ends with it
+    is_over       the engine plans and computes it no more, but for what is fetched
+    """
+
+    engine: EngineSession
+    policy: EnginePolicy
+    engine_start: int
+    is_apart: bool = False
+    began: float = field(default_factory=time.monotonic)
+    handle: EngineOperation | None = None
+    reader: ResultReader | None = None
+    is_over: bool = False
+    is_dropped: bool = False
+    end: RunEnd | None = None
+
+
 @dataclass(slots=True, eq=False)
 class Operation:
-    """One statement or metadata call. `rows` counts what was handed out, `policy` is
-    what the user might when it began."""
+    """One statement or metadata call. `rows` counts what was handed out, `context` is
+    what was current when it was sent, `limit` its client's, in seconds; 0 for none."""
 
     kind: OperationType
     statement: str = ""
     has_result_set: bool = True
     settings: Mapping[str, str] = field(default_factory=dict)  # its own, by key
+    context: Context = field(default_factory=Context)
+    limit: float = 0.0
     handle: Handle = field(default_factory=new_handle)
     state: OperationState = S.INITIALIZED
     columns: tuple[EngineColumn, ...] = ()
     local: LocalRows | None = None
-    engine: EngineOperation | None = None
-    schema: asyncio.Future[tuple[EngineColumn, ...]] | None = None
-    reader: ResultReader | None = None
-    policy: EnginePolicy | None = None
+    runs: list[Run] = field(default_factory=list)
     fault: Fault | None = None
     rows: int = 0
     started: float = field(default_factory=time.time)
     completed: float | None = None
-    reached_engine: float | None = None
     touched: float = field(default_factory=time.monotonic)
     runner: asyncio.Task[None] | None = None
     log: list[str] = field(default_factory=list)
     log_position: int = 0
-    is_cancellable_task: bool = False
-    is_second_run: bool = False
-    is_lost: bool = False  # the result that it finished with
-    engine_start: int = 0  # which of the engine's starts has it
-    ended_starts: set[int] = field(default_factory=set)  # those that ended under it
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -133,6 +171,31 @@ class Operation:
     def is_left(self) -> bool:
         """True when its user cancelled or closed it, or its time limit passed."""
         return self.state in LEFT
+
+    @property
+    def run(self) -> Run | None:
+        """The newest attempt at it."""
+        return self.runs[-1] if self.runs else None
+
+    @property
+    def reader(self) -> ResultReader | None:
+        """Reads the result, once there is one."""
+        return self.run.reader if self.run else None
+
+    @property
+    def waits(self) -> bool:
+        """True while no engine has it: before its first run, or between two."""
+        return self.run is None or self.run.end is not None
+
+    @property
+    def may_run_again(self) -> bool:
+        """False once an engine ended under it, or was short of memory."""
+        return all(run.end in {None, RunEnd.RIGHTS} for run in self.runs)
+
+    @property
+    def ended_starts(self) -> set[int]:
+        """Which starts of the engine ended under it."""
+        return {run.engine_start for run in self.runs if run.end is RunEnd.ENGINE}
 
     def advance(self, event: str) -> None:
         """Take one arrow of OPERATION; IllegalTransition when there is none."""
@@ -152,24 +215,25 @@ class Operation:
             self.fault = fault
             self.advance("fail")
 
-    def stop(self, event: str) -> bool:
-        """End by `cancel` or `time_out`; False when it had ended before."""
-        if not self.is_alive:
+    def stop(self, event: str, fault: Fault | None = None) -> bool:
+        """End by `cancel` or `time_out`, also while rows are to come from the engine;
+        False when it had ended before."""
+        is_read = self.reader is None or self.reader.is_at_end
+        if not self.is_alive and (self.state is not S.FINISHED or is_read):
             return False
-        self.fault = (
-            Fault("the statement ran longer than its time limit", TIMED_OUT)
-            if event == "time_out"
-            else Fault("the statement was cancelled", CANCELLED)
-        )
+        self.fault = fault or _STOPPED[event]
         self.advance(event)
         return True
 
     def seconds_wasted(self) -> float:
         """Return how long the engine had it for nothing; 0 when it has a result."""
-        has_result = self.state is S.FINISHED and not self.is_lost
-        if has_result or self.reached_engine is None:
+        run = self.run
+        has_result = self.state is S.FINISHED and (
+            self.reader is not None or not self.has_result_set
+        )
+        if run is None or run.end is not None or has_result:
             return 0.0
-        return time.monotonic() - self.reached_engine
+        return time.monotonic() - run.began
 
     def log_line(self, line: str) -> None:
         """Append a line to the operation's log, unless the last one is the same."""
@@ -181,13 +245,6 @@ class Operation:
         lines = self.log[self.log_position :]
         self.log_position = len(self.log)
         return lines
-
-    async def shape(self) -> tuple[EngineColumn, ...]:
-        """Return the result's columns, which an engine tells after the end."""
-        if self.schema:
-            self.columns = await asyncio.shield(self.schema)
-            self.schema = None
-        return self.columns
 
     async def wait(self, seconds: float | None = None) -> None:
         """Return when it ended, or after `seconds`."""

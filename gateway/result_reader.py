@@ -11,7 +11,6 @@ import contextlib
 import time
 from dataclasses import dataclass
 
-from core.errors import SluiceError
 from gateway.engines.port import (
     EngineOperation,
     EngineRefused,
@@ -20,12 +19,15 @@ from gateway.engines.port import (
     FetchedBatch,
     Orientation,
 )
-from gateway.faults import TIMED_OUT
 from gateway.hs2.rowset import RowSetRest
 
 # Few enough to be cheap when rows are enormous, or when no more are fetched.
 FIRST_ROWS = 100
 FIRST_BYTES = 64 * 1024
+# A batch that has fewer rows than asked for, but neither so many bytes nor took so
+# long, is the last one; see `BoundedRows`.
+FULL_BYTES = 4 * 1024 * 1024
+FULL_SECONDS = 0.4
 # Small texts of so many bytes are sliced within 10 ms; a larger batch in a thread.
 SLICED_AT_ONCE = 256 * 1024
 
@@ -58,11 +60,12 @@ class _Rest:
 
 
 class ResultReader:
-    """One statement's result. Calls must not overlap, `close` excepted."""
+    """One statement's result. Calls must not overlap, `end` and `close` excepted."""
 
     def __init__(
         self, session: EngineSession, operation: EngineOperation, room: ReadAheadRoom
     ) -> None:
+        self.is_at_end = False  # the engine has nothing more to do for it
         self._session = session
         self._operation = operation
         self._room = room
@@ -72,7 +75,7 @@ class ResultReader:
         self._is_moved = False
         self._failure: EngineRefused | None = None
         self._is_closed = False
-        self._limit = 0.0
+        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._asked_at: float | None = None
 
     @property
@@ -81,9 +84,15 @@ class ResultReader:
         return 0.0 if self._asked_at is None else time.monotonic() - self._asked_at
 
     def begin(self) -> None:
-        """Start to read the first rows: nearly every client asks for them at once."""
+        """Start to read the first rows: nearly every client asks for them at once, and
+        for many plans the engine computes nothing before."""
         if self._room.has(FIRST_BYTES):
-            self._read_ahead(FIRST_ROWS, FIRST_BYTES)
+            self._read_ahead(Orientation.NEXT, FIRST_ROWS, FIRST_BYTES)
+
+    async def ready(self) -> None:
+        """Return when what is read ahead has come; raise what the engine says of it."""
+        if self._ahead:
+            await self._arrival(self._ahead)
 
     async def fetch(self, orientation: Orientation, max_rows: int) -> FetchedBatch:
         """Return the next rows, or the first; none at the end.
@@ -91,12 +100,12 @@ class ResultReader:
         Once rows could not be read there is no next: the engine would go on behind
         those that are missing.
         """
+        self._require_not_ended()
         if self._session.is_closed or self._is_closed:
             raise EngineUnavailable(
                 "the engine that held this result is gone",
                 hint="run the statement again",
             )
-        self._require_time()
         if orientation is Orientation.FIRST and self._is_moved:
             await self._rewind()
         elif self._failure:
@@ -106,23 +115,28 @@ class ResultReader:
             batch = await self._next(orientation, max_rows)
         except EngineRefused as error:
             self._failure = error
-            self._require_time()  # what the engine says of it is only that it stopped
             raise
-        self._require_time()
         self._look_further(batch, max_rows)
         return batch
 
-    def expire(self, limit: float) -> None:
-        """Read no further: the statement is older than `limit` seconds."""
-        self._limit = limit
+    def end(self, reason: EngineRefused) -> None:
+        """Read no further; who waits for rows is told the reason at once."""
+        if not self._ended.done():
+            self._ended.set_exception(reason)
+            self._ended.exception()  # nobody may be waiting
 
-    def _require_time(self) -> None:
-        if self._limit:
-            raise EngineRefused(
-                f"the result was not read within {self._limit:.0f} s of its statement's"
-                " start; the lake keeps its files no longer",
-                sql_state=TIMED_OUT,
+    def _require_not_ended(self) -> None:
+        if self._ended.done():
+            self._ended.result()
+
+    async def _arrival(self, ahead: asyncio.Future[FetchedBatch]) -> FetchedBatch:
+        """Return what comes; a caller that leaves, leaves it to the next one."""
+        if not ahead.done():
+            await asyncio.wait(
+                (ahead, self._ended), return_when=asyncio.FIRST_COMPLETED
             )
+        self._require_not_ended()
+        return ahead.result()
 
     def close(self) -> None:
         """Let go of what was read ahead. Idempotent."""
@@ -139,18 +153,18 @@ class ResultReader:
             self._hold(0)
         if self._ahead:
             with contextlib.suppress(EngineRefused):
-                await asyncio.shield(self._ahead)
+                await self._arrival(self._ahead)
+            self._require_not_ended()
             self._ahead = None
             self._hold(0)
 
     async def _next(self, orientation: Orientation, max_rows: int) -> FetchedBatch:
         if self._rest:
             return self._take(self._rest, max_rows)
-        ahead, batch = self._ahead, None
-        if ahead is None:
-            return await self._ask(orientation, max_rows)
+        ahead = self._ahead or self._read_ahead(orientation, max_rows, 0)
+        batch = None
         try:
-            batch = await asyncio.shield(ahead)
+            batch = await self._arrival(ahead)
         finally:
             if ahead.done() and (batch is None or batch.rows <= max_rows):
                 self._ahead = None
@@ -176,21 +190,26 @@ class ResultReader:
             return
         estimate = len(batch.row_set) * max_rows // batch.rows
         if self._room.has(estimate):
-            self._read_ahead(max_rows, estimate)
+            self._read_ahead(Orientation.NEXT, max_rows, estimate)
 
-    def _read_ahead(self, max_rows: int, estimate: int) -> None:
+    def _read_ahead(
+        self, orientation: Orientation, max_rows: int, estimate: int
+    ) -> asyncio.Future[FetchedBatch]:
         self._hold(estimate)
-        self._ahead = asyncio.ensure_future(self._ask(Orientation.NEXT, max_rows))
+        self._ahead = asyncio.ensure_future(self._ask(orientation, max_rows))
         self._ahead.add_done_callback(self._arrived)
+        return self._ahead
 
     async def _ask(self, orientation: Orientation, max_rows: int) -> FetchedBatch:
-        self._asked_at = time.monotonic()
+        self.is_at_end = False
+        self._asked_at = began = time.monotonic()
         try:
             batch = await self._session.fetch(self._operation, orientation, max_rows)
-        except SluiceError:
+        finally:
             self._asked_at = None
-            raise  # a caller that is cancelled leaves the engine at work
-        self._asked_at = None
+        is_short = len(batch.row_set) < FULL_BYTES and 0 <= batch.rows < max_rows
+        is_last = is_short and time.monotonic() - began < FULL_SECONDS
+        self.is_at_end = is_last or batch.rows == 0
         return batch
 
     def _arrived(self, ahead: asyncio.Future[FetchedBatch]) -> None:

@@ -175,10 +175,9 @@ class Services:
         """The engine ended under a statement. When its second one does, that is waste
         of its user, once for all statements of his that were in that engine. A user
         who has left a statement has only ended his session under it."""
-        if operation.is_left:
+        if operation.run is None or operation.is_left:
             return
-        start = operation.engine_start
-        operation.ended_starts.add(start)
+        start = operation.run.engine_start
         if len(operation.ended_starts) < 2 or self.blamed.get(user) == start:
             return
         self.blamed[user] = start

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from catalog.like import escaped
 from core.errors import AccessDenied, InvalidRequest, SluiceError
 from gateway.engines.port import (
-    EngineColumn,
     EngineRefused,
     EngineUnavailable,
     FetchedBatch,
@@ -29,6 +28,7 @@ from gateway.faults import (
     NO_PLACE,
     NO_SUCH_SCHEMA,
     RAN_SHORT,
+    TIMED_OUT,
     TOO_COMPLEX,
     TOO_LARGE,
     Fault,
@@ -37,13 +37,14 @@ from gateway.faults import (
 )
 from gateway.hs2.values import V6, Handle, OperationType
 from gateway.limits import LONGEST_NAME
-from gateway.operation import Operation, new_handle
+from gateway.operation import Context, Operation, RunEnd, new_handle
 from gateway.result_reader import ResultReader
 from gateway.services import Services
-from gateway.session_engine import DEFAULT_DATABASE, SessionEngine, overdue
+from gateway.session_engine import SessionEngine
 from gateway.settable import LAKE_CATALOGS, SessionSettings, require_settable
 from gateway.statement import Kind, StatementRule, rule_of
 from gateway.statement_audit import LONGEST_AUDITED, StatementAudit
+from gateway.statement_run import overdue
 from gateway.work_queue import DatabaseAway
 
 log = logging.getLogger(__name__)
@@ -77,7 +78,7 @@ class Session:
         self.protocol = protocol
         self.operations: dict[bytes, Operation] = {}
         self.touched = time.monotonic()
-        self.database = DEFAULT_DATABASE
+        self.database = Context().database
         self.address = address
         self._services = services
         self._audit = StatementAudit(services.store, user, address=address)
@@ -93,7 +94,12 @@ class Session:
 
     def warm(self) -> None:
         """Open the engine's session ahead of the first statement."""
-        self._engine.warm()
+        self._engine.warm(self.context)
+
+    @property
+    def context(self) -> Context:
+        """What is current for a statement that is sent now."""
+        return Context(self.database, self._engine.changes)
 
     async def use(self, database: str) -> None:
         """Make `database` current; InvalidRequest when the user cannot see it."""
@@ -103,7 +109,7 @@ class Session:
                 "are accepted",
                 code="name_too_long",
             )
-        if database.lower() != DEFAULT_DATABASE:
+        if database.lower() != Context().database:
             pattern = escaped(database)
             names = await self._services.store.databases(self.user, pattern, limit=1)
             if names != [database.lower()]:
@@ -150,6 +156,8 @@ class Session:
             statement,
             rule.has_result_set,
             settings=settings or {},
+            context=self.context,
+            limit=timeout_seconds,
         )
         self.add(operation)
         operation.runner = asyncio.create_task(self._run(operation, rule))
@@ -197,14 +205,17 @@ class Session:
         found = self.operations.get(handle.guid)
         return found if found and found.handle == handle else None
 
-    async def cancel(self, operation: Operation, event: str = "cancel") -> None:
-        """Stop an operation; the engine's job is stopped too. Idempotent."""
-        if not operation.stop(event):
+    async def cancel(
+        self, operation: Operation, event: str = "cancel", fault: Fault | None = None
+    ) -> None:
+        """Stop an operation, and what the engine does for it, also when that makes rows
+        as they are fetched. Idempotent; waits for no engine."""
+        has_result = operation.state is OperationState.FINISHED
+        if not operation.stop(event, fault):
             return
-        if operation.is_cancellable_task and operation.runner:
+        if operation.waits and operation.runner:
             operation.runner.cancel()
-        elif operation.engine:
-            await self._engine.cancel(operation.engine)
+        self._let_go(operation, is_reading=has_result)
 
     async def fetch(
         self, operation: Operation, orientation: Orientation, count: int
@@ -221,83 +232,88 @@ class Session:
         except AccessDenied:
             await self.free(operation)
             raise
-        try:
-            return await self._read(operation, orientation, count)
-        except (EngineUnavailable, EngineRefused) as error:
-            is_lost = isinstance(error, EngineUnavailable) or ran_short(error)
-            if not is_lost or not await self._could_read_again(operation):
-                raise
-            return await self._read(operation, orientation, count)
+        while True:
+            try:
+                return await self._read(operation, orientation, count)
+            except (EngineUnavailable, EngineRefused) as error:
+                if not self._is_lost(operation, error) or operation.rows:
+                    raise
+            await self._run_again(operation)
 
     async def _read(
         self, operation: Operation, orientation: Orientation, count: int
     ) -> FetchedBatch:
         try:
-            return await _reader_of(operation).fetch(orientation, count)
-        except EngineUnavailable:
-            self._services.note_ended(self.user, operation)
-            raise
+            async with asyncio.timeout(operation.limit or None):
+                return await _reader_of(operation).fetch(orientation, count)
+        except TimeoutError:
+            await self.cancel(operation, "time_out")
+            raise _refusal(operation) from None
 
-    async def shape(self, operation: Operation) -> tuple[EngineColumn, ...]:
-        """Return the result's columns; as `fetch` when the engine is gone."""
-        try:
-            return await operation.shape()
-        except EngineUnavailable:
-            operation.schema = None
-            if not await self._could_read_again(operation):
-                raise
-            return await operation.shape()
-
-    async def _could_read_again(self, operation: Operation) -> bool:
-        """Run it for a second time, as only statements that write nothing get here."""
-        if operation.is_second_run or operation.rows:
+    def _is_lost(self, operation: Operation, error: SluiceError) -> bool:
+        """Take note of how the newest run ended; True when another is to follow. Only
+        statements that write nothing get here, so that it does no harm."""
+        run = operation.run
+        if run is None or operation.is_left:
             return False
-        operation.is_second_run = operation.is_lost = True
-        operation.reached_engine = None
+        may_run_again = operation.may_run_again
+        if isinstance(error, EngineUnavailable):
+            run.end = RunEnd.ENGINE
+            self._services.note_ended(self.user, operation)
+        elif isinstance(error, EngineRefused) and ran_short(error) and may_run_again:
+            run.end = RunEnd.MEMORY
+        else:
+            return False
+        return may_run_again
+
+    async def _run_again(self, operation: Operation) -> None:
+        """Make a result again of which nothing was handed out."""
         operation.log_line(RUNS_AGAIN)
         if operation.reader:
             operation.reader.close()
         until = operation.started + self._services.limits.statement_seconds
         place = self._services.place(self.user, operation)
-        engine = None
+        run = None
         try:
             async with asyncio.timeout(max(until - time.time(), 0)) as turn, place:
                 turn.reschedule(None)  # from here on the engine's calls are not cut
-                engine = await self._engine.engine_for(operation, self.database)
-                await self._engine.read_again(engine, operation, until=until)
+                run = await self._engine.begin(operation)
+                await self._engine.run(run, operation, until=until)
         except TimeoutError:
             raise overdue() from None
-        except EngineUnavailable:
-            if engine and engine.is_closed:  # the second one that ended under it
-                self._services.note_ended(self.user, operation)
+        except EngineUnavailable as error:
+            if run and run.engine.is_closed:  # the second one that ended under it
+                self._is_lost(operation, error)
             raise
-        return True
 
     async def free(self, operation: Operation) -> None:
         """Cancel if need be, free the engine's result, forget the operation."""
         if self.operations.pop(operation.handle.guid, None) is None:
             return
         self._services.metadata_results.forget(self.user, operation)
-        await self.cancel(operation)
+        if operation.is_alive:
+            await self.cancel(operation)
         if operation.kind is OperationType.EXECUTE_STATEMENT:
             self._services.close_statement(self.user)
             if operation.rows:
                 self._audit.note_fetch(operation)
         operation.advance("close")
-        self._let_go(operation)
+        self._let_go(operation, is_reading=True)
         if operation.reader:
             operation.reader.close()
 
-    def _let_go(self, operation: Operation) -> None:
+    def _let_go(self, operation: Operation, *, is_reading: bool) -> None:
         """Let the engine drop what it has of it; what it still reads was for nothing.
         Idempotent."""
-        handle, operation.engine = operation.engine, None
-        if handle is None:
+        run = operation.run
+        if run is None or run.is_dropped:
             return
-        if operation.reader:
-            seconds = operation.reader.seconds_under_way
-            self._services.waste.add_fetch(self.user, seconds)
-        self._engine.free(handle)
+        if run.reader:
+            run.reader.end(_refusal(operation))
+            if is_reading:
+                seconds = run.reader.seconds_under_way
+                self._services.waste.add_fetch(self.user, seconds)
+        self._engine.drop(run)
 
     async def close(self) -> None:
         """End everything of the session. Idempotent, never raises."""
@@ -312,13 +328,20 @@ class Session:
         the lake: the files behind them are not kept for longer. The engine drops both,
         or a fetch would go on in it."""
         limit = self._services.limits.statement_seconds
+        fault = Fault(
+            f"the result was not read within {limit:.0f} s of its statement's start;"
+            " the lake keeps its files no longer",
+            TIMED_OUT,
+        )
         for operation in list(self.operations.values()):
             if time.time() - operation.started <= limit:
                 continue
-            await self.cancel(operation, "time_out")
-            if operation.reader:
-                operation.reader.expire(limit)
-            self._let_go(operation)
+            if operation.is_alive:
+                await self.cancel(operation, "time_out")
+            elif operation.state is OperationState.FINISHED and operation.reader:
+                operation.fault = fault
+                operation.advance("time_out")
+                self._let_go(operation, is_reading=True)
 
     def close_idle(self) -> None:
         """Keep no connection to the engine that nothing uses."""
@@ -326,7 +349,8 @@ class Session:
 
     async def _time_out(self, operation: Operation, seconds: float) -> None:
         await operation.wait(seconds)
-        await self.cancel(operation, "time_out")
+        if operation.is_alive:
+            await self.cancel(operation, "time_out")
 
     async def _run(self, operation: Operation, rule: StatementRule) -> None:
         try:
@@ -344,7 +368,6 @@ class Session:
             operation.statement = operation.statement[:LONGEST_AUDITED]
 
     async def _attempt(self, operation: Operation, rule: StatementRule) -> None:
-        operation.is_cancellable_task = True
         # what runs has been written down before; how it ended is told afterwards
         await self._audit.write_start(operation)
         if rule.kind is Kind.SET:
@@ -358,33 +381,26 @@ class Session:
         operation.advance("queue")
         if reason := self._services.why_waiting(self.user):
             operation.log_line(reason)
+        changes = rule.target if rule.kind is Kind.SET else ""
         async with self._services.place(self.user, operation):
-            await self._run_in_engine(operation)
-        if rule.kind is Kind.SET and operation.state is OperationState.FINISHED:
-            self._engine.remember(rule.target, operation.statement)
+            await self._run_in_engine(operation, changes)
 
-    async def _run_in_engine(self, operation: Operation) -> None:
+    async def _run_in_engine(self, operation: Operation, changes: str) -> None:
         """Run it; when the engine ends under it, once more on the next one, and when
-        the engine's memory ended under it, on the same one.
-
-        Nothing is written by SQL, so a second run does no harm.
-        """
-        engine = await self._engine.engine_for(operation, self.database)
-        operation.is_cancellable_task = False
-        try:
-            if operation.is_alive:
-                await self._engine.run(engine, operation)
-        except (EngineUnavailable, EngineRefused) as error:
-            if isinstance(error, EngineUnavailable):
-                self._engine.lose(engine)
-                self._services.note_ended(self.user, operation)
-            elif not ran_short(error):
-                raise
-            if operation.is_second_run or not operation.is_alive:
-                raise
-            operation.is_second_run = operation.is_cancellable_task = True
-            operation.log_line(RUNS_AGAIN)
-            await self._run_in_engine(operation)
+        the engine's memory ended under it, on the same one."""
+        while True:
+            run = await self._engine.begin(operation, changes=changes)
+            try:
+                await self._engine.run(run, operation, changes=changes)
+            except (EngineUnavailable, EngineRefused) as error:
+                if isinstance(error, EngineUnavailable):
+                    self._engine.give_up(run)
+                if not self._is_lost(operation, error):
+                    raise
+                operation.log_line(RUNS_AGAIN)
+                continue
+            operation.finish()
+            return
 
     def _fault(self, error: SluiceError) -> Fault:
         if isinstance(error, EngineRefused):
@@ -407,6 +423,12 @@ def _reader_of(operation: Operation) -> ResultReader:
     if operation.reader is None:
         raise InvalidRequest("the statement has no result set")
     return operation.reader
+
+
+def _refusal(operation: Operation) -> EngineRefused:
+    """What a fetch of an operation is told that was stopped."""
+    fault = operation.fault or Fault("the statement is closed", GENERAL)
+    return EngineRefused(fault.message, sql_state=fault.sql_state)
 
 
 def sql_state_of(error: SluiceError) -> str:

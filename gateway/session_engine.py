@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, replace
 
 from core.errors import AccessDenied, InvalidRequest, SluiceError
 from gateway.engines.lifecycle import EngineState
@@ -17,34 +18,53 @@ from gateway.engines.port import (
     EngineClient,
     EngineFull,
     EngineOperation,
+    EnginePolicy,
     EngineRefused,
     EngineSession,
     EngineUnavailable,
     OperationState,
 )
-from gateway.faults import TIMED_OUT
-from gateway.operation import Operation
-from gateway.result_reader import ResultReader
+from gateway.operation import Context, Operation, Run
 from gateway.services import Services
+from gateway.statement_run import run_to_first_rows
 
-DEFAULT_DATABASE = "default"
 SUCCESSOR_SECONDS = 0.25
 CLOSE_SECONDS = 10.0
 MOST_CHANGES, LONGEST_CHANGE = 64, 1000
+MOST_APART = 8
+
+
+@dataclass(slots=True, eq=False)
+class _Shared:
+    """The engine session that runs share while the same is current for all of them.
+
+    context  what is current in it; None while a SET changes that
+    running  runs that may still look at it
+    """
+
+    session: EngineSession
+    context: Context | None
+    running: int = 0
+
+    def may_become(self, context: Context) -> bool:
+        """True when nothing runs in it, and nothing would have to be unset."""
+        if self.running or self.context is None:
+            return False
+        return self.context.changes.keys() <= context.changes.keys()
 
 
 class SessionEngine:
-    """The engine session of one gateway session of `user`."""
+    """The engine's side of one gateway session of `user`."""
 
     def __init__(
         self, services: Services, user: str, configuration: Mapping[str, str]
     ) -> None:
+        self.changes: Mapping[str, str] = {}
         self._services = services
         self._user = user
         self._configuration = configuration
-        self._changes: dict[str, str] = {}
-        self._engine: EngineSession | None = None
-        self._database = DEFAULT_DATABASE
+        self._shared: _Shared | None = None
+        self._apart = 0
         self._opening = asyncio.Lock()
         self._is_closed = False
         self._background: set[asyncio.Task[None]] = set()
@@ -52,33 +72,41 @@ class SessionEngine:
     @property
     def is_open(self) -> bool:
         """True while the engine has this session."""
-        return self._engine is not None and not self._engine.is_closed
+        return self._shared is not None and not self._shared.session.is_closed
 
     @property
     def is_held(self) -> bool:
         """As `is_open`; also while it is being opened."""
         return self.is_open or (self._opening.locked() and not self._is_closed)
 
-    async def engine_for(self, operation: Operation, database: str) -> EngineSession:
-        """Wait for a session in a READY engine that knows the user's rights.
+    async def begin(self, operation: Operation, *, changes: str = "") -> Run:
+        """Add a run to the operation, once an engine is READY that knows the user's
+        rights and has current what was when the statement was sent.
 
         The end of an engine is waited out: nothing of the operation has
         reached it. EngineUnavailable when none starts, or none keeps running.
+        `changes` is the setting that the run changes in its session, if any.
         """
         limits = self._services.limits
         until = time.monotonic() + limits.engine_wait_seconds
         while True:
             client = await self._ready(operation)
             try:
-                await self._authorise(client)
-                operation.policy = self._services.policies.get(self._user)
-                return await self.session(client, database)
+                policy = await self._authorise(client)
+                session, is_apart = await self._take(
+                    client, operation.context, is_change=bool(changes)
+                )
             except EngineFull:
                 raise
             except EngineUnavailable:
                 if time.monotonic() > until or self._is_closed:
                     raise
-            await asyncio.sleep(SUCCESSOR_SECONDS)
+                await asyncio.sleep(SUCCESSOR_SECONDS)
+                continue
+            starts = self._services.supervisor.facts().starts
+            run = Run(session, policy, starts, is_apart=is_apart)
+            operation.runs.append(run)
+            return run
 
     async def _ready(self, operation: Operation) -> EngineClient:
         supervisor = self._services.supervisor
@@ -92,19 +120,19 @@ class SessionEngine:
         Reading on trusts the version that was read last, within moments; reading
         from the start again, which makes the engine run it again, asks for it.
         """
-        store, began = self._services.store, operation.policy
+        store, run = self._services.store, operation.run
         version = await store.policy_version() if is_again else store.seen_version
-        if began is None or version <= began.version:
+        if run is None or version <= run.policy.version:
             return
         policy = await store.policy_for(self._user)
-        if not policy.covers(began):
+        if not policy.covers(run.policy):
             raise AccessDenied(
                 "rights of yours were revoked since this statement began; its result"
                 " is closed",
                 code="rights_revoked",
                 hint="run the statement again",
             )
-        operation.policy = policy
+        run.policy = policy
 
     async def require_active(self) -> None:
         """Raise AccessDenied when the user was disabled; asks no engine."""
@@ -114,103 +142,52 @@ class SessionEngine:
             if not policy.is_active:
                 raise _disabled(self._user)
 
-    async def session(self, client: EngineClient, database: str) -> EngineSession:
-        """Return the engine session, opened if need be, with `database` current."""
-        async with self._opening:
-            if self._is_closed:
-                raise EngineUnavailable("the session is closed")
-            if self._engine is None or self._engine.is_closed:
-                self._engine = await self._open(client)
-            if self._database != database:
-                name = database.replace("`", "``")
-                await self._aside(self._engine, f"USE `{name}`")
-                self._database = database
-            return self._engine
+    async def run(
+        self,
+        run: Run,
+        operation: Operation,
+        *,
+        changes: str = "",
+        until: float | None = None,
+    ) -> None:
+        """As `run_to_first_rows`, in the session that `begin` took for it."""
+        is_done = False
+        try:
+            if not operation.is_left:
+                await run_to_first_rows(self._services, run, operation, until=until)
+                is_done = not operation.is_left
+        finally:
+            shared = self._shared
+            if shared and shared.session is run.engine:
+                shared.running -= 1
+            if changes:
+                self._settle(
+                    run, operation, {changes: operation.statement} if is_done else {}
+                )
+            if operation.is_left:
+                self.drop(run)
 
-    async def run(self, engine: EngineSession, operation: Operation) -> None:
-        """Run a statement to its end in the engine, whatever the end is."""
-        operation.reached_engine = time.monotonic()
-        operation.engine_start = self._services.supervisor.facts().starts
-        handle = await engine.execute(operation.statement, operation.settings)
-        operation.engine = handle
-        if not operation.is_alive:
-            await engine.cancel(handle)
+    def give_up(self, run: Run) -> None:
+        """Use its engine session no more; the next statement opens another."""
+        if self._shared and self._shared.session is run.engine:
+            self._shared = None
+        self._spawn(run.engine.close())
+
+    def drop(self, run: Run) -> None:
+        """Let the engine end what it does for a run, and forget its result, in the
+        background. Idempotent; of one that is just being sent, `run` takes care."""
+        if run.is_dropped or not (run.handle or run.is_apart):
             return
-        if operation.state is not OperationState.RUNNING:  # it is when it runs again
-            operation.advance("run")
-        status = await engine.status(handle)
-        while not status.state.is_terminal and operation.is_alive:
-            self._tell_progress(operation, handle)
-            if status.message:
-                operation.log_line(status.message)
-            status = await engine.status(handle)
-        if status.state is OperationState.FINISHED:
-            if operation.has_result_set:
-                self._open_result(engine, operation, handle)
-            operation.log_line(stage_line(1, 1))
-            operation.finish()
-        elif status.state in {OperationState.CANCELED, OperationState.CLOSED}:
-            operation.stop("cancel")
-        elif status.state is OperationState.TIMEDOUT:
-            operation.stop("time_out")
-        elif operation.is_alive:
-            raise EngineRefused(
-                status.message,
-                sql_state=status.sql_state,
-                error_code=status.error_code,
-            )
-
-    async def read_again(
-        self, engine: EngineSession, operation: Operation, *, until: float
-    ) -> None:
-        """Run a finished statement once more, for a result of which no row was handed
-        out; EngineRefused when it ends otherwise now, with other columns, or has not
-        ended by `until`."""
-        operation.reached_engine = time.monotonic()
-        operation.engine_start = self._services.supervisor.facts().starts
-        handle = await engine.execute(operation.statement, operation.settings)
-        operation.engine = handle
-        status = await engine.status(handle)
-        while not status.state.is_terminal:
-            if time.time() > until:
-                await self.cancel(handle)
-                raise overdue()
-            status = await engine.status(handle)
-        if status.state is not OperationState.FINISHED:
-            raise EngineRefused(status.message, sql_state=status.sql_state)
-        columns = await engine.result_schema(handle)
-        if operation.columns and operation.columns != columns:
-            raise EngineUnavailable(
-                "the engine that held this result is gone, and the table's columns"
-                " have changed since",
-                hint="run the statement again",
-            )
-        operation.is_lost = False
-        self._open_result(engine, operation, handle)
-
-    def lose(self, engine: EngineSession) -> None:
-        """Use this session no more; the next statement opens another."""
-        if self._engine is engine:
-            self._engine = None
-        self._spawn(engine.close())
-
-    def _tell_progress(self, operation: Operation, handle: EngineOperation) -> None:
-        counts = self._services.supervisor.client.progress(handle)
-        if counts:
-            operation.log_line(stage_line(*counts))
-
-    def _open_result(
-        self, engine: EngineSession, operation: Operation, handle: EngineOperation
-    ) -> None:
-        """Ask for the columns, and behind that question already for the first rows."""
-        operation.schema = asyncio.ensure_future(engine.result_schema(handle))
-        operation.schema.add_done_callback(lambda f: f.cancelled() or f.exception())
-        operation.reader = ResultReader(engine, handle, self._services.room)
-        operation.reader.begin()
+        run.is_dropped = True
+        if run.is_apart:
+            self._apart -= 1
+            self._spawn(run.engine.close())
+        elif run.handle and not run.engine.is_closed:
+            self._spawn(_dropped(run.engine, run.handle, is_over=run.is_over))
 
     def require_room_for(self, key: str, statement: str) -> None:
         """Raise InvalidRequest for a SET that could not be remembered."""
-        changes = len(self._changes.keys() - {key})
+        changes = len(self.changes.keys() - {key})
         if changes >= MOST_CHANGES or len(statement) > LONGEST_CHANGE:
             raise InvalidRequest(
                 f"a session remembers {MOST_CHANGES} settings, each changed by a SET"
@@ -218,11 +195,18 @@ class SessionEngine:
                 code="too_many_settings",
             )
 
-    def remember(self, key: str, statement: str) -> None:
-        """Keep a SET, to be repeated should the engine be replaced."""
-        self._changes[key] = statement
+    def _settle(
+        self, run: Run, operation: Operation, change: Mapping[str, str]
+    ) -> None:
+        """After a SET or RESET: what is current in its engine session, and for what is
+        sent from now on."""
+        shared, before = self._shared, operation.context
+        if shared and shared.session is run.engine:
+            changes = {**before.changes, **change}
+            shared.context = replace(before, changes=changes)
+        self.changes = {**self.changes, **change}
 
-    def warm(self) -> None:
+    def warm(self, context: Context) -> None:
         """Open the engine session ahead of the first statement, if one is READY and
         the user's statements mostly come to something."""
         if self._services.waste.is_much(self._user):
@@ -235,49 +219,77 @@ class SessionEngine:
             facts.open_sessions < self._services.limits.warm_sessions
             and self._services.may_warm(self._user)
         ):
-            self._spawn(self._warm(supervisor.client))
-
-    async def cancel(self, handle: EngineOperation) -> None:
-        """Stop a statement and its Spark job; never raises."""
-        if self._engine is None:
-            return
-        with contextlib.suppress(EngineUnavailable, EngineRefused, TimeoutError):
-            async with asyncio.timeout(CLOSE_SECONDS):
-                await self._engine.cancel(handle)
-
-    def free(self, handle: EngineOperation) -> None:
-        """Let the engine drop a result, in the background."""
-        if self._engine and not self._engine.is_closed:
-            self._spawn(_freed(self._engine, handle))
+            self._spawn(self._warm(supervisor.client, context))
 
     def close_idle(self) -> None:
         """Let go of connections to the engine that nothing uses."""
-        if self._engine:
-            self._engine.close_idle()
+        if self._shared:
+            self._shared.session.close_idle()
 
     async def close(self) -> None:
         """End the engine session. Idempotent, never raises."""
         self._is_closed = True
         async with self._opening:
-            engine, self._engine = self._engine, None
-        if engine:
+            shared, self._shared = self._shared, None
+        if shared:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(CLOSE_SECONDS):
-                    await engine.close()
+                    await shared.session.close()
 
-    async def _authorise(self, client: EngineClient) -> None:
-        """Make the Guard know this user's rights as of now, or newer."""
+    async def _authorise(self, client: EngineClient) -> EnginePolicy:
+        """Make the Guard know this user's rights as of now, or newer; return them."""
         version = await self._services.store.policy_version()
-        if client.acknowledged_version(self._user) >= version:
-            return
+        known = self._services.policies.get(self._user)
+        if known and client.acknowledged_version(self._user) >= version:
+            return known
         policy = await self._services.store.policy_for(self._user)
         if not policy.is_active:
             await client.forget_principal(self._user)
             raise _disabled(self._user)
         await client.push_policy(policy)
         self._services.policies[self._user] = policy
+        return policy
 
-    async def _open(self, client: EngineClient) -> EngineSession:
+    async def _take(
+        self, client: EngineClient, context: Context, *, is_change: bool
+    ) -> tuple[EngineSession, bool]:
+        """An engine session in which `context` is current, and whether it is apart from
+        the shared one: that stays as it is for those that run in it."""
+        async with self._opening:
+            shared = await self._shared_in(client, context)
+            if shared.context == context and not (is_change and shared.running):
+                shared.running += 1
+                shared.context = None if is_change else context
+                return shared.session, False
+            if self._apart >= MOST_APART:
+                raise EngineFull(
+                    f"{self._apart} statements of this session run or keep results in"
+                    " other databases or with other settings",
+                    hint="close statements that are done with",
+                )
+            session = await self._open(client, context)
+            self._apart += 1
+            return session, True
+
+    async def _shared_in(self, client: EngineClient, context: Context) -> _Shared:
+        """The shared session, with `context` current in it if that disturbs nobody."""
+        if self._is_closed:
+            raise EngineUnavailable("the session is closed")
+        shared = self._shared
+        if shared is None or shared.session.is_closed:
+            self._shared = shared = _Shared(await self._open(client, context), context)
+        elif shared.context != context and shared.may_become(context):
+            before, shared.context = shared.context, None
+            try:
+                await self._bring(shared.session, before or Context(), context)
+            except BaseException:
+                self._shared = None
+                self._spawn(shared.session.close())
+                raise
+            shared.context = context
+        return shared
+
+    async def _open(self, client: EngineClient, context: Context) -> EngineSession:
         limits = self._services.limits
         his = self._services.count_in_engine(self._user, self)
         if his >= limits.engine_sessions_per_user:
@@ -292,22 +304,35 @@ class SessionEngine:
                 hint="close sessions that are not needed, or try again later",
             )
         engine = await client.open_session(self._user, self._configuration)
-        self._database = DEFAULT_DATABASE
-        for change in self._changes.values():
-            await self._aside(engine, change)
+        try:
+            await self._bring(engine, Context(), context)
+        except BaseException:
+            self._spawn(engine.close())
+            raise
         return engine
 
-    async def _warm(self, client: EngineClient) -> None:
+    async def _bring(
+        self, engine: EngineSession, before: Context, after: Context
+    ) -> None:
+        for key, change in after.changes.items():
+            if before.changes.get(key) != change:
+                await self._aside(engine, change)
+        if before.database != after.database:
+            name = after.database.replace("`", "``")
+            await self._aside(engine, f"USE `{name}`")
+
+    async def _warm(self, client: EngineClient, context: Context) -> None:
         with contextlib.suppress(SluiceError, TimeoutError):
             await self._authorise(client)
-            await self.session(client, self._database)
+            async with self._opening:
+                await self._shared_in(client, context)
 
     async def _aside(self, engine: EngineSession, statement: str) -> None:
         handle = await engine.execute(statement)
         status = await engine.status(handle)
         while not status.state.is_terminal:
             status = await engine.status(handle)
-        self._spawn(_freed(engine, handle))
+        self._spawn(_dropped(engine, handle, is_over=True))
         if status.state is not OperationState.FINISHED:
             raise EngineRefused(status.message, sql_state=status.sql_state)
 
@@ -317,22 +342,12 @@ class SessionEngine:
         task.add_done_callback(self._background.discard)
 
 
-def overdue() -> EngineRefused:
-    """The error of a second run that does not end in the time of its statement."""
-    return EngineRefused(
-        "the engine that held this result ended, and the statement has no time left to"
-        " run again",
-        sql_state=TIMED_OUT,
-    )
-
-
-def stage_line(done: int, total: int) -> str:
-    """Return progress as Hive's log has it: clients find their bar's state in that."""
-    return f"INFO  : Stage-1 map = {100 * done // total}%,  reduce = 0%"
-
-
-async def _freed(engine: EngineSession, handle: EngineOperation) -> None:
+async def _dropped(
+    engine: EngineSession, handle: EngineOperation, *, is_over: bool
+) -> None:
     with contextlib.suppress(EngineUnavailable, EngineRefused):
+        if not is_over:
+            await engine.cancel(handle)
         await engine.close_operation(handle)
 
 

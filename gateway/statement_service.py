@@ -220,8 +220,8 @@ class StatementService:
             statement
             for statement in self._statements.values()
             if statement.user == policy.principal
-            and (began := statement.operation.policy)
-            and not policy.covers(began)
+            and (run := statement.operation.run)
+            and not policy.covers(run.policy)
         )
 
     async def close(self) -> None:
@@ -234,11 +234,12 @@ class StatementService:
         try:
             await self._collect_rows(statement)
         except SluiceError as error:
-            statement.fault = clean(
-                str(error),
-                sql_state=sql_state_of(error),
-                lake=self._services.lake_root,
-            )
+            if not statement.is_cancelled:
+                statement.fault = clean(
+                    str(error),
+                    sql_state=sql_state_of(error),
+                    lake=self._services.lake_root,
+                )
         except Exception as error:
             log.exception("collecting rows into %s failed", statement.result.path)
             is_full = isinstance(error, OSError) and error.errno in _FULL
@@ -246,7 +247,7 @@ class StatementService:
                 statement.result.remove()  # others need the room at once
             statement.fault = results_full() if is_full else Fault(_FAILED)
         finally:
-            if statement.fault:
+            if statement.fault or statement.is_cancelled:
                 statement.result.remove()
             statement.done.set()
             await statement.session.close()
@@ -258,7 +259,6 @@ class StatementService:
             statement.fault = operation.fault
         if operation.state is not OperationState.FINISHED or not operation.reader:
             return
-        await statement.session.shape(operation)
         while operation.has_result_set and not statement.is_cancelled:
             room = statement.row_limit - statement.result.rows
             count = min(FETCH_ROWS, room + 1)

@@ -19,6 +19,7 @@ from tests.waiting import LIMIT_SECONDS
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*socket.*:pytest.PytestUnraisableExceptionWarning"
 )
+FINISHED = ttypes.TOperationState.FINISHED_STATE
 ACCEPTED = b"\x05\0\0\0\0"
 
 
@@ -103,8 +104,6 @@ def test_one_user_never_takes_all_places_for_statements(users, tmp_path):
         statements_running=3,
         statements_running_per_user=2,
         statements_queued_per_user=2,
-        # four of them have no end to wait for
-        long_poll_seconds=0.1,
     )
     running = RunningGateway(tmp_path, limits)
     running.engine.answers = lambda sql: FakeAnswer(
@@ -156,9 +155,12 @@ def test_whose_statements_come_to_nothing_gives_way_to_others(gateway, monkeypat
         first.cancel()
 
 
-@pytest.mark.parametrize("read_ahead", [0, 1 << 20])
 @pytest.mark.parametrize("leave", ["operation", "socket"])
-@pytest.mark.parametrize(("free", "counts"), [(0.0, True), (3600.0, False)])
+@pytest.mark.parametrize(
+    ("read_ahead", "free", "counts"),
+    [(0, 0.0, True), (0, 3600.0, False), (1 << 20, 3600.0, True)],
+    ids=["later rows", "few later rows", "the first rows"],
+)
 def test_a_fetch_that_is_left_is_waste_of_its_user(
     users, tmp_path, monkeypatch, read_ahead, leave, free, counts
 ):
@@ -168,12 +170,14 @@ def test_a_fetch_that_is_left_is_waste_of_its_user(
         waste = gateway.gateway.services.waste
         ann = connect(gateway)
         cursor = ann.cursor()
-        cursor.execute("SELECT 7")
-        (session,) = gateway.engine.sessions
-        if not read_ahead or leave == "socket":
+        cursor.execute("SELECT 7", async_=True)
+        assert eventually(lambda: gateway.engine.journal)
+        if not read_ahead:
+            assert eventually(lambda: cursor.poll().operationState == FINISHED)
             ann.client.send_FetchResults(
                 ttypes.TFetchResultsReq(cursor._operationHandle, 0, 100)
             )
+        (session,) = gateway.engine.sessions
         assert eventually(lambda: session.fetching == 1)
         (held,) = gateway.gateway.server.connections
         (its,) = held.handler.sessions.values()

@@ -13,6 +13,7 @@ from gateway.faults import RAN_SHORT
 from tests.doubles import engine as fake
 from tests.doubles.engine import FakeAnswer, answer_to
 from tests.integration.gateway.test_pyhive import connect, eventually
+from tests.integration.gateway.test_server import limited
 
 
 def count(gateway, statement):
@@ -80,7 +81,13 @@ def test_whose_statements_end_two_engines_has_wasted_them_once(gateway):
     assert MOST_COUNTED_SECONDS / 2 < waste.seconds_of("ann") <= MOST_COUNTED_SECONDS
 
 
-def test_so_has_one_whose_reading_ends_two_engines(gateway):
+def test_so_has_one_whose_reading_ends_two_engines(users, tmp_path):
+    """Without room for its first rows, which are computed when they are fetched."""
+    with limited(tmp_path, read_ahead_bytes=0) as gateway:
+        reading_ends_two_engines(gateway)
+
+
+def reading_ends_two_engines(gateway):
     gateway.engine.answers = lambda sql: FakeAnswer(
         rows=[("7",)], fetch_seconds=0 if "USE" in sql else 3600
     )

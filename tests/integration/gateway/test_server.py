@@ -13,7 +13,7 @@ from thrift.Thrift import TApplicationException
 
 from gateway.hs2 import framing
 from gateway.limits import GatewayLimits
-from gateway.session_engine import stage_line
+from gateway.statement_run import stage_line
 from tests.integration.gateway.conftest import PASSWORD
 from tests.integration.gateway.test_pyhive import connect, eventually
 
@@ -173,8 +173,11 @@ def test_a_time_limit_shows_as_cancelled_to_old_clients(gateway):
                     session, "slow", runAsync=True, queryTimeout=1
                 )
             ).operationHandle
-            state = client.GetOperationStatus(ttypes.TGetOperationStatusReq(handle))
-            assert (state.operationState, state.sqlState) == (shown, "HYT00")
+            ask = ttypes.TGetOperationStatusReq(handle)
+            assert eventually(
+                lambda ask=ask: client.GetOperationStatus(ask).sqlState == "HYT00"
+            )
+            assert client.GetOperationStatus(ask).operationState == shown
 
 
 def test_the_bar_of_progress_has_each_column_that_beeline_draws(gateway):

@@ -13,6 +13,7 @@ from catalog.models import AuditEntry
 from tests.doubles.engine import FakeAnswer
 from tests.integration.gateway.running import SECRET
 from tests.integration.gateway.test_pyhive import connect, eventually
+from tests.integration.gateway.test_server import limited
 
 
 @pytest.fixture
@@ -106,7 +107,12 @@ def test_no_statement_outlives_what_the_lake_keeps_for_it(root, users, gateway):
         assert len(young.fetchall()) == 5000
 
 
-def test_a_fetch_of_an_overdue_statement_ends_in_the_engine_too(gateway):
+def test_a_fetch_of_an_overdue_statement_ends_in_the_engine_too(users, tmp_path):
+    with limited(tmp_path, read_ahead_bytes=0) as gateway:
+        fetch_of_an_overdue_statement(gateway)
+
+
+def fetch_of_an_overdue_statement(gateway):
     gateway.engine.answers = lambda sql: FakeAnswer(
         rows=[("0",)], fetch_seconds=3600 if "slow" in sql else 0
     )

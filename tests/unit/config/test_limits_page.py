@@ -54,7 +54,9 @@ def value_of(setting: str) -> object:
 
 
 def shown(value: object) -> str:
-    return value if isinstance(value, str) else f"{value:,.0f}"
+    if isinstance(value, str):
+        return value
+    return f"{value:,}".removesuffix(".0")  # type: ignore[str-format]
 
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row.setting)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -11,7 +13,7 @@ from core.errors import IllegalTransition
 from gateway.engines.port import OperationState
 from gateway.faults import Fault
 from gateway.hs2.values import OperationType
-from gateway.operation import OPERATION, LocalRows, Operation, new_handle
+from gateway.operation import OPERATION, LocalRows, Operation, Run, RunEnd, new_handle
 from tests.waiting import LIMIT_SECONDS
 
 
@@ -109,14 +111,31 @@ def test_handles_do_not_repeat():
 def test_what_the_engine_did_is_wasted_while_there_is_no_result() -> None:
     one = operation()
     assert one.seconds_wasted() == 0, "no engine had it yet"
-    one.reached_engine = time.monotonic() - 5
+    one.runs.append(a_run())
     assert one.seconds_wasted() >= 5
     one.finish()
+    assert one.seconds_wasted() >= 5, "no row can be read"
+    one.run.reader = SimpleNamespace(is_at_end=False)
     assert one.seconds_wasted() == 0
-    one.is_lost = True
+    one.run.end = RunEnd.ENGINE
+    assert one.seconds_wasted() == 0, "its second run waits for an engine"
+    one.runs.append(a_run())
     assert one.seconds_wasted() >= 5
-    one.reached_engine = None  # its second run waits for an engine
-    assert one.seconds_wasted() == 0
+
+
+def a_run() -> Run:
+    return Run(cast(Any, None), cast(Any, None), 1, began=time.monotonic() - 5)
+
+
+@pytest.mark.parametrize("event", ["cancel", "time_out"])
+@pytest.mark.parametrize("is_at_end", [True, False])
+def test_a_result_whose_rows_are_still_made_can_be_stopped(event, is_at_end):
+    one = operation()
+    one.runs.append(a_run())
+    one.run.reader = SimpleNamespace(is_at_end=is_at_end)
+    one.finish()
+    assert one.stop(event) is not is_at_end
+    assert one.is_left is not is_at_end
 
 
 @pytest.mark.parametrize(

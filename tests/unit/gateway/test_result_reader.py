@@ -239,26 +239,25 @@ def test_an_engine_that_is_gone_is_said_so():
     run(scenario)
 
 
-def test_a_result_of_a_statement_that_is_too_old_is_read_no_further():
+def test_a_result_that_was_ended_is_read_no_further():
     async def scenario(reading):
         assert await reading.numbers(3) == [0, 1, 2]
-        reading.reader.expire(1800)
+        reading.reader.end(EngineRefused("it was left", sql_state="HYT00"))
         for orientation in (NEXT, FIRST):
-            with pytest.raises(EngineRefused, match="within 1800 s") as refused:
+            with pytest.raises(EngineRefused, match="it was left") as refused:
                 await reading.numbers(3, orientation)
             assert refused.value.sql_state == "HYT00"
 
     run(scenario)
 
 
-def test_a_read_under_way_when_its_statement_becomes_too_old_says_so():
+def test_a_read_under_way_ends_with_its_statement_whatever_the_engine_does():
     async def scenario(reading):
         reading.engine.gate.clear()
         asked = asyncio.create_task(reading.numbers(3))
         await settled()
-        reading.reader.expire(1800)
-        reading.engine.gate.set()
-        with pytest.raises(EngineRefused, match="within 1800 s"):
+        reading.reader.end(EngineRefused("it was left"))
+        with pytest.raises(EngineRefused, match="it was left"):
             await asked
 
     run(scenario)

@@ -1,0 +1,113 @@
+"""One run of a statement in an engine, until its first rows are there.
+
+Must not know clients, handles or the wire, nor which session of an engine it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from gateway.engines.port import (
+    EngineRefused,
+    EngineUnavailable,
+    OperationState,
+)
+from gateway.faults import TIMED_OUT
+from gateway.operation import Operation, Run
+from gateway.result_reader import ResultReader
+from gateway.services import Services
+
+
+async def run_to_first_rows(
+    services: Services, run: Run, operation: Operation, *, until: float | None
+) -> None:
+    """Send the statement and return when its first rows are there, or that there are
+    none, or when its user left it; who calls it then has the engine drop the run.
+
+    EngineRefused when it fails, or has not ended by `until`.
+    """
+    run.handle = handle = await run.engine.execute(
+        operation.statement, operation.settings
+    )
+    if operation.state in {OperationState.INITIALIZED, OperationState.PENDING}:
+        operation.advance("run")
+    try:
+        await _end(services, run, operation, until)
+        if operation.is_left:
+            return
+        operation.log_line(stage_line(1, 1))
+        if operation.has_result_set:
+            reader = ResultReader(run.engine, handle, services.room)
+            await _read_first(run, reader, operation)
+    except EngineRefused:
+        if not operation.is_left:  # else it was told to drop what it is asked about
+            raise
+
+
+async def _end(
+    services: Services, run: Run, operation: Operation, until: float | None
+) -> None:
+    """Wait until the engine has planned it, and computed what has to be at once."""
+    handle = run.handle
+    assert handle is not None
+    status = await run.engine.status(handle)
+    while not status.state.is_terminal and not operation.is_left:
+        counts = services.supervisor.client.progress(handle)
+        if counts:
+            operation.log_line(stage_line(*counts))
+        if status.message:
+            operation.log_line(status.message)
+        if until and time.time() > until:
+            raise overdue()
+        status = await run.engine.status(handle)
+    run.is_over = status.state.is_terminal
+    if operation.is_left:
+        return
+    if status.state in {OperationState.CANCELED, OperationState.CLOSED}:
+        operation.stop("cancel")
+    elif status.state is OperationState.TIMEDOUT:
+        operation.stop("time_out")
+    elif status.state is not OperationState.FINISHED:
+        raise EngineRefused(
+            status.message, sql_state=status.sql_state, error_code=status.error_code
+        )
+
+
+async def _read_first(run: Run, reader: ResultReader, operation: Operation) -> None:
+    """Ask for the columns, and behind that question already for the first rows: plans
+    without an exchange compute nothing before."""
+    handle = run.handle
+    assert handle is not None
+    schema = asyncio.ensure_future(run.engine.result_schema(handle))
+    schema.add_done_callback(lambda f: f.cancelled() or f.exception())
+    reader.begin()
+    run.reader = reader
+    try:
+        columns = await asyncio.shield(schema)
+        if operation.state is OperationState.FINISHED and operation.columns != columns:
+            raise EngineUnavailable(
+                "the engine that held this result is gone, and the table's columns"
+                " have changed since",
+                hint="run the statement again",
+            )
+        operation.columns = columns
+        await reader.ready()
+    except BaseException:
+        reader.close()
+        run.reader = None
+        raise
+
+
+def overdue() -> EngineRefused:
+    """The error of a second run that does not end in the time of its statement."""
+    return EngineRefused(
+        "the engine that held this result ended, and the statement has no time left to"
+        " run again",
+        sql_state=TIMED_OUT,
+    )
+
+
+def stage_line(done: int, total: int) -> str:
+    """Return progress as Hive's log has it: clients find their bar's state in that."""
+    return f"INFO  : Stage-1 map = {100 * done // total}%,  reduce = 0%"
