@@ -8,27 +8,25 @@ import pyarrow as pa
 
 
 def inflated(data: bytes) -> bytes:
-    """The rest of an event of MariaDB's compressed kinds. ValueError says why not."""
+    """The rest of an event of MariaDB's compressed kinds: the method and how many bytes
+    the length has, the length, the data. ValueError says why not."""
     head = data[0]
     if head & 0xF0 != 0x80:
         raise ValueError(f"compressed by an unknown method ({head})")
     width = head & 7
     size = int.from_bytes(data[1 : 1 + width], "big")
-    return _whole(_inflate(data[1 + width :], 15), size)
+    try:
+        found = zlib.decompress(data[1 + width :], -15 if head & 8 else 15)
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    return _whole(found, size)
 
 
 def column_value(data: bytes) -> bytes:
     """Of a column that is COMPRESSED."""
     if not data:
         return data
-    head = data[0]
-    if not head:
-        return data[1:]
-    if head & 0xF0 != 0x80:
-        raise ValueError(f"compressed by an unknown method ({head})")
-    width = head & 7
-    size = int.from_bytes(data[1 : 1 + width], "little")
-    return _whole(_inflate(data[1 + width :], -15 if head & 8 else 15), size)
+    return inflated(data) if data[0] else data[1:]
 
 
 def unpacked(data: bytes, size: int) -> bytes:
@@ -38,13 +36,6 @@ def unpacked(data: bytes, size: int) -> bytes:
     except pa.ArrowException as error:
         raise ValueError(str(error)) from error
     return _whole(found, size)
-
-
-def _inflate(data: bytes, bits: int) -> bytes:
-    try:
-        return zlib.decompress(data, bits)
-    except zlib.error as error:
-        raise ValueError(str(error)) from error
 
 
 def _whole(data: bytes, size: int) -> bytes:

@@ -6,7 +6,6 @@ A table's columns are converted at once; of values that repeat, each once.
 
 from __future__ import annotations
 
-import socket
 import uuid
 from array import array
 from collections.abc import Callable, Sequence
@@ -25,7 +24,7 @@ from ingest.contract.table import ColumnSpec
 from ingest.sources.dialects import dialect_of
 from ingest.sources.mariadb.log import table_map as kinds
 from ingest.sources.mariadb.log.binlog import Rows
-from ingest.sources.mariadb.log.charsets import charset_of, decoded
+from ingest.sources.mariadb.log.charsets import charset_of, decoded, is_read
 from ingest.sources.mariadb.log.packed import column_value
 from ingest.sources.mariadb.log.rows import Value, decimal_groups
 from ingest.sources.mariadb.log.table_map import LogColumn, TableMap
@@ -38,6 +37,8 @@ _WIDE = pa.decimal128(38, 0)
 _PLAIN = frozenset({kinds.TINY, kinds.SHORT, kinds.LONG, kinds.LONGLONG, kinds.YEAR})
 _UTF8 = frozenset({"utf8mb3", "utf8mb4"})
 _BINARY = 63
+
+_ERRORS = (ArithmeticError, LookupError, TypeError, ValueError)
 
 # (values, places of those that have no form in the lake)
 Converted = tuple[pa.Array, list[int]]
@@ -130,12 +131,13 @@ def codec_of(found: LogColumn, column: ColumnSpec) -> Codec:
     if kind == kinds.DATETIME:
         return partial(_datetimes, digits=found.digits, to=target)
     if change := _special(found, base):
-        return partial(_each, change=change, to=target)
+        return partial(_each, change=change, to=target, form=_FORMS.get(kind))
     if kind not in _LENGTHS:
         raise ValueError(f"{column.source_name}: type {kind} of the log is not read")
     return _strings(found, base, type, target)
 
 
+_FORMS = {kinds.INT24: pa.int64(), kinds.BIT: pa.uint64(), kinds.DATE: pa.int32()}
 _LENGTHS = frozenset(
     {kinds.VARCHAR, kinds.VAR_STRING, kinds.STRING, kinds.BLOB, kinds.GEOMETRY}
     | {kinds.COMPRESSED_VARCHAR, kinds.COMPRESSED_BLOB}
@@ -154,17 +156,27 @@ def _special(found: LogColumn, base: str) -> Callable[[Value], object] | None:
     if change := simple.get(kind):
         return change
     if kind in (kinds.ENUM, kinds.SET):
-        charset = charset_of(found.collation)
+        charset = _readable(found)
         words = [decoded(word, charset) for word in found.words]
         if kind == kinds.SET:
             return partial(_set, words=words)
         return partial(_enum, words=["", *words])
     named: dict[str, Callable[[Value], object]] = {
         "uuid": _uuid,
-        "inet4": partial(_address, family=socket.AF_INET, width=4),
-        "inet6": partial(_address, family=socket.AF_INET6, width=16),
+        "inet4": _inet4,
+        "inet6": _inet6,
     }
     return named.get(base) if kind == kinds.STRING else None
+
+
+def _readable(found: LogColumn) -> str:
+    charset = charset_of(found.collation)
+    if not is_read(charset):
+        raise ValueError(
+            f"{found.name} has the character set {charset}, which is not read from the"
+            " log"
+        )
+    return charset
 
 
 def _bytes(value: Value) -> bytes:
@@ -174,12 +186,17 @@ def _bytes(value: Value) -> bytes:
 
 
 def _each(
-    values: Sequence[Value], change: Callable[[Value], object], to: pa.DataType
+    values: Sequence[Value],
+    *,
+    change: Callable[[Value], object],
+    to: pa.DataType,
+    form: pa.DataType | None = None,
 ) -> Converted:
-    """A value that becomes None has no form."""
+    """form: of the changed values, when it is not that of the lake. A value that
+    becomes None has no form."""
     known = {value: change(value) for value in set(values) - {None}}
     bad = [n for n, value in enumerate(values) if known.get(value, 0) is None]
-    return pa.array(map(known.get, values)).cast(to), bad
+    return pa.array(map(known.get, values), form or to).cast(to), bad
 
 
 def _integers(
@@ -370,13 +387,12 @@ def _short_decimals(
 def _long_decimals(
     values: Sequence[Value], *, groups: tuple[tuple[int, int], ...], to: pa.DataType
 ) -> Converted:
-    width = sum(size for size, _ in groups)
-    data, is_there = _joined(values, width, b"")
-    found = b"".join(
-        _unscaled(data[at : at + width], groups).to_bytes(16, "little", signed=True)
-        for at in range(0, len(data), width)
-    )
-    made = pa.Array.from_buffers(to, len(values), [None, pa.py_buffer(found)])
+    numbers = [
+        0 if value is None else _unscaled(_bytes(value), groups) for value in values
+    ]
+    data = b"".join(number.to_bytes(16, "little", signed=True) for number in numbers)
+    made = pa.Array.from_buffers(to, len(values), [None, pa.py_buffer(data)])
+    is_there = [value is not None for value in values] if None in values else None
     return _with_nulls(made, is_there), []
 
 
@@ -409,8 +425,27 @@ def _uuid(value: Value) -> str:
     return str(uuid.UUID(bytes=_bytes(value).ljust(16, b"\0")))
 
 
-def _address(value: Value, *, family: socket.AddressFamily, width: int) -> str:
-    return socket.inet_ntop(family, _bytes(value).ljust(width, b"\0"))
+def _inet4(value: Value) -> str:
+    return ".".join(map(str, _bytes(value).ljust(4, b"\0")))
+
+
+def _inet6(value: Value) -> str:
+    """As MariaDB prints it: the first of the longest runs of zeros is left out, be it
+    of one; what looks like an address of version 4 ends as one."""
+    data = _bytes(value).ljust(16, b"\0")
+    parts = [data[n] << 8 | data[n + 1] for n in range(0, 16, 2)]
+    marks = "".join("1" if part else "0" for part in parts)
+    run = max(map(len, marks.split("1")))
+    if not run:
+        return ":".join(f"{part:x}" for part in parts)
+    first = marks.index("0" * run)
+    head = ":".join(f"{part:x}" for part in parts[:first])
+    tail = ":".join(f"{part:x}" for part in parts[first + run :])
+    if first == 0 and run == 6:
+        tail = _inet4(data[12:])
+    elif first == 0 and run == 5 and parts[5] == 0xFFFF:
+        tail = f"ffff:{_inet4(data[12:])}"
+    return f"{head}::{tail}"
 
 
 def _strings(found: LogColumn, base: str, type: DataType, to: pa.DataType) -> Codec:
@@ -418,7 +453,7 @@ def _strings(found: LogColumn, base: str, type: DataType, to: pa.DataType) -> Co
     if type.name == "binary":
         width = found.length if base == "binary" else 0
         return partial(_binaries, width=width, is_packed=is_packed, to=to)
-    charset = charset_of(found.collation)
+    charset = _readable(found)
     if charset in _UTF8 and not is_packed:
         return partial(_utf8, to=to)
 
@@ -433,7 +468,7 @@ def _binaries(
     values: Sequence[Value], *, width: int, is_packed: bool, to: pa.DataType
 ) -> Converted:
     if is_packed:
-        return _each(values, lambda value: column_value(_bytes(value)), to)
+        return _each(values, change=lambda value: column_value(_bytes(value)), to=to)
     if width:
         # the log leaves out the zeros at the end
         values = [
@@ -452,7 +487,7 @@ def _converted(
 ) -> Converted:
     try:
         return codec(values)
-    except (pa.ArrowException, LookupError, TypeError, ValueError) as error:
+    except (pa.ArrowException, *_ERRORS) as error:
         raise TerminalError(
             f"the source's log has a value in column {column.source_name} of"
             f" {table.schema}.{table.name} that is no {column.type}:"
