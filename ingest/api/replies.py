@@ -304,6 +304,10 @@ class TableCapture(Reply):
     lag_seconds = s.FloatField(allow_null=True, help_text="how old what readers see is")
     changes_per_second = s.FloatField(help_text="applied lately")
     waiting = Count(help_text="epochs with changes of it that are not applied")
+    lossy = s.DictField(
+        child=s.IntegerField(),
+        help_text="column → how many values had no form in the lake: NULL there",
+    )
 
 
 class CaptureWaiting(Reply):

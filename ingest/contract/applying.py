@@ -11,7 +11,8 @@ What a table has applied is what its newest commit says (`_sluice.epoch_to`). Pu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from ingest.contract.job import CompactionBudget, ErrorFact, Outcome
 from ingest.contract.table import FenceSpec, SourceSpec, TableSpec
@@ -55,6 +56,8 @@ class Applied:
                that do not wait there, or a load that replaces it is on the way
     instant, completed_at, rows, bytes  of the newest commit, and what came since the
                last report; instant "" = none since then
+    lossy      lake column → how many values of those rows had no form in the lake, so
+               that they are NULL there
     committed  when the newest applied transaction was committed at the source,
                microseconds since 1970; 0 = none since the session began
     waiting    segments with rows of it that are not applied; oldest: when the first of
@@ -70,10 +73,16 @@ class Applied:
     completed_at: str = ""
     rows: int = 0
     bytes: int = 0
+    lossy: Mapping[str, int] = field(default_factory=dict)
     committed: int = 0
     waiting: int = 0
     oldest: int = 0
     pending_compactions: tuple[str, ...] = ()
+
+
+def added(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    """Counts of both, by their names."""
+    return {name: one.get(name, 0) + other.get(name, 0) for name in one | other}
 
 
 @dataclass(frozen=True, slots=True)

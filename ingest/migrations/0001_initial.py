@@ -209,6 +209,7 @@ class Migration(migrations.Migration):
                 ('waiting_since', models.DateTimeField(blank=True, null=True)),
                 ('changes_per_second', models.FloatField(default=0.0)),
                 ('rows_applied', models.BigIntegerField(default=0)),
+                ('lossy', models.JSONField(blank=True, default=dict)),
                 ('source_fingerprint', models.JSONField(blank=True, default=dict)),
                 ('due_at', models.DateTimeField(blank=True, null=True)),
                 ('due_since', models.DateTimeField(blank=True, null=True)),

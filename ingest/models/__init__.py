@@ -66,6 +66,8 @@ class Pipeline(models.Model):
     waiting       segments of its stream with rows of it that are not applied, the first
                   of them committed at the source at `waiting_since`
     changes_per_second   that were applied lately; rows_applied: since ever
+    lossy         lake column → how many values that were applied since its load began
+                  had no form in the lake
     due_since     moments of its schedule after this want a sync still
     late_at       when it counts as late unless a sync ends before; None = never
     verify_at     when to look whether it has to be verified; None = never
@@ -105,6 +107,7 @@ class Pipeline(models.Model):
     waiting_since = models.DateTimeField(null=True, blank=True)
     changes_per_second = models.FloatField(default=0.0)
     rows_applied = models.BigIntegerField(default=0)
+    lossy = models.JSONField(default=dict, blank=True)
     source_fingerprint = models.JSONField(default=dict, blank=True)
     due_at = models.DateTimeField(null=True, blank=True)
     due_since = models.DateTimeField(null=True, blank=True)

@@ -24,7 +24,7 @@ from core.clock import SystemClock
 from core.database_errors import is_away
 from core.errors import SluiceError, StaleState, TransientError
 from core.outbox import NewEvent
-from ingest.contract.applying import Applied, ApplyProblem, ApplyReport
+from ingest.contract.applying import Applied, ApplyProblem, ApplyReport, added
 from ingest.contract.job import error_from
 from ingest.jobs.job_outcome_events import note_changes
 from ingest.models import Pipeline, SourceFollower, states
@@ -53,10 +53,10 @@ _PIPELINES = """
 UPDATE ingest_pipeline p SET position = n.position, failures = 0,
   due_since = coalesce(n.caught_up_at, p.due_since), late_at = n.late_at,
   waiting = n.waiting, waiting_since = n.waiting_since, changes_per_second = n.rate,
-  rows_applied = p.rows_applied + n.rows
+  rows_applied = p.rows_applied + n.rows, lossy = n.lossy
 FROM jsonb_to_recordset(%s::jsonb) AS n(pipeline bigint, position text,
   caught_up_at timestamptz, late_at timestamptz, waiting int,
-  waiting_since timestamptz, rate float8, rows bigint)
+  waiting_since timestamptz, rate float8, rows bigint, lossy jsonb)
 WHERE p.id = n.pipeline
 """
 _TABLES = """
@@ -197,7 +197,7 @@ class Gathered:
         """Without their commits, which are written."""
         stopped = frozenset[int]().union(*self._stopped.values())
         return {
-            pk: replace(each, instant="", rows=0, bytes=0)
+            pk: replace(each, instant="", rows=0, bytes=0, lossy={})
             for pk, each in self._standing.items()
             if pk not in stopped
         }
@@ -228,6 +228,7 @@ def _joined(before: Applied, now: Applied) -> Applied:
         completed_at=now.completed_at or before.completed_at,
         rows=before.rows + now.rows,
         bytes=before.bytes + now.bytes,
+        lossy=added(before.lossy, now.lossy),
         committed=now.committed or before.committed,
     )
 
@@ -373,6 +374,7 @@ class _Write:
                 "waiting_since": _text(_moment(each.applied.oldest)),
                 "rate": self._rates[each.applied.table_id],
                 "rows": each.applied.rows,
+                "lossy": added(each.pipeline.lossy, each.applied.lossy),
             }
             for each in shown
         ]

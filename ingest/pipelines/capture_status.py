@@ -5,7 +5,7 @@ Two statements, however many tables there are. Must not know how a follower is r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -30,7 +30,7 @@ NOT_FOLLOWED = "no table of this source is followed by its log"
 @dataclass(frozen=True, slots=True)
 class TableCapture:
     """table, name: of the lake table. lag_seconds: how old what readers see is; None =
-    not known."""
+    not known. lossy: as of `Pipeline`."""
 
     table: int
     name: str
@@ -40,6 +40,7 @@ class TableCapture:
     lag_seconds: float | None
     changes_per_second: float
     waiting: int
+    lossy: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,4 +174,5 @@ def _shown(pipeline: Pipeline, now: datetime) -> TableCapture:
         lag_seconds=max(0.0, (now - seen).total_seconds()) if seen else None,
         changes_per_second=pipeline.changes_per_second,
         waiting=pipeline.waiting,
+        lossy=pipeline.lossy,
     )

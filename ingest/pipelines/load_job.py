@@ -124,7 +124,7 @@ def _epoch_of(pipeline: Pipeline) -> int:
 def _log_of(pipeline: Pipeline, source: int) -> LogLoad:
     """All attempts have one name, by which the follower marks their beginning."""
     if not log_tables.is_loading(pipeline):
-        transitions.set_columns(pipeline, load_name=uuid4().hex, bound="")
+        transitions.set_columns(pipeline, load_name=uuid4().hex, bound="", lossy={})
     return LogLoad(log_tables.stream_of(source), pipeline.load_name)
 
 

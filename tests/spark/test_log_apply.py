@@ -90,8 +90,10 @@ def test_what_waits_is_one_commit(followed: Followed) -> None:
     log.close()
     assert followed.apply().commit is None, "nothing of the table came"
     assert followed.commits == commits
-    log.segment(table, ("insert", 2, "again", AT), ("update", 7, "x", AT))
-    assert followed.apply().commit is not None
+    log.segment(table, ("insert", 2, "again", AT), ("update", 7, "x", "infinity"))
+    step = followed.apply()
+    assert step.commit is not None
+    assert step.lossy == {"at": 1}
     assert followed.rows()[2] == "again"
     assert followed.rows()[7] == "x"
     assert not followed.applied.scratch.exists()

@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -86,11 +87,13 @@ def spec_of(work: ApplyWork, table: ApplyTable) -> JobSpec:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one look at a table came to. commit None: nothing had to be written."""
+    """What one look at a table came to. commit None: nothing had to be written. lossy:
+    lake column → how many values of the rows became NULL."""
 
     commit: Commit | None = None
     rows: int = 0
     committed: int = 0
+    lossy: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -98,7 +101,6 @@ class LogTable:
     """One table under a session's fence. Used by one thread at a time.
 
     ahead_since  monotonic seconds; None = its stream has what it has applied
-    unfit        source columns of which a value became NULL
     """
 
     spark: SparkSession
@@ -106,7 +108,6 @@ class LogTable:
     scratch: Path
     state: LakeState | None = None
     ahead_since: float | None = None
-    unfit: set[str] = field(default_factory=set)
     selection: Selection = field(init=False)
     shape: Shape = field(init=False)
 
@@ -204,16 +205,6 @@ class LogTable:
         finally:
             shutil.rmtree(self.scratch, ignore_errors=True)
 
-    def note_unfit(self, rows: pa.Table) -> None:
-        """Once per column: a session may go on for months."""
-        for name, count in unfit_counts(rows, self.shape).items():
-            if name not in self.unfit:
-                self.unfit.add(name)
-                log.warning(
-                    "%s: %d values of %s have no form in the lake: NULL there",
-                    qualified_name(self.spec), count, name,
-                )  # fmt: skip
-
     def look_again(self) -> None:
         """One listing. Another newest write than ours: whatever it was, the lake is
         read again; a completed compaction is one."""
@@ -251,7 +242,7 @@ class LogTable:
                 state.timeline, instants=(*state.timeline.instants, commit.instant)
             ),
         )
-        return Step(commit, waiting.rows, waiting.committed)
+        return Step(commit, waiting.rows, waiting.committed, pieces.lossy)
 
 
 def _load_behind(load: LoadPoint | None, end: str) -> LoadPoint | None:
@@ -264,6 +255,7 @@ class _Pieces:
 
     def __init__(self, table: LogTable) -> None:
         self._table = table
+        self.lossy: Counter[str] = Counter()
         self._files: list[Path] = []
         self._rows = 0
         self._left = 0
@@ -275,6 +267,7 @@ class _Pieces:
         table = self._table
         if merged.is_emptied:
             self._is_emptied = True
+            self.lossy.clear()
             self._files, self._rows, self._left, self._bytes = [], 0, 0, 0
         rows = merged.rows
         if merged.lacking is not None:
@@ -282,7 +275,9 @@ class _Pieces:
             rows = merged.filled(table.shape, found)
         if not rows.num_rows:
             return
-        table.note_unfit(rows)
+        names = {c.source_name: c.name for c in table.spec.table.columns}
+        for name, count in unfit_counts(rows, table.shape).items():
+            self.lossy[names[name]] += count
         table.scratch.mkdir(parents=True, exist_ok=True)
         self._made += 1
         path = table.scratch / f"{self._made}.parquet"

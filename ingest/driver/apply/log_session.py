@@ -27,6 +27,7 @@ from ingest.contract.applying import (
     ApplyReport,
     ApplyTable,
     ApplyWork,
+    added,
 )
 from ingest.contract.job import JobSpec, SecretAnswer
 from ingest.contract.segments import Segment
@@ -395,6 +396,7 @@ def _applied(task: Task, step: Step, waiting: int, *, is_live: bool) -> Applied 
         completed_at=before.completed_at if before else "",
         rows=(before.rows if before else 0) + step.rows,
         bytes=before.bytes if before else 0,
+        lossy=added(before.lossy if before else {}, step.lossy),
         committed=task.committed,
         waiting=waiting,
         oldest=task.since,
@@ -427,7 +429,9 @@ def _with_waiting(task: Task, stream: Stream | None) -> Applied | None:
 def _without_commit(applied: Applied | None) -> Applied | None:
     if applied is None:
         return None
-    return dataclasses.replace(applied, instant="", completed_at="", rows=0, bytes=0)
+    return dataclasses.replace(
+        applied, instant="", completed_at="", rows=0, bytes=0, lossy={}
+    )
 
 
 def _is_same(known: ApplyTable, wanted: ApplyTable | None) -> bool:

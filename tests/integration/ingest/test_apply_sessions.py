@@ -227,6 +227,20 @@ def test_what_waits_and_how_fast_it_is_applied_is_shown(log_world: World) -> Non
     assert log_world.pipeline("first").waiting_since is None
 
 
+def test_values_that_became_null_are_counted_and_shown(
+    log_world: World, admin: Any
+) -> None:
+    until_given(log_world, "first")
+    tell(log_world, "first", lossy={"at": 2})
+    tell(log_world, "first", lossy={"at": 1, "n": 4})
+    log_world.until(lambda: log_world.pipeline("first").lossy == {"at": 3, "n": 4})
+    tell(log_world, "first")
+    log_world.steps(2)
+    shown = admin("GET", f"datasources/{log_world.source.name}/capture").json()
+    lossy = {one["name"].rpartition(".")[2]: one["lossy"] for one in shown["tables"]}
+    assert lossy == {"first": {"at": 3, "n": 4}, "second": {}}
+
+
 def test_what_no_segment_mends_needs_a_resync(log_world: World) -> None:
     until_given(log_world, "first", "second")
     problem(log_world, "first", "terminal", "needs_resync")
