@@ -82,7 +82,7 @@ class Applied:
 
 def added(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
     """Counts of both, by their names."""
-    return {name: one.get(name, 0) + other.get(name, 0) for name in one | other}
+    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,7 @@ def test_the_shape_of_the_reply(followed: Any, admin: Any) -> None:
         "applied_position": "lsn:7:1:0/40",
         "changes_per_second": 2.5,
         "waiting": 3,
+        "lossy": {},
     }
     assert items["name"] == "lake.shop.items"
 
