@@ -18,6 +18,9 @@ from catalog.access.policy import (
     giving,
 )
 from catalog.access.principals import principal_for
+from catalog.access.rules import as_value
+from catalog.access.table_rights import limits_of
+from catalog.models import AccessRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,41 @@ def rights_on(principal: Principal, on: Securable) -> tuple[Right, ...]:
     found = grants_of(principal, datasource=on.datasource)
     held = sorted(found, key=lambda grant: grant.id)
     return tuple(_right(principal, privilege, on, held) for privilege in Privilege)
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """columns  the only ones that exist for the principal; None for all
+    column_grants, filters, masks  the rows that make it so
+    """
+
+    on: Securable
+    privileges: tuple[Right, ...]
+    columns: list[str] | None
+    column_grants: tuple[HeldGrant, ...]
+    filters: tuple[AccessRule, ...]
+    masks: tuple[AccessRule, ...]
+
+
+def explained(principal: Principal, on: Securable) -> Explained:
+    """What the principal may do on a thing, and what limits them if it is a table of
+    the lake."""
+    held = grants_of(principal, datasource=on.datasource)
+    rows = AccessRule.objects.filter(
+        datasource=on.datasource, database=on.database, table=on.table
+    ).order_by("id")
+    binding = [row for row in rows if as_value(row).binds(principal)]
+    limits = limits_of(principal, held, [as_value(row) for row in binding])
+    columns = limits.on(on.database, on.table).columns
+    given = tuple(grant for grant in held if grant.columns and grant.on == on)
+    return Explained(
+        on=on,
+        privileges=rights_on(principal, on),
+        columns=None if columns is None else sorted(columns),
+        column_grants=() if columns is None else given,
+        filters=tuple(row for row in binding if not row.column),
+        masks=tuple(row for row in binding if row.column),
+    )
 
 
 def _right(

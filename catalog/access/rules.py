@@ -7,14 +7,40 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from django.conf import settings
+from django.contrib.auth.models import Group, User
+from django.db import transaction
 
-from catalog.access.grants import grants_of
-from catalog.access.policy import Principal, Securable
-from catalog.access.table_rights import HeldRule, Limits, limits_of
-from catalog.models import AccessRule
-from catalog.names import LAKE
+from catalog.access import audit
+from catalog.access.enforcement import decision_for
+from catalog.access.existence import require_columns, require_known
+from catalog.access.grants import grants_of, parse_grantee, parse_securable
+from catalog.access.policy import Principal, Privilege, Securable
+from catalog.access.policy_version import bump_version
+from catalog.access.table_rights import (
+    EVERYONE,
+    HeldRule,
+    Limits,
+    MaskKind,
+    RuleKind,
+    limits_of,
+)
+from catalog.models import AccessRule, Column
+from catalog.names import LAKE, join_name, split_name
+from core.errors import InvalidRequest, NotFound, StaleState
+
+LONGEST_EXPRESSION = 4_000
+MOST_NAMED = 200
+_TEXT = frozenset({"string"})
+_DAYS = frozenset({"date", "timestamp", "timestamp_ntz"})
+_TYPES = {
+    MaskKind.HASH: _TEXT,
+    MaskKind.PARTIAL: _TEXT,
+    MaskKind.YEAR: _DAYS,
+}
 
 
 def hash_key() -> str:
@@ -36,6 +62,16 @@ def limits_for(principal: Principal) -> Limits:
     return limits_of(principal, grants, rules_on_lake(), hash_key=hash_key())
 
 
+def reads_whole(principal: Principal, on: Securable) -> bool:
+    """Whether no grant and no rule keeps any row or value of a table back: what shows
+    values without SQL is for who may see all of them."""
+    if not decision_for(principal, Privilege.SELECT, on).allowed:
+        return False
+    return on.datasource != LAKE or (
+        limits_for(principal).on(on.database, on.table).is_whole
+    )
+
+
 def as_value(row: AccessRule) -> HeldRule:
     return HeldRule(
         on=Securable(row.datasource, row.database, row.table),
@@ -46,3 +82,197 @@ def as_value(row: AccessRule) -> HeldRule:
         expression=row.expression,
         id=row.pk,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """A rule as it is asked for. `on`: a table, of a mask one with its column."""
+
+    kind: str
+    on: str
+    applies_to: Iterable[str]
+    excepted: Iterable[str] = ()
+    mask: str | None = None
+    expression: str | None = None
+
+
+def save_rule(
+    stated: Stated, *, by: str, rule_id: int | None = None, allow_unknown: bool = False
+) -> AccessRule:
+    """Make a rule, or change the one of that id; it holds for every statement started
+    after this returned. StaleState `two_masks` when somebody would be bound by two
+    masks of one column; InvalidRequest and NotFound as they say."""
+    held = _checked(stated)
+    if not allow_unknown:
+        require_known(held.on)
+        require_columns(held.on, [held.column] if held.column else [])
+    _require_fitting(held)
+    with transaction.atomic():
+        version = bump_version()  # its row is a lock: rules are saved one by one
+        row = AccessRule(created_by=by) if rule_id is None else _locked(rule_id)
+        _require_single(replace(held, id=row.pk or 0))
+        row.datasource, row.database, row.table = held.on.parts
+        row.column, row.mask, row.expression = held.column, held.mask, held.expression
+        row.applies_to, row.excepted = sorted(held.applies_to), sorted(held.excepted)
+        row.save()
+        action = "rule.create" if rule_id is None else "rule.update"
+        audit.record(action, on=row.on, actor=by, version=version, **_facts(row))
+    return row
+
+
+def remove_rule(rule_id: int, *, by: str) -> None:
+    """What it kept back is open to every statement started after this returned."""
+    with transaction.atomic():
+        row = _locked(rule_id)
+        audit.record("rule.delete", on=row.on, actor=by, **_facts(row))
+        row.delete()
+        bump_version()
+
+
+def rule_of(rule_id: int) -> AccessRule:
+    row = AccessRule.objects.filter(pk=rule_id).first()
+    if row is None:
+        raise _absent(rule_id)
+    return row
+
+
+def stated_as(row: AccessRule) -> Stated:
+    """The request that would make it."""
+    return Stated(
+        as_value(row).kind.value,
+        row.on,
+        row.applies_to,
+        row.excepted,
+        row.mask or None,
+        row.expression or None,
+    )
+
+
+def _facts(row: AccessRule) -> dict[str, object]:
+    return {
+        "applies_to": row.applies_to,
+        "except": row.excepted,
+        "mask": row.mask or None,
+        "expression": row.expression or None,
+    }
+
+
+def _locked(rule_id: int) -> AccessRule:
+    row = AccessRule.objects.select_for_update().filter(pk=rule_id).first()
+    if row is None:
+        raise _absent(rule_id)
+    return row
+
+
+def _absent(rule_id: int) -> NotFound:
+    return NotFound(f"there is no rule {rule_id}", code="rule_not_found")
+
+
+def _checked(stated: Stated) -> HeldRule:
+    is_mask = stated.kind == RuleKind.MASK
+    if not is_mask and stated.kind != RuleKind.ROW_FILTER:
+        raise _invalid(f"'{stated.kind}' is no kind of rule", list(RuleKind))
+    on, column = _place(stated.on, is_mask=is_mask)
+    mask, expression = stated.mask or "", (stated.expression or "").strip()
+    if is_mask and mask not in set(MaskKind):
+        raise _invalid(f"'{mask}' is no mask", list(MaskKind))
+    if not is_mask and mask:
+        raise _invalid("a row filter has no mask", ["leave `mask` out"])
+    wants_expression = not is_mask or mask == MaskKind.EXPRESSION
+    if bool(expression) != wants_expression:
+        what = "needs an" if wants_expression else "has no"
+        raise _invalid(f"this rule {what} expression", ["SQL over the table's columns"])
+    if len(expression) > LONGEST_EXPRESSION or "\0" in expression:
+        raise _invalid(
+            f"an expression has at most {LONGEST_EXPRESSION} characters, none is NUL",
+            ["shorten it"],
+        )
+    applies_to, excepted = _people(stated.applies_to), _people(stated.excepted)
+    if not applies_to:
+        raise _invalid("`applies_to` is empty", ['"everyone", "group:bi", "user:ann"'])
+    return HeldRule(on, applies_to, excepted, column, mask, expression)
+
+
+def _place(text: str, *, is_mask: bool) -> tuple[Securable, str]:
+    parts = split_name(text)
+    if len(parts) != (4 if is_mask else 3):
+        raise _invalid(
+            f"'{text}' does not name a {'column' if is_mask else 'table'}",
+            ["lake.shop.customers.email" if is_mask else "lake.shop.orders"],
+        )
+    on = parse_securable(join_name(*parts[:3]))
+    if on.datasource != LAKE:
+        raise InvalidRequest(
+            "rules on sources come with a later release", code="not_yet"
+        )
+    return on, parts[3].lower() if is_mask else ""
+
+
+def _people(named: Iterable[str]) -> frozenset[str]:
+    found = frozenset(named)
+    if len(found) > MOST_NAMED:
+        raise _invalid(f"a rule names at most {MOST_NAMED}", ["use groups"])
+    for name in found - {EVERYONE}:
+        parse_grantee(name)
+    return found
+
+
+def _require_fitting(rule: HeldRule) -> None:
+    """A mask of one kind of type only is for columns of that type."""
+    types = _TYPES.get(MaskKind(rule.mask)) if rule.mask else None
+    if types is None:
+        return
+    column = Column.objects.filter(
+        table__database__datasource__name=rule.on.datasource,
+        table__database__name=rule.on.database,
+        table__name=rule.on.table,
+        name=rule.column,
+    ).first()
+    if column is not None and column.type not in types:
+        raise _invalid(
+            f"the mask {rule.mask} does not fit the type {column.type}",
+            [f"it is for {', '.join(sorted(types))}", "redact and null fit all types"],
+        )
+
+
+def _require_single(rule: HeldRule) -> None:
+    """StaleState when another mask of the column binds somebody whom this one binds."""
+    if rule.kind is not RuleKind.MASK:
+        return
+    others = AccessRule.objects.exclude(pk=rule.id).filter(
+        datasource=rule.on.datasource,
+        database=rule.on.database,
+        table=rule.on.table,
+        column=rule.column,
+    )
+    held = [as_value(row) for row in others]
+    if not held:
+        return
+    for principal in _anybody():
+        for other in held:
+            if rule.binds(principal) and other.binds(principal):
+                raise StaleState(
+                    f"rule {other.id} masks {rule.on}.{rule.column} already"
+                    f" for {_called(principal)}",
+                    code="two_masks",
+                    hint="except them from one of the two, or change that rule",
+                )
+
+
+def _anybody() -> Iterable[Principal]:
+    """Every user as they are, a member of each group, and somebody without groups."""
+    yield Principal("")
+    for group in Group.objects.values_list("name", flat=True):
+        yield Principal("", frozenset({group}))
+    for user in User.objects.prefetch_related("groups"):
+        yield Principal(user.username, frozenset(g.name for g in user.groups.all()))
+
+
+def _called(principal: Principal) -> str:
+    if principal.name:
+        return f"user:{principal.name}"
+    return f"group:{next(iter(principal.groups))}" if principal.groups else EVERYONE
+
+
+def _invalid(what: str, hints: Iterable[str]) -> InvalidRequest:
+    return InvalidRequest(what, code="invalid_rule", hint="; ".join(hints))

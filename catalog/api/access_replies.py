@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib.auth.models import User as UserRow
 from rest_framework import serializers as s
 
 from catalog.access.policy import HeldGrant, Role
-from catalog.api.reply import Instant, Reply
-from catalog.models import ApiToken
+from catalog.access.rules import as_value
+from catalog.api.reply import Body, Instant, Reply
+from catalog.models import AccessRule, ApiToken
 from catalog.models import Grant as GrantRow
 
 
@@ -88,6 +91,61 @@ class Grant(Reply):
     @staticmethod
     def role_of(row: GrantRow) -> str | None:
         return _of_a_role(row.privilege)
+
+
+class Rule(Reply):
+    id = s.IntegerField()
+    kind = s.CharField()
+    on = s.CharField()
+    applies_to = s.ListField(child=s.CharField())
+    mask = s.CharField(allow_null=True)
+    expression = s.CharField(allow_null=True)
+    created_by = s.CharField()
+    created_at = Instant()
+    updated_at = Instant()
+
+    def get_fields(self) -> dict[str, s.Field[Any, Any, Any, Any]]:
+        # "except" is a word of Python
+        more = s.ListField(child=s.CharField(), source="excepted")
+        return {**super().get_fields(), "except": more}
+
+    @staticmethod
+    def kind_of(row: AccessRule) -> str:
+        return as_value(row).kind.value
+
+    @staticmethod
+    def mask_of(row: AccessRule) -> str | None:
+        return row.mask or None
+
+    @staticmethod
+    def expression_of(row: AccessRule) -> str | None:
+        return row.expression or None
+
+
+class Explained(Reply):
+    principal = s.CharField()
+    groups = s.ListField(child=s.CharField(), source="who.groups")
+    is_active = s.BooleanField(source="who.is_active")
+    is_admin = s.BooleanField(source="who.is_admin")
+    on = s.CharField(source="found.on")
+    privileges = Right(many=True, source="found.privileges")
+    columns = s.ListField(
+        child=s.CharField(),
+        source="found.columns",
+        allow_null=True,
+        help_text="the only ones that exist for the principal; null for all",
+    )
+    column_grants = Via(many=True, source="found.column_grants")
+    filters = Rule(many=True, source="found.filters")
+    masks = Rule(many=True, source="found.masks")
+
+    @staticmethod
+    def groups_of(row: Body) -> list[str]:
+        return sorted(row["who"].groups)
+
+    @staticmethod
+    def on_of(row: Body) -> str:
+        return str(row["found"].on)
 
 
 class Token(Reply):

@@ -6,6 +6,8 @@ from typing import Any
 
 from rest_framework import serializers as s
 
+from catalog.access.table_rights import MaskKind, RuleKind
+
 MOST_ERRORS = 100
 
 
@@ -130,6 +132,36 @@ class GrantNew(s.Serializer[Any]):
         if ("privilege" in attrs) == ("role" in attrs):
             raise s.ValidationError("give exactly one of privilege and role")
         return attrs
+
+
+class RuleFields(s.Serializer[Any]):
+    """`expression`: of a row filter a condition, of the mask `expression` a value."""
+
+    kind = s.ChoiceField(choices=list(RuleKind))
+    on = Text(max_length=1_000)
+    applies_to = Items(child=Text(max_length=200))
+    mask = s.ChoiceField(choices=list(MaskKind), required=False, allow_null=True)
+    expression = Text(required=False, allow_null=True, max_length=4_000)
+
+    def get_fields(self) -> dict[str, Any]:
+        # "except" is a word of Python
+        more = Items(child=Text(max_length=200), required=False)
+        return {**super().get_fields(), "except": more}
+
+
+class RuleNew(RuleFields):
+    allow_unknown = Flag(required=False)
+
+
+class RuleChange(RuleFields):
+    """What is left out stays as it is."""
+
+    def get_fields(self) -> dict[str, Any]:
+        found = super().get_fields()
+        del found["kind"], found["on"]
+        for field in found.values():
+            field.required = False
+        return found
 
 
 class TokenNew(s.Serializer[Any]):

@@ -12,6 +12,7 @@ from catalog.api import (
     datasources,
     grants,
     instance,
+    rules,
     saved_queries,
     tables,
 )
@@ -45,6 +46,9 @@ urlpatterns: list[URLPattern] = [
     path("grants", grants.GrantsView.as_view()),
     path("grants/effective", grants.EffectiveView.as_view()),
     path("grants/<id:id>", grants.GrantView.as_view()),
+    path("rules", rules.RulesView.as_view()),
+    path("rules/<id:id>", rules.RuleView.as_view()),
+    path("access/explain", rules.ExplainView.as_view()),
     path("tokens", access.TokensView.as_view()),
     path("tokens/<id:id>", access.TokenView.as_view()),
     path("saved-queries", saved_queries.SavedQueriesView.as_view()),

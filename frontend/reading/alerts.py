@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from catalog.access.grants import grants_on
 from catalog.access.policy import HeldGrant, Principal, Privilege, Securable, decide
+from catalog.access.rules import limits_for
 from catalog.names import LAKE
 from core.models import Job
 from frontend.reading.jobs import DIFFERENCES
@@ -82,8 +83,14 @@ def rows_of(principal: Principal, alerts: Sequence[Alert]) -> list[Row]:
     tables = [_securable(one) for one in alerts]
     grants = [] if principal.is_admin else grants_on(principal, tables)
     held = [privileges_on(principal, table, grants) for table in tables]
+    limits = limits_for(principal)
     found = _keys_of(
-        [a for a, h in zip(alerts, held, strict=True) if Privilege.SELECT in h]
+        [
+            alert
+            for alert, may, table in zip(alerts, held, tables, strict=True)
+            if Privilege.SELECT in may
+            and limits.on(table.database, table.table).is_whole
+        ]
     )
     return [
         replace(row_of(alert, privileges), keys=found.get(alert.job, ()))

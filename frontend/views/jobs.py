@@ -14,6 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from catalog.access.enforcement import decision_for, require
 from catalog.access.policy import Privilege
+from catalog.access.rules import reads_whole
 from catalog.discovery.services import DISCOVER, LOOK, TEST
 from catalog.selectors import job_without_contents, require_log, shows_log
 from core import jobs as states
@@ -162,7 +163,7 @@ def _live(request: PageRequest, job: Job) -> dict[str, object]:
     securable = securable_of_job(job)
     job = job_without_contents(request.principal)(job)
     may = decision_for(request.principal, Privilege.OPERATE, securable).allowed
-    reads = decision_for(request.principal, Privilege.SELECT, securable).allowed
+    reads = reads_whole(request.principal, securable)
     is_verified = job.kind == VERIFY
     return {
         "job": job,

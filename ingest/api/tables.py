@@ -74,13 +74,13 @@ class SampleView(ApiView):
     @extend_schema(responses=replies.Sample)
     def get(self, request: Request, table_id: int) -> Response:
         table = lake_table_of(self, table_id, Privilege.SELECT)
-        limit = _limit(request)
+        limit = sample_limit(request)
         sample = sampling.sample_for(self.principal.name, table, limit=limit)
         columns = [{"name": name, "type": kind} for name, kind in sample.columns]
         return Response(replies.Sample.body({"columns": columns, "rows": sample.rows}))
 
 
-def _limit(request: Request) -> int:
+def sample_limit(request: Request) -> int:
     text = request.query_params.get("limit", str(DEFAULT_SAMPLE))
     is_number = text.isascii() and text.isdigit() and len(text) < 6
     if not is_number or not 1 <= int(text) <= LARGEST_SAMPLE:

@@ -7,14 +7,23 @@ Who may see the rows is decided before.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from catalog.access import audit
+from catalog.access.enforcement import absent
+from catalog.access.grants import GROUP, parse_grantee, parse_securable
+from catalog.access.policy import Principal, Securable
+from catalog.access.principals import principal_for
+from catalog.access.rules import limits_for
 from catalog.models import Table
-from core.errors import TransientError
+from catalog.names import LAKE
+from catalog.selectors import lake_columns_of
+from core.errors import InvalidRequest, TransientError
 from ingest.pipelines.samples import Sample, plain, sample_of
 
 # user, statement, most rows → rows; TransientError when they do not come in time
@@ -33,21 +42,66 @@ registered = Registered()
 
 def sample_for(user: str, table: Table, *, limit: int) -> Sample:
     """At most `limit` alive rows as they are now; values have the same form either
-    way. TransientError when neither way answers in time."""
-    try:
-        return sample_of(table, limit=limit)
-    except TransientError:
-        if registered.query is None:
-            raise
-    columns = [(c.name, c.type) for c in table.columns.order_by("position")]
+    way. TransientError when neither way answers in time.
+
+    Where rights on rows or columns limit the user, by the engine only, which keeps
+    them: files have all rows.
+    """
+    principal = principal_for(user)
+    limits = limits_for(principal).on(table.database.name, table.name)
+    if limits.is_whole:
+        with contextlib.suppress(TransientError):
+            return sample_of(table, limit=limit)
+    return rows_seen_by(principal, table, limit=limit)
+
+
+def rows_seen_by(
+    principal: Principal, table: Table, *, limit: int, remark: str = ""
+) -> Sample:
+    """Rows and source columns as that principal's own statement gets them."""
+    if registered.query is None:
+        raise TransientError(
+            "the table's rows cannot be read here", code="lake_unreadable"
+        )
+    database = table.database.name
+    there = {c.name for c in lake_columns_of(principal, database, table.name)}
+    held = table.columns.order_by("position")
+    columns = [(c.name, c.type) for c in held if c.name in there]
+    if not columns:
+        return Sample([], [])
     chosen = ", ".join(_chosen(name, kind) for name, kind in columns)
-    sql = f"SELECT {chosen} FROM `{table.database.name}`.`{table.name}` LIMIT {limit}"
+    sql = f"SELECT {remark}{chosen} FROM `{database}`.`{table.name}` LIMIT {limit}"
     kinds = [kind for _, kind in columns]
     rows = [
         [as_sampled(value, kind) for value, kind in zip(row, kinds, strict=True)]
-        for row in registered.query(user, sql, limit)
+        for row in registered.query(principal.name, sql, limit)
     ]
     return Sample(columns, rows)
+
+
+def preview_for(who: str, on: str, *, by: str, limit: int) -> Sample:
+    """What "user:ann" sees of a lake table. In the audit, and so is the statement
+    that is run as her, with a remark on whose behalf."""
+    kind, name = parse_grantee(who)
+    if kind == GROUP:
+        raise InvalidRequest(
+            "a preview is of a user", code="invalid_principal", hint="user:ann"
+        )
+    securable = parse_securable(on)
+    table = _lake_table(securable)
+    principal = principal_for(name)
+    audit.record("access.preview", on=str(securable), actor=by, principal=who)
+    remark = f"/* preview by {by} */ "
+    return rows_seen_by(principal, table, limit=limit, remark=remark)
+
+
+def _lake_table(on: Securable) -> Table:
+    found = Table.objects.filter(
+        database__datasource__name=LAKE, database__name=on.database, name=on.table
+    ).select_related("database")
+    if on.datasource != LAKE or (table := found.first()) is None:
+        raise absent(on)
+    return table
 
 
 def _chosen(name: str, kind: str) -> str:

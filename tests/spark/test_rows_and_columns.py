@@ -13,6 +13,7 @@ import pytest
 
 from tests.spark.conftest import Lake
 from tests.spark.engine_bench import Client, EngineBench, write_table
+from tests.spark.rights_attacks import attacks
 
 NO_COLUMN = "42703"
 MARK = "CANARY"
@@ -86,3 +87,31 @@ def test_a_column_that_is_not_granted_is_not_there(
     found = rita.run(statement)
     assert found.sql_state == NO_COLUMN, (found.error, found.rows)
     assert "canary_bonus" not in found.error
+
+
+VALUES = ("CANARYROW", "CANARYMAIL", "CANARYHIDDEN", "canary_bonus")
+
+
+@pytest.mark.parametrize("ansi", ["false", "true"])
+def test_attacks_bring_nothing_hidden_to_light(
+    rita: Client, people: EngineBench, ansi: str
+) -> None:
+    """In rows, names, errors and plans; and the engine's log knows no such value."""
+    tried = list(attacks())
+    assert len(tried) >= 300
+    every = 1 if ansi == "true" else 7
+    settings = {"spark.sql.ansi.enabled": ansi}
+    leaks = {}
+    for statement in tried[::every]:
+        outcome = rita.run(statement, settings)
+        error = outcome.error.replace(statement, "")
+        for echoed in ("CANARYMAIL1@x.org", "CANARYROW5", "CANARY%"):
+            error = error.replace(echoed, "") if echoed in statement else error
+        shown = repr((outcome.rows, outcome.columns, error))
+        if echoed := [mark for mark in VALUES if mark in shown]:
+            leaks[statement] = (echoed, shown[:2000])
+    assert not leaks, f"{len(leaks)}: {list(leaks.items())[:5]}"
+    log = people.log.read_text()
+    assert not [
+        mark for mark in ("CANARYMAIL3", "CANARYROW7", "HIDDEN5") if mark in log
+    ]

@@ -61,6 +61,12 @@ LEAST = {
     ("POST", "grants"): "admin",
     ("DELETE", "grants/<id:id>"): "admin",
     ("GET", "grants/effective"): None,
+    ("GET", "rules"): "admin",
+    ("POST", "rules"): "admin",
+    ("GET", "rules/<id:id>"): "admin",
+    ("PATCH", "rules/<id:id>"): "admin",
+    ("DELETE", "rules/<id:id>"): "admin",
+    ("GET", "access/explain"): None,
     ("GET", "tokens"): None,
     ("POST", "tokens"): None,
     ("DELETE", "tokens/<id:id>"): None,
@@ -82,6 +88,13 @@ VALID = {
         "keep_tokens": True,
     },
     ("POST", "grants"): {"principal": "group:x", "privilege": "select", "on": "lake"},
+    ("POST", "rules"): {
+        "kind": "row_filter",
+        "on": "lake.shop.orders",
+        "applies_to": ["everyone"],
+        "expression": "id > 1",
+    },
+    ("PATCH", "rules/<id:id>"): {"applies_to": ["everyone"]},
     ("POST", "tokens"): {"name": "t"},
     ("POST", "saved-queries"): {"name": "q", "sql": "SELECT 1"},
     ("PATCH", "saved-queries/<id:id>"): {"name": "q"},
@@ -95,6 +108,7 @@ GIVES = {
 
 # The same for ingest and gateway, on a table of the lake; "shop" marks the source.
 LEAST_OF_OTHERS = {
+    ("GET", "access/preview"): "admin",
     ("GET", "onboardings"): None,
     ("POST", "onboardings"): "manage shop",
     ("GET", "onboardings/<uuid:onboarding_id>"): "of its source",
@@ -332,6 +346,10 @@ def test_documented_replies_have_the_members_of_real_ones(admin, shop, lake_orde
         ),
         access_replies.Grant: admin("POST", "grants", grant),
         access_replies.EffectiveRights: admin("GET", "grants/effective?on=lake"),
+        access_replies.Rule: admin("POST", "rules", VALID["POST", "rules"]),
+        access_replies.Explained: admin(
+            "GET", "access/explain?on=lake.shop.orders&principal=user:root"
+        ),
         access_replies.TokenOnce: admin("POST", "tokens", {"name": "t"}),
         replies.Problem: admin("GET", "tables/0"),
     }

@@ -1,0 +1,155 @@
+"""Rules on rows and columns: saved, refused, sent to engines, explained, audited."""
+
+from __future__ import annotations
+
+import pytest
+
+from catalog.access import grants, policy_feed, rules, users
+from catalog.access.policy import Securable
+from catalog.access.principals import principal_for
+from catalog.access.table_rights import HIDDEN, WHOLE
+from catalog.models import AuditEntry
+from catalog.selectors import lake_columns_of
+from tests.integration.catalog.asking import problem
+
+pytestmark = pytest.mark.django_db
+ORDERS = Securable("lake", "shop", "orders")
+FILTER = {
+    "kind": "row_filter",
+    "on": "lake.shop.orders",
+    "applies_to": ["everyone"],
+    "except": ["group:dpo"],
+    "expression": "id > 10",
+}
+MASK = {
+    "kind": "mask",
+    "on": "lake.shop.orders.note",
+    "applies_to": ["group:bi"],
+    "mask": "redact",
+}
+
+
+def limits(user):
+    return policy_feed.policy_for(user).tables.get("shop.orders", WHOLE)
+
+
+def test_a_rule_holds_from_saved_to_removed(admin, ann, lake_orders):
+    grants.grant(principal="user:ann", privilege="select", on="lake", by="t")
+    assert rules.reads_whole(principal_for("ann"), ORDERS)
+    before = policy_feed.current_version()
+    kept = admin("POST", "rules", FILTER)
+    assert kept.status_code == 201, kept.content
+    assert {k: kept.json()[k] for k in FILTER} == FILTER
+    masked = admin("POST", "rules", MASK).json()
+    assert (masked["mask"], masked["expression"]) == ("redact", None)
+    assert policy_feed.current_version() == before + 2
+    assert limits("ann").filters == ("id > 10",)
+    assert dict(limits("ann").masks)["note"].kind == "redact"
+    assert limits("root").filters == ("id > 10",)  # administrators too
+    assert limits("root").masks == ()
+    assert not rules.reads_whole(principal_for("ann"), ORDERS)
+    assert not rules.reads_whole(principal_for("root"), ORDERS)
+    assert [r["id"] for r in admin("GET", "rules").json()["items"]] == [
+        kept.json()["id"],
+        masked["id"],
+    ]
+
+    path = f"rules/{masked['id']}"
+    body = {"applies_to": ["everyone"], "except": ["user:ann"]}
+    assert admin("PATCH", path, body).json()["except"] == ["user:ann"]
+    assert limits("ann").masks == ()
+    assert admin("DELETE", path).status_code == 204
+    assert admin("DELETE", f"rules/{kept.json()['id']}").status_code == 204
+    assert limits("root") == WHOLE
+    lines = AuditEntry.objects.filter(action__startswith="rule.").order_by("id")
+    assert [(line.action, line.object) for line in lines] == [
+        ("rule.create", "lake.shop.orders"),
+        ("rule.create", "lake.shop.orders.note"),
+        ("rule.update", "lake.shop.orders.note"),
+        ("rule.delete", "lake.shop.orders.note"),
+        ("rule.delete", "lake.shop.orders"),
+    ]
+
+
+def test_columns_with_the_keys_values_go_with_the_key(admin, ann, lake_orders):
+    grants.grant(principal="user:ann", privilege="select", on="lake", by="t")
+    admin("POST", "rules", {**MASK, "on": "lake.shop.orders.id", "mask": "null"})
+    names = {c.name for c in lake_columns_of(principal_for("ann"), "shop", "orders")}
+    assert "id" in names
+    assert not names & {"_hoodie_record_key", "_hoodie_file_name"}
+
+
+@pytest.mark.parametrize("other", ["everyone", "group:bi", "user:ann"])
+def test_two_masks_of_one_column_for_somebody_are_refused(
+    admin, ann, lake_orders, other
+):
+    first = admin("POST", "rules", MASK).json()
+    second = {**MASK, "applies_to": [other], "mask": "null"}
+    refused = admin("POST", "rules", second)
+    problem(refused, 409, "two_masks")
+    assert str(first["id"]) in refused.json()["detail"]
+    apart = {**second, "except": ["group:bi"]}
+    assert admin("POST", "rules", apart).status_code == 201
+
+
+def test_a_later_group_that_brings_a_second_mask_hides_the_column(
+    admin, ann, lake_orders
+):
+    admin("POST", "rules", MASK)
+    admin("POST", "rules", {**MASK, "applies_to": ["group:hr"], "mask": "null"})
+    users.update_user("ann", users.UserChange(groups=("bi", "hr")), by="t")
+    assert dict(limits("ann").masks)["note"].kind == HIDDEN
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "code"),
+    [
+        ({"kind": "policy"}, 400, "invalid_request"),
+        ({"on": "lake.shop"}, 400, "invalid_rule"),
+        ({"on": "lake.shop.orders.id"}, 400, "invalid_rule"),
+        ({"on": "lake.shop.none"}, 400, "unknown_name"),
+        ({"on": "shop.public.orders"}, 501, "not_yet"),
+        ({"expression": " "}, 400, "invalid_rule"),
+        ({"expression": None}, 400, "invalid_rule"),
+        ({"mask": "null"}, 400, "invalid_rule"),
+        ({"applies_to": []}, 400, "invalid_rule"),
+        ({"applies_to": ["ann"]}, 400, "invalid_principal"),
+        ({"except": ["user:nobody"]}, 400, "unknown_user"),
+    ],
+)
+def test_row_filters_that_cannot_be(admin, shop, lake_orders, change, status, code):
+    problem(admin("POST", "rules", {**FILTER, **change}), status, code)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"mask": None}, "invalid_rule"),
+        ({"mask": "expression"}, "invalid_rule"),
+        ({"expression": "1"}, "invalid_rule"),
+        ({"on": "lake.shop.orders.nome"}, "unknown_column"),
+        ({"on": "lake.shop.orders"}, "invalid_rule"),
+        ({"on": "lake.shop.orders.id", "mask": "year"}, "invalid_rule"),
+        ({"on": "lake.shop.orders.id", "mask": "hash"}, "invalid_rule"),
+    ],
+)
+def test_masks_that_cannot_be(admin, lake_orders, change, code):
+    problem(admin("POST", "rules", {**MASK, **change}), 400, code)
+
+
+def test_why_somebody_sees_what_they_see(admin, ann, lake_orders):
+    grants.grant(
+        principal="group:bi", privilege="select", on=str(ORDERS), columns=["id"], by="t"
+    )
+    admin("POST", "rules", FILTER)
+    admin("POST", "rules", MASK)
+    found = admin("GET", "access/explain?principal=user:ann&on=lake.shop.orders").json()
+    assert found["columns"] == ["id"]
+    assert [g["principal"] for g in found["column_grants"]] == ["group:bi"]
+    assert [r["expression"] for r in found["filters"]] == ["id > 10"]
+    assert [r["mask"] for r in found["masks"]] == ["redact"]
+    own = ann("GET", "access/explain?on=lake.shop.orders").json()
+    assert own["columns"] == ["id"]
+    assert [r["expression"] for r in own["filters"]] == [None]
+    others = ann("GET", "access/explain?principal=user:root&on=lake.shop.orders")
+    problem(others, 403, "admin_only")
