@@ -22,7 +22,6 @@ from catalog.access.principals import principal_for
 from catalog.access.rules import limits_for
 from catalog.models import Table
 from catalog.names import LAKE
-from catalog.selectors import lake_columns_of
 from core.errors import InvalidRequest, TransientError
 from ingest.pipelines.samples import Sample, plain, sample_of
 
@@ -64,9 +63,9 @@ def rows_seen_by(
             "the table's rows cannot be read here", code="lake_unreadable"
         )
     database = table.database.name
-    there = {c.name for c in lake_columns_of(principal, database, table.name)}
+    on = limits_for(principal).on(database, table.name)
     held = table.columns.order_by("position")
-    columns = [(c.name, c.type) for c in held if c.name in there]
+    columns = [(c.name, c.type) for c in held if on.shows(c.name, shows_keys=False)]
     if not columns:
         return Sample([], [])
     chosen = ", ".join(_chosen(name, kind) for name, kind in columns)

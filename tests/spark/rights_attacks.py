@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 # What is asked of `shop.people p`: hidden columns, masked ones, values of hidden rows.
 WANTED = (
     "canary_pay",
@@ -110,8 +108,8 @@ select * from hudi_filesystem_view('shop.people')
 """
 
 
-def attacks() -> Iterator[str]:
-    yield from (line for line in WHOLE.splitlines() if line)
-    for place in PLACES:
-        for wanted in WANTED:
-            yield place.replace("{x}", wanted)
+def attacks(of_nine: int) -> list[str]:
+    """So many of nine of what is composed, all kinds of both; and the others."""
+    composed = [place.replace("{x}", wanted) for place in PLACES for wanted in WANTED]
+    kept = [one for n, one in enumerate(composed) if n % 9 < of_nine]
+    return [*(line for line in WHOLE.splitlines() if line), *kept]

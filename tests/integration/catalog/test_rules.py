@@ -10,6 +10,7 @@ from catalog.access.principals import principal_for
 from catalog.access.table_rights import HIDDEN, WHOLE
 from catalog.models import AuditEntry
 from catalog.selectors import lake_columns_of
+from ingest.pipelines import sampling
 from tests.integration.catalog.asking import problem
 
 pytestmark = pytest.mark.django_db
@@ -153,3 +154,42 @@ def test_why_somebody_sees_what_they_see(admin, ann, lake_orders):
     assert [r["expression"] for r in own["filters"]] == [None]
     others = ann("GET", "access/explain?principal=user:root&on=lake.shop.orders")
     problem(others, 403, "admin_only")
+
+
+def test_a_preview_is_of_her_rows_and_columns_and_in_the_audit(
+    admin, ann, lake_orders, monkeypatch
+):
+    grants.grant(
+        principal="user:ann", privilege="select", on=str(ORDERS), columns=["id"], by="t"
+    )
+    asked = []
+
+    def query(user, sql, limit):
+        asked.append((user, sql))
+        return [[1]]
+
+    monkeypatch.setattr(sampling.registered, "query", query)
+    path = "access/preview?principal=user:ann&on=lake.shop.orders&limit=5"
+    found = admin("GET", path).json()
+    assert [c["name"] for c in found["columns"]] == ["id"]
+    assert found["rows"] == [["1"]] or found["rows"] == [[1]]
+    assert asked == [
+        ("ann", "SELECT /* preview by root */ `id` FROM `shop`.`orders` LIMIT 5")
+    ]
+    line = AuditEntry.objects.get(action="access.preview")
+    assert (line.actor, line.facts["principal"]) == ("root", "user:ann")
+    problem(ann("GET", path), 403, "admin_only")
+
+
+def test_a_sample_of_a_limited_table_comes_from_the_engine(
+    admin, ann, lake_orders, monkeypatch
+):
+    grants.grant(principal="user:ann", privilege="select", on="lake", by="t")
+    admin("POST", "rules", FILTER)
+    asked = []
+    monkeypatch.setattr(
+        sampling.registered, "query", lambda user, sql, limit: asked.append(user) or []
+    )
+    monkeypatch.setattr(sampling, "sample_of", lambda *a, **k: pytest.fail("files"))
+    assert ann("GET", f"tables/{lake_orders.pk}/sample").json()["rows"] == []
+    assert asked == ["ann"]
