@@ -108,7 +108,7 @@ def save_rule(
         require_columns(held.on, [held.column] if held.column else [])
     _require_fitting(held)
     with transaction.atomic():
-        version = bump_version()  # its row is a lock: rules are saved one by one
+        bump_version()  # its row is a lock: rules are saved one by one
         row = AccessRule(created_by=by) if rule_id is None else _locked(rule_id)
         _require_single(replace(held, id=row.pk or 0))
         row.datasource, row.database, row.table = held.on.parts
@@ -116,7 +116,7 @@ def save_rule(
         row.applies_to, row.excepted = sorted(held.applies_to), sorted(held.excepted)
         row.save()
         action = "rule.create" if rule_id is None else "rule.update"
-        audit.record(action, on=row.on, actor=by, version=version, **_facts(row))
+        _record(action, row, by)
     return row
 
 
@@ -124,7 +124,7 @@ def remove_rule(rule_id: int, *, by: str) -> None:
     """What it kept back is open to every statement started after this returned."""
     with transaction.atomic():
         row = _locked(rule_id)
-        audit.record("rule.delete", on=row.on, actor=by, **_facts(row))
+        _record("rule.delete", row, by)
         row.delete()
         bump_version()
 
@@ -148,13 +148,16 @@ def stated_as(row: AccessRule) -> Stated:
     )
 
 
-def _facts(row: AccessRule) -> dict[str, object]:
-    return {
-        "applies_to": row.applies_to,
-        "except": row.excepted,
-        "mask": row.mask or None,
-        "expression": row.expression or None,
-    }
+def _record(action: str, row: AccessRule, by: str) -> None:
+    audit.record(
+        action,
+        on=row.on,
+        actor=by,
+        applies_to=row.applies_to,
+        excepted=row.excepted,
+        mask=row.mask,
+        expression=row.expression,
+    )
 
 
 def _locked(rule_id: int) -> AccessRule:
