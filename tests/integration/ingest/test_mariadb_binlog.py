@@ -16,7 +16,17 @@ from catalog.schema.types import DataType
 from catalog.sources.mariadb.types import lake_type
 from ingest.contract.table import ColumnSpec
 from ingest.sources.mariadb.connection import DIALECT, Connection, connect
-from ingest.sources.mariadb.log.binlog import UPDATE, Decoder, Rows, events_in
+from ingest.sources.mariadb.log.binlog import (
+    DELETE,
+    INSERT,
+    MOVED,
+    UPDATE,
+    Decoder,
+    Missed,
+    Rows,
+    Statement,
+    events_in,
+)
 from ingest.sources.mariadb.log.table_map import TableMap
 from ingest.sources.mariadb.log.values import RowReader
 from ingest.sources.select import select_columns
@@ -244,3 +254,118 @@ def test_the_log_and_a_snapshot_read_equal_values(logged: Logged) -> None:
     (rows,) = logged.rows()
     assert set(rows.ops) == {UPDATE}
     assert differences(logged, "t", rows) == []
+
+
+def kinds(said: list[object]) -> list[str]:
+    """What was said, without what only other tables and new ones cause."""
+    return [type(one).__name__ for one in said if not isinstance(one, TableMap)]
+
+
+def test_rows_of_compressed_events(logged: Logged) -> None:
+    logged.run("SET GLOBAL log_bin_compress = ON, log_bin_compress_min_len = 10")
+    try:
+        logged.run(
+            "CREATE TABLE t (id int PRIMARY KEY, v varchar(200))",
+            "INSERT INTO t SELECT seq, repeat('x', 100) FROM seq_1_to_300",
+            "UPDATE t SET v = repeat('y', 100), id = id + 1000 WHERE id <= 100",
+            "DELETE FROM t WHERE id > 1050",
+        )
+    finally:
+        logged.run("SET GLOBAL log_bin_compress = OFF")
+    (rows,) = logged.rows()
+    statement = logged.said[1]
+    assert isinstance(statement, Statement)
+    assert statement.text.startswith("CREATE TABLE t ")
+    counts = [rows.ops.count(op) for op in (INSERT, DELETE, MOVED)]
+    assert counts == [300, 100 + 50, 100]
+    assert rows.values[-1] == (1100, b"y" * 100)
+
+
+def test_ends_of_transactions(logged: Logged) -> None:
+    """Rows of a table without transactions keep what was rolled back in the log."""
+    logged.run(
+        "CREATE TABLE t (id int PRIMARY KEY) ENGINE InnoDB",
+        "CREATE TABLE plain (id int) ENGINE MyISAM",
+    )
+    logged.rows()
+    logged.said.clear()
+    logged.run(
+        "BEGIN", "INSERT INTO t VALUES (1)", "COMMIT",
+        "BEGIN", "INSERT INTO t VALUES (2)", "INSERT INTO plain VALUES (2)", "ROLLBACK",
+        "BEGIN", "INSERT INTO t VALUES (3)", "SAVEPOINT here", "INSERT INTO t VALUES (4)",
+        "INSERT INTO plain VALUES (4)", "ROLLBACK TO here", "INSERT INTO t VALUES (5)", "COMMIT",
+        "INSERT INTO plain VALUES (6)",
+        "CREATE TABLE copied (id int PRIMARY KEY) SELECT 7 AS id",
+    )  # fmt: skip
+    found = {rows.table.name: rows.values for rows in logged.rows()}
+    assert found["t"] == [(1,), (3,), (5,)]
+    assert found["copied"] == [(7,)]
+    assert not logged.decoder.is_within
+
+
+def test_transactions_of_several_servers(logged: Logged) -> None:
+    logged.run("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (0)")
+    logged.rows()
+    logged.said.clear()
+    logged.run(
+        "XA START 'a'", "INSERT INTO t VALUES (1)", "XA END 'a'",
+        "XA COMMIT 'a' ONE PHASE",
+        "XA START 'b'", "INSERT INTO t VALUES (2)", "XA END 'b'", "XA PREPARE 'b'",
+        "XA ROLLBACK 'b'",
+        "XA START 'c','d',3", "INSERT INTO t VALUES (3)", "XA END 'c','d',3",
+        "XA PREPARE 'c','d',3",
+    )  # fmt: skip
+    (rows,) = logged.rows()
+    assert rows.values == [(1,)]
+    assert not any(isinstance(one, Missed) for one in logged.said)
+    logged.run("XA COMMIT 'c','d',3", "INSERT INTO t VALUES (4)")
+    assert logged.rows() == []
+    assert missed_by(logged) == [((logged.database, "t"),)]
+    logged.decoder.look_again()
+    logged.run("INSERT INTO t VALUES (5)")
+    (rows,) = logged.rows()
+    assert rows.values == [(5,)]
+
+
+def missed_by(logged: Logged) -> list[object]:
+    return [one.tables for one in logged.said if isinstance(one, Missed)]
+
+
+def test_what_rows_lack_is_a_problem_of_their_table(logged: Logged) -> None:
+    logged.run(
+        "CREATE TABLE t (id int PRIMARY KEY, v int, w int)",
+        "CREATE TABLE other (id int PRIMARY KEY)",
+        "INSERT INTO t VALUES (1, 1, 1)",
+        "SET binlog_row_image = 'MINIMAL'",
+        "UPDATE t SET v = 2",
+        "SET binlog_row_image = 'FULL'",
+        "INSERT INTO other VALUES (1)",
+        "INSERT INTO t VALUES (2, 2, 2)",
+        "SET binlog_format = 'STATEMENT'",
+        "DELETE FROM other",
+        "SET binlog_format = 'ROW'",
+    )
+    found = {rows.table.name: rows.values for rows in logged.rows()}
+    assert found == {"t": [(1, 1, 1)], "other": [(1,)]}
+    assert missed_by(logged) == [((logged.database, "t"),)]
+    (statement,) = (
+        one for one in logged.said if isinstance(one, Statement) and one.is_within
+    )
+    assert (statement.text, statement.database) == (
+        "DELETE FROM other",
+        logged.database,
+    )
+
+
+def test_a_log_without_names_of_columns(logged: Logged) -> None:
+    logged.run("SET GLOBAL binlog_row_metadata = 'MINIMAL'")
+    try:
+        logged.run("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    finally:
+        logged.run("SET GLOBAL binlog_row_metadata = 'FULL'")
+    logged.decoder = Decoder(lambda table: (0,))
+    assert [rows for rows in logged.rows() if rows.table.name == "t"] == []
+    (table,) = (
+        one for one in logged.said if isinstance(one, TableMap) and one.name == "t"
+    )
+    assert "binlog_row_metadata" in table.problem

@@ -174,7 +174,7 @@ class Decoder:
         self._savepoints: dict[str, dict[int, int]] = {}
         self._prepared: dict[str, tuple[Name, ...]] = {}
         self._is_within = self._is_taken = False
-        self._xa = self._gtid = ""
+        self._gtid = ""
         self._is_summed: bool | None = None
         self._is_mariadb = False
         self.size = 0
@@ -294,7 +294,7 @@ class Decoder:
     def _begin(self, event: bytes) -> Begin:
         if self._is_within:
             _refuse(event, "a transaction within another one")
-        self._is_within, self._is_taken, self._xa = True, False, ""
+        self._is_within, self._is_taken = True, False
         self._touched, self._savepoints = {}, {}
         self._numbers.clear()
         return Begin(self._gtid, _when(event))
@@ -365,9 +365,7 @@ class Decoder:
     ) -> tuple[What, ...]:
         """XA: what is prepared is in the log before it is known how it ends."""
         if verb in ("START", "BEGIN"):
-            begun = () if self._is_within else (self._begin(event),)
-            self._xa = name
-            return begun
+            return () if self._is_within else (self._begin(event),)
         if verb == "COMMIT":
             self._gtid = ""
             reason = "a transaction of several servers (XA) wrote to it"
@@ -379,14 +377,17 @@ class Decoder:
         return ()
 
     def _prepare(self, event: bytes) -> tuple[What, ...]:
-        is_one_phase = event[HEAD.size]
+        is_one_phase, form, *sizes = _PREPARED.unpack_from(event, HEAD.size)
         if is_one_phase:
             return (self._end(event),)
         if not self._is_within:
             _refuse(event, "what is prepared is no transaction")
         # bodies, for tables that are not wanted now may be when it is committed
         names = (table_name(body) for body in self._numbers.values())
-        self._prepared[self._xa] = tuple(dict.fromkeys(names))
+        at = HEAD.size + _PREPARED.size
+        xid = event[at : at + sizes[0]], event[at + sizes[0] : at + sum(sizes)]
+        name = f"X'{xid[0].hex()}',X'{xid[1].hex()}',{form}"
+        self._prepared[name] = tuple(dict.fromkeys(names))
         return (self._undone(),)
 
     def _missed(self, tables: tuple[Name, ...] | None, reason: str) -> tuple[What, ...]:
