@@ -3,9 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import zlib
 
+import pyarrow as pa
+import pytest
+
+from core.errors import TerminalError
 from ingest.sources.mariadb.log.binlog import (
     DELETE,
     INSERT,
@@ -15,6 +20,10 @@ from ingest.sources.mariadb.log.binlog import (
     Commit,
     Decoder,
     Format,
+    Missed,
+    Rollback,
+    Rotate,
+    Statement,
 )
 from ingest.sources.mariadb.log.table_map import TableMap
 
@@ -90,3 +99,236 @@ def test_a_transaction() -> None:
         (2, b"b"),
     ]
     assert made.take() == []
+
+
+def mysql_gtid(kind: int = 33) -> bytes:
+    return event(kind, b"\1" + bytes(range(16)) + struct.pack("<q", 9) + bytes(20))
+
+
+def query(text: bytes, *, database: bytes = b"d", said: bytes = b"") -> bytes:
+    head = struct.pack("<IIBHH", 1, 0, len(database), 0, len(said))
+    return event(2, head + said + database + b"\0" + text)
+
+
+def changed_second_version(kind: int, *rows: bytes, more: bytes = b"") -> bytes:
+    said = struct.pack("<H", 2 + len(more)) + more
+    marks = b"\xff" * (1 + (kind == 31))
+    return event(kind, NUMBER + b"\1\0" + said + b"\2" + marks + b"".join(rows))
+
+
+def payload(*events: bytes, method: int = 0) -> bytes:
+    """method: 255 = nothing is compressed."""
+    data = b"".join(events)
+    packed = data if method else pa.Codec("zstd").compress(data, asbytes=True)
+    fields = bytes([2, 1, method]) if method < 251 else bytes([2, 3, 252, method, 0])
+    fields += b"\3\5\xfd" + len(data).to_bytes(4, "little")
+    return event(40, fields[: len(fields)] + b"\0" + packed)
+
+
+def plain(made: bytes) -> bytes:
+    """An event without its checksum, as a payload has it."""
+    return made[:9] + struct.pack("<I", len(made) - 4) + made[13:-4]
+
+
+def opened(*events: bytes) -> Decoder:
+    made = Decoder(lambda table: table.positions(("id",)))
+    for sent in (FORMAT, *events):
+        made.decode(sent)
+    return made
+
+
+def values(made: Decoder) -> list[object]:
+    return [row for rows in made.take() for row in rows.values]
+
+
+def test_mysqls_transactions() -> None:
+    made = opened()
+    assert made.decode(mysql_gtid()) == ()
+    (begun,) = made.decode(query(b"BEGIN"))
+    assert isinstance(begun, Begin)
+    assert begun.gtid == "00010203-0405-0607-0809-0a0b0c0d0e0f:9"
+    made.decode(event(29, b"\5a rows"))
+    made.decode(TABLE)
+    made.decode(changed_second_version(30, row(1, b"a"), more=b"\0\5abc"))
+    made.decode(changed_second_version(31, row(1, b"a"), row(2, b"b")))
+    made.decode(changed_second_version(32, row(2, b"b")))
+    assert made.decode(END) == (Commit(1_700_000_000_000_000),)
+    (rows,) = made.take()
+    assert rows.ops == [INSERT, DELETE, MOVED, DELETE]
+    made.decode(mysql_gtid(34))
+    (done,) = made.decode(query(b"ALTER TABLE t ADD c int"))
+    assert done == Statement(
+        "d", "ALTER TABLE t ADD c int", "", 1_700_000_000_000_000, is_within=False
+    )
+
+
+@pytest.mark.parametrize("method", [0, 255])
+def test_a_transaction_in_one_event(method: int) -> None:
+    made = opened(mysql_gtid())
+    inner = query(b"BEGIN"), TABLE, changed_second_version(30, row(1, b"a")), END
+    said = made.decode(payload(*map(plain, inner), method=method))
+    assert [type(one) for one in said] == [Begin, TableMap, Commit]
+    assert values(made) == [(1, b"a")]
+
+
+def test_a_large_transaction_is_taken_in_parts() -> None:
+    made = opened(GTID, TABLE)
+    for number in range(3):
+        made.decode(changed(23, row(number, b"a")))
+        assert made.size > 0
+        assert values(made) == [(number, b"a")]
+        assert made.size == 0
+        assert made.is_within
+    assert made.decode(query(b"ROLLBACK")) == (Rollback(is_whole=False),)
+
+
+def test_only_what_was_rolled_back_is_gone() -> None:
+    made = opened(GTID, TABLE, changed(23, row(1, b"a")), END)
+    for sent in (GTID, TABLE, changed(23, row(2, b"a"))):
+        made.decode(sent)
+    assert made.decode(query(b"ROLLBACK")) == (Rollback(is_whole=True),)
+    for sent in (
+        GTID, TABLE, changed(23, row(3, b"a")), query(b"SAVEPOINT `a b`"),
+        changed(23, row(4, b"a")), query(b"ROLLBACK TO `a b`"),
+        changed(23, row(5, b"a")), query(b"COMMIT"),
+    ):  # fmt: skip
+        made.decode(sent)
+    assert values(made) == [(1, b"a"), (3, b"a"), (5, b"a")]
+
+
+def test_a_server_that_died_within_a_transaction() -> None:
+    made = opened(GTID, TABLE, changed(23, row(1, b"a")))
+    said = made.decode(FORMAT)
+    assert [type(one) for one in said] == [Rollback, Format]
+    assert values(made) == []
+
+
+def test_a_table_that_changes_keeps_the_order_of_its_rows() -> None:
+    other = event(
+        19,
+        NUMBER
+        + b"\1\0\1d\0\1t\0"
+        + b"\1\3\0\0"
+        + b"\1\1\x80"
+        + b"\4\x03"
+        + texts(b"id"),
+    )
+    short = event(23, NUMBER + b"\1\0\1\xff" + b"\xfe" + struct.pack("<I", 2))
+    made = opened(GTID, TABLE, changed(23, row(1, b"a")), END)
+    for sent in (GTID, other, short, END, GTID, TABLE, changed(23, row(3, None)), END):
+        made.decode(sent)
+    found = [(len(rows.table.columns), rows.values) for rows in made.take()]
+    assert found == [(2, [(1, b"a")]), (1, [(2,)]), (2, [(3, None)])]
+
+
+def test_other_tables_are_left_out() -> None:
+    names: list[str] = []
+
+    def wanted(table: TableMap) -> tuple[int, ...] | None:
+        names.append(table.name)
+        return (0,) if len(names) > 1 else None
+
+    made = Decoder(wanted)
+    for sent in (FORMAT, GTID, TABLE, changed(23, row(1, b"a")), END):
+        made.decode(sent)
+    assert values(made) == []
+    made.look_again()
+    for sent in (GTID, TABLE, changed(23, row(2, b"a")), END):
+        made.decode(sent)
+    assert values(made) == [(2, b"a")]
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        (event(39, NUMBER + b"\1\0\2\0\2\xff\xff"), "JSON"),
+        (event(23, NUMBER + b"\1\0\2\xfd" + row(1, b"a")), "binlog_row_image"),
+    ],
+)
+def test_rows_that_lack_something(sent: bytes, reason: str) -> None:
+    made = opened(GTID, TABLE, changed(23, row(1, b"a")))
+    (missed,) = made.decode(sent)
+    assert isinstance(missed, Missed)
+    assert missed.tables == (("d", "t"),)
+    assert reason in missed.reason
+    assert made.decode(changed(23, row(2, b"a"))) == ()
+    assert made.decode(END)
+
+
+def test_what_was_prepared_before_reading_began() -> None:
+    """Nobody knows which tables it is about."""
+    (missed,) = opened().decode(query(b"XA COMMIT X'61',X'',1"))
+    assert isinstance(missed, Missed)
+    assert missed.tables is None
+
+
+@pytest.mark.parametrize("kind", [3, 5, 27, 29, 35, 160, 161, 163])
+def test_what_says_nothing_of_rows(kind: int) -> None:
+    assert opened(GTID, TABLE).decode(event(kind, b"?")) == ()
+
+
+def test_a_place_in_another_file() -> None:
+    """The first of a connection comes before the format, with a checksum or without."""
+    body = struct.pack("<Q", 4) + b"binlog.1000000"
+    for is_summed in (True, False):
+        sent = event(4, body, flags=0x20, is_summed=is_summed)
+        assert Decoder(lambda table: None).decode(sent) == (
+            Rotate("binlog.1000000", 4),
+        )
+
+
+def test_a_log_without_checksums() -> None:
+    made = Decoder(lambda table: table.positions(("id",)))
+    unsummed = plain(FORMAT)[:-1] + b"\0" + bytes(4)
+    made.decode(unsummed[:9] + struct.pack("<I", len(unsummed)) + unsummed[13:])
+    for sent in (GTID, TABLE, changed(23, row(1, b"a")), END):
+        made.decode(plain(sent))
+    assert values(made) == [(1, b"a")]
+
+
+BROKEN = changed(23, row(1, b"a"))[:-1] + b"!"
+
+
+@pytest.mark.parametrize(
+    ("sent", "words"),
+    [
+        ([GTID, TABLE, BROKEN], "another checksum"),
+        ([GTID, TABLE, changed(23, row(1, b"a"))[:-1]], "another length"),
+        ([GTID, TABLE, changed(23, row(1, b"a") + b"\xfc\1")], "requires a buffer"),
+        ([GTID, TABLE, changed(23, row(1, b"abc")[:-1])], "a row that ends at"),
+        ([GTID, changed(23, row(1, b"a"))], "a row without its table"),
+        ([GTID, TABLE, END, changed(23, row(1, b"a"))], "without its transaction"),
+        ([GTID, GTID], "within another one"),
+        ([END], "a commit of no transaction"),
+        ([query(b"ROLLBACK")], "a rollback of no transaction"),
+        ([event(42, b"")], "tagged GTID"),
+        ([event(172, b"")], "a row in several events"),
+        ([event(99, b"")], "an unknown kind"),
+        ([payload(b"", method=1)], "unknown method"),
+        ([GTID, TABLE, event(166, NUMBER + b"\1\0\2\xff\x81\1?")], "incomplete or truncated"),
+    ],
+)  # fmt: skip
+def test_what_is_no_log_is_refused(sent: list[bytes], words: str) -> None:
+    made = opened(*sent[:-1])
+    with pytest.raises(TerminalError, match=words) as refused:
+        made.decode(sent[-1])
+    assert refused.value.code == "log_unreadable"
+
+
+def test_what_may_be_left_out_is() -> None:
+    assert opened().decode(event(99, b"?", flags=0x80)) == ()
+
+
+def test_an_incident_stops_reading() -> None:
+    with pytest.raises(TerminalError, match="changes are missing") as refused:
+        opened().decode(event(26, b"\1\0"))
+    assert refused.value.code == "log_incident"
+
+
+@pytest.mark.parametrize("cut", range(27, len(TABLE) - 4, 3))
+def test_a_description_that_is_cut_off(cut: int) -> None:
+    made = opened(GTID)
+    with contextlib.suppress(TerminalError):
+        (table,) = made.decode(event(19, TABLE[19:cut]))
+        assert isinstance(table, TableMap)
+        assert table.problem
