@@ -15,10 +15,11 @@ from pathlib import Path
 from ingest.contract.table import ColumnSpec
 from ingest.lake.chain import begin_stream, stream_folder, take_over
 from ingest.lake.segment_files import SegmentBuilder
-from ingest.sources.mariadb.log.binlog import Commit, Decoder, events_in
+from ingest.sources.mariadb.log.binlog import Commit, Decoder
 from ingest.sources.mariadb.log.table_map import TableMap
 from ingest.sources.mariadb.log.values import RowReader
 from tests.bench.log_bench import BATCH_BYTES, CHANGES, spent
+from tests.binlog import events_in
 from tests.mariadb import MariaDbServer
 
 # The columns of `tests.bench.log_bench`.

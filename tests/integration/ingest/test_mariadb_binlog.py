@@ -25,11 +25,11 @@ from ingest.sources.mariadb.log.binlog import (
     Missed,
     Rows,
     Statement,
-    events_in,
 )
 from ingest.sources.mariadb.log.table_map import TableMap
 from ingest.sources.mariadb.log.values import RowReader
 from ingest.sources.select import select_columns
+from tests.binlog import events_in
 from tests.mariadb import MariaDbServer
 from tests.source_access import mariadb_at
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -502,14 +502,6 @@ class Decoder:
             raise ValueError(f"a row that ends at {ended} of {size}")
         self.size += size
         return ()
-
-
-def events_in(data: bytes, at: int = 4) -> Iterator[bytes]:
-    """Of a file of the log, from a place on."""
-    while at < len(data):
-        size = HEAD.unpack_from(data, at)[3]
-        yield data[at : at + size]
-        at += size
 
 
 def _is_whole(head: bytes, width: int) -> bool:

@@ -14,12 +14,11 @@ from functools import lru_cache
 from typing import Any
 
 from ingest.sources.mariadb.log import table_map as kinds
+from ingest.sources.mariadb.log.decimals import decimal_bytes, decimal_groups
 from ingest.sources.mariadb.log.table_map import LogColumn
 
 Value = int | bytes | None
 Row = tuple[Value, ...]
-# Bytes of so many digits of a DECIMAL that are no whole nine.
-_DIGITS = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 _INTEGERS = {
     kinds.TINY: "b",
     kinds.SHORT: "h",
@@ -78,7 +77,7 @@ def form_of(column: LogColumn) -> Form:
         return Form(f"{seconds + (column.digits + 1) // 2}s")
     if kind == kinds.DECIMAL:
         groups = decimal_groups(column.length, column.scale)
-        return Form(f"{sum(size for size, _ in groups)}s")
+        return Form(f"{decimal_bytes(groups)}s")
     if kind == kinds.BIT:
         return Form(f"{(column.length + 7) // 8}s")
     if kind == kinds.ENUM:
@@ -90,14 +89,6 @@ def form_of(column: LogColumn) -> Form:
     if kind in _BLOBS:
         return Form(prefix=column.length)
     raise ValueError(f"column {column.name} has the type {kind}, which is not known")
-
-
-def decimal_groups(precision: int, scale: int) -> tuple[tuple[int, int], ...]:
-    """(bytes, digits) of the parts of a DECIMAL in the log."""
-    (nines, whole), (parts, rest) = divmod(precision - scale, 9), divmod(scale, 9)
-    ends = (_DIGITS[whole], whole), (_DIGITS[rest], rest)
-    groups = ends[0], *[(4, 9)] * (nines + parts), ends[1]
-    return tuple(group for group in groups if group[0])
 
 
 def split_of(columns: Sequence[LogColumn], key: Sequence[int]) -> Split:

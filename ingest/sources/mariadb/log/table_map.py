@@ -16,7 +16,7 @@ COMPRESSED_BLOB, COMPRESSED_VARCHAR = 140, 141
 VECTOR, JSON, DECIMAL, ENUM, SET = 242, 245, 246, 247, 248
 BLOB, VAR_STRING, STRING, GEOMETRY = 252, 253, 254, 255
 
-_NUMBERS = frozenset({TINY, SHORT, INT24, LONG, LONGLONG, FLOAT, DOUBLE, DECIMAL})
+_NUMBERS = frozenset({TINY, SHORT, INT24, LONG, LONGLONG, YEAR, FLOAT, DOUBLE, DECIMAL})
 _TEXTS = frozenset(
     {VARCHAR, BLOB, VAR_STRING, STRING, COMPRESSED_BLOB, COMPRESSED_VARCHAR}
 )
@@ -74,8 +74,8 @@ def table_name(body: bytes) -> tuple[str, str]:
 
 
 def table_map(body: bytes, *, is_mariadb: bool) -> TableMap:
-    """MariaDB counts one type more among the numbers than MySQL, and one more among the
-    texts. ValueError says what it lacks, IndexError that it is cut off."""
+    """MariaDB counts geometries among the texts. ValueError says what it lacks,
+    IndexError that it is cut off."""
     schema, at = _short(body, 0)
     name, at = _short(body, at)
     count, at = packed_int(body, at)
@@ -91,9 +91,8 @@ def table_map(body: bytes, *, is_mariadb: bool) -> TableMap:
         )
     kinds = [kind for kind, *_ in described]
     names = list(_strings(parts[_NAMES]))
-    numbers = _NUMBERS | {YEAR} if is_mariadb else _NUMBERS
     texts = _TEXTS | {GEOMETRY} if is_mariadb else _TEXTS
-    unsigned = _signs(_places(kinds, numbers), parts.get(_SIGNS, b""))
+    unsigned = _signs(_places(kinds, _NUMBERS), parts.get(_SIGNS, b""))
     collations = _collations(kinds, texts, parts)
     words = _words(kinds, parts)
     key = _key(parts)

@@ -25,8 +25,16 @@ from ingest.sources.dialects import dialect_of
 from ingest.sources.mariadb.log import table_map as kinds
 from ingest.sources.mariadb.log.binlog import Rows
 from ingest.sources.mariadb.log.charsets import charset_of, decoded, is_read
+from ingest.sources.mariadb.log.decimals import (
+    Groups,
+    decimal_bytes,
+    decimal_groups,
+    plain_text,
+    unscaled,
+)
+from ingest.sources.mariadb.log.json_binary import json_text
 from ingest.sources.mariadb.log.packed import column_value
-from ingest.sources.mariadb.log.rows import Value, decimal_groups
+from ingest.sources.mariadb.log.rows import Value
 from ingest.sources.mariadb.log.table_map import LogColumn, TableMap
 from ingest.sources.row_batches import arrow_type, schema_of
 from ingest.sources.select import mask_of, select_columns
@@ -152,6 +160,7 @@ def _special(found: LogColumn, base: str) -> Callable[[Value], object] | None:
         kinds.BIT: lambda value: int.from_bytes(_bytes(value), "big"),
         kinds.DATE: _date,
         kinds.TIME: partial(_time, digits=found.digits),
+        kinds.JSON: lambda value: json_text(_bytes(value)),
     }
     if change := simple.get(kind):
         return change
@@ -350,64 +359,46 @@ def _decimals(found: LogColumn, to: pa.DataType) -> Codec:
     """One in the lake, or a text when it has too many digits for that."""
     groups = decimal_groups(found.length, found.scale)
     if pa.types.is_decimal(to):
-        if sum(size for size, _ in groups) <= 8 and found.length <= 18:
+        if decimal_bytes(groups) <= 8 and found.length <= 18:
             return partial(_short_decimals, groups=groups, to=to)
         return partial(_long_decimals, groups=groups, to=to)
-    scale = found.scale
 
     def text(value: Value) -> str:
-        number = _unscaled(_bytes(value), groups)
-        digits = f"{abs(number):0{scale + 1}}"
-        sign = "-" if number < 0 else ""
-        return f"{sign}{digits[:-scale]}.{digits[-scale:]}" if scale else sign + digits
+        return plain_text(unscaled(_bytes(value), groups), found.scale)
 
     return partial(_each, change=text, to=to)
 
 
 def _short_decimals(
-    values: Sequence[Value], *, groups: tuple[tuple[int, int], ...], to: pa.DataType
+    values: Sequence[Value], *, groups: Groups, to: pa.DataType
 ) -> Converted:
-    width = sum(size for size, _ in groups)
+    width = decimal_bytes(groups)
     numbers, is_there = _numbers(values, width)
     is_positive = pc.greater(_high(numbers, 8 * width - 1), 0)
     every = pa.scalar((1 << 8 * width) - 1, pa.uint64())
     numbers = pc.if_else(is_positive, numbers, pc.bit_wise_xor(numbers, every))
     numbers = _low(numbers, 8 * width - 1)
-    at, unscaled = 8 * width, pa.repeat(pa.scalar(0, pa.uint64()), len(values))
+    at, whole = 8 * width, pa.repeat(pa.scalar(0, pa.uint64()), len(values))
     for size, digits in groups:
         at -= 8 * size
         part = _low(_high(numbers, at), 8 * size)
-        unscaled = pc.add(_times(unscaled, 10**digits), part)
-    signed = unscaled.cast(pa.int64())
+        whole = pc.add(_times(whole, 10**digits), part)
+    signed = whole.cast(pa.int64())
     signed = pc.if_else(is_positive, signed, pc.negate(signed))
     found = _with_nulls(signed, is_there).cast(_WIDE)
     return pa.Array.from_buffers(to, len(values), found.buffers()), []
 
 
 def _long_decimals(
-    values: Sequence[Value], *, groups: tuple[tuple[int, int], ...], to: pa.DataType
+    values: Sequence[Value], *, groups: Groups, to: pa.DataType
 ) -> Converted:
     numbers = [
-        0 if value is None else _unscaled(_bytes(value), groups) for value in values
+        0 if value is None else unscaled(_bytes(value), groups) for value in values
     ]
     data = b"".join(number.to_bytes(16, "little", signed=True) for number in numbers)
     made = pa.Array.from_buffers(to, len(values), [None, pa.py_buffer(data)])
     is_there = [value is not None for value in values] if None in values else None
     return _with_nulls(made, is_there), []
-
-
-def _unscaled(data: bytes, groups: tuple[tuple[int, int], ...]) -> int:
-    is_positive = data[0] & 128
-    number = int.from_bytes(data, "big")
-    bits = 8 * len(data)
-    if not is_positive:
-        number ^= (1 << bits) - 1
-    number &= (1 << bits - 1) - 1
-    found = 0
-    for size, digits in groups:
-        bits -= 8 * size
-        found = found * 10**digits + (number >> bits & (1 << 8 * size) - 1)
-    return found if is_positive else -found
 
 
 def _enum(value: Value, *, words: Sequence[str]) -> str:
