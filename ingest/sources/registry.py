@@ -18,6 +18,7 @@ from core.errors import InvalidRequest
 from ingest.contract.table import TableSpec
 from ingest.sources.mariadb import connection as mariadb_connection
 from ingest.sources.mariadb import reader as mariadb
+from ingest.sources.mariadb.log import reader as mariadb_log
 from ingest.sources.port import (
     KeyFacts,
     LogNames,
@@ -82,6 +83,7 @@ _KINDS: dict[str, _Kind] = {
         mariadb_connection.describe_sessions,
         mariadb_connection.idle_sessions,
         mariadb_connection.jdbc_options,
+        mariadb_log.open_log_reader,
     ),
 }
 

@@ -35,6 +35,7 @@ from ingest.lake.chain import (
 )
 from ingest.lake.port import Place
 from ingest.lake.segment_files import read_table
+from ingest.sources.port import SourceAccess
 from ingest.sources.row_batches import columns_in
 from tests.source_access import postgresql_at
 from tests.waiting import wait_for
@@ -90,6 +91,7 @@ class Running:
     states: list[FollowerState] = field(default_factory=list)
     failure: tuple[str, ErrorFact] | None = None
     code: int | None = None
+    mark: FollowTable = MARK
 
     def look(self) -> None:
         while not self.news.empty():
@@ -136,7 +138,7 @@ class Running:
         return self.failure
 
     def want(self, *tables: FollowTable) -> None:
-        self.child.send_tables((*tables, MARK))
+        self.child.send_tables((*tables, self.mark))
 
     def signal(self, sign: signal.Signals) -> None:
         self.child._process._process.send_signal(sign)
@@ -161,6 +163,7 @@ class World:
     home: Path
     spec: FollowSpec
     runs: list[Running] = field(default_factory=list)
+    mark: FollowTable = MARK
 
     @property
     def folder(self) -> Place:
@@ -168,7 +171,7 @@ class World:
 
     def start(self, *tables: FollowTable, dsn: str = "", **spec: Any) -> Running:
         """dsn: of another login or way to the same database."""
-        access = postgresql_at(dsn or self.dsn)
+        access = self.access(dsn)
         command = FollowerCommand(
             [sys.executable, "-m", "ingest.follower"],
             {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
@@ -181,13 +184,16 @@ class World:
             self.spec,
             source=access.spec,
             writer=f"writer {number}",
-            tables=(*tables, MARK),
+            tables=(*tables, self.mark),
             **spec,
         )
         child = FollowerChild(command, wanted, start=number, news=news)
-        run = Running(child, news, access.password)
+        run = Running(child, news, access.password, mark=self.mark)
         self.runs.append(run)
         return run
+
+    def access(self, dsn: str = "") -> SourceAccess:
+        return postgresql_at(dsn or self.dsn)
 
     def following(self, *tables: FollowTable, **more: Any) -> Running:
         run = self.start(*tables, **more)

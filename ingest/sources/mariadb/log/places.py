@@ -23,7 +23,7 @@ Rows = Callable[[str], list[tuple[Any, ...]]]
 
 # Of an event: when, its kind, whose, its bytes, where it ends (32 bits), flags.
 HEAD = struct.Struct("<IBIIIH")
-ROTATE, FORMAT, HEARTBEAT, _GTID, _GTIDS = 4, 15, 27, 162, 163
+ROTATE, FORMAT, HEARTBEAT, GTID, _GTIDS = 4, 15, 27, 162, 163
 _ARTIFICIAL = 0x20
 _GTID_BODY = struct.Struct("<QI")
 _ENTRY = struct.Struct("<IIQ")
@@ -127,7 +127,7 @@ class Place:
             return  # its end is of the file before: see `enter`
         if kind == FORMAT:
             self.here = replace(self.here, made=when)
-        elif kind == _GTID:
+        elif kind == GTID:
             number, domain = _GTID_BODY.unpack_from(event, HEAD.size)
             self._gtids[domain] = f"{domain}-{server}-{number}"
         elif kind == _GTIDS and not flags & _ARTIFICIAL:

@@ -1,0 +1,256 @@
+"""A follower of MariaDB's log: the real process, a real server, and a lake."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingest.contract.following import FollowTable
+from ingest.contract.source_positions import MariaDbLog
+from tests.integration.ingest.following import Change
+from tests.integration.ingest.mariadb_following import (
+    MariaWorld,
+    maria_table,
+    maria_world,
+)
+from tests.mariadb import MariaDbServer
+
+T = "CREATE TABLE t (id int PRIMARY KEY, v text)"
+FIRST = FollowTable(maria_table(1), load="first")
+
+
+@pytest.fixture
+def maria(mariadb_server: MariaDbServer, tmp_path: Path) -> Iterator[MariaWorld]:
+    with maria_world(mariadb_server, tmp_path) as world:
+        world.run(T)
+        yield world
+
+
+def seen(changes: list[Change]) -> list[tuple[str, Any, Any]]:
+    return [(one.op, one.values["id"], one.values["v"]) for one in changes]
+
+
+def test_all_kinds_of_changes_come_in_their_order(maria: MariaWorld) -> None:
+    run = maria.following(FIRST)
+    maria.run(
+        "INSERT INTO t VALUES (1, 'a'), (2, 'b')",
+        "UPDATE t SET v = 'c' WHERE id = 1",
+        "UPDATE t SET id = 3 WHERE id = 2",
+        "DELETE FROM t WHERE id = 1",
+        "TRUNCATE t",
+        "INSERT INTO t VALUES (4, NULL)",
+    )
+    maria.durable(run)
+    assert seen(maria.changes()) == [
+        ("insert", 1, "a"),
+        ("insert", 2, "b"),
+        ("update", 1, "c"),
+        ("delete", 2, "b"),
+        ("moved", 3, "b"),
+        ("delete", 1, "c"),
+        ("truncate", None, None),
+        ("insert", 4, None),
+    ]
+    assert maria.controls() == [("added", 1), ("cut", 1)]
+    newest = maria.newest()
+    assert newest is not None
+    place = MariaDbLog.decode(newest.end)
+    assert place.made
+    assert place.gtids
+
+
+def test_a_killed_reader_goes_on_and_a_rotated_log_too(maria: MariaWorld) -> None:
+    run = maria.following(FIRST)
+    maria.run("INSERT INTO t VALUES (1, 'a')")
+    maria.durable(run)
+    run.kill()
+    maria.run("INSERT INTO t VALUES (2, 'b')", "FLUSH BINARY LOGS")
+    maria.run("INSERT INTO t VALUES (3, 'c')")
+    run = maria.following(FIRST)
+    maria.run("FLUSH BINARY LOGS", "INSERT INTO t VALUES (4, 'd')")
+    maria.durable(run)
+    assert [one.values["id"] for one in maria.changes()] == [1, 2, 3, 4]
+
+
+def test_a_transaction_that_did_not_happen_leaves_nothing(maria: MariaWorld) -> None:
+    run = maria.following(FIRST)
+    opened = maria.server.connect(maria.dsn, autocommit=False)
+    with closing(opened) as link, link.cursor() as cursor:
+        cursor.execute("INSERT INTO t VALUES (1, 'a')")
+        cursor.execute("SAVEPOINT s")
+        cursor.execute("INSERT INTO t VALUES (2, 'b')")
+        cursor.execute("ROLLBACK TO s")
+        link.commit()
+        cursor.execute("INSERT INTO t VALUES (3, 'c')")
+        link.rollback()
+    maria.durable(run)
+    assert [one.values["id"] for one in maria.changes()] == [1]
+
+
+def test_a_server_that_starts_anew_is_read_on(maria: MariaWorld) -> None:
+    run = maria.following(FIRST)
+    maria.run("INSERT INTO t VALUES (1, 'a')")
+    maria.durable(run)
+    maria.server.restart()
+    assert run.until_failed()[1].code in {"log_ended", "source_unreachable"}
+    maria.run("INSERT INTO t VALUES (2, 'b')")
+    run = maria.following(FIRST)
+    maria.durable(run)
+    assert [one.values["id"] for one in maria.changes()] == [1, 2]
+
+
+def test_of_two_readers_the_older_one_ends(maria: MariaWorld) -> None:
+    old = maria.following(FIRST)
+    old.signal(signal.SIGSTOP)
+    maria.run("INSERT INTO t VALUES (1, 'a')")
+    new = maria.following(FIRST)
+    maria.durable(new)
+    old.signal(signal.SIGCONT)
+    old.until_failed()
+    maria.run("INSERT INTO t VALUES (2, 'b')")
+    maria.durable(new)
+    assert [one.values["id"] for one in maria.changes()] == [1, 2]
+
+
+def test_readers_of_two_installations_do_not_end_each_other(
+    maria: MariaWorld, mariadb_server: MariaDbServer, tmp_path: Path
+) -> None:
+    with maria_world(mariadb_server, tmp_path / "other") as other:
+        other.run(T)
+        one, two = maria.following(FIRST), other.following(FIRST)
+        for n in (1, 2):
+            maria.run(f"INSERT INTO t VALUES ({n}, 'a')")
+            other.run(f"INSERT INTO t VALUES ({n}, 'b')")
+            maria.durable(one)
+            other.durable(two)
+        assert [c.values["v"] for c in maria.changes()] == ["a", "a"]
+        assert [c.values["v"] for c in other.changes()] == ["b", "b"]
+
+
+def test_a_log_that_was_deleted_is_named_and_passed_over_when_decided(
+    maria: MariaWorld,
+) -> None:
+    run = maria.following(FIRST)
+    maria.run("INSERT INTO t VALUES (1, 'a')")
+    maria.durable(run)
+    run.kill()
+    maria.run("INSERT INTO t VALUES (2, 'b')", "FLUSH BINARY LOGS")
+    file = MariaDbLog.decode(maria.here()).file
+    maria.end_dumps()  # of who is gone the server learns late, and keeps its file
+    maria.run(f"PURGE BINARY LOGS TO '{file}'")
+    outcome, error = maria.start(FIRST).until_failed()
+    assert (outcome, error.code) == ("terminal", "log_lost")
+    assert "gone" in error.message
+    run = maria.following(FIRST, begin_anew=True)
+    maria.run("INSERT INTO t VALUES (3, 'c')")
+    maria.durable(run)
+    assert [one.values["id"] for one in maria.changes()] == [1, 3]
+    assert ("deferred", 1) in maria.controls()
+
+
+def test_a_log_that_was_reset_is_another_one(maria: MariaWorld) -> None:
+    """airbyte#85783: numbers begin anew, and nothing more came. The file of that name
+    is another one, however long it is."""
+    maria.run("RESET MASTER")
+    run = maria.following(FIRST)
+    maria.run("INSERT INTO t VALUES (1, 'a')")
+    maria.durable(run)
+    run.kill()
+    newest = maria.newest()
+    assert newest is not None
+    made = MariaDbLog.decode(newest.end).made
+    while True:  # files are known by the second in which they were made
+        maria.run("RESET MASTER", "INSERT INTO t VALUES (2, repeat('b', 2000))")
+        maria.run("DELETE FROM t WHERE id = 2")
+        with closing(maria.server.connect()) as link, link.cursor() as cursor:
+            cursor.execute("SELECT unix_timestamp()")
+            if int(cursor.fetchone()[0]) > made + 1:
+                break
+    outcome, error = maria.start(FIRST).until_failed()
+    assert (outcome, error.code) == ("terminal", "source_changed")
+    assert "another log under the name" in error.message
+
+
+CHANGED = [
+    ("DROP TABLE u", "was changed at the source by a statement"),
+    ("ALTER TABLE u DROP COLUMN v", "was changed at the source by a statement"),
+    ("RENAME TABLE u TO w", "was changed at the source by a statement"),
+    ("INSERT INTO u VALUES (9, 'x')", "was changed at the source by a statement"),
+]
+
+
+@pytest.mark.parametrize(("statement", "words"), CHANGED)
+def test_what_the_log_has_no_rows_of_defers_that_table_alone(
+    maria: MariaWorld, statement: str, words: str
+) -> None:
+    maria.run(T.replace(" t ", " u "))
+    other = maria.of(FollowTable(maria_table(2, "u"), load="first"))
+    run = maria.following(FIRST, other)
+    maria.run("INSERT INTO u VALUES (1, 'a')")
+    maria.run("SET SESSION binlog_format = 'STATEMENT'", statement)
+    maria.run("SET SESSION binlog_format = 'ROW'")
+    maria.run("INSERT INTO t VALUES (1, 'a')", "ALTER TABLE t ADD COLUMN n int")
+    maria.run("INSERT INTO t (id) VALUES (2)", "CREATE TABLE nobodys (id int)")
+    maria.durable(run)
+    run.until(lambda s: [t.state for t in s.tables][1] == "deferred", "its deferral")
+    assert words in run.problem(2)
+    assert [one.values["id"] for one in maria.changes()] == [1, 2]
+    assert run.until(lambda s: s.tables[0].new_columns, "it").tables[0].new_columns == (
+        "n",
+    )
+
+
+def test_tables_that_cannot_be_followed_are_named(maria: MariaWorld) -> None:
+    maria.run(
+        "CREATE TABLE m (id int PRIMARY KEY, v text) ENGINE = Aria",
+        "CREATE TABLE c (id int PRIMARY KEY, v text, t int,"
+        " FOREIGN KEY (t) REFERENCES t (id) ON DELETE CASCADE)",
+        "CREATE TABLE h (id int PRIMARY KEY, v text) WITH SYSTEM VERSIONING",
+        "CREATE TABLE k (id bigint PRIMARY KEY, v text)",
+    )
+    words = {
+        "m": "its engine is Aria",
+        "c": "which the log does not have",
+        "h": "former versions",
+        "k": "the type of id was int(11) and is bigint(20)",
+        "gone": "there is no table",
+    }
+    tables = {
+        n: maria.of(FollowTable(maria_table(n, name), load="first"))
+        for n, name in enumerate(words, start=10)
+    }
+    run = maria.following(FIRST, *tables.values())
+    maria.run("INSERT INTO t VALUES (1, 'a')")
+    maria.durable(run)
+    for number, one in tables.items():
+        assert words[one.table.source_table] in run.problem(number)
+    assert maria.controls() == [("added", 1), ("cut", 1)]
+
+
+def test_settings_and_rights_that_are_missing_are_named(
+    maria: MariaWorld, mariadb_server: MariaDbServer
+) -> None:
+    mariadb_server.create_user("few", "pw", [f"SELECT ON {maria.dsn}.*"])
+    outcome, error = maria.start(FIRST, dsn="few:pw").until_failed()
+    assert (outcome, error.code) == ("invalid_request", "source_privilege_missing")
+    mariadb_server.run("GRANT BINLOG MONITOR ON *.* TO few@'%'")
+    outcome, error = maria.start(FIRST, dsn="few:pw").until_failed()
+    assert (outcome, error.code) == ("invalid_request", "source_privilege_missing")
+    assert "REPLICATION SLAVE" in error.hint
+    mariadb_server.run("GRANT REPLICATION SLAVE ON *.* TO few@'%'")
+    run = maria.following(FIRST, dsn="few:pw")
+    maria.run("INSERT INTO t VALUES (1, 'a')")
+    maria.durable(run)
+    run.kill()
+    maria.run("SET GLOBAL binlog_row_image = 'MINIMAL'")
+    try:
+        outcome, error = maria.start(FIRST).until_failed()
+    finally:
+        maria.run("SET GLOBAL binlog_row_image = 'FULL'")
+    assert (outcome, error.code) == ("invalid_request", "source_log_off")
+    assert "binlog_row_image = 'FULL'" in error.hint
