@@ -23,7 +23,6 @@ from ingest.planning.facts import (
     Target,
 )
 from ingest.planning.key import propose_key
-from ingest.planning.log import is_followed_kind, refuse_unfollowed_kind
 from ingest.planning.partitions import BY_DAY, PARTITION_TYPES
 from ingest.planning.plan import Proposal, TablePlan
 from ingest.planning.propose import propose_table
@@ -74,8 +73,6 @@ def plan_with_defaults(
              and the plan says what the log lacks
     """
     wanted = choices.capture or capture
-    if wanted == LOG:
-        refuse_unfollowed_kind(facts)
     fitted = fitting(facts, choices, defaults)
 
     def planned(way: Capture, choices: Choices = fitted) -> TablePlan:
@@ -111,8 +108,6 @@ _ONCE = "it cannot be kept fresh, and 'otherwise' says that it is loaded once th
 
 def _why_not_by_log(facts: TableFacts, choices: Choices, defaults: PlanDefaults) -> str:
     """What was said of syncs decides; "" = nothing was."""
-    if not is_followed_kind(facts):
-        return "that of this kind of source is not followed yet"
     if facts.log is None:
         return "discover the source again to learn whether it can be followed"
     said = {

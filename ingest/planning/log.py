@@ -11,30 +11,11 @@ from catalog.schema.source_log import Lack, parts_in_words
 from catalog.schema.types import Column
 from catalog.sources.kinds import Privileges
 from catalog.sources.registry import kind_named
-from core.errors import InvalidRequest
 from ingest.planning.facts import ROW_HASH, TableFacts
 from ingest.planning.plan import Proposal
 
-# Kinds of source whose log is read.
-_FOLLOWED = frozenset({"postgresql"})
 _TABLES = frozenset({"table", "partitioned table"})
 _ELSE = "use capture 'timestamp' or 'snapshot'"
-
-
-def is_followed_kind(facts: TableFacts) -> bool:
-    return kind_named(facts.source_kind).family.name in _FOLLOWED
-
-
-def refuse_unfollowed_kind(facts: TableFacts) -> None:
-    """InvalidRequest `not_yet` for sources whose log is not read yet."""
-    if not is_followed_kind(facts):
-        title = kind_named(facts.source_kind).title
-        raise InvalidRequest(
-            f"following the log of {title} comes with a later release",
-            code="not_yet",
-            hint=_ELSE,
-            facts={"field": "capture", "table": facts.source_name},
-        )
 
 
 def why_not_followed(

@@ -14,7 +14,6 @@ import psycopg
 import pymysql
 
 from catalog.sources.registry import family_of
-from core.errors import InvalidRequest
 from ingest.contract.table import TableSpec
 from ingest.sources.mariadb import connection as mariadb_connection
 from ingest.sources.mariadb import reader as mariadb
@@ -63,7 +62,7 @@ class _Kind:
     describe: Callable[[SourceAccess], str]
     idle: Callable[[SourceAccess, Collection[int]], frozenset[int]]
     jdbc: Callable[[SourceAccess, str, Snapshot], dict[str, str]]
-    log: Callable[..., AbstractContextManager[LogReader]] | None = None
+    log: Callable[..., AbstractContextManager[LogReader]]
     release: Callable[[SourceAccess, LogNames], None] | None = None
 
 
@@ -135,19 +134,14 @@ def open_log_reader(
     wait   is called again and again while something at the source is waited for, with
            the reason; what it raises ends the waiting
     """
-    opened = _kind(access).log
-    if opened is None:
-        raise InvalidRequest(
-            f"the log of a {access.spec.kind} source cannot be followed",
-            code="log_unsupported",
-            hint="sync its tables by a timestamp or by loads",
-        )
-    return opened(access, names, tables, after=after, begin_anew=begin_anew, wait=wait)
+    return _kind(access).log(
+        access, names, tables, after=after, begin_anew=begin_anew, wait=wait
+    )
 
 
 def release_log(access: SourceAccess, names: LogNames) -> None:
     """Give back what following its log has made at the source; nothing happens where
-    that is done, or where logs are not followed."""
+    that is done, or where nothing is made."""
     if release := _kind(access).release:
         release(access, names)
 

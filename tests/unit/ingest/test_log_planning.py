@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from catalog.schema.source_log import Lack, TableLog
-from core.errors import InvalidRequest
-from ingest.planning.defaults import NO_DEFAULTS, PlanDefaults, plan_with_defaults
+from ingest.planning.defaults import PlanDefaults, plan_with_defaults
 from ingest.planning.facts import Choices, Conditions, TableFacts, Target
 from ingest.planning.plan import (
     ApplyChanges,
@@ -49,18 +48,34 @@ def test_what_the_log_does_not_carry_over_is_refused(table, choices, reason) -> 
     assert found.steps == ()
 
 
-@pytest.mark.parametrize("kind", ["mariadb", "mysql"])
-def test_logs_of_other_kinds_come_later(kind: str) -> None:
-    with pytest.raises(InvalidRequest) as caught:
-        plan_with_defaults(
-            facts(ID, source_kind=kind),
-            Choices(),
-            NO_DEFAULTS,
-            Target("shop", "orders", "/lake/shop/orders"),
-            lambda capture: Conditions(capture=capture),
-            "log",
-        )
-    assert caught.value.code == "not_yet"
+ON_MARIADB = TableLog(is_full=True, identity=("id", "v"), is_published=True)
+
+
+def test_a_table_of_mariadb_is_followed_as_it_is() -> None:
+    assert not plan(
+        facts(ID, source_kind="mariadb", log=ON_MARIADB), capture="log"
+    ).blocked
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        (
+            {"log": dataclasses.replace(ON_MARIADB, unfit="its engine is Aria")},
+            "its engine is Aria",
+        ),
+        ({"traits": frozenset({"versioned"})}, "former versions"),
+        (
+            {"log_lacks": (Lack("binlog_format is 'MIXED'", "SET GLOBAL x"),)},
+            "SET GLOBAL",
+        ),
+    ],
+)
+def test_what_the_log_of_mariadb_does_not_say_exactly_is_refused(
+    more: dict[str, Any], reason: str
+) -> None:
+    table = facts(ID, **{"source_kind": "mariadb", "log": ON_MARIADB, **more})
+    assert reason in plan(table, capture="log").blocked
 
 
 KEYED = TableLog(identity=("id",), may_publish=True)

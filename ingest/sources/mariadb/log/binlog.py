@@ -205,8 +205,8 @@ class Decoder:
 
     def look_again(self) -> None:
         """Other tables are wanted from here on; nothing waits for `take`."""
-        for body, described in self._maps.items():
-            self._tables[body] = self._table(described)
+        # each is described anew before its next rows, as it is by then
+        self._tables, self._maps, self._newest = {}, {}, {}
 
     def _checked(self, event: bytes) -> bytes:
         """Without its checksum."""

@@ -131,7 +131,8 @@ class MariaDbLogReader:
 
     @property
     def size(self) -> int:
-        return self._decoder.size + sum(rows.batch.nbytes for rows in self._taken)
+        waits: int = sum(rows.batch.nbytes for rows in self._taken)
+        return self._decoder.size + waits
 
     @property
     def position(self) -> str:
