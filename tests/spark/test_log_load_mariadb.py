@@ -1,0 +1,167 @@
+"""The load of a MariaDB table that is followed by its log: chunks of many moments, and
+all that came since the cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingest.contract.applying import ApplyTable, ApplyWork
+from ingest.contract.job import LogLoad, SnapshotWork
+from ingest.contract.segments import Control
+from ingest.contract.source_positions import order_of
+from ingest.contract.table import TableSpec
+from ingest.driver.apply.log_apply import LogTable, spec_of
+from ingest.driver.apply.log_read import Stream
+from ingest.driver.capture import snapshot
+from ingest.lake.chain import ChainIndex, begin_stream, stream_folder, take_over
+from ingest.lake.segment_files import SegmentBuilder
+from ingest.sources.mariadb.reader import open_source
+from ingest.sources.port import LogNames, LogReader, SourceAccess
+from ingest.sources.registry import open_log_reader
+from tests.mariadb import MariaDbServer
+from tests.source_access import mariadb_at
+from tests.spark.lake_bench import assert_done
+from tests.spark.mariadb_bench import MariadbBench
+
+STREAM = "source1"
+
+
+@pytest.fixture
+def bench(
+    spark: Any, mariadb_server: MariaDbServer, tmp_path: Path
+) -> Iterator[MariadbBench]:
+    made = MariadbBench(spark, mariadb_server, tmp_path)
+    yield made
+    made.link.close()
+
+
+class Followed:
+    """A table, its stream, and the reader of its source's log."""
+
+    def __init__(self, bench: MariadbBench, log: LogReader, table: TableSpec) -> None:
+        self.bench, self.log, self.table = bench, log, table
+        folder = stream_folder(bench.lake, STREAM)
+        begin_stream(folder, above=1000)
+        chain = take_over(
+            folder, stream=STREAM, writer="t", server=log.server, begin=log.begin
+        )
+        self.builder = SegmentBuilder(chain)
+        log.start(chain.last.end)
+
+    def segment(self, *controls: Control) -> None:
+        """Has all that the log has by now."""
+        with open_source(self.access) as source:
+            here = source.here()
+        while order_of(self.log.position, here) == "before":
+            self.log.read(0.2)
+        for rows in self.log.take():
+            self.builder.add(rows.table_id, rows.schema_version, rows.batch)
+        end = self.builder.close(end=self.log.position, controls=controls).end
+        self.log.acknowledge(end)
+
+    def apply(self, scratch: Path) -> LogTable:
+        stream = Stream(ChainIndex(stream_folder(self.bench.lake, STREAM), STREAM))
+        while stream.refresh():
+            pass
+        fence = self.bench.spec("sync", self.table).fence
+        work = ApplyWork(
+            "session",
+            self.bench.source,
+            STREAM,
+            self.bench.lake,
+            1,
+            (ApplyTable(self.table, fence),),
+        )
+        applied = LogTable(self.bench.spark, spec_of(work, work.tables[0]), scratch)
+        applied.bring_on(stream, lambda: None)
+        assert applied.is_live(stream)
+        return applied
+
+    @property
+    def access(self) -> SourceAccess:
+        return mariadb_at(self.bench.server)
+
+
+@pytest.fixture
+def followed(bench: MariadbBench) -> Iterator[Followed]:
+    bench.sql("CREATE TABLE o (id int PRIMARY KEY, v varchar(40))")
+    bench.sql("INSERT INTO o SELECT seq, 'load' FROM seq_1_to_400")
+    bench.sql("ANALYZE TABLE o")
+    table = bench.table("o", estimated_rows=400)
+    with open_log_reader(
+        mariadb_at(bench.server),
+        LogNames("sluice_t", ""),
+        [table],
+        after=lambda: None,
+        wait=print,
+    ) as log:
+        yield Followed(bench, log, table)
+
+
+def load_with(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch, *changes: tuple[str, ...]
+) -> Any:
+    """Facts of the load. changes: statements behind the cut, before each chunk."""
+    bench, table = followed.bench, followed.table
+    cut = Control("cut", table.table_id, load="a")
+    followed.segment(Control("added", table.table_id), cut)
+    waiting = list(changes)
+    read = snapshot.read_to_parquet
+
+    def between(*given: Any) -> Any:
+        for statement in waiting.pop(0) if waiting else ():
+            bench.sql(statement)
+        return read(*given)
+
+    monkeypatch.setattr(snapshot, "read_to_parquet", between)
+    work = SnapshotWork(100, log=LogLoad(STREAM, "a"))
+    return assert_done(bench.run(bench.spec("snapshot", table, snapshot=work))).facts
+
+
+def test_what_changes_while_chunks_are_read_ends_right(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    bench, table = followed.bench, followed.table
+    facts = load_with(
+        followed,
+        monkeypatch,
+        ("UPDATE o SET v = 'new' WHERE id = 390", "DELETE FROM o WHERE id = 380"),
+        (
+            "UPDATE o SET id = 1001 WHERE id = 5",  # behind what was read, out of it
+            "UPDATE o SET id = 6000 WHERE id = 395",
+            "DELETE FROM o WHERE id = 7",
+            "INSERT INTO o VALUES (700, 'late'), (-1, 'early')",
+        ),
+        (
+            "UPDATE o SET id = 5 WHERE id = 1001",  # and back
+            "UPDATE o SET id = 1002, v = 'one' WHERE id = 1",
+            "UPDATE o SET id = 1 WHERE id = 2",
+            "UPDATE o SET id = 2 WHERE id = 1002",
+            "DELETE FROM o WHERE id = 700",
+            "REPLACE INTO o VALUES (7, 'again')",
+        ),
+    )
+    assert facts["consistency"] == "per_chunk"
+    bench.sql("UPDATE o SET v = 'last' WHERE id = 390")
+    finished = Control("finished", table.table_id, at=facts["bound"])
+    followed.segment(finished)
+    followed.apply(tmp_path / "apply")
+    wanted = sorted(tuple(map(str, row)) for row in bench.sql("SELECT * FROM o"))
+    found = [tuple(map(str, row)) for row in bench.rows(table, "id", "v")]
+    assert sorted(found) == wanted
+
+
+def test_a_truncation_while_chunks_are_read_ends_right(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    bench, table = followed.bench, followed.table
+    facts = load_with(
+        followed, monkeypatch, (), (), ("TRUNCATE o", "INSERT INTO o VALUES (9, 'x')")
+    )
+    followed.segment(Control("finished", table.table_id, at=facts["bound"]))
+    followed.apply(tmp_path / "apply")
+    assert [tuple(map(str, r)) for r in bench.rows(table, "id", "v")] == [("9", "x")]
