@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ingest.contract.following import FollowerState, FollowSpec, FollowTable
-from ingest.contract.source_positions import order_of
+from ingest.contract.source_positions import MariaDbLog, order_of
 from ingest.contract.table import TableSpec
 from ingest.sources.mariadb.reader import open_source
 from ingest.sources.port import SourceAccess
@@ -54,6 +54,18 @@ class MariaWorld(World):
             for (number,) in cursor.fetchall():
                 cursor.execute(f"KILL {number}")
             wait_for(lambda: not cursor.execute(dumps, ["Binlog Dump"]), "their end")
+
+    def purge(self) -> None:
+        """Only the file that is written is left; those before it stay until the engine
+        does not need them."""
+        file = MariaDbLog.decode(self.here()).file
+
+        def is_alone() -> bool:
+            self.run(f"PURGE BINARY LOGS TO '{file}'")
+            with closing(self.server.connect()) as link, link.cursor() as cursor:
+                return cursor.execute("SHOW BINARY LOGS") == 1
+
+        wait_for(is_alone, "one file")
 
     def here(self) -> str:
         with open_source(self.access()) as source:
