@@ -16,7 +16,11 @@ from ingest.alerts.store import DISMISSED, close
 from ingest.maintenance.descriptions import sized
 from ingest.models import SourceFollower
 from ingest.models.alerts import Alert
-from ingest.pipelines.followers import followers_of_sources
+from ingest.pipelines.followers import (
+    abandoned_followers,
+    drop_statement,
+    followers_of_sources,
+)
 from ingest.pipelines.policies.effective import Policies
 
 # Two minutes after it began, whoever subscribed knows.
@@ -36,7 +40,7 @@ def look_at_captures() -> None:
 
 def compare_captures(now: datetime) -> None:
     """What needs attention at `now` has an open alert afterwards, and nothing else."""
-    rows = followers_of_sources()
+    rows, abandoned = followers_of_sources(), abandoned_followers()
     policies = Policies({row.datasource_id for row in rows})
     absence = last_absence()
     was_absent = absence is not None and absence.until > now - SILENT_AFTER
@@ -47,6 +51,10 @@ def compare_captures(now: datetime) -> None:
         if found:
             ill.append(row.datasource_id)
             _open(row, found[0], now)
+    for row in abandoned:
+        if found := _not_released(row, now, was_absent=was_absent):
+            ill.append(row.datasource_id)
+            _open(row, found, now)
     rest = Alert.objects.filter(kind=CAPTURE).exclude(datasource__in=ill)
     close(rest, reason="its log is read, or is to be read no more")
 
@@ -98,6 +106,23 @@ def _findings(
             row.hint or "the reason names what it waits for",
             since=row.observed_at,
         )
+
+
+def _not_released(
+    row: SourceFollower, now: datetime, *, was_absent: bool
+) -> Finding | None:
+    """Its last table was removed, and the source keeps its log for nobody."""
+    is_failing = row.observed == "failed"
+    since = row.observed_at if is_failing else row.written_at
+    if now - since <= WAITING_AFTER or (was_absent and not is_failing):
+        return None
+    return _finding(
+        row.code or "log_not_released",
+        "no table of it is read from its log any more, and the source still keeps it:"
+        f" {row.reason or 'no host of followers runs'}",
+        drop_statement(row.datasource) or row.hint,
+        since=since,
+    )
 
 
 def _finding(

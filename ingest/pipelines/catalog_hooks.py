@@ -21,6 +21,7 @@ from django.db.models.functions import Concat, JSONObject
 from catalog.models import Datasource
 from ingest.models import Onboarding, Pipeline
 from ingest.models.states import RETIRED
+from ingest.pipelines.followers import release_before_deletion
 from ingest.pipelines.recording import forget_source
 
 
@@ -73,6 +74,7 @@ def what_needs(source: Datasource) -> list[str]:
 
 def forget_retired(source: Datasource) -> None:
     """Rows of what is no longer carried; lake tables that were kept stay."""
+    release_before_deletion(source)
     Pipeline.objects.filter(
         state=RETIRED, source_table__database__datasource=source
     ).delete()

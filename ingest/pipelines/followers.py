@@ -5,6 +5,7 @@ and the waking of the hosts that run them.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import timedelta
 
 from django.db import connection, transaction
 from django.db.models import Exists, OuterRef, QuerySet
@@ -12,11 +13,16 @@ from django.db.models.functions import Now
 
 from catalog.access import audit
 from catalog.models import Datasource
+from catalog.sources.registry import family_of
+from core.clock import SystemClock
 from core.errors import InvalidRequest
 from ingest.models import Pipeline, SourceFollower
 from ingest.models.states import DISCOVERED, DRAFT, PROPOSED, RETIRED
+from ingest.pipelines.log_tables import name_at_source
 from ingest.planning.facts import LOG
 
+# A source that does not answer for so long may be gone for ever.
+RELEASE_SECONDS = 60.0
 # The hosts listen to this channel of PostgreSQL.
 CHANNEL = "sluice_followers"
 # One that is removed is followed until its end is in the stream.
@@ -50,6 +56,37 @@ def abandoned_followers() -> list[SourceFollower]:
 def forget_follower(datasource_id: int) -> None:
     """Nothing of it is left at the source."""
     SourceFollower.objects.filter(datasource=datasource_id).delete()
+
+
+def release_before_deletion(source: Datasource) -> None:
+    """InvalidRequest `log_not_released` while what was made at the source is being
+    dropped there. Where that does not come to an end, what is left is in the audit."""
+    row = next((r for r in abandoned_followers() if r.datasource_id == source.pk), None)
+    if row is None:
+        return
+    remedy = drop_statement(source)
+    latest = SystemClock().now() - timedelta(seconds=RELEASE_SECONDS)
+    is_failing = row.observed == "failed" and row.observed_at < latest
+    if row.written_at < latest or is_failing:
+        audit.record("capture.left", on=source.name, statement=remedy)
+        return
+    why = f": {row.reason}" if row.reason else ""
+    raise InvalidRequest(
+        f"the log of {source.name} is not given back yet{why}",
+        code="log_not_released",
+        hint=f"delete it in a minute; if its server is gone for ever, too. {remedy}",
+    )
+
+
+def drop_statement(source: Datasource) -> str:
+    """Whoever deletes a source that does not answer has this to do there."""
+    if family_of(source.kind) != "postgresql":
+        return ""
+    name = name_at_source(source.pk)
+    return (
+        f"What is left there keeps the server's log: SELECT"
+        f" pg_drop_replication_slot('{name}'); DROP PUBLICATION IF EXISTS {name};"
+    )
 
 
 def is_followed(source: Datasource) -> bool:

@@ -10,12 +10,14 @@ import pytest
 from django.utils import timezone
 
 from catalog.access import grants
+from catalog.models import AuditEntry
 from ingest.alerts import fan_out
 from ingest.alerts.capture import compare_captures
 from ingest.alerts.targets import NewTarget, create_target
 from ingest.models import Pipeline, SourceFollower
 from ingest.models.alerts import Alert, AlertDelivery, Presence
 from ingest.pipelines import removal
+from ingest.pipelines.log_tables import name_at_source
 from ingest.pipelines.metrics import gauges
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 
@@ -119,6 +121,39 @@ def test_without_any_host_the_sources_are_known_all_the_same(followed: Any) -> N
     SourceFollower.objects.all().delete()
     assert told() is None
     assert told(timezone.now() + TWO_MINUTES) is not None
+
+
+def test_a_log_that_is_not_given_back_is_told(followed: Any) -> None:
+    """Its last table is removed; the slot is there, and nobody reads it."""
+    Pipeline.objects.update(state="RETIRED")
+    assert told() is None
+    change(**{**FAILED, "code": "unreachable", "reason": "no answer"}, written_at=NOW)
+    alert = told()
+    assert alert is not None
+    assert (alert.code, "no answer" in alert.message) == ("unreachable", True)
+    slot = name_at_source(followed.source.pk)
+    assert f"pg_drop_replication_slot('{slot}')" in alert.hint
+    SourceFollower.objects.all().delete()
+    assert told() is None
+
+
+def test_a_source_is_deleted_when_its_log_is_given_back(
+    followed: Any, admin: Any
+) -> None:
+    Pipeline.objects.update(state="RETIRED")
+    change(written_at=timezone.now(), observed="starting")
+    path = f"datasources/{followed.source.name}"
+    refused = admin("DELETE", path)
+    assert refused.json()["code"] == "log_not_released"
+    # its beginning is a password of the tests, and hidden
+    slot = name_at_source(followed.source.pk).removeprefix("sluice")
+    assert slot in refused.json()["hint"]
+    # one that is gone for ever can be deleted, too
+    change(**FAILED)
+    assert admin("DELETE", path).status_code == 204
+    assert AuditEntry.objects.filter(
+        action="capture.left", facts__statement__contains=slot
+    ).exists()
 
 
 def test_one_that_was_closed_by_hand_opens_with_another_cause(
