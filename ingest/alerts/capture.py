@@ -52,9 +52,9 @@ def compare_captures(now: datetime) -> None:
             ill.append(row.datasource_id)
             _open(row, found[0], now)
     for row in abandoned:
-        if found := _not_released(row, now, was_absent=was_absent):
+        if left := _not_released(row, now, was_absent=was_absent):
             ill.append(row.datasource_id)
-            _open(row, found, now)
+            _open(row, left, now)
     rest = Alert.objects.filter(kind=CAPTURE).exclude(datasource__in=ill)
     close(rest, reason="its log is read, or is to be read no more")
 

@@ -152,7 +152,7 @@ def test_a_source_is_deleted_when_its_log_is_given_back(
     change(**FAILED)
     assert admin("DELETE", path).status_code == 204
     assert AuditEntry.objects.filter(
-        action="capture.left", facts__statement__contains=slot
+        action="capture.left", facts__statement__icontains=slot
     ).exists()
 
 
