@@ -18,7 +18,7 @@ from frontend.forms.schedules import INHERIT, WHEN, ScheduleFields, schedule_ini
 from frontend.reading.policy import level_words
 from frontend.reading.schedules import schedule_words
 from frontend.templatetags.figures import duration, size
-from ingest.pipelines.policies.policy import DEFAULT, KEYS, Effective
+from ingest.pipelines.policies.policy import DEFAULT, KEYS, NEW_TABLES, Effective
 from ingest.pipelines.policies.schedule import parse_schedule
 from ingest.planning.drift import SCHEMA_POLICIES
 
@@ -90,6 +90,11 @@ _SCHEMA = {
     "ask": _("Wait for approval"),
     "ignore": _("Are left out"),
 }
+_NEW = {
+    "join": _("Join the onboarding"),
+    "ask": _("Wait for approval"),
+    "ignore": _("Are left out"),
+}
 INHERITED = _("Inherited")
 # Of settings that are no number.
 _TITLES = {
@@ -97,6 +102,7 @@ _TITLES = {
     "maintenance_window": _("Maintenance window"),
     "compact_driver": _("Own driver of compactions"),
     "schema_changes": _("Columns added at the source"),
+    "new_tables": _("New tables that an onboarding's pattern means"),
 }
 
 
@@ -135,9 +141,19 @@ class PolicyForm(ScheduleFields):
         label=_TITLES["schema_changes"],
         choices=[("", INHERITED), *((name, _SCHEMA[name]) for name in SCHEMA_POLICIES)],
     )
+    new_tables = forms.ChoiceField(
+        required=False,
+        label=_TITLES["new_tables"],
+        choices=[("", INHERITED), *((name, _NEW[name]) for name in NEW_TABLES)],
+    )
 
     def __init__(
-        self, *args: Any, given: Mapping[str, Any], above: Effective, **kwargs: Any
+        self,
+        *args: Any,
+        given: Mapping[str, Any],
+        above: Effective,
+        is_of_table: bool,
+        **kwargs: Any,
     ) -> None:
         kwargs["initial"] = _initial(given)
         super().__init__(*args, **kwargs)
@@ -149,7 +165,10 @@ class PolicyForm(ScheduleFields):
             self.fields[number.key] = kind(
                 required=False, label=number.label, help_text=text
             )
-        self.fields["schema_changes"].help_text = self.without("schema_changes")
+        if is_of_table:
+            del self.fields["new_tables"]
+        for key in {"schema_changes", "new_tables"} & self.fields.keys():
+            self.fields[key].help_text = self.without(key)
 
     def without(self, key: str) -> str:
         """What counts when this level says nothing, and which level says so."""
@@ -210,6 +229,7 @@ class PolicyForm(ScheduleFields):
             "maintenance_window": quiet if start or end else None,
             "compact_driver": driver if memory else None,
             "schema_changes": data.get("schema_changes") or None,
+            "new_tables": data.get("new_tables") or None,
         }
 
     def _field_of(self, key: str, part: str = "") -> str:
@@ -228,6 +248,7 @@ def _initial(given: Mapping[str, Any]) -> dict[str, Any]:
         **{f"quiet_{name}": value for name, value in quiet.items()},
         **{f"driver_{name}": value for name, value in driver.items()},
         "schema_changes": given.get("schema_changes", ""),
+        "new_tables": given.get("new_tables", ""),
         **schedule_initial(given.get("schedule")),
     }
 
@@ -251,6 +272,8 @@ def _described(key: str, value: Any) -> str:
         return f"{value['memory']}, {cores % {'count': value['cores']}}"
     if key == "schema_changes":
         return str(_SCHEMA[value]).lower()
+    if key == "new_tables":
+        return str(_NEW[value]).lower()
     unit = NUMBERS[key].unit
     if unit == "s":
         return duration(value) if value else gettext("off")

@@ -47,7 +47,12 @@ def _form_page(
     request: PageRequest, level: Settings, context: dict[str, object]
 ) -> HttpResponse:
     require(request.principal, Privilege.MANAGE, level.on)
-    form = PolicyForm(request.POST or None, given=level.given, above=level.above)
+    form = PolicyForm(
+        request.POST or None,
+        given=level.given,
+        above=level.above,
+        is_of_table="table" in context,
+    )
     error: SluiceError | None = None
     if request.method == "POST" and form.is_valid():
         try:

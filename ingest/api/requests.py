@@ -154,6 +154,13 @@ class PolicyChange(s.Serializer[Any]):
         allow_null=True,
         help_text="what becomes of columns that are added at the source",
     )
+    new_tables: Any = s.ChoiceField(
+        choices=["join", "ask", "ignore"],
+        required=False,
+        allow_null=True,
+        help_text="of a source or database: what becomes of tables that appear and that"
+        " the pattern of an onboarding means",
+    )
     freshness_seconds = s.FloatField(
         required=False,
         allow_null=True,

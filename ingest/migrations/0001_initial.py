@@ -183,6 +183,7 @@ class Migration(migrations.Migration):
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('approved_at', models.DateTimeField(blank=True, null=True)),
                 ('approved_by', models.CharField(blank=True, max_length=150)),
+                ('looked_at', models.DateTimeField(blank=True, null=True)),
                 ('datasource', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='onboardings', to='catalog.datasource')),
             ],
             options={

@@ -24,7 +24,10 @@ from ingest.models.rollups import Rollup as Rollup
 
 
 class Onboarding(models.Model):
-    """One request to carry tables: what was asked, and the plan that was shown."""
+    """One request to carry tables: what was asked, and the plan that was shown.
+
+    looked_at  the discovery up to which new tables that it means were looked for
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     datasource = models.ForeignKey(
@@ -35,6 +38,7 @@ class Onboarding(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     approved_at = models.DateTimeField(null=True, blank=True)
     approved_by = models.CharField(max_length=150, blank=True)
+    looked_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         ordering: ClassVar = ["-created_at"]

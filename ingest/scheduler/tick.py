@@ -33,6 +33,7 @@ from ingest.pipelines import (
     compaction_plans,
     deferred_onboardings,
     log_laggards,
+    new_tables,
     recording,
     sync_job,
 )
@@ -86,6 +87,7 @@ def _parts() -> dict[Callable[[], object], float]:
         queue.explain_no_driver: 2,
         pages.advance_in_beat: 2,
         deferred_onboardings.plan_waiting: 5,
+        new_tables.take_new_tables: 5,
         recording.record_changed: 2,
         rollups.write_minute: 5,
         # the follower drops what nobody needs once a minute

@@ -6,7 +6,7 @@ Each level may give some of them; the nearest one that does decides, and says so
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 from zoneinfo import available_timezones
@@ -47,6 +47,7 @@ LEAST_FRESHNESS_SECONDS = 0.5
 MAX_WAITING_BYTES = 64 * 2**30
 LEAST_WAITING_BYTES = 2**20
 MOST_WAITING_BYTES = 2**50
+NEW_TABLES = ("join", "ask", "ignore")
 OWN, DEFAULT = "table", "default"
 
 
@@ -141,15 +142,21 @@ def effective(chain: Sequence[Level], defaults: Mapping[str, Any]) -> Effective:
     )
 
 
-def changed(given: Mapping[str, Any], change: Any) -> dict[str, Any]:
+def changed(
+    given: Mapping[str, Any], change: Any, *, known: Collection[str] | None = None
+) -> dict[str, Any]:
     """`given` after a merge patch; null takes a key back. All mistakes are told at
-    once, each with its pointer; the code is that of the first."""
+    once, each with its pointer; the code is that of the first.
+
+    known: keys that the level can give; None = all
+    """
+    known = known or KEYS
     if not isinstance(change, Mapping):
-        _refuse("", "expected an object with some of " + ", ".join(KEYS))
+        _refuse("", "expected an object with some of " + ", ".join(known))
     new, mistakes = dict(given), []
     for key, value in change.items():
         try:
-            _merge(new, key, value)
+            _merge(new, key, value, known)
         except InvalidRequest as mistake:
             mistakes.append(mistake)
     if len(mistakes) > 1:
@@ -169,9 +176,9 @@ def _errors(mistake: InvalidRequest) -> list[Any]:
     return list(errors)
 
 
-def _merge(new: dict[str, Any], key: str, value: Any) -> None:
-    if key not in KEYS:
-        detail = f"unknown field '{key}'; known: {', '.join(KEYS)}"
+def _merge(new: dict[str, Any], key: str, value: Any, known: Collection[str]) -> None:
+    if key not in known:
+        detail = f"unknown field '{key}'; known: {', '.join(known)}"
         _refuse(below("", key), detail, "unknown_field")
     if value is None:
         new.pop(key, None)
@@ -264,9 +271,12 @@ KEYS: Mapping[str, Callable[[Any, str], Any]] = {
     "verify_every": _interval(60, YEAR_SECONDS),
     "verify_rows_per_second": _whole(0, MOST_ROWS_PER_SECOND),
     "schema_changes": _one_of(*SCHEMA_POLICIES),
+    "new_tables": _one_of(*NEW_TABLES),
     "freshness_seconds": _number(LEAST_FRESHNESS_SECONDS, MONTH_SECONDS),
     "max_waiting_bytes": _whole(LEAST_WAITING_BYTES, MOST_WAITING_BYTES),
 }
+# What a table itself can give: new ones are no table's.
+TABLE_KEYS = tuple(key for key in KEYS if key != "new_tables")
 _DEFAULTS = MaintenancePolicy()
 _VERIFICATION = VerificationPolicy()
 KEEPING: Mapping[str, Any] = {
@@ -280,6 +290,7 @@ KEEPING: Mapping[str, Any] = {
     "verify_every": _VERIFICATION.every_seconds,
     "verify_rows_per_second": _VERIFICATION.rows_per_second,
     "schema_changes": "follow",
+    "new_tables": "ignore",
     "freshness_seconds": FRESHNESS_SECONDS,
     "max_waiting_bytes": MAX_WAITING_BYTES,
 }

@@ -29,7 +29,7 @@ from ingest.models.states import LIVE, RETIRED
 from ingest.pipelines.policies.effective import Policies as Policies
 from ingest.pipelines.policies.effective import defaults as defaults
 from ingest.pipelines.policies.effective import policy_of as policy_of
-from ingest.pipelines.policies.policy import Effective, changed
+from ingest.pipelines.policies.policy import TABLE_KEYS, Effective, changed
 from ingest.pipelines.policies.schedule import Schedule, every_seconds_of, next_runs
 from ingest.planning.facts import LOG
 
@@ -85,7 +85,7 @@ def change_table_policy(pipeline: Pipeline, change: Any) -> Mapping[str, Any]:
         require_syncs(pipeline.capture, "/schedule")
     with transaction.atomic():
         row = Pipeline.objects.select_for_update().get(pk=pipeline.pk)
-        pipeline.policy = changed(row.policy, change)
+        pipeline.policy = changed(row.policy, change, known=TABLE_KEYS)
         before = Policies([pipeline.source_table.database.datasource_id])
         Pipeline.objects.filter(pk=pipeline.pk).update(policy=pipeline.policy)
         if "schedule" in change:

@@ -1,0 +1,143 @@
+"""Tables that came to a source after an onboarding whose patterns mean them: they join
+it, are proposed, or are left alone, as the policy `new_tables` says.
+
+A table that was ever onboarded is not new, also when it was removed since.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from django.db import transaction
+from django.db.models import F, Q, QuerySet
+
+from catalog.access.policy import Principal
+from catalog.access.principals import principal_for
+from catalog.discovery.store import NOT_SYNCED
+from catalog.models import Datasource, Table
+from core.errors import SluiceError
+from core.jobs.kinds import SCHEDULE
+from ingest.models import Onboarding, Pipeline
+from ingest.pipelines.deferred_onboardings import OPERATOR
+from ingest.pipelines.onboarding import start_onboarding
+from ingest.pipelines.policies.effective import Policies
+from ingest.pipelines.requests import parse_request
+from ingest.planning.patterns import select
+
+log = logging.getLogger(__name__)
+
+# Of sources: each of them is looked through in a transaction of its own.
+PAGE = 50
+# Tables of one look; the rest come with the next discovery.
+MOST_TABLES = 5_000
+
+
+def take_new_tables() -> int:
+    """Look through the sources that were discovered since; how many tables came."""
+    ids = _not_looked_through().order_by("datasource_id").distinct()
+    found = 0
+    for source_id in list(ids.values_list("datasource_id", flat=True)[:PAGE]):
+        found += _look_through(source_id)
+    return found
+
+
+def _not_looked_through() -> QuerySet[Onboarding]:
+    is_older = Q(looked_at=None) | Q(looked_at__lt=F("datasource__discovered_at"))
+    return Onboarding.objects.filter(
+        is_older, approved_at__isnull=False, datasource__discovered_at__isnull=False
+    )
+
+
+def _look_through(source_id: int) -> int:
+    """Another process that looks at this source has it alone."""
+    with transaction.atomic():
+        mine = Datasource.objects.select_for_update(skip_locked=True)
+        source = mine.filter(pk=source_id).first()
+        if source is None:
+            return 0
+        rows = list(_not_looked_through().filter(datasource=source).order_by("pk"))
+        found = _take(source, rows)
+        pks = [row.pk for row in rows]
+        Onboarding.objects.filter(pk__in=pks).update(looked_at=source.discovered_at)
+    return found
+
+
+def _take(source: Datasource, rows: Sequence[Onboarding]) -> int:
+    rows = sorted(rows, key=lambda row: row.created_at)
+    rows = [row for row in rows if any("*" in one for one in row.request["include"])]
+    if not rows:
+        return 0
+    tables, policies = _never_onboarded(source), Policies([source.pk])
+    count = 0
+    for row in rows:
+        taken = _meant(row, tables)
+        for wanted in ("join", "ask"):
+            names = [
+                f"{table.database.name}.{table.name}"
+                for table in taken
+                if policies.of_database(table.database).values["new_tables"] == wanted
+            ]
+            if names and _onboard(row, names, joins=wanted == "join"):
+                count += len(names)
+        tables = [table for table in tables if table not in taken]
+    return count
+
+
+def _never_onboarded(source: Datasource) -> list[Table]:
+    rows = Table.objects.filter(~Q(status__in=NOT_SYNCED), database__datasource=source)
+    known = Pipeline.objects.filter(source_table__database__datasource=source)
+    rows = rows.exclude(pk__in=known.values("source_table"))
+    # a star in a table's own name would mean others, too
+    rows = rows.exclude(name__contains="*").exclude(database__name__contains="*")
+    return list(
+        rows.select_related("database__datasource").order_by("pk")[:MOST_TABLES]
+    )
+
+
+def _meant(row: Onboarding, tables: Sequence[Table]) -> list[Table]:
+    patterns = tuple(one for one in row.request["include"] if "*" in one)
+    found = select(
+        [(table.database.name, table.name) for table in tables],
+        include=patterns,
+        exclude=tuple(row.request.get("exclude") or ()),
+    )
+    return [tables[index] for index in found.matched]
+
+
+def _onboard(row: Onboarding, names: Sequence[str], *, joins: bool) -> bool:
+    """With what the onboarding gives its tables. They join by the rights of who
+    approved it, as these are now; where that fails they are proposed."""
+    asked = row.request
+    body = {
+        "datasource": row.datasource.name,
+        "include": list(names),
+        "capture": asked.get("capture"),
+        "schedule": asked.get("schedule"),
+        "target_database": asked.get("target_database"),
+        "defaults": asked.get("defaults"),
+        "approve": joins,
+    }
+    principal = _approver(row) if joins else _proposer()
+    try:
+        with transaction.atomic():
+            start_onboarding(parse_request(body), principal=principal)
+    except SluiceError as error:
+        log.warning(
+            "%d new tables of %s, as %s, %s: %s",
+            len(names), row.datasource.name, names[0],
+            "do not join by themselves" if joins else "cannot be onboarded", error,
+        )  # fmt: skip
+        return joins and _onboard(row, names, joins=False)
+    return True
+
+
+def _approver(row: Onboarding) -> Principal:
+    if row.approved_by == OPERATOR.name:
+        return OPERATOR
+    return principal_for(row.approved_by)
+
+
+def _proposer() -> Principal:
+    """Proposing gives nobody anything: who approves it is asked for rights then."""
+    return Principal(SCHEDULE, is_admin=True)
