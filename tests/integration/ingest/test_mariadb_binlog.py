@@ -27,7 +27,7 @@ from ingest.sources.mariadb.log.binlog import (
     Statement,
 )
 from ingest.sources.mariadb.log.table_map import TableMap
-from ingest.sources.mariadb.log.values import RowReader
+from ingest.sources.mariadb.log.values import RowReader, emptied
 from ingest.sources.select import select_columns
 from tests.binlog import events_in
 from tests.mariadb import MariaDbServer
@@ -212,6 +212,7 @@ def differences(logged: Logged, table: str, rows: Rows) -> list[object]:
     read = logged.run(f"{selection.sql(relation, 'true')} ORDER BY id")
     expected = list(zip(*read, strict=True))
     batch = RowReader.of(rows.table, columns).batch(rows)
+    assert emptied(columns).schema.equals(batch.schema, check_metadata=True)
     found: list[object] = []
     for place, column in enumerate(columns):
         mine = batch[f"c{place}"].to_pylist()

@@ -46,14 +46,13 @@ _ROWS_KINDS = (
 )
 _SECOND_VERSION = frozenset({30, 31, 32, 169, 170, 171})
 _COMPRESSED = range(166, 172)
+_NUMBERS = frozenset({33, 34, 42, 162})
 # They say nothing of rows: how statements came about, who waits for whom, comments.
 _SKIPPED = frozenset(
     {0, 3, 5, 9, 11, 13, 14, 17, 28, 29, 35, 36, 37, 27, 41} | {160, 161, 163, 164}
 )
-_REFUSED = {
-    42: "a tagged GTID of MySQL",
-    172: "a row in several events",
-}
+# Bytes about the file, of a statement that loads one.
+_LOADED = 13
 _DUMMY = 0xFFFFFF.to_bytes(6, "little")
 _SPACE = re.compile(r"\s+|/\*.*?\*/", re.DOTALL)
 _SAVEPOINT = re.compile(r"SAVEPOINT\s+(.+)", re.IGNORECASE | re.DOTALL)
@@ -67,8 +66,8 @@ Name = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """A transaction. gtid: domain-server-number, or MySQL's; "" = it has none. Times
-    are microseconds since 1970, in whole seconds."""
+    """A transaction. gtid: domain-server-number, or server:number of MySQL; "" = it has
+    none, or one with a tag. Times are microseconds since 1970, in whole seconds."""
 
     gtid: str
     committed: int
@@ -173,6 +172,7 @@ class Decoder:
         self._touched: dict[int, tuple[Rows, int]] = {}
         self._savepoints: dict[str, dict[int, int]] = {}
         self._prepared: dict[str, tuple[Name, ...]] = {}
+        self._missing: set[Name] = set()
         self._is_within = self._is_taken = False
         self._gtid = ""
         self._is_summed: bool | None = None
@@ -204,9 +204,11 @@ class Decoder:
         return found
 
     def look_again(self) -> None:
-        """Other tables are wanted from here on; nothing waits for `take`."""
+        """Other tables are wanted from here on; no transaction is open, and nothing
+        waits for `take`."""
         # each is described anew before its next rows, as it is by then
         self._tables, self._maps, self._newest = {}, {}, {}
+        self._missing.clear()
 
     def _checked(self, event: bytes) -> bytes:
         """Without its checksum."""
@@ -239,9 +241,9 @@ class Decoder:
             return self._table_map(event)
         if kind == 16:
             return (self._end(event),)
-        if kind == 162 or kind == 33 or kind == 34:
+        if kind in _NUMBERS:
             return self._begin_by_number(kind, event)
-        if kind == 2 or kind == 165:
+        if kind == 2 or kind == 165 or kind == 18:
             return self._query(kind, event)
         return self._other(kind, event)
 
@@ -257,13 +259,11 @@ class Decoder:
             return self._payload(event)
         if kind == 39:
             return self._partial(event)
-        if kind == 18:
-            return (self._statement(event, "LOAD DATA", ""),)
         if kind == 26:
             _incident(event)
         is_ignorable = HEAD.unpack_from(event)[5] & _IGNORABLE
         if kind not in _SKIPPED and not is_ignorable:
-            _refuse(event, _REFUSED.get(kind, "an event of an unknown kind"))
+            _refuse(event, "an event of an unknown kind")
         return ()
 
     def _format(self, event: bytes) -> tuple[What, ...]:
@@ -279,7 +279,7 @@ class Decoder:
         if self._is_within:
             _refuse(event, "a transaction within another one")
         self._gtid = ""
-        if kind == 34:
+        if kind == 34 or kind == 42:  # none, or one with a tag
             return ()
         if kind == 33:
             _, server, number = _MYSQL_GTID.unpack_from(event, HEAD.size)
@@ -313,7 +313,7 @@ class Decoder:
 
     def _query(self, kind: int, event: bytes) -> tuple[What, ...]:
         _, _, size, _, status = _QUERY.unpack_from(event, HEAD.size)
-        at = HEAD.size + _QUERY.size
+        at = HEAD.size + _QUERY.size + (_LOADED if kind == 18 else 0)
         said, at = event[at : at + status], at + status
         database = event[at : at + size].decode()
         data = event[at + size + 1 :]
@@ -391,8 +391,9 @@ class Decoder:
         return (self._undone(),)
 
     def _missed(self, tables: tuple[Name, ...] | None, reason: str) -> tuple[What, ...]:
+        self._missing |= set(self._newest if tables is None else tables)
         for body in self._maps:
-            if tables is None or table_name(body) in tables:
+            if table_name(body) in self._missing:
                 self._close(body)
                 self._tables[body] = None
         return (Missed(tables, reason),)
@@ -444,7 +445,8 @@ class Decoder:
 
     def _table(self, described: TableMap) -> _Table | None:
         key = self._wanted(described)
-        if key is None or described.problem:
+        is_missing = (described.schema, described.name) in self._missing
+        if key is None or described.problem or is_missing:
             return None
         return _Table(Rows(described), split_of(described.columns, key))
 

@@ -31,10 +31,9 @@ _FIXED = {
     kinds.FLOAT: "4s",
     kinds.DOUBLE: "8s",
     kinds.DATE: "3s",
-    kinds.OLD_TIMESTAMP: "4s",
-    kinds.OLD_TIME: "3s",
-    kinds.OLD_DATETIME: "8s",
 }
+# The log does not say how many digits of a second's fraction they have.
+_OLD = frozenset({kinds.OLD_TIMESTAMP, kinds.OLD_TIME, kinds.OLD_DATETIME})
 _SECONDS = {kinds.TIME: 3, kinds.TIMESTAMP: 4, kinds.DATETIME: 5}
 _TEXTS = frozenset(
     {kinds.VARCHAR, kinds.VAR_STRING, kinds.STRING, kinds.COMPRESSED_VARCHAR}
@@ -88,6 +87,11 @@ def form_of(column: LogColumn) -> Form:
         return Form(prefix=1 if column.length < 256 else 2)
     if kind in _BLOBS:
         return Form(prefix=column.length)
+    if kind in _OLD:
+        raise ValueError(
+            f"column {column.name} has the form that times had before version 5.6 of"
+            " MySQL, which ALTER TABLE ... FORCE changes"
+        )
     raise ValueError(f"column {column.name} has the type {kind}, which is not known")
 
 

@@ -19,11 +19,11 @@ import pyarrow.compute as pc
 from catalog.schema.types import DataType
 from core.errors import TerminalError
 from ingest.contract.epochs import SealedColumn
-from ingest.contract.segments import OPS
+from ingest.contract.segments import OP, XID
 from ingest.contract.table import ColumnSpec
 from ingest.sources.dialects import dialect_of
 from ingest.sources.mariadb.log import table_map as kinds
-from ingest.sources.mariadb.log.binlog import Rows
+from ingest.sources.mariadb.log.binlog import TRUNCATE, Rows
 from ingest.sources.mariadb.log.charsets import charset_of, decoded, is_read
 from ingest.sources.mariadb.log.decimals import (
     Groups,
@@ -70,19 +70,13 @@ class RowReader:
     def of(cls, table: TableMap, columns: Sequence[ColumnSpec]) -> RowReader:
         """KeyError names a column that the log does not have; ValueError says why
         values of a column cannot be read."""
-        selection = select_columns(_DIALECT, columns)
-        sealed = tuple(
-            SealedColumn(selected.alias, column.source_name, column.type, selected.bit)
-            for selected, column in zip(selection.columns, columns, strict=True)
-        )
-        masks = len(selection.masks)
-        types = [arrow_type(DataType.parse(column.type)) for column in columns]
+        sealed, schema, masks = _form(columns)
         places = table.positions(tuple(column.source_name for column in columns))
         codecs = tuple(
             codec_of(table.columns[place], column)
             for place, column in zip(places, columns, strict=True)
         )
-        return cls(schema_of(sealed, types, masks), places, sealed, codecs, masks)
+        return cls(schema, places, sealed, codecs, masks)
 
     def batch(self, rows: Rows) -> pa.RecordBatch:
         """TerminalError `log_value_unreadable` names the column."""
@@ -109,16 +103,23 @@ class RowReader:
 
 def emptied(columns: Sequence[ColumnSpec]) -> pa.RecordBatch:
     """One row that says that the table was emptied, as a `RowReader` would say it."""
+    _, schema, masks = _form(columns)
+    row = {OP: TRUNCATE, XID: 0} | {f"m{number}": 0 for number in range(masks)}
+    return pa.RecordBatch.from_pylist([row], schema=schema)
+
+
+def _form(
+    columns: Sequence[ColumnSpec],
+) -> tuple[tuple[SealedColumn, ...], pa.Schema, int]:
+    """And how many masks there are."""
     selection = select_columns(_DIALECT, columns)
     sealed = tuple(
         SealedColumn(selected.alias, column.source_name, column.type, selected.bit)
         for selected, column in zip(selection.columns, columns, strict=True)
     )
     types = [arrow_type(DataType.parse(column.type)) for column in columns]
-    schema = schema_of(sealed, types, len(selection.masks))
-    head = {"op": OPS.index("truncate"), "xid": 0}
-    masks = dict.fromkeys(selection.mask_aliases, 0)
-    return pa.RecordBatch.from_pylist([head | masks], schema=schema)
+    masks = len(selection.masks)
+    return sealed, schema_of(sealed, types, masks), masks
 
 
 def codec_of(found: LogColumn, column: ColumnSpec) -> Codec:
