@@ -16,6 +16,7 @@ from frontend.views import (
     people,
     plans,
     policies,
+    rules,
     session,
     source_forms,
     sources,
@@ -122,6 +123,9 @@ urlpatterns = [
     path("grants/names", grants.securable_names, name="grants-names"),
     path("grants/effective", grants.effective_rights, name="grants-effective"),
     path("grants/<int:grant_id>/revoke", grants.revoke_grant, name="grants-revoke"),
+    path("rules", rules.rule_list, name="rules"),
+    path("rules/seen", rules.seen_by, name="rules-seen"),
+    path("rules/<int:rule_id>/remove", rules.rule_remove, name="rules-remove"),
     path("audit", grants.audit_list, name="audit"),
     path("system", system.system_page, name="system"),
 ]

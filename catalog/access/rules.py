@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import Group, User
@@ -145,6 +146,37 @@ def stated_as(row: AccessRule) -> Stated:
         row.excepted,
         row.mask or None,
         row.expression or None,
+    )
+
+
+def as_document(stated: Stated) -> dict[str, object]:
+    """As REST and files of configuration name its members."""
+    return {
+        "kind": str(stated.kind),
+        "on": stated.on,
+        "applies_to": sorted(stated.applies_to),
+        "except": sorted(stated.excepted),
+        "mask": stated.mask,
+        "expression": stated.expression,
+    }
+
+
+def as_stated(document: Mapping[str, Any]) -> Stated:
+    """The reverse of `as_document`."""
+    given = {k: v for k, v in document.items() if k != "except"}
+    return Stated(**given, excepted=document.get("except", ()))
+
+
+def normal_rule(stated: Stated) -> Stated:
+    """With names and lists as they are stored; InvalidRequest as for saving."""
+    held = _checked(stated)
+    return Stated(
+        held.kind.value,
+        join_name(*held.on.parts, held.column),
+        sorted(held.applies_to),
+        sorted(held.excepted),
+        held.mask or None,
+        held.expression or None,
     )
 
 

@@ -16,6 +16,7 @@ from catalog.api.serializers import (
     DatasourceNew,
     Flag,
     GrantNew,
+    RuleFields,
     Text,
     UserNew,
     Whole,
@@ -101,6 +102,7 @@ class Sections(Stated):
     policies = s.ListField()
     onboardings = s.ListField()
     grants = s.ListField()
+    rules = s.ListField()
     alert_targets = s.ListField()
 
 
@@ -127,3 +129,7 @@ class StatedDatasource(Stated, DatasourceNew):
 class StatedGrant(Stated, GrantNew):
     allow_unknown = None  # type: ignore[assignment]
     needed = ("principal", "on")
+
+
+class StatedRule(Stated, RuleFields):
+    needed = ("kind", "on", "applies_to")

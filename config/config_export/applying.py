@@ -17,6 +17,7 @@ from config.config_export.document import (
     GRANT,
     PATTERN,
     POLICY,
+    RULE,
     TABLE,
     TARGET,
     USER,
@@ -24,7 +25,7 @@ from config.config_export.document import (
 )
 from config.config_export.located import located
 from config.config_export.onboardings import expanded, onboard, update_table
-from config.config_export.people import apply_grant, apply_user
+from config.config_export.people import apply_grant, apply_rule, apply_user
 from config.config_export.sources import apply_datasource, apply_policy, normal
 from config.config_export.targets import apply_target
 from core.context import working_for
@@ -79,10 +80,12 @@ class _Import:
                 is_still = change.action in STILL
                 self.done.append(change if is_still else apply_policy(change))
         self._tables()
-        for change in self._of(GRANT):
-            with located(change.item):
-                is_still = change.action in STILL
-                self.done.append(change if is_still else apply_grant(change))
+        # what keeps back comes before what gives
+        for kind, apply in ((RULE, apply_rule), (GRANT, apply_grant)):
+            for change in self._of(kind):
+                with located(change.item):
+                    is_still = change.action in STILL
+                    self.done.append(change if is_still else apply(change))
         for change in self._of(TARGET):
             with located(change.item):
                 is_still = change.action in STILL

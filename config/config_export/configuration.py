@@ -8,7 +8,8 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from catalog.access.policy import Role
-from catalog.models import Datasource, ExternalIdentity, Grant
+from catalog.access.rules import as_document, stated_as
+from catalog.models import AccessRule, Datasource, ExternalIdentity, Grant
 from catalog.names import LAKE, join_name
 from catalog.sources.registry import kind_named
 from config.config_export.document import (
@@ -19,6 +20,7 @@ from config.config_export.document import (
     TABLE,
     USER,
     Item,
+    rule_item,
 )
 from config.config_export.targets import targets_of_configuration
 from ingest.models import Pipeline, Policy
@@ -37,6 +39,7 @@ def items_of_configuration() -> list[Item]:
         *_tables(),
         *items_that_wait(),
         *_grants(),
+        *_rules(),
         *targets_of_configuration(),
     ]
 
@@ -96,6 +99,11 @@ def _grants() -> Iterator[Item]:
         key = (row.principal, row.privilege, row.on, *row.columns)
         columns = {"columns": row.columns} if row.columns else {}
         yield Item(GRANT, key, {kind: row.privilege} | columns)
+
+
+def _rules() -> Iterator[Item]:
+    for row in AccessRule.objects.all():
+        yield rule_item(as_document(stated_as(row)))
 
 
 def _tables() -> Iterator[Item]:

@@ -15,6 +15,7 @@ from catalog.api.documents import (
     Stated,
     StatedDatasource,
     StatedGrant,
+    StatedRule,
     StatedUser,
     stated,
 )
@@ -24,9 +25,11 @@ from ingest.api.documents import StatedOnboarding, StatedPolicy, StatedTarget
 
 VERSION = 1
 DATASOURCE, USER, GRANT, POLICY = "datasource", "user", "grant", "policy"
+RULE = "rule"
 TABLE, PATTERN, TARGET = "onboarding", "onboarding of", "alert target"
 SECTIONS = (
-    "users", "datasources", "policies", "onboardings", "grants", "alert_targets",
+    "users", "datasources", "policies", "onboardings", "grants", "rules",
+    "alert_targets",
 )  # fmt: skip
 _KINDS_OF = {
     "users": (USER,),
@@ -34,6 +37,7 @@ _KINDS_OF = {
     "policies": (POLICY,),
     "onboardings": (TABLE, PATTERN),
     "grants": (GRANT,),
+    "rules": (RULE,),
     "alert_targets": (TARGET,),
 }
 Fault = dict[str, str]
@@ -60,6 +64,8 @@ class Item:
             principal, held, on, *columns = self.key
             some = f" ({', '.join(columns)})" if columns else ""
             return f"{held} on {on}{some} to {principal}"
+        if self.kind == RULE:
+            return f"{self.key[0]} on {self.key[1]}"
         return ".".join(self.key)
 
 
@@ -157,6 +163,24 @@ def _grant(reader: _Reader, entry: Any, at: str) -> list[Item]:
     return [Item(GRANT, key, fields, at)]
 
 
+def rule_item(fields: Mapping[str, Any], at: str = "") -> Item:
+    """All that a rule says is its name: another one is another rule."""
+    stated = {name: value for name, value in fields.items() if value}
+    key = tuple(
+        str(stated.get(name, "")) for name in ("kind", "on", "mask", "expression")
+    )
+    people = [
+        ", ".join(sorted(stated[name])) if name in stated else ""
+        for name in ("applies_to", "except")
+    ]
+    return Item(RULE, (*key, *people), stated, at)
+
+
+def _rule(reader: _Reader, entry: Any, at: str) -> list[Item]:
+    given = reader.mapping(entry, at, StatedRule)
+    return [rule_item(given, at)] if given else []
+
+
 def _target(reader: _Reader, entry: Any, at: str) -> list[Item]:
     given = reader.mapping(entry, at, StatedTarget)
     secret, address = given.pop("secret_env", ""), given.pop("url_env", "")
@@ -195,5 +219,6 @@ _PARTS: dict[str, Callable[[_Reader, Any, str], list[Item]]] = {
     "policies": _policy,
     "onboardings": _onboarding,
     "grants": _grant,
+    "rules": _rule,
     "alert_targets": _target,
 }

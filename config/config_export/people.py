@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from django.contrib.auth.models import User
 
-from catalog.access import grants, users
+from catalog.access import grants, rules, users
 from catalog.models import ExternalIdentity
 from config.config_export.diff import Change, Difference
 from core.clock import SystemClock
@@ -60,6 +60,13 @@ def apply_grant(change: Change) -> Change:
     grants.grant(
         principal=principal, privilege=check(held), on=on, columns=columns, by=ACTOR
     )
+    return change
+
+
+def apply_rule(change: Change) -> Change:
+    """A table may be there later than what keeps its rows back."""
+    stated = rules.as_stated(change.item.fields)
+    rules.save_rule(stated, by=ACTOR, allow_unknown=True)
     return change
 
 

@@ -11,6 +11,7 @@ from config.config_export.document import (
     GRANT,
     PATTERN,
     POLICY,
+    RULE,
     TABLE,
     TARGET,
     USER,
@@ -44,6 +45,7 @@ def render(items: Iterable[Item]) -> Data:
             {"principal": item.key[0], **item.fields, "on": item.key[2]}
             for item in by_kind.get(GRANT, [])
         ],
+        "rules": [dict(item.fields) for item in by_kind.get(RULE, [])],
         "alert_targets": [_named(item) for item in by_kind.get(TARGET, [])],
     }
 

@@ -8,11 +8,12 @@ from typing import Any
 
 from catalog import datasources
 from catalog.access.grants import parse_securable
+from catalog.access.rules import as_document, as_stated, normal_rule
 from catalog.models import Database, Datasource
 from catalog.names import join_name, split_name
 from catalog.secrets import password_of
 from config.config_export.diff import Change, Difference
-from config.config_export.document import GRANT, POLICY, TARGET, Item
+from config.config_export.document import GRANT, POLICY, RULE, TARGET, Item, rule_item
 from config.config_export.located import located
 from config.config_export.targets import normal_target
 from core.errors import InvalidRequest, TerminalError
@@ -27,8 +28,12 @@ def normal(item: Item) -> Item:
     """The item with names and settings spelled as they are stored."""
     with located(item):
         if item.kind == GRANT:
-            principal, held, on = item.key
-            return replace(item, key=(principal, held, str(parse_securable(on))))
+            principal, held, on, *columns = item.key
+            on = str(parse_securable(on))
+            return replace(item, key=(principal, held, on, *columns))
+        if item.kind == RULE:
+            stated = normal_rule(as_stated(item.fields))
+            return rule_item(as_document(stated), item.at)
         if item.kind == TARGET:
             return replace(item, fields=normal_target(item.fields))
         if item.kind == POLICY:

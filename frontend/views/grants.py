@@ -13,7 +13,7 @@ from django.views.decorators.http import (
     require_safe,
 )
 
-from catalog.access.effective import principal_named, rights_on
+from catalog.access.effective import explained, principal_named
 from catalog.access.existence import names_like
 from catalog.access.grants import grant, parse_securable, revoke
 from catalog.models import AuditEntry, Grant
@@ -76,7 +76,8 @@ def effective_rights(request: PageRequest) -> HttpResponse:
     if all(asked.values()):
         try:
             principal = principal_named(asked["who"])
-            context["rights"] = rights_on(principal, parse_securable(asked["on"]))
+            found = explained(principal, parse_securable(asked["on"]))
+            context |= {"rights": found.privileges, "found": found}
         except SluiceError as refused:
             context["error"] = refused
     return render(request, "frontend/admin/effective.html", context)

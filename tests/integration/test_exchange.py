@@ -9,9 +9,16 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.core.management import call_command
 
-from catalog.access import grants, users
+from catalog.access import grants, rules, users
 from catalog.datasources import NewDatasource, create_datasource
-from catalog.models import Database, Datasource, ExternalIdentity, Grant, Table
+from catalog.models import (
+    AccessRule,
+    Database,
+    Datasource,
+    ExternalIdentity,
+    Grant,
+    Table,
+)
 from catalog.secrets import password_of
 from core.clock import SystemClock
 from core.models import Job
@@ -59,6 +66,14 @@ def discovered(source: Datasource, *names: str, columns=COLUMNS) -> None:
     source.save()
 
 
+RULES = (
+    rules.Stated(
+        "row_filter", "lake.shop.orders", ["everyone"], ["group:no"], None, "no = 'on'"
+    ),
+    rules.Stated("mask", "lake.shop.orders.name", ["group:bi"], mask="null"),
+)
+
+
 @pytest.fixture
 def instance(db) -> None:
     """One of everything: names that YAML could misread among them."""
@@ -95,10 +110,28 @@ def instance(db) -> None:
     for role, on in [("analyst", "lake"), ("select", "lake.shop"), ("editor", "shop")]:
         grants.grant(principal="group:bi", privilege=role, on=on, by="x")
     grants.grant(principal="user:ann", privilege="viewer", on="shop.`a.b`", by="x")
+    grants.grant(
+        principal="user:ann",
+        privilege="select",
+        on="lake.shop.orders",
+        columns=["id", "no"],
+        by="x",
+    )
+    for stated in RULES:
+        rules.save_rule(stated, by="x", allow_unknown=True)
 
 
 def empty_the_house() -> None:
-    for model in [Pipeline, Onboarding, Policy, Job, Grant, Table, Datasource]:
+    for model in [
+        AccessRule,
+        Pipeline,
+        Onboarding,
+        Policy,
+        Job,
+        Grant,
+        Table,
+        Datasource,
+    ]:
         model.objects.all().delete()
     User.objects.all().delete()
     Group.objects.all().delete()

@@ -6,10 +6,11 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from catalog.models import ApiToken, Datasource, Grant, Table
+from catalog.models import AccessRule, ApiToken, Datasource, Grant, Table
 from core.models import Job
 from frontend.views import sources
 from ingest.models import Pipeline
+from ingest.pipelines import sampling
 from tests.integration.frontend.reading import html_of
 from tests.integration.frontend.world import PASSWORD
 
@@ -338,3 +339,32 @@ def test_users_and_grants(world, browse):
     assert "there is no user" in unknown.content.decode().lower()
     client.post("/users/bob", {"groups": "bi", "is_active": ""})
     assert browse("root").get("/users/bob").status_code == 200
+
+
+def test_rules(world, browse, monkeypatch):
+    client = browse("root")
+    given = {
+        "what": "row_filter",
+        "on": "lake.shop.orders",
+        "applies_to": "group:bi, user:ann",
+        "excepted": "user:root",
+        "expression": "id < 3",
+    }
+    assert client.post("/rules", given).status_code == 302
+    row = AccessRule.objects.get()
+    assert (row.applies_to, row.excepted) == (["group:bi", "user:ann"], ["user:root"])
+    assert "id &lt; 3" in client.get("/rules?q=orders").content.decode()
+    wrong = client.post("/rules", {**given, "what": "redact"})
+    assert "does not name a column" in wrong.content.decode()
+
+    asked = {"who": "user:ann", "on": "lake.shop.orders"}
+    why = client.get("/grants/effective", asked).content.decode()
+    assert "leaves only rows with <code>id &lt; 3</code>" in why
+    width = world.lake_tables["orders"].columns.count()
+    monkeypatch.setattr(
+        sampling.registered, "query", lambda user, sql, limit: [[user] * width]
+    )
+    assert ">ann<" in client.get("/rules/seen", asked).content.decode()
+
+    client.post(f"/rules/{row.pk}/remove")
+    assert not AccessRule.objects.exists()

@@ -25,6 +25,7 @@ FORMS = {
     "/users": {"username": ""},
     "/users/ann": {"password": "1"},
     "/grants": {"to": "nobody", "on": "nowhere"},
+    "/rules": {"what": "redact", "on": "nowhere", "applies_to": ""},
     "/alert-targets": {"name": ""},
 }
 
