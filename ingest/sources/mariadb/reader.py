@@ -121,7 +121,7 @@ class MariadbSource:
     def who_is_open(self, before: int) -> str:
         if shown_number(self.rows) >= before:
             return ""
-        return "a commit that its log has, and that nobody is shown yet"
+        return "a commit that is in its log and not visible yet"
 
     def here(self) -> str:
         return self._place().encode()

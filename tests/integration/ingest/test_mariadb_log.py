@@ -41,7 +41,7 @@ def test_all_that_the_log_has_is_shown_by_a_later_snapshot(
     mariadb_server.run("INSERT INTO t VALUES (1, 'a')", database=database)
     newest = source.newest_transaction()
     assert source.who_is_open(newest) == ""
-    assert "nobody is shown yet" in source.who_is_open(newest + 1)
+    assert "not visible yet" in source.who_is_open(newest + 1)
     assert source.moment().at == "", "each chunk shows a moment of its own"
     first, second = MariaDbLog.decode(before), MariaDbLog.decode(source.here())
     assert first.order(second) == "before"
