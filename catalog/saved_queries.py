@@ -65,6 +65,19 @@ def save_query(
     return _stored(row, "query.save", principal)
 
 
+def keep_query(
+    principal: Principal, *, name: str, sql: str, is_shared: bool = False
+) -> SavedQuery:
+    """Like `save_query`; one of his own of that name gets this text instead, and stays
+    shared when it is."""
+    same = SavedQuery.objects.filter(owner__username=principal.name, name=name)
+    pk = same.values_list("pk", flat=True).first()
+    if pk is None:
+        return save_query(principal, name=name, sql=sql, is_shared=is_shared)
+    shared = {"is_shared": True} if is_shared else {}
+    return change_query(principal, pk, {"sql": sql, **shared})
+
+
 def change_query(
     principal: Principal, query_id: int, changes: dict[str, Any]
 ) -> SavedQuery:

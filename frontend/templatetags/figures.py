@@ -6,13 +6,13 @@ The page names the zone once, at its foot; each time tells its UTC on hover.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from django import template
 from django.utils import timezone
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext, gettext_lazy
 
 from catalog.discovery.facts import known_rows
@@ -21,6 +21,7 @@ from ingest.maintenance.descriptions import sized
 
 register = template.Library()
 DASH = "\N{EN DASH}"
+NUMERIC = {"tinyint", "smallint", "int", "bigint", "float", "double", "decimal"}
 UNITS = {
     "ms": gettext_lazy("ms"),
     "s": gettext_lazy("s"),
@@ -63,6 +64,29 @@ def sql_value(value: object) -> str:
     if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=False)
     return str(value)
+
+
+@register.filter
+def sql_cell(value: object) -> SafeString | str:
+    """A cell of a result: a value, or the mark of NULL."""
+    if value is None:
+        return mark_safe('<span class="is-null">NULL</span>')
+    return sql_value(value)
+
+
+@register.filter
+def is_numeric(kind: str) -> bool:
+    """Whether values of this type of a result are numbers."""
+    return kind.partition("(")[0] in NUMERIC
+
+
+@register.filter
+def typed(
+    row: Sequence[object], columns: Sequence[Mapping[str, str]]
+) -> list[tuple[object, bool]]:
+    """The values of a row of a result, and of each whether it is a number."""
+    kinds = [is_numeric(column["type"]) for column in columns]
+    return list(zip(row, kinds, strict=True))
 
 
 @register.filter

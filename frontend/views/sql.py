@@ -132,7 +132,7 @@ def saved(request: PageRequest) -> HttpResponse:
     error: SluiceError | None = None
     if request.method == "POST":
         try:
-            saved_queries.save_query(
+            saved_queries.keep_query(
                 request.principal,
                 name=request.POST.get("name", "").strip(),
                 sql=request.POST.get("sql", "").strip(),

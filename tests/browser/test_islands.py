@@ -103,7 +103,7 @@ def test_the_editor_completes_runs_parts_and_keeps_tabs(page, gateway, keep):
     put_cursor(page, 3, 0)
     page.keyboard.press("Shift+End")
     page.click("#explain")
-    page.wait_for_selector("#history code:has-text('EXPLAIN')")
+    page.wait_for_selector("#history code:has-text('EXPLAIN')", state="attached")
     assert gateway[-1] == "EXPLAIN FORMATTED SELECT nope FROM t"
     page.click(".tab-new")
     page.keyboard.type("SELECT 2; SELECT 3")
@@ -111,10 +111,85 @@ def test_the_editor_completes_runs_parts_and_keeps_tabs(page, gateway, keep):
     page.wait_for_selector(".tab >> nth=1")
     assert page.input_value("#sql") == "SELECT 2; SELECT 3"
     page.click("#run-all")
-    page.wait_for_selector("#history code:has-text('SELECT 3')")
+    page.wait_for_selector("#history code:has-text('SELECT 3')", state="attached")
     assert gateway[-2:] == ["SELECT 2", "SELECT 3"]
     page.click("#sql-tabs >> text=Query 1")
     assert page.input_value("#sql").startswith("SELECT a.name")
+
+
+PURE = """async () => {
+  const at = "/static/frontend/js/";
+  const text = await import(`${at}sql_text.js`);
+  const chart = await import(`${at}sql_chart.js`);
+  const { asTsv } = await import(`${at}sql_result.js`);
+  const values = { day: "it's", n: "7" };
+  const rows = [["b", "3"], ["a", null], ["c", "1"]];
+  const columns = [{ name: "k", isNumber: false }, { name: "n", isNumber: true }];
+  const asked = { kind: "bar", x: "k", y: ["n"] };
+  const sql = "select a, 'from  x' from t -- of\\nwhere b in (select c from u) limit 3";
+  return {
+    filled: text.withParameters("{{day}} '{{ day }}' {{n}}", values),
+    form: text.formatted(sql),
+    kept: chart.withChart(chart.withChart("SELECT 1", asked), { ...asked, kind: "pie" }),
+    read: chart.chartIn(chart.withChart("SELECT 1", asked)),
+    proposed: chart.proposed(columns, rows),
+    shapes: chart.KINDS.map((kind) => {
+      const drawn = chart.chartOf(columns, rows, { ...asked, kind });
+      return drawn.querySelectorAll("rect, circle, path").length;
+    }),
+    tsv: asTsv([["k", "n"], ["a\\tb", null]]),
+  };
+}"""
+
+
+def test_results_are_sorted_filtered_expanded_and_drawn(page, gateway, keep):
+    page.open("/sql")
+    found = page.evaluate(PURE)
+    assert found["form"].split("\n") == [
+        "SELECT a, 'from  x'",
+        "FROM t -- of",
+        "WHERE b IN (",
+        "  SELECT c",
+        "  FROM u)",
+        "LIMIT 3",
+        "",
+    ]
+    assert found["filled"] == r"'it\'s' 'it\'s' 7"
+    assert found["kept"] == '-- chart: {"kind":"pie","x":"k","y":["n"]}\nSELECT 1'
+    assert found["read"] == found["proposed"] == {"kind": "bar", "x": "k", "y": ["n"]}
+    assert found["shapes"] == [2, 2, 2, 2, 6]
+    assert found["tsv"] == "k\tn\na b\t"
+    page.fill("#sql", "SELECT {{least}}")
+    page.click("#run")
+    assert page.evaluate("document.activeElement.dataset.parameter") == "least"
+    page.fill("[data-parameter=least]", "5")
+    page.click("#run")
+    page.wait_for_selector("#statement .result td")
+    assert gateway[-1] == "SELECT 5"
+    first = page.locator("#statement tbody tr:visible td").first
+    page.click("#statement th button >> text=id")
+    page.click("#statement th button >> text=id")
+    assert first.inner_text() == "2"
+    page.fill("[data-tool=filter]", "one")
+    assert first.inner_text() == "1"
+    first.click()
+    page.keyboard.press("Enter")
+    assert page.inner_text("#cell-dialog pre") == "1"
+    page.keyboard.press("Escape")
+    page.click("[data-tool=as-chart]")
+    page.wait_for_selector(".picture svg rect")
+    keep(page, "sql-chart")
+    page.click(".cm-content")
+    page.keyboard.press("Control+s")
+    page.keyboard.type("mine")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#saved code:has-text('-- chart')")
+    assert page.inner_text(".tab.is-current").startswith("mine")
+    page.click(".cm-content")
+    page.keyboard.type(" ")
+    with page.expect_response("**/sql/saved"):  # under the same name
+        page.keyboard.press("Control+s")
+    assert page.locator("#saved .history > li").count() == 1
 
 
 def test_a_statement_that_is_run_beside_another_shows_its_own_result(
@@ -187,7 +262,7 @@ def test_the_editor_is_worked_and_left_by_keys(page, gateway, keep):
     page.keyboard.press("Escape")
     page.keyboard.type("2")
     run(page, "Control+Shift+Enter")
-    page.wait_for_selector("#history code:has-text('SELECT 2')")
+    page.wait_for_selector("#history code:has-text('SELECT 2')", state="attached")
     assert gateway == ["SELECT COUNT(a)\n  FROM t", "SELECT 2"]
 
 

@@ -28,9 +28,10 @@ def test_queries_are_saved_shared_and_thrown_away(world, browse):
     root, ann = browse("root"), browse("ann")
     given = {"name": "late orders", "sql": "SELECT 1"}
     assert "late orders" in root.post("/sql/saved", given).content.decode()
-    again = root.post("/sql/saved", given).content.decode()
-    assert "already" in again
+    again = root.post("/sql/saved", given | {"sql": "SELECT 2"})
+    assert "SELECT 2" in again.content.decode()
     query = SavedQuery.objects.get()
+    assert query.sql == "SELECT 2", "saved anew under its name"
     assert "late orders" not in ann.get("/sql").content.decode()
     root.post(f"/sql/saved/{query.pk}", {"do": "share"})
     assert "late orders" in ann.get("/sql").content.decode()

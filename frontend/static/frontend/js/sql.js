@@ -1,16 +1,29 @@
 // SQL page: editor with completion from the catalogue, tabs, run selection, results.
 // Without this file, or without CodeMirror, the plain textarea does the job.
 import { announce, say } from "./words.js";
+import { withChart } from "./sql_chart.js";
 import { SqlEditor } from "./sql_editor.js";
-import { statementsOf } from "./sql_text.js";
+import { Parameters } from "./sql_parameters.js";
+import { currentChart, resultCame } from "./sql_result.js";
+import { formatted, statementsOf } from "./sql_text.js";
 
 const area = document.getElementById("sql");
 const form = document.getElementById("sql-form");
 const waiting = []; // statements of "Run all" that come after the one at work
 const editor =
   window.CodeMirror && form
-    ? new SqlEditor(area, { run, runAll, leave: leaveWithTab, changed: keep })
+    ? new SqlEditor(area, { run, runAll, save, format, leave: leaveWithTab, changed })
     : null;
+const parameters = new Parameters(document.getElementById("parameters"));
+
+function changed() {
+  parameters.follow(editor.value);
+  keep();
+}
+
+function format() {
+  editor.write(formatted(editor.value));
+}
 
 function leaveWithTab() {
   document.getElementById("run").focus();
@@ -18,6 +31,7 @@ function leaveWithTab() {
 
 // ---------------------------------------------------------------- running
 let asked = null; // { sql, line }: what the next request carries instead of everything
+let ran = null; // what "Run all" has done so far: [{ sql, url }]
 
 function chosen() {
   return editor ? editor.chosen() : { sql: area.value, line: 0 };
@@ -25,11 +39,13 @@ function chosen() {
 
 function run() {
   waiting.length = 0;
+  ran = null;
   form.requestSubmit(document.getElementById("run"));
 }
 
 function runAll() {
   waiting.length = 0;
+  ran = [];
   waiting.push(...statementsOf(editor.value));
   runNext();
 }
@@ -41,15 +57,23 @@ function runNext() {
   form.requestSubmit(document.getElementById("run"));
 }
 
-let sentFrom = 0;
+let sent = { sql: "", line: 0 };
 
 document.addEventListener("htmx:configRequest", (event) => {
-  if (event.detail.elt !== form) return;
+  const { elt, parameters: given } = event.detail;
+  if (elt.id === "save-form") given.sql = withChart(area.value, currentChart());
+  if (elt !== form) return;
   const wanted = asked || chosen();
   asked = null;
-  sentFrom = wanted.line;
+  const sql = parameters.filled(wanted.sql);
+  if (sql === null) {
+    event.preventDefault(); // a value is missing; its field has the focus
+    waiting.length = 0;
+    return;
+  }
+  sent = wanted;
   editor?.clearMark();
-  event.detail.parameters.sql = wanted.sql;
+  given.sql = sql;
 });
 
 document.addEventListener("htmx:afterSwap", (event) => {
@@ -57,18 +81,49 @@ document.addEventListener("htmx:afterSwap", (event) => {
     return;
   }
   const state = document.querySelector("#statement [data-state]")?.dataset.state;
+  noteRan(state);
   if (state === "FINISHED" && waiting.length) setTimeout(runNext, 0);
   if (["ERROR", "CANCELED", "TIMEDOUT"].includes(state)) waiting.length = 0;
+  resultCame(sent.sql);
   markError();
   refreshHistory(state);
 });
 
+// Each statement of "Run all" keeps its result, behind a button of its own.
+function noteRan(state) {
+  const strip = document.getElementById("results");
+  const url = document.getElementById("statement")?.dataset.url;
+  if (strip.dataset.asked) {
+    delete strip.dataset.asked;
+  } else if (ran && url && !MOVING.includes(state) && !ran.some((one) => one.url === url)) {
+    ran.push({ sql: sent.sql, url });
+  }
+  strip.hidden = !ran || ran.length < 2;
+  if (strip.hidden) return;
+  strip.replaceChildren(
+    ...ran.map((one, number) => {
+      const box = document.createElement("span");
+      box.className = one.url === url ? "tab is-current" : "tab";
+      const show = button(`${number + 1}: ${one.sql.replace(/\s+/g, " ").slice(0, 24)}`, () => {
+        sent = { sql: one.sql, line: sent.line };
+        strip.dataset.asked = "1";
+        window.htmx.ajax("GET", one.url, { target: "#statement", swap: "outerHTML" });
+      });
+      show.title = one.sql;
+      show.setAttribute("aria-pressed", String(one.url === url));
+      box.append(show);
+      return box;
+    }),
+  );
+}
+
+const MOVING = ["INITIALIZED", "PENDING", "RUNNING"];
 let historyState = "";
 
 function refreshHistory(state) {
-  const moved = ["INITIALIZED", "PENDING", "RUNNING"].includes(historyState);
+  const moved = MOVING.includes(historyState);
   historyState = state || "";
-  if (!moved || ["INITIALIZED", "PENDING", "RUNNING"].includes(historyState)) return;
+  if (!moved || MOVING.includes(historyState)) return;
   // the gateway writes its line within moments
   setTimeout(() => {
     const url = document.querySelector("#history form")?.getAttribute("action");
@@ -78,7 +133,7 @@ function refreshHistory(state) {
 
 function markError() {
   const place = document.querySelector("#statement [data-line]");
-  if (editor && place) editor.markLine(sentFrom + Number(place.dataset.line) - 1);
+  if (editor && place) editor.markLine(sent.line + Number(place.dataset.line) - 1);
 }
 
 area?.addEventListener("keydown", (event) => {
@@ -93,6 +148,11 @@ document.addEventListener("click", (event) => {
   const again = event.target.closest("[data-sql]");
   if (!again || !area) return;
   write(document.getElementById(again.dataset.sql).textContent);
+  if (tabs[current] && again.dataset.name) {
+    const isOwn = "own" in again.dataset;
+    Object.assign(tabs[current], { name: again.dataset.name, saved: isOwn && again.dataset.name });
+    draw();
+  }
 });
 
 document.addEventListener("click", (event) => {
@@ -151,6 +211,7 @@ function add(sql) {
 function open(number) {
   current = number;
   editor.open(tabs[current].sql);
+  parameters.follow(editor.value);
   draw();
 }
 
@@ -209,70 +270,63 @@ function button(text, action) {
 }
 
 if (editor) {
-  document.getElementById("run-all").hidden = false;
+  for (const id of ["run-all", "format"]) document.getElementById(id).hidden = false;
   load();
 }
+document.getElementById("format")?.addEventListener("click", format);
 
-// ---------------------------------------------------------------- the result
-// One cell is picked; arrows move it, Ctrl+C or the button copies it.
-let picked = null;
+// ---------------------------------------------------------------- the side
+const sides = [...document.querySelectorAll("[data-side]")];
 
-function pick(cell) {
-  picked?.classList.remove("is-picked");
-  picked?.removeAttribute("tabindex");
-  picked = cell;
-  const copy = document.querySelector("[data-action=copy-cell]");
-  if (copy) copy.disabled = !cell;
-  if (!cell) return;
-  cell.classList.add("is-picked");
-  cell.tabIndex = -1;
-  cell.focus();
+function showSide(name) {
+  for (const one of sides) one.hidden = one.dataset.side !== name;
+  for (const one of document.querySelectorAll("[data-show-side]")) {
+    one.setAttribute("aria-pressed", String(one.dataset.showSide === name));
+  }
 }
 
-document.addEventListener("click", (event) => {
-  const cell = event.target.closest("#statement .result td");
-  if (cell) pick(cell);
-  if (event.target.closest("[data-action=copy-cell]")) copyCell();
+document.addEventListener("click", ({ target }) => {
+  const name = target.closest("[data-show-side]")?.dataset.showSide;
+  if (name) showSide(name);
+});
+if (sides.length) {
+  document.getElementById("side-tabs").hidden = false;
+  showSide("tree");
+}
+
+// Ctrl+S: what is in the tab, under its name when it has one.
+function save() {
+  showSide("saved");
+  const name = document.getElementById("saved-name");
+  name.value = tabs[current]?.saved || name.value;
+  if (name.value) document.getElementById("save-form").requestSubmit();
+  else name.focus();
+}
+
+document.addEventListener("htmx:beforeRequest", ({ detail: { elt } }) => {
+  if (elt.id !== "save-form" || !tabs[current]) return;
+  tabs[current].saving = document.getElementById("saved-name").value.trim();
 });
 
-document.addEventListener("keydown", (event) => {
-  const table = event.target.closest?.("#statement .result");
-  if (!table) return;
-  const isCopy = event.key === "c" && (event.ctrlKey || event.metaKey);
-  if (isCopy && picked && !String(getSelection())) {
-    event.preventDefault();
-    copyCell();
-    return;
+document.addEventListener("htmx:afterSwap", ({ detail: { requestConfig } }) => {
+  const tab = tabs[current];
+  if (requestConfig?.elt.id !== "save-form" || !tab?.saving) return;
+  const isRefused = document.querySelector("#saved .callout.is-bad");
+  if (!isRefused) {
+    Object.assign(tab, { name: tab.saving, saved: tab.saving });
+    announce(say("query_saved", { name: tab.saving }));
+    draw();
   }
-  const to = next(event.key, table);
-  if (to) {
-    event.preventDefault();
-    pick(to);
-  }
+  delete tab.saving;
 });
 
-function next(key, table) {
-  if (!picked?.isConnected) {
-    return key.startsWith("Arrow") ? table.querySelector("td") : null;
+document.addEventListener("input", ({ target }) => {
+  if (target.id !== "saved-q") return;
+  const wanted = target.value.trim().toLowerCase();
+  for (const one of document.querySelectorAll("#saved .history > li")) {
+    one.hidden = Boolean(wanted) && !one.textContent.toLowerCase().includes(wanted);
   }
-  const row = picked.parentElement;
-  const rows = { ArrowUp: row.previousElementSibling, ArrowDown: row.nextElementSibling };
-  if (key in rows) return rows[key]?.cells[picked.cellIndex];
-  if (key === "ArrowLeft") return picked.previousElementSibling;
-  return key === "ArrowRight" ? picked.nextElementSibling : null;
-}
-
-async function copyCell() {
-  if (!picked) return;
-  const isNull = picked.querySelector(".is-null");
-  try {
-    await navigator.clipboard.writeText(isNull ? "" : picked.textContent);
-    announce(say("cell_copied"));
-  } catch {
-    getSelection().selectAllChildren(picked);
-    announce(say("cell_selected"));
-  }
-}
+});
 
 // ---------------------------------------------------------------- the clock
 // The server tells seconds once a poll; between polls the clock runs here.

@@ -7,7 +7,7 @@ import { say } from "./words.js";
 const TYPING_PAUSE = 120; // milliseconds before names are asked for
 
 // Stands in front of the form's own field, which stays: it is what is sent, and what a
-// script may fill. `on` has run, runAll, leave and changed.
+// script may fill. `on` has run, runAll, save, format, leave and changed.
 export class SqlEditor {
   constructor(area, on) {
     const { EditorState, EditorView, StateEffect } = window.CodeMirror;
@@ -158,6 +158,8 @@ function keys(on) {
   const own = [
     { key: "Ctrl-Enter", run: always(on.run), shift: always(on.runAll) },
     { key: "Cmd-Enter", run: always(on.run), shift: always(on.runAll) },
+    { key: "Mod-s", run: always(on.save), preventDefault: true },
+    { key: "Mod-Shift-f", run: always(on.format), preventDefault: true },
     { key: "Escape", run: always(on.leave) },
     { key: "Tab", run: cm.acceptCompletion },
     { key: "Tab", run: indent, shift: cm.indentLess },

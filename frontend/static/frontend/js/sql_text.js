@@ -48,3 +48,65 @@ export function tablesOf(sql) {
   }
   return { names: names.slice(0, 6), aliases };
 }
+
+// ---------------------------------------------------------------- parameters
+const PARAMETER = /\{\{\s*([A-Za-z_]\w*)\s*\}\}/g;
+
+export function parametersOf(text) {
+  return [...new Set([...text.matchAll(PARAMETER)].map(([, name]) => name))];
+}
+
+// Numbers as they are, all else as a string; within quotes only what is special changes.
+export function withParameters(text, values) {
+  return text.replace(PARAMETER, (whole, name, place) => {
+    const value = values[name] ?? "";
+    const safe = value.replace(/[\\']/g, "\\$&");
+    const end = place + whole.length;
+    if (text[place - 1] === "'" && text[end] === "'") return safe;
+    return /^-?\d+(\.\d+)?$/.test(value) ? value : `'${safe}'`;
+  });
+}
+
+// ---------------------------------------------------------------- form
+const CLAUSE =
+  /\b(select|from|where|group\s+by|order\s+by|having|limit|union(?:\s+all)?|(?:(?:left|right|full|inner|cross)\s+(?:outer\s+)?)?join|on|and|or|as|in|is|not|null|case|when|then|else|end|between|like|distinct|asc|desc|with|over|partition\s+by|interval)\b/gi;
+const LINES =
+  /^(select|from|where|group by|order by|having|limit|union(?: all)?|(?:(?:left|right|full|inner|cross) (?:outer )?)?join)$/i;
+
+// Keywords in capitals, each clause on a line of its own; strings, names and comments stay.
+export function formatted(text) {
+  let depth = 0;
+  let done = "";
+  const plain = (part) => {
+    let last = 0;
+    const flat = part.replace(/\s+/g, " ");
+    const add = (piece) => {
+      for (const sign of piece) depth += (sign === "(") - (sign === ")");
+      done += done.endsWith("\n") || /\n *$/.test(done) ? piece.trimStart() : piece;
+    };
+    for (const found of flat.matchAll(CLAUSE)) {
+      add(flat.slice(last, found.index));
+      const word = found[0].toUpperCase();
+      const isLine = LINES.test(word) && done.trim();
+      if (isLine) done = `${done.trimEnd()}\n${"  ".repeat(Math.max(depth, 0))}`;
+      done += word;
+      last = found.index + found[0].length;
+    }
+    add(flat.slice(last));
+  };
+  let from = 0;
+  for (const piece of text.matchAll(PIECE)) {
+    plain(text.slice(from, piece.index));
+    from = piece.index + piece[0].length;
+    if (piece[0] === ";") {
+      done = `${done.trimEnd()};\n\n`;
+      depth = 0;
+    } else if (piece[0].startsWith("--")) {
+      done += `${piece[0]}\n`;
+    } else {
+      done += piece[0];
+    }
+  }
+  plain(text.slice(from));
+  return `${done.trim()}\n`;
+}
