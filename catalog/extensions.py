@@ -19,6 +19,7 @@ from django.db.models import (
 )
 from prometheus_client.core import Metric
 
+from catalog.access.table_rights import HeldRule
 from catalog.models import Datasource, Table
 
 
@@ -36,6 +37,7 @@ class Extensions:
     secrets      models with rows whose `secret` is encrypted, as a datasource's is
     gauges       more of what /metrics says, read when asked
     actions      what can be requested for a lake table, as /config lists it
+    rules        refuses a rule whose expression an engine cannot apply; told by whom
     """
 
     annotations: dict[str, Callable[[], Expression]] = field(default_factory=dict)
@@ -46,6 +48,7 @@ class Extensions:
     secrets: list[type[Model]] = field(default_factory=list)
     gauges: list[Callable[[], Iterator[Metric]]] = field(default_factory=list)
     actions: Callable[[], list[dict[str, object]]] = list
+    rules: Callable[[HeldRule, str], None] = lambda rule, by: None
 
 
 def _nothing() -> Extensions:

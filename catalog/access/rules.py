@@ -15,6 +15,7 @@ from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.db import transaction
 
+from catalog import extensions
 from catalog.access import audit
 from catalog.access.enforcement import decision_for
 from catalog.access.existence import require_columns, require_known
@@ -108,6 +109,7 @@ def save_rule(
         require_known(held.on)
         require_columns(held.on, [held.column] if held.column else [])
     _require_fitting(held)
+    extensions.registered.rules(held, by)
     with transaction.atomic():
         bump_version()  # its row is a lock: rules are saved one by one
         row = AccessRule(created_by=by) if rule_id is None else _locked(rule_id)

@@ -236,6 +236,43 @@ def test_a_stranger_sees_nothing(product: Product, wide_table: Any) -> None:
         assert "wide" not in str(cursor.fetchall())
 
 
+def test_rights_on_rows_and_columns_hold_for_every_client(product: Product) -> None:
+    """Columns that are granted, a row filter and a mask, by HiveServer2 and REST; and
+    what the administrator is shown of it."""
+    api, orders, password = product.api, "lake.demo.orders", uuid.uuid4().hex
+    api.post("/users", {"name": "rita", "password": password}, status=201)
+    granted = {"principal": "user:rita", "privilege": "select", "on": orders}
+    api.post("/grants", {**granted, "columns": ["id", "status"]}, status=201)
+    bound = {"applies_to": ["user:rita"]}
+    only = {"kind": "row_filter", "on": orders, "expression": "id <= 3"}
+    api.post("/rules", {**only, **bound}, status=201)
+    masked = {"kind": "mask", "on": f"{orders}.status", "mask": "redact"}
+    api.post("/rules", {**masked, **bound}, status=201)
+
+    with product.hive("rita", password) as hive, hive.cursor() as cursor:
+        cursor.execute("SELECT * FROM lake.demo.orders ORDER BY id")
+        names = [column[0].rpartition(".")[2] for column in cursor.description]
+        assert [name for name in names if name[0] != "_"] == ["id", "status"]
+        at = names.index("id")
+        found = [row[at : at + 2] for row in cursor.fetchall()]
+        assert found == [(1, "***"), (2, "***"), (3, "***")]
+        with pytest.raises(Exception, match=r"42703|UNRESOLVED_COLUMN"):
+            cursor.execute("SELECT customer_id FROM demo.orders")
+        cursor.execute("DESCRIBE demo.orders")
+        assert "customer_id" not in str(cursor.fetchall())
+
+    asked = f"principal=user:rita&on={orders}"
+    why = api.get(f"/access/explain?{asked}")
+    assert (why["columns"], len(why["filters"]), len(why["masks"])) == (
+        ["id", "status"],
+        1,
+        1,
+    )
+    # as her own statement over REST
+    seen = api.get(f"/access/preview?{asked}")
+    assert sorted(row[1] for row in seen["rows"]) == ["***"] * 3
+
+
 def test_compaction_by_hand_keeps_reads_right(
     product: Product, wide_table: Any
 ) -> None:

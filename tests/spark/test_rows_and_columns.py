@@ -6,6 +6,7 @@ in any row, column name, error or plan is a leak.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,9 +15,11 @@ import pytest
 from tests.spark.conftest import Lake
 from tests.spark.engine_bench import Client, EngineBench, write_table
 from tests.spark.rights_attacks import attacks
+from tests.spark.rights_pairs import pair_of
 
 NO_COLUMN = "42703"
 MARK = "CANARY"
+PAIRS = int(os.environ.get("SLUICE_RIGHTS_PAIRS", "400"))
 PEOPLE = """
 select id, concat('name', id) as name, if(id <= 4, 'eu', 'us') as region,
   concat('CANARYMAIL', id, '@x.org') as email, concat('CANARYHIDDEN', id) as canary_pay,
@@ -130,3 +133,28 @@ def test_attacks_bring_nothing_hidden_to_light(
 @pytest.mark.parametrize("ansi", ["false", "true"])
 def test_all_attacks_bring_nothing_hidden_to_light(rita: Client, ansi: str) -> None:
     assert _leaks(rita, attacks(9), ansi) == {}
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    [range(8), pytest.param(range(8, PAIRS), marks=pytest.mark.long)],
+    ids=["some", "many"],
+)
+def test_a_query_finds_what_it_finds_in_a_copy_made_by_hand(
+    people: EngineBench, seeds: range
+) -> None:
+    people.policy("whole", select=["shop.people"])
+    whole, limited = people.connect("whole"), people.connect("lim")
+    differ = []
+    for seed in seeds:
+        pair = pair_of(seed)
+        people.policy(
+            "lim", select=["shop.people"], tables={"shop.people": pair.limits}
+        )
+        found, expected = limited.run(pair.limited), whole.run(pair.by_hand)
+        same = sorted(map(repr, found.rows)) == sorted(map(repr, expected.rows))
+        if not same or found.is_refused or expected.is_refused:
+            differ.append((seed, pair, found.error[:500], expected.error[:500]))
+    whole.close()
+    limited.close()
+    assert not differ, f"{len(differ)}: {differ[:3]}"

@@ -10,6 +10,7 @@ from catalog.access.principals import principal_for
 from catalog.access.table_rights import HIDDEN, WHOLE
 from catalog.models import AuditEntry
 from catalog.selectors import lake_columns_of
+from config import rule_checks
 from ingest.pipelines import sampling
 from tests.integration.catalog.asking import problem
 
@@ -193,3 +194,30 @@ def test_a_sample_of_a_limited_table_comes_from_the_engine(
     monkeypatch.setattr(sampling, "sample_of", lambda *a, **k: pytest.fail("files"))
     assert ann("GET", f"tables/{lake_orders.pk}/sample").json()["rows"] == []
     assert asked == ["ann"]
+
+
+@pytest.mark.parametrize(
+    ("error", "is_saved"),
+    [
+        (None, True),
+        ({"sql_state": "42703", "message": "no column `regio`"}, False),
+        ({"sql_state": "42P01", "message": "no such table yet"}, True),
+        ({"sql_state": "08S01", "message": "no engine"}, True),
+    ],
+)
+def test_an_expression_is_tried_by_an_engine_that_answers(
+    admin, lake_orders, monkeypatch, error, is_saved
+):
+    asked = []
+
+    def submit(user, sql, *, wait_seconds):
+        asked.append((user, sql))
+        return {"state": "ERROR" if error else "FINISHED", "error": error}
+
+    monkeypatch.setattr(rule_checks.client, "submit_statement", submit)
+    made = admin("POST", "rules", {**FILTER, "expression": "id > 1 -- x"})
+    where = "EXPLAIN SELECT 1 FROM `shop`.`orders` WHERE (\nid > 1 -- x\n)"
+    assert asked == [("root", where)]
+    assert (made.status_code == 201) is is_saved
+    if not is_saved:
+        assert "`regio`" in problem(made, 400, "invalid_expression")["detail"]
