@@ -21,7 +21,7 @@ FILTERS = (
 TEXT = {
     "redact": "'***'",
     "hash": "sha2(concat('k', {c}), 256)",
-    "partial": "concat('****', right({c}, 4))",
+    "partial": "concat('****', if(length({c}) >= 8, right({c}, 4), ''))",
     "null": "cast(null as string)",
 }
 MASKS = {
