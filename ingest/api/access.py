@@ -24,13 +24,10 @@ class AccessPreviewView(ApiView):
     def get(self, request: Request) -> Response:
         require_admin(self.principal)
         given = request.query_params
-        if not given.get("principal") or not given.get("on"):
-            raise InvalidRequest(
-                "`principal` and `on` are needed",
-                hint="principal=user:ann&on=lake.shop.orders",
-            )
+        if not given.get("on"):
+            raise InvalidRequest("`on` is missing", hint="on=lake.shop.orders")
         sample = preview_for(
-            given["principal"],
+            given.get("principal") or f"user:{self.principal.name}",
             given["on"],
             by=self.principal.name,
             limit=sample_limit(request),

@@ -6,7 +6,7 @@ import pytest
 
 from catalog.access import grants, users
 from catalog.api.views import PAGING
-from catalog.models import Datasource, SchemaVersion
+from catalog.models import AccessRule, Datasource, SchemaVersion
 from core.models import Job
 from ingest.alerts import fan_out, store
 from ingest.alerts.rules import Finding
@@ -24,6 +24,7 @@ LISTS = {
     "tables": ("id", "id"),
     "users": ("name", "name"),
     "grants": ("id", "id"),
+    "rules": ("id", "id"),
     "tokens": ("id", "id"),
     "saved-queries": ("name", "name"),
     "audit": ("id", "id"),
@@ -52,6 +53,7 @@ def full(admin, ann, shop, lake_orders):
         name = f"u{number}"
         users.create_user(name, None, by="x")
         grants.grant(principal=f"user:{name}", privilege="select", on="lake", by="x")
+        AccessRule.objects.create(datasource="lake", database="shop", table=name)
         admin("POST", "tokens", {"name": name})
         admin("POST", "saved-queries", {"name": name, "sql": "SELECT 1"})
         Job.objects.create(kind="sync", subject="x", subject_id=str(number))
