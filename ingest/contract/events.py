@@ -1,12 +1,8 @@
-"""Columns of a sealed file of changes. Pure.
+"""Columns of a file of changes that were merged from a log. Pure.
 
-A change is written beside its row: what happened to it, and its place among the changes
-of the epoch, from 1. No capture writes such files yet.
+A change is written beside its row: what happened to it, and its `_sluice_seq`.
 """
 
 from __future__ import annotations
 
-from typing import Literal
-
-Op = Literal["insert", "update", "delete"]
 OP, INDEX = "op", "i"

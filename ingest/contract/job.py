@@ -102,22 +102,24 @@ class LogLoad:
 @dataclass(frozen=True, slots=True)
 class SnapshotWork:
     """kinds snapshot and resync: chunks → staged Parquet → one commit. The lag is that
-    of the syncs behind it. accept_empty: it was said that the source may be empty."""
+    of the syncs behind it. accept_empty: it was said that the source may be empty.
+    load: its name, which all of its jobs and attempts share; `log` has its own."""
 
     chunk_rows: int = CHUNK_ROWS
     lag_seconds: float = 0.0
     lag_is_chosen: bool = False
     accept_empty: bool = False
     log: LogLoad | None = None
+    load: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class SyncWork:
-    """kind sync: one timestamp sync (capture → seal → apply → ledger).
+    """kind sync: one timestamp sync (what changed → staged → one commit).
 
-    low           cursor bound of the last sync as text; None = everything
+    low           cursor bound of the last sync as text; None = everything. The lake's
+                  own counts where it is further
     lag_seconds   safety lag behind the source's clock
-    epoch         reserved by the caller, unused so far for this source
     lag_is_chosen  see ingest.driver.capture.cursor
     source_fingerprint  see ingest.sources.fingerprint
     behind        the last epoch that the services know of in the table: a lake that
@@ -127,7 +129,6 @@ class SyncWork:
 
     low: str | None
     lag_seconds: float
-    epoch: int
     max_rows: int = 5_000_000
     behind: int = 0
     added: tuple[str, ...] = ()
@@ -197,7 +198,7 @@ class DriverSpec:
 class JobSpec:
     """One job for a driver, which refuses a `kind` that it does not know.
 
-    `epoch`: of a load (0 = not a load, or its stream knows it); `lock_service`: where
+    `epoch`: of a load, which its driver finds out; `lock_service`: where
     tables with a shared lock find it; `keep_seconds`: cleaning leaves what queries need
     that began so long ago; `budget`: of compactions nobody asked for; None = none."""
 
@@ -272,7 +273,7 @@ class JobReport:
     snapshot/resync  rows, bytes, chunks, instant, consistency ("snapshot" |
                      "per_chunk"), bound (capture starts here), epoch,
                      lossy {column: count}
-    sync             rows, epoch, instant | None, position {from, to},
+    sync             rows, epoch | None, instant | None, position {from, to},
                      held_back {pid, age_seconds} | None, null_cursors (rows
                      whose cursor is NULL or is below every position),
                      more (True: cut at max_rows, run again), added, unknown_columns,

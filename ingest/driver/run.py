@@ -29,24 +29,23 @@ from ingest.contract.job import (
     JobSpec,
     Outcome,
 )
-from ingest.driver.apply.apply import apply_sealed, lacking, missing_columns
+from ingest.driver.apply.apply import apply_staged, lacking, missing_columns
 from ingest.driver.apply.clocks import forget_instants_ahead, require_clock
 from ingest.driver.apply.full_disk import named
 from ingest.driver.apply.jobrun import Interrupted, JobRun
 from ingest.driver.apply.preconditions import (
-    own_seal,
+    position_of,
     refuse_gone_back,
     refuse_other_types,
     refuse_unreadable_plan,
-    refuse_used_epoch,
     require_loaded,
+    unreported_commit,
 )
 from ingest.driver.apply.recovery import recover_table
-from ingest.driver.apply.writer import checked_state, commit_of
-from ingest.driver.capture.follower import Follower
+from ingest.driver.apply.writer import checked_state
 from ingest.driver.capture.gate import SourceGate, SourceGates
 from ingest.driver.capture.snapshot import committed_load, load_table
-from ingest.driver.capture.timestamp import TimestampFollower
+from ingest.driver.capture.timestamp import capture_window, sync_folder
 from ingest.driver.failures import breaks_jvm, failure_of
 from ingest.driver.jvm import GRACE_SECONDS, Jvm
 from ingest.driver.session import open_lake
@@ -58,7 +57,6 @@ from ingest.driver.table_services.compaction import (
 )
 from ingest.driver.table_services.repair import repair_table
 from ingest.driver.table_services.verify import verify_table
-from ingest.lake.epochs import seals_of
 from ingest.lake.fence import require_fence
 from ingest.lake.staging import StagingArea
 from ingest.sources.registry import SourceAccess
@@ -143,12 +141,6 @@ def _reads_source(
     return start
 
 
-def _sync(
-    run: JobRun, spark: SparkSession, access: SourceAccess, gate: SourceGate
-) -> Facts:
-    return run_sync(run, spark, TimestampFollower(run, spark, access, gate))
-
-
 def _compact(run: JobRun, spark: SparkSession, _gates: SourceGates) -> Facts:
     return compact_table(run, spark)
 
@@ -161,57 +153,41 @@ def _recover(run: JobRun, spark: SparkSession, _gates: SourceGates) -> Facts:
     return recover_table(spark, run.spec)
 
 
-_LOAD = Work(run=_reads_source(load_table), stages=True)
-KINDS: Mapping[str, Work] = {
-    SNAPSHOT: _LOAD,
-    RESYNC: _LOAD,
-    SYNC: Work(run=_reads_source(_sync)),
-    COMPACT: Work(run=_compact, owns_inflight=False),
-    VERIFY: Work(
-        run=_reads_source(verify_table), makes_instants=_never, owns_inflight=False
-    ),
-    REPAIR: Work(run=_repair, makes_instants=_unless_it_undoes),
-    RECOVER: Work(run=_recover, makes_instants=_never),
-}
+def run_sync(
+    run: JobRun, spark: SparkSession, access: SourceAccess, gate: SourceGate
+) -> Facts:
+    """An incremental sync: capture, then one commit; the facts of the report.
 
-
-def run_sync(run: JobRun, spark: SparkSession, follower: Follower) -> Facts:
-    """An incremental sync: capture → seal → apply → ledger; the facts of the report.
-
-    The only place where a follower and apply meet; each of them may be replaced."""
+    The only place where capture and apply meet; each of them may be replaced."""
     run.enter("checking")
     state = checked_state(run.spec)
     require_loaded(run.spec, state)
-    epoch, source = follower.epoch, run.spec.source
-    seals = seals_of(run.spec.lake, source.datasource_id if source else 0, epoch)
     refuse_gone_back(run.spec, state)
     refuse_other_types(run.spec, state)
-    refuse_used_epoch(run.spec, state, epoch, seals)
     refuse_unreadable_plan(run.spec, state)
-    sealed = own_seal(run.spec, seals)
-    if sealed:
-        captured = follower.replay(sealed)
-    else:
-        captured = follower.capture(missing_columns(run.spec, state))
-    seal = captured.seal
-    run.enter("applying", total=seal.rows_for(run.spec.table.table_id))
-    commit, rows = apply_sealed(run, spark, newest=seal)
+    run.begin_at(position_of(run.spec, state))
+    lacks = missing_columns(run.spec, state)
+    with sync_folder(run) as folder:
+        staged, facts = capture_window(
+            run, spark, access, gate, folder=folder, lacking=lacks
+        )
+        run.enter("applying", total=staged.rows)
+        commit = apply_staged(run, spark, staged)
     has_columns = commit is not None or not lacking(run.spec, state)
-    if sealed and commit is None:
-        # a former attempt may have died behind its commit, and reported nothing
-        commit = commit_of(run.spec, seal.epoch)
-        rows = commit.rows_written + commit.rows_deleted if commit else rows
+    rows = staged.rows
     if commit is not None:
         _look_after(run, spark)
+    elif commit := unreported_commit(run.spec, state):
+        rows = commit.rows_written + commit.rows_deleted
     return {
-        **captured.facts,
+        **facts,
         **run.source_fingerprint,
         "rows": rows,
-        "epoch": seal.epoch,
+        "epoch": commit.position.epoch_to if commit and commit.position else None,
         "instant": commit.instant.asked if commit else None,
         "completed_at": commit.instant.completed if commit else None,
         "bytes": commit.bytes_written if commit else 0,
-        "position": {"from": seal.start, "to": seal.end},
+        "position": {"from": staged.start, "to": staged.end},
         "has_columns": has_columns,
         "lossy": dict(run.lossy),
     }
@@ -224,6 +200,20 @@ def _look_after(run: JobRun, spark: SparkSession) -> None:
         tidy_when_due(spark, run.spec)
     except Exception as error:  # noqa: BLE001 - whatever class Hudi or the JVM raises
         run.warn(f"the table could not be looked after behind the commit: {error}")
+
+
+_LOAD = Work(run=_reads_source(load_table), stages=True)
+KINDS: Mapping[str, Work] = {
+    SNAPSHOT: _LOAD,
+    RESYNC: _LOAD,
+    SYNC: Work(run=_reads_source(run_sync)),
+    COMPACT: Work(run=_compact, owns_inflight=False),
+    VERIFY: Work(
+        run=_reads_source(verify_table), makes_instants=_never, owns_inflight=False
+    ),
+    REPAIR: Work(run=_repair, makes_instants=_unless_it_undoes),
+    RECOVER: Work(run=_recover, makes_instants=_never),
+}
 
 
 log = logging.getLogger(__name__)

@@ -5,29 +5,23 @@ from __future__ import annotations
 
 from string import ascii_lowercase
 
-from ingest.lake.epochs import names_in, table_in
 from ingest.lake.place import place_at
 from ingest.lake.records import recorded_sources, recorded_tables
 
 
 def last_table(lake: str) -> int:
-    """Of tables that have a record, a fence, staged rows, a seal or a ledger entry; 0
-    when none has."""
+    """Of tables that have a record, a fence or staged rows; 0 when none has."""
     root = place_at(lake) / "_sluice"
     found = [name.partition(".")[0] for name in (root / "fence").names()]
     found += (root / "staging").names()
     ids = [int(name) for name in found if name.isdecimal()]
-    for folder in (root / "epochs", root / "ledger"):
-        for source in folder.names():
-            ids += [table_in(n) or 0 for n in names_in(folder / source, "")]
     return max([*ids, *recorded_tables(lake)], default=0)
 
 
 def last_source(lake: str) -> int:
-    """Of sources that have a record, epochs, a ledger or a stream; 0 when none has."""
+    """Of sources that have a record or a stream; 0 when none has."""
     root = place_at(lake) / "_sluice"
-    found = [*(root / "epochs").names(), *(root / "ledger").names()]
     # streams begin with letters that say the kind of the source
-    found += [name.lstrip(ascii_lowercase) for name in (root / "log").names()]
+    found = [name.lstrip(ascii_lowercase) for name in (root / "log").names()]
     ids = [int(name) for name in found if name.isdecimal()]
     return max([*ids, *recorded_sources(lake)], default=0)

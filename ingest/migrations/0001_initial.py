@@ -201,7 +201,6 @@ class Migration(migrations.Migration):
                 ('state', models.CharField(default='DRAFT', max_length=20)),
                 ('status_reason', models.TextField(blank=True)),
                 ('resume_event', models.CharField(blank=True, max_length=30)),
-                ('load_epoch', models.BigIntegerField(blank=True, null=True)),
                 ('load_name', models.CharField(blank=True, default='', max_length=40)),
                 ('consistency', models.CharField(blank=True, max_length=20)),
                 ('bound', models.TextField(blank=True)),
@@ -276,14 +275,6 @@ class Migration(migrations.Migration):
                 ('bytes', models.BigIntegerField(default=0)),
                 ('database', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='catalog.database')),
                 ('datasource', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='catalog.datasource')),
-            ],
-        ),
-        migrations.CreateModel(
-            name='SourceEpoch',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('next_epoch', models.BigIntegerField(default=1)),
-                ('datasource', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='epoch', to='catalog.datasource')),
             ],
         ),
         migrations.CreateModel(

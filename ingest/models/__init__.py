@@ -59,9 +59,8 @@ class Pipeline(models.Model):
                   read (ingest.pipelines.schema_diff), by source name; by "" whether it
                   needs a re-sync (ingest.pipelines.needed_resync)
     resume_event  the event that goes back to where a pause or failure stopped it
-    load_epoch    epoch of the load; events of later epochs win over its rows
-    load_name     of its newest load, where its log is followed: the stream has a cut of
-                  that name, for all attempts
+    load_name     of its newest load, for all attempts. Where its log is followed, the
+                  stream has a cut of that name
     bound         lower bound of capture, noted before the first load attempt; where its
                   log is followed: where its load was read, once that is committed
     position      upper bound of the last committed sync
@@ -102,7 +101,6 @@ class Pipeline(models.Model):
     state = models.CharField(max_length=20, default=states.DRAFT)
     status_reason = models.TextField(blank=True)
     resume_event = models.CharField(max_length=30, blank=True)
-    load_epoch = models.BigIntegerField(null=True, blank=True)
     load_name = models.CharField(max_length=40, blank=True, default="")
     consistency = models.CharField(max_length=20, blank=True)
     bound = models.TextField(blank=True)
@@ -215,18 +213,6 @@ class Policy(models.Model):
 
     def __str__(self) -> str:
         return f"policy of {self.database or self.datasource}"
-
-
-class SourceEpoch(models.Model):
-    """The next free epoch of a source; the lake's seals are the truth."""
-
-    datasource = models.OneToOneField(
-        Datasource, on_delete=models.CASCADE, related_name="epoch"
-    )
-    next_epoch = models.BigIntegerField(default=1)
-
-    def __str__(self) -> str:
-        return f"{self.datasource} epoch {self.next_epoch}"
 
 
 class MaintenancePlan(models.Model):

@@ -8,7 +8,6 @@ two tables runs it again: what agrees is left alone. It must not know command li
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -31,11 +30,10 @@ from ingest.contract.job import LOADS, REMOVE
 from ingest.jobs import leases
 from ingest.jobs.kinds import DriverKind
 from ingest.lake.commits import LakeState, read_lake_table
-from ingest.lake.epochs import last_epoch
 from ingest.lake.hudi.identity import COUNT, DELETED, KEY, SEQ, drift
 from ingest.lake.ids import last_source, last_table
 from ingest.lake.place import place_at
-from ingest.models import DriverIncarnation, Pipeline, SourceEpoch
+from ingest.models import DriverIncarnation, Pipeline
 from ingest.models.states import (
     APPROVED,
     FAILED,
@@ -54,7 +52,6 @@ from ingest.pipelines.adoption_rules import (
     Known,
     Seen,
     judge,
-    next_epoch,
 )
 from ingest.pipelines.lake_identity import planned_identity, set_buckets
 from ingest.pipelines.lake_reconcile import follow_lake
@@ -66,8 +63,6 @@ from ingest.planning.plan import CreateTable, plan_from_json
 
 WHY = "the database was restored"
 PAGE = 500
-# Epochs that drivers of the lost database may hold without a file in the lake.
-MARGIN = 1_000
 _LIFT_IDS = """
 SELECT CASE WHEN %(dry_run)s THEN %(known)s ELSE setval(name, %(known)s) END
 FROM pg_get_serial_sequence(%(table)s, 'id') AS name
@@ -97,8 +92,6 @@ class _Page:
 def adopt(*, dry_run: bool) -> Iterator[Adopted]:
     """Every table that the database knows a pipeline of, in the order of their ids.
     With `dry_run` nothing is changed."""
-    if not dry_run:
-        _lift_epochs()
     streams = Streams()
     for page in _pages():
         for pipeline in page.pipelines:
@@ -210,7 +203,6 @@ def _look(
         source=pipeline.source_table.database.datasource_id,
         columns=frozenset(c.name for c in create.columns),
         is_busy=any(_is_at_work(job, live) for job in jobs),
-        load_epoch=pipeline.load_epoch if pipeline.state == RESYNCING else None,
     )
     try:
         state = read_lake_table(table.path)
@@ -243,26 +235,6 @@ def _seen(pipeline: Pipeline, state: LakeState) -> Seen:
         ),
         drift=() if only_buckets else differing,
     )
-
-
-def _lift_epochs() -> None:
-    """Before anything else: no job of now may get an epoch that the lake has."""
-    sources = Pipeline.objects.exclude(lake_table=None).values_list(
-        "source_table__database__datasource_id", flat=True
-    )
-    for source in sorted(set(sources)):
-        _lift(source, last_epoch(settings.SLUICE_LAKE_URI, source, with_events=True))
-
-
-def _lift(source: int, known: int) -> None:
-    with transaction.atomic():
-        row, _ = SourceEpoch.objects.select_for_update().get_or_create(
-            datasource_id=source
-        )
-        lifted = next_epoch(known, row.next_epoch, margin=MARGIN)
-        if lifted != row.next_epoch:
-            row.next_epoch = lifted
-            row.save(update_fields=["next_epoch"])
 
 
 def _adopt(pk: int, streams: Streams) -> Adopted:
@@ -307,8 +279,6 @@ def _follow(
 ) -> None:
     table_id, position = pipeline.lake_table_id, state.position
     assert table_id is not None
-    if position is not None:
-        _lift(pipeline.source_table.database.datasource_id, position.epoch_to)
     if finding.status in FOLLOWED and position is not None:
         set_buckets(pipeline, position.identity.buckets, why=WHY)
         if finding.status == "went back":
@@ -318,7 +288,7 @@ def _follow(
         due = SystemClock().now() if pipeline.state in LOADED else None
         due = due if pipeline.capture == TIMESTAMP else None
         changes: dict[str, Any] = {"position": finding.position, "due_at": due}
-        Pipeline.objects.filter(pk=pipeline.pk).update(**changes, load_epoch=None)
+        Pipeline.objects.filter(pk=pipeline.pk).update(**changes)
         seen = _seen(pipeline, state)
         transitions.show(
             pipeline,
@@ -327,9 +297,9 @@ def _follow(
             last_commit_epoch=seen.epoch,
             last_commit_at=Now(),
         )
-    elif pipeline.load_epoch is not None:
+    if pipeline.capture != LOG:
         # staged by a load that the backup knows half of: it begins anew
-        Pipeline.objects.filter(pk=pipeline.pk).update(load_epoch=None)
+        Pipeline.objects.filter(pk=pipeline.pk).update(load_name="")
     compaction_plans.mirror(table_id, list(state.pending_compactions), since=None)
 
 
@@ -344,7 +314,11 @@ def _load_is_there(pipeline: Pipeline, state: LakeState, jobs: Sequence[Job]) ->
     if pipeline.state not in LOADING and not is_stopped:
         return
     assert state.position is not None
-    is_there = state.position.epoch_to >= (pipeline.load_epoch or math.inf)
+    table = pipeline.lake_table
+    assert table is not None
+    # its load had begun, and no sync writes beside one
+    is_there = pipeline.capture != LOG and bool(pipeline.load_name)
+    is_there = is_there and state.position.epoch_to > (table.last_commit_epoch or 0)
     if pipeline.state == RESYNCING and not is_there:
         return  # what is in the lake is from before it
     newest = max(i.asked for i in state.timeline.completed_writes)
@@ -354,7 +328,6 @@ def _load_is_there(pipeline: Pipeline, state: LakeState, jobs: Sequence[Job]) ->
         "epoch": state.position.epoch_to,
         "consistency": pipeline.consistency or "per_chunk",
     }
-    pipeline.load_epoch = state.position.epoch_to
     note_loaded(pipeline, facts)
 
 
@@ -386,7 +359,7 @@ def _end(job: Job, pipeline: Pipeline) -> None:
     Lease.objects.filter(owner__startswith=f"job:{job.pk}:").update(
         owner="", expires_at=None
     )
-    pipeline.refresh_from_db(fields=["state", "resume_event", "load_epoch"])
+    pipeline.refresh_from_db(fields=["state", "resume_event", "load_name"])
     if job.kind == REMOVE:
         if pipeline.state == REMOVING:
             transitions.move(

@@ -28,7 +28,6 @@ class Known:
     source      datasource id
     columns     of its plan, in the lake
     is_busy     a job of a live driver works on it
-    load_epoch  of a resync that had not ended; None = of none
     """
 
     instant: str
@@ -37,7 +36,6 @@ class Known:
     source: int
     columns: frozenset[str]
     is_busy: bool = False
-    load_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +87,6 @@ def judge(known: Known, seen: Seen) -> Finding:
     if seen.epoch < known.epoch or seen.newest < known.instant:
         said = f"the lake is at {seen.newest}, the database at {known.instant}"
         return Finding("went back", said, seen.end)
-    if known.load_epoch is not None and seen.epoch >= known.load_epoch:
-        return Finding("ahead", f"its resync is in the lake: {seen.instant}", seen.end)
     if seen.instant > known.instant or seen.epoch > known.epoch:
         said = f"the lake is at {seen.instant}, the database at {known.instant}"
         return Finding("ahead", said, seen.end)
@@ -115,13 +111,6 @@ def _differs(known: Known, seen: Seen) -> str:
 
 def _names(columns: frozenset[str]) -> str:
     return ", ".join(sorted(columns))
-
-
-def next_epoch(known: int, handed_out: int, *, margin: int) -> int:
-    """The first epoch that a source hands out. known: the last that the lake knows of;
-    handed_out: the next one by the database. Beyond it there may be epochs that drivers
-    of the lost database hold and that have left no file yet: `margin` of them."""
-    return handed_out if handed_out > known else known + 1 + margin
 
 
 def summary(findings: Sequence[Finding]) -> dict[str, int]:

@@ -10,15 +10,11 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from django.conf import settings
 from django.db.models.functions import Now
 
 from core.clock import SystemClock
 from core.errors import SluiceError, TransientError
-from ingest.contract.positions import later
-from ingest.jobs.epochs import lift_epochs
 from ingest.lake.commits import LakeState, read_lake_table
-from ingest.lake.epochs import drop_seals_behind
 from ingest.lake.hudi.identity import drift
 from ingest.lake.hudi.position import CommitPosition
 from ingest.models import Pipeline, states
@@ -29,7 +25,7 @@ from ingest.planning.facts import LOG
 log = logging.getLogger(__name__)
 
 # With these a driver refuses to write to a lake that the rows do not describe.
-_DISAGREE = frozenset({"identity_drift", "lake_went_back", "lake_went_ahead"})
+_DISAGREE = frozenset({"identity_drift", "lake_went_back"})
 
 
 def healed(pipeline: Pipeline, error: SluiceError) -> SluiceError:
@@ -37,8 +33,7 @@ def healed(pipeline: Pipeline, error: SluiceError) -> SluiceError:
     is told the truth."""
     if error.code not in _DISAGREE:
         return error
-    ahead = _catch_up(pipeline) if error.code == "lake_went_ahead" else ""
-    if not (taken := "; ".join(filter(None, [ahead, follow_lake(pipeline)]))):
+    if not (taken := follow_lake(pipeline)):
         return error
     return TransientError(f"{error.message}; {taken}", code=error.code)
 
@@ -118,10 +113,6 @@ def _moment(pipeline: Pipeline, state: LakeState) -> str:
         "position": {"to": position.end},
         "epoch": position.epoch_to,
     }
-    if pipeline.capture != LOG:
-        drop_seals_behind(
-            settings.SLUICE_LAKE_URI, source, table.pk, after=position.epoch_to
-        )
     note_restored(pipeline, facts)
     return f"the lake went back to {at}: capture goes on from there"
 
@@ -133,37 +124,11 @@ def _written(state: LakeState) -> str:
     return max(i.asked for i in state.timeline.completed_writes)
 
 
-def _catch_up(pipeline: Pipeline) -> str:
-    """The rows are older than the lake: of a database from a backup, whose counter
-    would hand out epochs again that the lake has, or of a load that waited while a
-    sync read."""
-    table = pipeline.lake_table
-    if table is None or not table.path:
-        return ""
-    try:
-        state = read_lake_table(table.path)
-        known = state.position.epoch_to if state.position else 0
-        table.refresh_from_db(fields=["last_commit_epoch"])
-        first = known + 1
-        if pipeline.capture != LOG:
-            # those of a log are the numbers of its segments
-            first = lift_epochs(pipeline.source_table.database.datasource_id, known)
-    except SluiceError as error:
-        log.warning("cannot ask the lake about %s", table, exc_info=error)
-        return ""
-    # a load keeps its epoch over its attempts: this one needs another
-    Pipeline.objects.filter(pk=pipeline.pk).update(load_epoch=None)
-    pipeline.load_epoch = None
-    if state.position and known > (table.last_commit_epoch or 0):
-        _take_newest(pipeline, state, state.position)
-    return f"the lake was ahead: epochs go on at {first}"
-
-
 def _take_newest(
     pipeline: Pipeline, state: LakeState, position: CommitPosition
 ) -> None:
-    is_log = pipeline.capture == LOG
-    end = position.end if is_log else later(pipeline.position, position.end)
+    """Of a table that follows its log."""
+    end = position.end
     Pipeline.objects.filter(pk=pipeline.pk).update(position=end)
     pipeline.position = end
     transitions.show(

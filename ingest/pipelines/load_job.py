@@ -23,7 +23,6 @@ from core.jobs.kinds import (
 )
 from core.models import Job
 from ingest.contract.job import RESYNC, SNAPSHOT, JobSpec, LogLoad, SnapshotWork
-from ingest.jobs.epochs import reserve_epochs
 from ingest.jobs.kinds import Attempt, DriverKind, Left, Refused
 from ingest.jobs.leases import hold_table
 from ingest.jobs.queue import new_job, put
@@ -91,12 +90,12 @@ def spec_for(job: Job) -> Attempt | Refused | None:
     spec = JobSpec(
         **shared_by_all(job, pipeline, hold.fence),
         source=source_spec(source),
-        epoch=0 if log else _epoch_of(pipeline),
         snapshot=SnapshotWork(
             lag_seconds=policy.lag_seconds,
             lag_is_chosen=policy.is_chosen("lag_seconds"),
             accept_empty=bool(job.payload.get("accept_empty")),
             log=log,
+            load="" if log else _name_of(pipeline),
         ),
     )
     if pipeline.state == states.APPROVED:
@@ -112,13 +111,11 @@ def _admitted(job: Job, pipeline: Pipeline | None) -> Pipeline | Refused:
     return Refused(changed) if changed else found
 
 
-def _epoch_of(pipeline: Pipeline) -> int:
+def _name_of(pipeline: Pipeline) -> str:
     """All attempts share one, because staged chunks survive them."""
-    if pipeline.load_epoch is None:
-        source = pipeline.source_table.database.datasource_id
-        pipeline.load_epoch = reserve_epochs(source)
-        pipeline.save(update_fields=["load_epoch"])
-    return pipeline.load_epoch
+    if not pipeline.load_name:
+        transitions.set_columns(pipeline, load_name=uuid4().hex)
+    return pipeline.load_name
 
 
 def _log_of(pipeline: Pipeline, source: int) -> LogLoad:
@@ -261,8 +258,6 @@ def note_loaded(
         "failures": 0,
         "drift": needed_resync.after_load(pipeline),
     }
-    if pipeline.capture == LOG:
-        changes["load_epoch"] = facts.get("epoch")
     now = SystemClock().now()
     if pipeline.capture != "snapshot":
         policy = store.policy_of(pipeline)
@@ -279,7 +274,7 @@ def note_loaded(
         pipeline,
         is_queryable=True,
         caught_up_at=now,
-        **transitions.commit_columns(facts, position=bound, epoch=pipeline.load_epoch),
+        **transitions.commit_columns(facts, position=bound, epoch=facts.get("epoch")),
     )
     if columns is not None and facts.get("has_columns", True):
         schema_diff.note_loaded(pipeline, [str(c["source_name"]) for c in columns])

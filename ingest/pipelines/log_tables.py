@@ -18,9 +18,8 @@ from core.errors import TerminalError
 from ingest.contract.following import FollowSpec, FollowTable
 from ingest.contract.table import TableSpec
 from ingest.jobs.specs import source_spec, table_spec
-from ingest.lake.epochs import last_epoch
 from ingest.lake.lake_id import lake_id
-from ingest.models import Pipeline, SourceEpoch
+from ingest.models import Pipeline
 from ingest.models.states import (
     DISCOVERED,
     DRAFT,
@@ -162,11 +161,7 @@ def _why_deferred(pipeline: Pipeline) -> str:
 
 
 def _last_epoch(datasource: Datasource) -> int:
-    """The highest that any table of the source has, or will get from the counter of
-    its syncs."""
-    counter = SourceEpoch.objects.filter(datasource=datasource).first()
+    """The highest that any table of the source has."""
     by_source = "pipelines__source_table__database__datasource"
     tables = Table.objects.filter(**{by_source: datasource})
-    shown = tables.aggregate(last=Max("last_commit_epoch"))["last"]
-    known = last_epoch(settings.SLUICE_LAKE_URI, datasource.pk, with_events=True)
-    return max(known, shown or 0, counter.next_epoch - 1 if counter else 0)
+    return tables.aggregate(last=Max("last_commit_epoch"))["last"] or 0

@@ -30,7 +30,6 @@ from core.jobs.kinds import (
 )
 from core.models import Job
 from ingest.contract.job import SYNC, JobSpec, SyncWork
-from ingest.jobs.epochs import reserve_epochs
 from ingest.jobs.isolation import wait_after
 from ingest.jobs.kinds import Attempt, DriverKind, Left, Refused
 from ingest.jobs.leases import hold_table
@@ -104,8 +103,7 @@ def start_sync(pipeline: Pipeline, *, actor: str) -> Job:
 
 
 def spec_for(job: Job) -> Attempt | Refused | None:
-    """Return the next attempt: what changed behind the table's position, as an epoch of
-    its own."""
+    """Return the next attempt: what changed behind the table's position."""
     if schema_drift.waits_for_look(job):
         return None
     pipeline = admitted(job, schema_drift.lock_settled(job), states.LOADED)
@@ -121,7 +119,6 @@ def spec_for(job: Job) -> Attempt | Refused | None:
     work = SyncWork(
         low=pipeline.position or None,
         lag_seconds=policy.lag_seconds,
-        epoch=reserve_epochs(source.pk),
         behind=table.last_commit_epoch or 0,
         lag_is_chosen=policy.is_chosen("lag_seconds"),
         source_fingerprint=pipeline.source_fingerprint,

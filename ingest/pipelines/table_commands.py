@@ -86,7 +86,6 @@ def load_again(
     told = schema_diff.leave_out(pipeline)
     fresh: dict[str, Any] = {
         "due_at": None,
-        "load_epoch": None,
         "load_name": "",
         "bound": "",
     }

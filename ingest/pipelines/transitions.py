@@ -105,7 +105,6 @@ def lock_pipeline(job: Job) -> Pipeline | None:
                 "resume_event",
                 "position",
                 "bound",
-                "load_epoch",
                 "load_name",
             ]
         )

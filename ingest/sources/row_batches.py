@@ -15,6 +15,8 @@ import pyarrow as pa
 from catalog.schema.types import DataType
 from ingest.contract.epochs import SealedColumn
 from ingest.contract.segments import OP, UNCHANGED, XID
+from ingest.contract.table import ColumnSpec
+from ingest.sources.select import Selection
 
 _COLUMNS = b"columns"
 _TYPES = {
@@ -57,6 +59,16 @@ def schema_of(
     # of the schema, once: of its fields it would be twice as long
     metadata = {_COLUMNS: json.dumps(said, ensure_ascii=False, separators=(",", ":"))}
     return pa.schema([*HEAD_FIELDS, *fields, *flags], metadata)
+
+
+def columns_of(
+    selection: Selection, columns: Sequence[ColumnSpec]
+) -> tuple[SealedColumn, ...]:
+    """What the schema of rows says that are read by this selection."""
+    return tuple(
+        SealedColumn(selected.alias, column.source_name, column.type, selected.bit)
+        for selected, column in zip(selection.columns, columns, strict=True)
+    )
 
 
 def columns_in(schema: pa.Schema) -> tuple[SealedColumn, ...]:

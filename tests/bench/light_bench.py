@@ -1,7 +1,7 @@
 """Commits of few rows, without a Spark job and by Spark's upsert, and what they cost when
 a table has had many: processor seconds of the driver, its JVM included.
 
-Syncs run as the product runs them, of epochs that lie there. Run alone:
+Syncs run as the product runs them, of rows that lie there. Run alone:
 `python -m tests.bench.light_bench FILE`.
 """
 
@@ -12,7 +12,7 @@ import os
 import random
 import statistics
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -23,15 +23,12 @@ from typing import Any
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
-from ingest.contract.epochs import Seal, SealedFile
-from ingest.contract.job import SyncWork
 from ingest.contract.table import TableSpec
-from ingest.driver.capture.follower import Captured
-from ingest.lake.epochs import epoch_folder, write_seal
-from ingest.lake.sealed_columns import columns_of
-from ingest.sources.dialects import dialect_of
-from ingest.sources.select import select_columns
+from ingest.driver.apply.apply import StagedRows
+from ingest.lake.files import local_path
+from ingest.lake.port import Place
 from tests.bench.ingest_bench import started
 from tests.spark.lake_bench import LakeBench, assert_done
 
@@ -48,8 +45,6 @@ ARROW = pa.schema(
         ("c1", pa.string()),
         ("c2", pa.decimal128(12, 2)),
         ("c3", pa.timestamp("us", tz="UTC")),
-        ("op", pa.string()),
-        ("i", pa.int64()),
     ]
 )
 CREATE = (
@@ -58,51 +53,30 @@ CREATE = (
 FILL = "INSERT INTO {} SELECT g, 'load', g, now() FROM generate_series(1, {}) g"
 
 
-@dataclass
-class Sealed:
-    """A follower whose epochs are made before anybody asks for them."""
+@dataclass(frozen=True)
+class Staged:
+    """Rows that lie there before anybody asks for them."""
 
-    bench: LakeBench
     table: TableSpec
-    epoch: int
     rows: int
 
-    def __post_init__(self) -> None:
-        path = str(self.table.table_id)
-        folder = Path(epoch_folder(self.bench.lake, 1, self.epoch).uri) / path
-        folder.mkdir(parents=True)
+    def capture(
+        self, *_: Any, folder: Place, **__: Any
+    ) -> tuple[StagedRows, dict[str, Any]]:
         keys = random.sample(range(1, ROWS + 1), self.rows)
         columns: list[list[Any]] = [
             keys,
-            [f"value {self.epoch} {key}" for key in keys],
+            [f"value {random.random()}" for _ in keys],
             [Decimal(key) for key in keys],
             [datetime(2026, 1, 1, tzinfo=UTC)] * self.rows,
-            ["update"] * self.rows,
-            list(range(1, self.rows + 1)),
         ]
         arrays = [pa.array(c, t) for c, t in zip(columns, ARROW.types, strict=True)]
+        path = Path(local_path(folder.uri))
+        path.mkdir(parents=True)
         pq.write_table(
-            pa.Table.from_arrays(arrays, schema=ARROW), folder / "part-0.parquet"
+            pa.Table.from_arrays(arrays, schema=ARROW), path / "part-0.parquet"
         )
-        columns_there = columns_of(
-            select_columns(dialect_of("postgresql"), self.table.columns),
-            self.table.columns,
-        )
-        file = SealedFile(
-            self.table.table_id, path, self.rows, 1,
-            columns=columns_there, has_changes=True,
-        )  # fmt: skip
-        about = {path: self.table.schema_version}
-        write_seal(
-            self.bench.lake,
-            Seal(1, self.epoch, "", "", (file,), about, "log"),
-        )
-
-    def capture(self, lacking: Collection[str]) -> Captured:
-        raise NotImplementedError
-
-    def replay(self, seal: Seal) -> Captured:
-        return Captured(seal, {})
+        return StagedRows(folder, "", "", self.rows, unique_keys=True), {}
 
 
 class LightBench:
@@ -122,17 +96,16 @@ class LightBench:
         return sum(t.user + t.system for t in times)
 
     def commit(self, table: TableSpec, rows: int) -> float:
-        """Processor seconds of a sync that finds its epoch sealed."""
-        from ingest.driver.run import run_sync
+        """Processor seconds of a sync that need not read its source."""
+        from ingest.driver import run as driver_run
 
-        epoch = self.bench.next_epoch()
-        work = SyncWork(None, 0, epoch)
         spec = self.bench.sync_spec(table, None, compact_after=COMPACT_AFTER)
-        spec = replace(spec, sync=work, keep_seconds=KEEP_SECONDS, job_id="log")
-        follower = Sealed(self.bench, table, epoch, rows)
-        run = self.bench.start(spec)
-        before = self.cpu()
-        facts = run_sync(run, self.bench.spark, follower)
+        run = self.bench.start(replace(spec, keep_seconds=KEEP_SECONDS))
+        nothing: Any = None
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(driver_run, "capture_window", Staged(table, rows).capture)
+            before = self.cpu()
+            facts = driver_run.run_sync(run, self.bench.spark, nothing, nothing)
         spent = self.cpu() - before
         assert facts["rows"] == rows
         return spent

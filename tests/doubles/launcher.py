@@ -303,7 +303,8 @@ class FakeLauncher:
         else:
             end = iso(datetime.now(UTC))
             low = spec.sync.low if spec.sync else None
-            epoch = spec.sync.epoch if spec.sync else spec.epoch
+            at = read_lake_table(spec.table.path).position
+            epoch = at.epoch_to + 1 if at else 1
             instant = write_commit(spec, start=low or "", end=end, epoch=epoch)
             facts = {"instant": instant, "rows": 1, "epoch": epoch, "bytes": 1}
             if spec.sync is None:

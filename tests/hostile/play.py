@@ -238,7 +238,7 @@ class _Run:
             return bench.verify_spec(table, chunk_rows=CHUNK_ROWS)
         kind: Any = "resync" if job == "resync" else "snapshot"
         work = SnapshotWork(chunk_rows=CHUNK_ROWS)
-        return bench.spec(kind, table, epoch=bench.next_epoch(), snapshot=work)
+        return bench.spec(kind, table, snapshot=work)
 
     def _job(self) -> JobReport | None:
         spec = self._spec()

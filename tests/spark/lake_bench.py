@@ -76,7 +76,6 @@ class LakeBench:
         self.link: psycopg.Connection[Any] = psycopg.connect(dsn, autocommit=True)
         access = postgresql_at(dsn)
         self.source, self.password = access.spec, access.password
-        self._epoch = 100
         self._tables = 0
 
     def close(self) -> None:
@@ -102,12 +101,12 @@ class LakeBench:
             return None
 
     def become(self, server: Any, database: str, lake: str) -> None:
-        """Source and lake are copies of these; the next epoch is above theirs."""
+        """Source and lake are copies of these."""
         self.link.close()
         server.create_database(self.source.database, like=database)
         self.link = psycopg.connect(self.dsn, autocommit=True)
         shutil.copytree(lake, self.lake)
-        self._tables, self._epoch = 1, 200
+        self._tables = 1
 
     def sql(self, statement: str) -> list[tuple[Any, ...]]:
         cursor = self.link.execute(statement)
@@ -182,11 +181,6 @@ class LakeBench:
         )
         return spec_from(as_data(made))
 
-    def next_epoch(self) -> int:
-        """One that no job of this bench had."""
-        self._epoch += 1
-        return self._epoch
-
     def start(self, spec: JobSpec) -> JobRun:
         run = JobRun(spec, self.answer)
         enter_lane(run)
@@ -210,9 +204,9 @@ class LakeBench:
         accept_empty: bool = False,
         **k: Any,
     ) -> JobReport:
-        work = SnapshotWork(chunk_rows, lag, accept_empty=accept_empty)
-        epoch = self.next_epoch()
-        return self.run(self.spec(kind, table, epoch=epoch, snapshot=work, **k))
+        name = k.pop("load", "") or uuid.uuid4().hex
+        work = SnapshotWork(chunk_rows, lag, accept_empty=accept_empty, load=name)
+        return self.run(self.spec(kind, table, snapshot=work, **k))
 
     def sync_spec(
         self,
@@ -221,9 +215,10 @@ class LakeBench:
         *,
         lag: float = 0,
         max_rows: int = 5_000_000,
+        behind: int = 0,
         **k: Any,
     ) -> JobSpec:
-        work = SyncWork(low, lag, self.next_epoch(), max_rows)
+        work = SyncWork(low, lag, max_rows, behind=behind)
         return self.spec("sync", table, sync=work, **k)
 
     def sync(self, table: TableSpec, low: str | None, **k: Any) -> JobReport:

@@ -28,7 +28,6 @@ class MariadbBench(LakeBench):
         self.link = server.connect("shop")
         access = mariadb_at(server)
         self.source, self.password = access.spec, access.password
-        self._epoch = 100
         self._tables = 0
         self._lock = threading.Lock()
 

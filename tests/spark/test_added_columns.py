@@ -207,33 +207,3 @@ def test_more_older_values_than_a_sync_reads_are_told_and_verified(
     assert (found.facts["verdict"], found.facts["different"]) == ("different", 6)
     assert_done(bench.load(wide, kind="resync"))
     assert_equal(bench, wide, "n", "x")
-
-
-def test_an_epoch_sealed_before_the_column_leaves_it_to_the_next_sync(
-    loaded: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Killed between seal and commit; the retry knows the column, the epoch does not."""
-    from ingest.driver.apply import apply
-
-    bench, table, low = loaded
-    low = assert_done(bench.sync(table, low)).facts["position"]["to"]
-    bench.sql("ALTER TABLE o ADD COLUMN x int")
-    bench.sql("UPDATE o SET x = 1, at = now() WHERE id = 1")
-    spec = bench.sync_spec(table, low)
-
-    def killed(*_: object, **__: object) -> None:
-        raise RuntimeError("killed")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(apply, "commit_rows", killed)
-        assert bench.run(spec).outcome != "succeeded"
-    wide = as_now(bench, table)
-    assert spec.sync is not None
-    retried = replace(
-        spec, attempt=2, table=wide, sync=replace(spec.sync, added=("x",))
-    )
-    done = assert_done(bench.run(retried))
-    assert "added" not in done.facts, "nothing was read, so nothing was looked for"
-    low = done.facts["position"]["to"]
-    assert_done(sync(bench, wide, low, "x"))
-    assert_equal(bench, wide, "n", "x")

@@ -104,14 +104,14 @@ def slow_load(bench: LakeBench, name: str) -> JobSpec:
     table = bench.table(name, estimated_rows=4000)
     source = replace(bench.source, max_rows_per_second=100)
     work = SnapshotWork(chunk_rows=200)
-    return bench.spec("snapshot", table, epoch=1, source=source, snapshot=work)
+    return bench.spec("snapshot", table, source=source, snapshot=work)
 
 
 def quick_load(bench: LakeBench, name: str) -> JobSpec:
     bench.sql(f"CREATE TABLE {name} (id int PRIMARY KEY, at timestamptz DEFAULT now())")
     bench.sql(f"INSERT INTO {name} SELECT g FROM generate_series(1, 500) g")
     table = bench.table(name, cursor="at", estimated_rows=500)
-    return bench.spec("snapshot", table, epoch=1, snapshot=SnapshotWork())
+    return bench.spec("snapshot", table, snapshot=SnapshotWork())
 
 
 def submitted(home: Path, cluster: StandaloneCluster) -> SubmitLauncher:

@@ -75,12 +75,12 @@ def test_jobs_run_side_by_side_and_the_secret_stays_in_memory(
     long = big_table(bench, "long", 40_000)
     slow = replace(bench.source, datasource_id=2, max_rows_per_second=200)
     long_spec = bench.spec(
-        "snapshot", long, epoch=1, source=slow, snapshot=SnapshotWork(chunk_rows=200)
+        "snapshot", long, source=slow, snapshot=SnapshotWork(chunk_rows=200)
     )
     driver.run(long_spec)
     driver.progress(long_spec, "reading")
     short = big_table(bench, "short", 100)
-    short_spec = bench.spec("snapshot", short, epoch=2, snapshot=SnapshotWork())
+    short_spec = bench.spec("snapshot", short, snapshot=SnapshotWork())
     driver.run(short_spec)
     report = driver.report(short_spec)
     assert report.outcome == "succeeded", report
@@ -120,9 +120,7 @@ def test_cancel_reaches_a_statement_that_waits_at_the_source(
 ) -> None:
     """Once in the planning, once in Spark's own read."""
     table = big_table(bench, "locked")
-    spec = bench.spec(
-        "snapshot", table, epoch=1, snapshot=SnapshotWork(chunk_rows=1000)
-    )
+    spec = bench.spec("snapshot", table, snapshot=SnapshotWork(chunk_rows=1000))
     running = (
         "SELECT count(*) FROM pg_stat_activity WHERE application_name ="
         f" 'sluice:{spec.job_id}' AND state = 'active'"
@@ -143,7 +141,7 @@ def test_cancel_reaches_a_statement_that_waits_at_the_source(
     # a view that sleeps: planned without touching it, read by Spark
     bench.sql("CREATE VIEW sleepy AS SELECT id, pg_sleep(9999)::text AS v FROM locked")
     view = bench.table("sleepy")
-    asleep = bench.spec("snapshot", view, epoch=2, snapshot=SnapshotWork())
+    asleep = bench.spec("snapshot", view, snapshot=SnapshotWork())
     driver.run(asleep)
     there = running.replace(spec.job_id, asleep.job_id)
     driver.progress(asleep, "reading")
@@ -163,19 +161,17 @@ def test_a_job_whose_threads_answer_nothing_is_abandoned(
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         source = replace(bench.source, port=port, datasource_id=7)
-        spec = bench.spec(
-            "snapshot", table, epoch=1, source=source, snapshot=SnapshotWork()
-        )
+        spec = bench.spec("snapshot", table, source=source, snapshot=SnapshotWork())
         driver.run(spec)
         end, _ = silent.accept()
         with end:
             driver.cancel(spec, "abandon")
             driver.wait_for(lambda m: spec.job_id in m.get("jobs_abandoned", ()))
             other = big_table(bench, "other", 100)
-            beside = bench.spec("snapshot", other, epoch=2, snapshot=SnapshotWork())
+            beside = bench.spec("snapshot", other, snapshot=SnapshotWork())
             driver.run(beside)
             assert driver.report(beside).outcome == "succeeded"
-            after = bench.spec("snapshot", table, epoch=3, snapshot=SnapshotWork())
+            after = bench.spec("snapshot", table, snapshot=SnapshotWork())
             driver.run(after)
             driver.wait_for(
                 lambda m: any(
@@ -195,7 +191,7 @@ def test_kill_9_leaves_no_process_and_the_next_driver_goes_on(
     table = big_table(bench, "victim")
     slow = replace(bench.source, datasource_id=3, max_rows_per_second=200)
     spec = bench.spec(
-        "snapshot", table, epoch=1, source=slow, snapshot=SnapshotWork(chunk_rows=200)
+        "snapshot", table, source=slow, snapshot=SnapshotWork(chunk_rows=200)
     )
     driver.run(spec)
     staging = StagingArea(table.staging)

@@ -1,32 +1,31 @@
-"""What syncs leave behind that ended before their seal."""
+"""What syncs and loads leave behind that ended before their commit."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from ingest.driver.apply import partitions
 from ingest.driver.capture import timestamp as capture_timestamp
-from ingest.lake.epochs import epoch_folder
+from ingest.lake.place import place_at
 from tests.spark.lake_bench import LakeBench, assert_done
-from tests.spark.test_repair import mend
 from tests.spark.test_syncs import loaded, values
 
 __all__ = ["loaded"]
 
 
-def events_of(bench: LakeBench, epoch: int) -> list[str]:
-    return [file.path for file in epoch_folder(bench.lake, 1, epoch).files()]
+def staged(table: Any) -> list[str]:
+    return sorted(file.path for file in (place_at(table.staging) / "sync").files())
 
 
-def test_events_of_failed_syncs_are_removed(loaded: Any, monkeypatch: Any) -> None:
+def test_what_failed_and_killed_syncs_staged_is_removed(
+    loaded: Any, monkeypatch: Any
+) -> None:
     bench, table, low = loaded
     bench.sql("INSERT INTO o VALUES (9, 'nine')")
 
     def fails(error: BaseException) -> Any:
-        def refuse(table: Any, counts: Any) -> None:
-            assert events_of(bench, bench._epoch)
+        def refuse(_: Any, counts: Any) -> None:
+            assert staged(table)
             raise error
 
         return refuse
@@ -34,19 +33,12 @@ def test_events_of_failed_syncs_are_removed(loaded: Any, monkeypatch: Any) -> No
     with monkeypatch.context() as patch:
         patch.setattr(capture_timestamp, "_refuse", fails(OSError("lost")))
         assert bench.sync(table, low).outcome == "transient"
-        assert events_of(bench, bench._epoch) == []
-        # killed: nothing of the driver runs any more
-        patch.setattr(capture_timestamp, "_refuse", fails(KeyboardInterrupt()))
-        patch.setattr(capture_timestamp, "_drop_unsealed", lambda *_: None)
-        with pytest.raises(KeyboardInterrupt):
-            bench.sync(table, low)
-    killed = bench._epoch
-    # before a commit is past it nobody can tell that it stays without a seal
-    assert_done(mend(bench, table, "clean"))
-    assert events_of(bench, killed)
+        assert staged(table) == []
+    # killed: nothing of the driver runs any more
+    left = place_at(table.staging) / "sync" / "killed-1" / "part-0.parquet"
+    left.replace("half a file")
     assert_done(bench.sync(table, low))
-    assert_done(mend(bench, table, "clean"))
-    assert not epoch_folder(bench.lake, 1, killed).exists()
+    assert staged(table) == []
     assert values(bench, table)[9] == "nine"
 
 

@@ -56,7 +56,7 @@ def in_source(bench: LakeBench, name: str) -> list[tuple[Any, ...]]:
 
 def load_spec(bench: LakeBench, table: Any) -> JobSpec:
     work = SnapshotWork(chunk_rows=1_000)
-    return bench.spec("snapshot", table, epoch=bench.next_epoch(), snapshot=work)
+    return bench.spec("snapshot", table, snapshot=work)
 
 
 def assert_named(report: JobReport, disk: SmallDisk) -> None:

@@ -112,7 +112,7 @@ def test_a_clock_that_was_set_back_takes_no_commit_of_now_away(
     """The first attempt of a resync has committed, a second one ends it."""
     bench, table, low = loaded
     bench.sql("UPDATE o SET v = 'new', at = now()")
-    spec = bench.spec("resync", table, epoch=bench.next_epoch())
+    spec = bench.spec("resync", table)
     low = assert_done(bench.run(spec)).facts["bound"]
     wanted = values(bench, table)
 
@@ -138,7 +138,7 @@ def test_what_a_death_left_of_the_future_goes_with_the_next_attempt(
 ) -> None:
     """Files whose instants were gone already."""
     bench, table, _ = loaded
-    spec = bench.spec("resync", table, epoch=bench.next_epoch())
+    spec = bench.spec("resync", table)
     assert_done(bench.run(spec))
     rows = values(bench, table)
     base = next(Path(table.path).glob("*.parquet"))

@@ -102,7 +102,7 @@ def test_kills_in_a_load_and_in_a_sync_cost_nothing(
     staging = StagingArea(table.staging)
     slow = replace(bench.source, max_rows_per_second=200)
     load = bench.spec(
-        "snapshot", table, epoch=1, source=slow, snapshot=SnapshotWork(chunk_rows=200)
+        "snapshot", table, source=slow, snapshot=SnapshotWork(chunk_rows=200)
     )
 
     first = start()

@@ -9,28 +9,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from core.errors import TerminalError
-from ingest.contract.epochs import Seal, SealedFile
-from ingest.contract.events import INDEX, OP
 from ingest.contract.job import ErrorFact, RepairWork
 from ingest.contract.table import TableSpec
 from ingest.driver import run
-from ingest.driver.apply import apply, light, sealed_files, writer
+from ingest.driver.apply import apply, light, staged_files, writer
 from ingest.driver.table_services import compaction
-from ingest.lake.epochs import epoch_folder, write_seal
 from ingest.lake.hudi import timeline
 from ingest.lake.layout import read_layout
-from ingest.lake.sealed_columns import columns_of
-from ingest.sources.dialects import dialect_of
-from ingest.sources.select import select_columns
 from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.driver_process import DriverProcess
 from tests.spark.held_fence import HeldFence
@@ -318,18 +308,21 @@ def both_frames(
 ) -> list[tuple[list[str], list[str], dict[str, int], dict[str, int]]]:
     """Of each light batch its rows and losses, and those that Spark would have had."""
     found = []
-    real = apply.read_light
+    real = apply._light_batch
 
-    def read(run: Any, spark: Any, parts: Any, selection: Any) -> Any:
-        rows = real(run, spark, parts, selection)
+    def made(run: Any, *about: Any) -> Any:
+        batch = real(run, *about)
+        if batch is None:
+            return None
         lossy, run.lossy = dict(run.lossy), {}
-        frames = [apply._rows_of(run, spark, selection, s, f) for s, f in parts]
-        (frame,) = frames
-        assert frame.schema == rows.frame().schema
-        found.append((texts(rows.frame()), texts(frame), lossy, dict(run.lossy)))
-        return rows
+        spark, _, *rest = about
+        frame = apply._batch(run, spark, *rest).rows
+        ours = batch.rows.frame()
+        assert frame.schema == ours.schema
+        found.append((texts(ours), texts(frame), lossy, dict(run.lossy)))
+        return batch
 
-    monkeypatch.setattr(apply, "read_light", read)
+    monkeypatch.setattr(apply, "_light_batch", made)
     return found
 
 
@@ -445,13 +438,13 @@ def test_a_footer_is_opened_once(
     writers: Writers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
-    real = sealed_files._footer
+    real = staged_files._footer
 
     def footer(spark: Any, place: Any) -> Any:
         opened.append(place.uri)
         return real(spark, place)
 
-    monkeypatch.setattr(sealed_files, "_footer", footer)
+    monkeypatch.setattr(staged_files, "_footer", footer)
     writers.change("light", "one")
     assert len(opened) == 1
 
@@ -520,77 +513,3 @@ def test_a_driver_that_is_killed_within_a_commit_leaves_nothing_to_see(
     writers.change("light", "after")
     assert unfinished(table) == []
     writers.require_equal()
-
-
-def seal_changes(
-    writers: Writers, changes: list[tuple[int, str | None, str]]
-) -> tuple[Any, Any]:
-    """An epoch of changes (key, value, operation) as a reader of a log leaves it, and
-    a job that finds it."""
-    bench, table = writers.bench, writers.table
-    epoch = bench.next_epoch()
-    path = str(table.table_id)
-    folder = Path(epoch_folder(bench.lake, 1, epoch).uri) / path
-    folder.mkdir(parents=True)
-    at = datetime(2026, 1, 1, tzinfo=UTC)
-    names = ["c0", "c1", "c2", OP, INDEX]
-    rows = [
-        dict(zip(names, (key, value, at, op, number), strict=True))
-        for number, (key, value, op) in enumerate(changes, 1)
-    ]
-    kinds = [
-        pa.int32(),
-        pa.string(),
-        pa.timestamp("us", tz="UTC"),
-        pa.string(),
-        pa.int64(),
-    ]
-    schema = pa.schema(list(zip(names, kinds, strict=True)))
-    pq.write_table(pa.Table.from_pylist(rows, schema=schema), folder / "part.parquet")
-    selection = select_columns(dialect_of("postgresql"), table.columns)
-    file = SealedFile(
-        table.table_id, path, len(rows), 1,
-        columns=columns_of(selection, table.columns), has_changes=True,
-    )  # fmt: skip
-    spec = bench.sync_spec(table, None)
-    newest = Seal(1, epoch, "", "", (file,), {path: table.schema_version}, spec.job_id)
-    return bench.start(spec), write_seal(bench.lake, newest)
-
-
-def test_deletes_are_written_alike(
-    writers: Writers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The last change of a key counts, and a key that is gone may come back."""
-    state = dict(writers.seen())
-    epochs: list[tuple[str, list[tuple[int, str | None, str]]]] = [
-        ("light", [(1, "a", "update"), (1, None, "delete"), (2, None, "delete")]),
-        ("spark", [(3, None, "delete"), (2, "back", "insert"), (4, "x", "update")]),
-        ("light", [(3, "back", "insert"), (2, None, "delete"), (90, None, "delete")]),
-        ("light", [(5, None, "delete"), (5, "again", "insert"), (5, "last", "update")]),
-    ]
-    made: list[bool] = []
-    real = light.commit_light
-    monkeypatch.setattr(
-        writer, "commit_light", lambda *a: made.append(real(*a)) or made[-1]
-    )
-    for by, changes in epochs:
-        job, seal = seal_changes(writers, changes)
-        with pytest.MonkeyPatch.context() as patch:
-            if by == "spark":
-                patch.setattr(light, "MOST_ROWS", 0)
-            commit, _ = apply.apply_sealed(job, writers.bench.spark, newest=seal)
-        assert commit is not None
-        for key, value, op in changes:
-            state.pop(key, None)
-            if op != "delete":
-                state[key] = str(value)
-        assert writers.seen() == sorted(state.items())
-    assert made == [True, True, True]
-    compacted(writers)
-    assert writers.seen() == sorted(state.items())
-
-
-def test_changes_that_are_not_known_are_refused(writers: Writers) -> None:
-    job, seal = seal_changes(writers, [(1, "a", "update"), (2, "b", "truncate")])
-    with pytest.raises(TerminalError, match="has a change truncate with the index 2"):
-        apply.apply_sealed(job, writers.bench.spark, newest=seal)

@@ -329,9 +329,7 @@ def test_a_stop_reaches_the_statement_at_the_source(bench: MariadbBench) -> None
     bench.sql("CREATE TABLE kept (id int PRIMARY KEY)")
     bench.sql("INSERT INTO kept SELECT seq FROM seq_1_to_50")
     bench.sql("CREATE VIEW slow AS SELECT id, sleep(60) AS s FROM kept")
-    run = bench.start(
-        bench.spec("snapshot", bench.table("slow", type_s="int"), epoch=1)
-    )
+    run = bench.start(bench.spec("snapshot", bench.table("slow", type_s="int")))
     ours = "SELECT count(*) FROM information_schema.processlist WHERE info LIKE '%/* sluice%' AND info LIKE '%`slow`%' AND id <> CONNECTION_ID()"
     reports: list[Any] = []
     thread = threading.Thread(

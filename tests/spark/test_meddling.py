@@ -114,7 +114,7 @@ def test_a_fresh_copy_leaves_no_plan_that_speaks_of_what_it_replaced(
 def test_a_table_whose_files_are_gone_is_not_begun_anew_by_changes(loaded: Any) -> None:
     bench, table, low = loaded
     shutil.rmtree(table.path)
-    work = SyncWork(low, 0, 900, behind=101)
+    work = SyncWork(low, 0, behind=101)
     gone = bench.run(bench.spec("sync", table, sync=work)).error
     assert gone is not None
     assert gone.code == "files_gone"

@@ -58,7 +58,7 @@ def test_the_name_is_never_looked_up(
     address = bench.source.host
     bench.source = replace(bench.source, host=NOWHERE)
     work = SnapshotWork(chunk_rows=20)
-    spec = bench.spec("snapshot", table, epoch=1, snapshot=work)
+    spec = bench.spec("snapshot", table, snapshot=work)
     failed = run(bench, spec)
     assert (failed.outcome, failed.error.code) == ("transient", "source_unreachable")
     # the first place refuses: the next one is tried
@@ -81,7 +81,7 @@ def test_the_name_stays_for_tls(bench: LakeBench, tmp_path) -> None:
     with tls_in_front_of(address, spec.port, context) as port:
         bench.source = replace(spec, host=NOWHERE, port=port, tls="require")
         work = SnapshotWork()
-        load = bench.spec("snapshot", table, epoch=1, snapshot=work)
+        load = bench.spec("snapshot", table, snapshot=work)
         assert assert_done(run(bench, load, address)).facts["rows"] == 5
     assert said == {NOWHERE}
 
@@ -95,7 +95,7 @@ def test_certificates_are_checked_by_both(bench: LakeBench, tmp_path) -> None:
     address, spec = bench.source.host, bench.source
     with tls_in_front_of(address, spec.port, context) as port:
         bench.source = replace(spec, host=NOWHERE, port=port, tls="verify")
-        load = bench.spec("snapshot", table, epoch=1, snapshot=SnapshotWork())
+        load = bench.spec("snapshot", table, snapshot=SnapshotWork())
         for number, authorities in enumerate(["", str(other.path)], start=1):
             attempt = with_attempt(load, number)
             failed = run(bench, attempt, address, authorities=authorities)

@@ -115,7 +115,7 @@ def test_a_table_is_resized_and_only_the_new_count_can_write(loaded: Any) -> Non
     assert (back["buckets"], back["position"]["to"]) == (2, position.end)
     assert seen(bench, table) == rows
     # a sync that was told of the commits which are gone reads nothing
-    work = SyncWork(two["position"]["to"], 0, 900, behind=two["epoch"])
+    work = SyncWork(two["position"]["to"], 0, behind=two["epoch"])
     stale = bench.run(bench.spec("sync", table, sync=work)).error
     assert stale is not None
     assert stale.code == "lake_went_back"

@@ -89,10 +89,7 @@ def test_no_job_reads_a_rewritten_table_as_empty(
     statements = REWRITES[rewrite]
     table = bench.table("o", cursor="at", estimated_rows=500)
     undo = "ALTER TABLE o DROP COLUMN IF EXISTS x"
-    bench._epoch += 1
-    load = bench.spec(
-        "snapshot", table, epoch=bench._epoch, snapshot=snapshot.SnapshotWork(100)
-    )
+    load = bench.spec("snapshot", table, snapshot=snapshot.SnapshotWork(100))
     low = run_behind(bench, statements, load).facts["bound"]
     assert bench.rows(table, "id", "v") == in_source(bench), "first load"
 
@@ -102,10 +99,7 @@ def test_no_job_reads_a_rewritten_table_as_empty(
     assert bench.rows(table, "id", "v") == in_source(bench), "incremental sync"
 
     bench.sql(undo)
-    bench._epoch += 1
-    again = bench.spec(
-        "resync", table, epoch=bench._epoch, snapshot=snapshot.SnapshotWork(100)
-    )
+    again = bench.spec("resync", table, snapshot=snapshot.SnapshotWork(100))
     run_behind(bench, statements, again)
     assert bench.rows(table, "id", "v") == in_source(bench), "re-sync"
 
@@ -119,7 +113,7 @@ def test_a_resumed_load_drops_the_chunks_of_the_old_table(
 ) -> None:
     table = bench.table("o", estimated_rows=500)
     work = snapshot.SnapshotWork(100)
-    spec = bench.spec("snapshot", table, epoch=700, snapshot=work)
+    spec = bench.spec("snapshot", table, snapshot=work)
 
     def broken(*_: object) -> None:
         raise OSError(5, "the lake is away")

@@ -10,17 +10,16 @@ from typing import Any
 import psycopg
 import pytest
 
-from ingest.contract.epochs import LedgerLine
 from ingest.contract.job import RepairWork
 from ingest.contract.positions import from_text, to_text
 from ingest.contract.table import TableSpec
-from ingest.driver.apply import apply, epoch_tracking
+from ingest.driver.apply import apply, light
 from ingest.driver.serve import SparkWork
-from ingest.lake.epochs import epoch_folder, seals_of
+from ingest.lake import files
 from ingest.lake.hudi.identity import identity_for
 from ingest.lake.hudi.options import WriterFence, write_options
 from ingest.lake.hudi.position import CommitPosition, encode_position
-from ingest.lake.ledger import read_line
+from ingest.lake.place import place_at
 from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
 
@@ -45,36 +44,38 @@ def work_of(bench: LakeBench, spec: Any) -> int:
     return SparkWork(bench.spark, f"sluice-{spec.job_id}").total()
 
 
-def test_syncs_carry_changes_and_leave_a_ledger(loaded: Any) -> None:
+def test_syncs_carry_changes_and_leave_nothing_beside_their_commits(
+    loaded: Any,
+) -> None:
     bench, table, low = loaded
+    files = lake_files(bench)
     bench.sql(
         "UPDATE o SET v = 'new', at = now() WHERE id = 2; INSERT INTO o VALUES (9, 'nine')"
     )
+    before = bench.state(table).position
+    assert before is not None
     spec = bench.sync_spec(table, low)
     first = assert_done(bench.run(spec))
     assert first.facts["rows"] == 2
     assert work_of(bench, spec) > 0
     assert values(bench, table)[2] == "new"
     assert values(bench, table)[9] == "nine"
-    epoch = first.facts["epoch"]
-    (seal,) = seals_of(bench.lake, 1, epoch)
-    line = read_line(bench.lake, 1, epoch, 1)
-    assert line is not None
-    assert (seal.start, seal.end) == (low, first.facts["position"]["to"])
-    assert line.instant == first.facts["instant"]
-    assert not epoch_folder(bench.lake, 1, epoch).exists()
     state = bench.state(table)
     assert state.position is not None
-    assert (state.position.end, state.position.epoch_to) == (seal.end, epoch)
-    # nothing changed: no commit, but the epoch is accounted for
-    spec = bench.sync_spec(table, seal.end)
+    assert state.position.epoch_to == first.facts["epoch"] == before.epoch_to + 1
+    end = first.facts["position"]["to"]
+    assert (state.position.start, state.position.end) == (low, end)
+    # nothing changed: no commit
+    spec = bench.sync_spec(table, end)
     quiet = assert_done(bench.run(spec))
     assert work_of(bench, spec) == 0, "Spark is dear, and most tables are quiet"
     assert (quiet.facts["rows"], quiet.facts["instant"]) == (0, None)
-    line = read_line(bench.lake, 1, quiet.facts["epoch"], 1)
-    assert line is not None
-    assert line.state == "unchanged"
     assert len(bench.state(table).commits) == 2
+    assert lake_files(bench) == files
+
+
+def lake_files(bench: LakeBench) -> list[str]:
+    return sorted(f.path for f in (place_at(bench.lake) / "_sluice").files())
 
 
 def test_a_clock_behind_the_newest_commit_writes_nothing(loaded: Any) -> None:
@@ -204,12 +205,13 @@ def test_null_cursors_are_counted(loaded: Any) -> None:
     assert any("at" in w for w in report.warnings)
 
 
-def test_a_sealed_epoch_is_applied_by_the_next_attempt_and_never_twice(
+def test_a_sync_that_died_is_read_again_and_never_reported_twice(
     loaded: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench, table, low = loaded
-    bench.sql("UPDATE o SET v = 'sealed', at = now() WHERE id = 1")
-    spec = bench.sync_spec(table, low)
+    bench.sql("UPDATE o SET v = 'read', at = now() WHERE id = 1")
+    known = bench.state(table).position.epoch_to
+    spec = bench.sync_spec(table, low, behind=known)
 
     def broken(*_: object, **__: object) -> None:
         raise OSError(5, "the lake is away")
@@ -218,37 +220,34 @@ def test_a_sealed_epoch_is_applied_by_the_next_attempt_and_never_twice(
         patch.setattr(apply, "commit_rows", broken)
         assert bench.run(spec).outcome == "transient"
     assert values(bench, table)[1] == "load"
-    # what came in between does not belong to the sealed epoch
     bench.sql("UPDATE o SET v = 'later', at = now() WHERE id = 1")
     done = assert_done(bench.run(with_attempt(spec, 2)))
-    assert values(bench, table)[1] == "sealed"
+    assert values(bench, table)[1] == "later"
     # the report of the second may be lost
     again = assert_done(bench.run(with_attempt(spec, 3)))
-    for fact in ("instant", "rows", "bytes", "completed_at"):
+    for fact in ("instant", "epoch", "rows", "bytes", "completed_at"):
         assert again.facts[fact] == done.facts[fact]
+    assert again.facts["position"]["from"] == done.facts["position"]["to"]
     assert len(bench.state(table).commits) == 2
-    assert done.facts["epoch"] == again.facts["epoch"]
 
 
 def test_what_is_committed_fails_no_job(
     loaded: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Rows that were staged stay when the storage does not let them go."""
     bench, table, low = loaded
+    real = files.LocalPlace.delete_all
 
-    def broken(*_: object) -> None:
-        raise OSError(5, "the lake is away")
+    def broken(place: Any) -> None:
+        if place.name.endswith("-1"):
+            raise OSError(5, "the lake is away")
+        real(place)
 
     bench.sql("UPDATE o SET v = 'one', at = now() WHERE id = 1")
     with monkeypatch.context() as patch:
-        patch.setattr(epoch_tracking, "write_line", broken)
-        done = assert_done(bench.sync(table, low))
-    assert "recorded by the next sync" in str(done.warnings)
+        patch.setattr(files.LocalPlace, "delete_all", broken)
+        assert_done(bench.sync(table, low))
     assert values(bench, table)[1] == "one"
-    assert read_line(bench.lake, 1, done.facts["epoch"], table.table_id) is None
-    bench.sql("UPDATE o SET v = 'two', at = now() WHERE id = 1")
-    assert_done(bench.sync(table, done.facts["position"]["to"]))
-    line = read_line(bench.lake, 1, done.facts["epoch"], table.table_id)
-    assert line == LedgerLine("committed", done.facts["instant"])
 
 
 def test_drift_is_refused_before_anything_is_read(loaded: Any) -> None:
@@ -330,7 +329,17 @@ def test_a_partitioned_table_keeps_one_row_per_key(lake_bench: LakeBench) -> Non
     assert lake_bench.frame(table).count() == 9
 
 
-def test_only_certainly_unique_keys_skip_the_combining(lake_bench: LakeBench) -> None:
+def test_only_certainly_unique_keys_skip_the_combining(
+    lake_bench: LakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unique: list[bool] = []
+    real = apply.commit_rows
+
+    def committed(spec: Any, batch: Any, state: Any) -> Any:
+        unique.append(batch.unique_keys)
+        return real(spec, batch, state)
+
+    monkeypatch.setattr(light, "MOST_ROWS", 0)
     for name, constraint in (("u", "UNIQUE"), ("k", "")):
         lake_bench.sql(
             f"CREATE TABLE {name} (id int NOT NULL {constraint}, v text,"
@@ -339,9 +348,10 @@ def test_only_certainly_unique_keys_skip_the_combining(lake_bench: LakeBench) ->
         table = lake_bench.table(name, cursor="at")
         low = assert_done(lake_bench.load(table)).facts["bound"]
         lake_bench.sql(f"INSERT INTO {name} VALUES (1, 'one')")
-        report = assert_done(lake_bench.sync(table, low))
-        (seal,) = seals_of(lake_bench.lake, 1, report.facts["epoch"])
-        assert [f.unique_keys for f in seal.files] == [bool(constraint)]
+        with monkeypatch.context() as patch:
+            patch.setattr(apply, "commit_rows", committed)
+            report = assert_done(lake_bench.sync(table, low))
+        assert unique.pop() == bool(constraint)
         assert any("no unique index" in w for w in report.warnings) != bool(constraint)
         assert values(lake_bench, table) == {1: "one"}
 

@@ -82,8 +82,14 @@ class JobRun:
         return self._stop
 
     def number(self, epoch: int) -> None:
-        """Its epoch, which the stream of its table's log knew first."""
+        """The epoch of a load: the lake knows it, or the stream of its table's log."""
         self.spec = dataclasses.replace(self.spec, epoch=epoch)
+
+    def begin_at(self, low: str | None) -> None:
+        """The position of a sync, which the lake knows best."""
+        if work := self.spec.sync:
+            work = dataclasses.replace(work, low=low)
+            self.spec = dataclasses.replace(self.spec, sync=work)
 
     def secret(self, ref: str) -> SecretAnswer:
         """The secret behind a reference and the addresses it may go to, asked for

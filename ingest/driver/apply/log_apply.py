@@ -22,11 +22,11 @@ from pyspark.sql import functions as F
 
 from core.errors import TerminalError, TransientError
 from ingest.contract.applying import ApplyTable, ApplyWork
-from ingest.contract.epochs import SealedFile, seq_of
-from ingest.contract.events import INDEX
+from ingest.contract.epochs import seq_of
 from ingest.contract.job import JobSpec
 from ingest.contract.segments import OP
 from ingest.driver.apply.apply import refuse_changes
+from ingest.driver.apply.changes import change_fields, change_seq, is_delete
 from ingest.driver.apply.light import LightRows, is_light, read_merged
 from ingest.driver.apply.log_fold import (
     Lacking,
@@ -43,7 +43,6 @@ from ingest.driver.apply.preconditions import (
 from ingest.driver.apply.recovery import roll_back_writes
 from ingest.driver.apply.replacement import snapshot_of
 from ingest.driver.apply.rows import lake_rows, latest_per_key, read_staged
-from ingest.driver.apply.sealed_files import change_fields, deletion
 from ingest.driver.apply.writer import (
     Batch,
     Span,
@@ -259,7 +258,6 @@ class _Pieces:
         self._files: list[Path] = []
         self._rows = 0
         self._left = 0
-        self._bytes = 0
         self._made = 0
         self._is_emptied = False
 
@@ -268,7 +266,7 @@ class _Pieces:
         if merged.is_emptied:
             self._is_emptied = True
             self.lossy.clear()
-            self._files, self._rows, self._left, self._bytes = [], 0, 0, 0
+            self._files, self._rows, self._left = [], 0, 0
         rows = merged.rows
         if merged.lacking is not None:
             found = self._values_of(merged.lacking)
@@ -285,7 +283,6 @@ class _Pieces:
         self._files.append(path)
         self._rows += rows.num_rows
         self._left += pc.sum(pc.not_equal(rows[OP], "delete")).as_py()
-        self._bytes += rows.nbytes
 
     def batch(self, state: LakeState, span: Span) -> Batch:
         if self._is_emptied:
@@ -299,8 +296,7 @@ class _Pieces:
         table = self._table.spec.table
         if len(self._files) != 1:
             return None
-        file = SealedFile(table.table_id, "", self._rows, self._bytes)
-        if not is_light(table, state, [file]):
+        if not is_light(table, state, self._rows):
             return None
         (path,) = self._files
         place, size = place_at(str(path)), path.stat().st_size
@@ -308,11 +304,9 @@ class _Pieces:
 
     def _upsert(self, span: Span) -> Batch:
         table, selection = self._table.spec.table, self._table.selection
-        fields = change_fields(has_changes=True)
         uris = [place_at(str(path)).uri for path in self._files]
-        staged = read_staged(self._table.spark, selection, uris, *fields)
-        seq = F.coalesce(INDEX, F.lit(0)).cast("bigint")
-        gone = deletion(has_changes=True)
+        staged = read_staged(self._table.spark, selection, uris, *change_fields())
+        seq, gone = change_seq(), is_delete()
         rows = lake_rows(staged, table, selection, seq=seq, deleted=gone)
         if len(uris) > 1:
             rows = latest_per_key(rows, table)

@@ -1,6 +1,6 @@
 """What a log says of one table, merged to the last write per key.
 
-Arrow in, Arrow out: the rows have the form of a sealed file of changes. Pure.
+Arrow in, Arrow out: the rows have the form of a file of changes. Pure.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from ingest.contract.epochs import INDEX_BITS, MAX_INDEX, SealedColumn
 from ingest.contract.events import INDEX
 from ingest.contract.segments import OP, OPS, UNCHANGED, XID
 from ingest.contract.table import TableSpec
-from ingest.lake.sealed_columns import columns_of
 from ingest.planning.partitions import IN_FOLDER_OF_NULL
-from ingest.sources.row_batches import arrow_type, columns_in
+from ingest.sources.row_batches import arrow_type, columns_in, columns_of
 from ingest.sources.select import Selection, mask_of
 
 _INSERT, _UPDATE, _DELETE, _MOVED, _TRUNCATE = range(len(OPS))

@@ -6,16 +6,13 @@ not know how rows are read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from core.errors import InvalidRequest, TerminalError, TransientError
-from ingest.contract.epochs import Seal
 from ingest.contract.job import JobSpec
+from ingest.contract.positions import later
 from ingest.driver.apply.writer import qualified_name
-from ingest.lake.commits import LakeState
+from ingest.lake.commits import Commit, LakeState
 from ingest.lake.hudi.evolution import other_types
 from ingest.lake.layout import read_compaction_plan
-from ingest.lake.ledger import knows
 
 
 def require_loaded(spec: JobSpec, state: LakeState) -> None:
@@ -40,7 +37,7 @@ def require_loaded(spec: JobSpec, state: LakeState) -> None:
 def refuse_gone_back(spec: JobSpec, state: LakeState) -> None:
     """A sync that began behind commits which are gone would leave out their rows.
     Epochs say so: instants do not, a compaction of older rows has a newer one."""
-    behind, reached = spec.sync.behind if spec.sync else 0, _reached(spec, state)
+    behind, reached = spec.sync.behind if spec.sync else 0, reached_by(spec, state)
     if behind > reached:
         raise TerminalError(
             f"{qualified_name(spec)} was at epoch {behind} and is at epoch {reached}"
@@ -51,10 +48,26 @@ def refuse_gone_back(spec: JobSpec, state: LakeState) -> None:
         )
 
 
-def _reached(spec: JobSpec, state: LakeState) -> int:
+def reached_by(spec: JobSpec, state: LakeState) -> int:
     """The last epoch of the job's source in the table; 0 = none of it."""
     source, position = spec.source.datasource_id if spec.source else 0, state.position
     return position.epoch_to if position and position.source == source else 0
+
+
+def position_of(spec: JobSpec, state: LakeState) -> str | None:
+    """Where a sync goes on. The lake is further than the services know when a report
+    was lost, or the database is from a backup; they are further behind syncs that found
+    nothing."""
+    known = spec.sync.low if spec.sync else None
+    if state.position is None or not reached_by(spec, state):
+        return known
+    return later(known or "", state.position.end) or None
+
+
+def unreported_commit(spec: JobSpec, state: LakeState) -> Commit | None:
+    """The table's newest commit, when the services do not know it."""
+    behind = spec.sync.behind if spec.sync else 0
+    return state.newest_write if 0 < behind < reached_by(spec, state) else None
 
 
 def refuse_other_types(spec: JobSpec, state: LakeState) -> None:
@@ -71,38 +84,6 @@ def refuse_other_types(spec: JobSpec, state: LakeState) -> None:
         code="lake_types_differ",
         hint="resync the table: readers keep the present copy until then",
     )
-
-
-def own_seal(spec: JobSpec, seals: Sequence[Seal]) -> Seal | None:
-    """What a former attempt of this job has read already."""
-    table = spec.table.table_id
-    mine = (s for s in seals if s.job_id == spec.job_id and table in s.tables)
-    return next(mine, None)
-
-
-def refuse_used_epoch(
-    spec: JobSpec, state: LakeState, epoch: int, seals: Sequence[Seal]
-) -> None:
-    """An epoch that was handed out before, by a database that has forgotten it, or to
-    a load behind which a sync has read: its changes would be taken for those of the
-    other one, or for older than they are.
-
-    seals  all that the lake has of this epoch; of a load also later ones of its table
-    """
-    if own_seal(spec, seals):
-        return
-    source = spec.source.datasource_id if spec.source else 0
-    reached = _reached(spec, state)
-    if seals or reached >= epoch or knows(spec.lake, source, epoch):
-        raise TerminalError(
-            f"epoch {epoch} was given to {qualified_name(spec)}, but the lake knows it"
-            f" already, or a later one; the table is at epoch {reached}. Nothing was"
-            " read",
-            code="lake_went_ahead",
-            hint="the database is older than the lake, from a backup perhaps, or a"
-            " sync has read since the load got its epoch: the next attempt gets"
-            " another one",
-        )
 
 
 def refuse_unreadable_plan(spec: JobSpec, state: LakeState) -> None:

@@ -46,7 +46,7 @@ from ingest.lake.place import place_at
 class Span:
     """What a commit brings: source positions and epochs, both ends included.
 
-    load  see `CommitPosition`
+    load, load_name  see `CommitPosition`
     """
 
     start: str
@@ -54,6 +54,7 @@ class Span:
     epoch_from: int
     epoch_to: int
     load: LoadPoint | None = None
+    load_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,4 +219,5 @@ def _position(spec: JobSpec, identity: TableIdentity, span: Span) -> CommitPosit
         fence=spec.fence.token,
         identity=identity,
         load=span.load,
+        load_name=span.load_name,
     )

@@ -14,10 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from core.errors import InvalidRequest, TerminalError
-from ingest.contract.epochs import MAX_EPOCH, LedgerLine, Seal, seq_of
+from ingest.contract.epochs import seq_of
 from ingest.contract.job import JobSpec, SnapshotWork
 from ingest.contract.members import encode
 from ingest.contract.positions import to_text
+from ingest.driver.apply.apply import next_epoch
 from ingest.driver.apply.clocks import wall
 from ingest.driver.apply.future import remove_future
 from ingest.driver.apply.jobrun import JobRun
@@ -26,7 +27,6 @@ from ingest.driver.apply.partitions import (
     refuse_long_partitions,
     refuse_many_partitions,
 )
-from ingest.driver.apply.preconditions import refuse_used_epoch
 from ingest.driver.apply.recovery import clear_uncommitted_table, roll_back_writes
 from ingest.driver.apply.rows import (
     duplicate_keys,
@@ -68,10 +68,8 @@ from ingest.driver.capture.source_check import (
     require_columns,
 )
 from ingest.lake.commits import Commit, LakeState
-from ingest.lake.epochs import seals_after, seals_of
 from ingest.lake.hudi.evolution import lacking_columns
 from ingest.lake.hudi.position import LoadPoint
-from ingest.lake.ledger import write_line
 from ingest.lake.port import bytes_below
 from ingest.lake.staging import (
     ChunkManifest,
@@ -113,14 +111,8 @@ def load_table(
     # a re-sync replaces everything, what is of the future, too
     state = checked_state(spec, adds=spec.kind != "resync")
     done = _committed(spec, state)
-    if done is None and (log := log_of(run)):
-        run.number(wait_for_cut(run, log))
-        done = _committed(run.spec, state)
-        if done is None:
-            refuse_passed(run.spec, state)
-    elif done is None:
-        refuse_used_epoch(spec, state, spec.epoch, _seals(spec, access))
     if done is None:
+        _number(run, state)
         state = _cleared(run, spark, state)
         load = _Load(
             run,
@@ -139,12 +131,13 @@ def load_table(
     return _end(run, done)
 
 
-def _seals(spec: JobSpec, access: SourceAccess) -> list[Seal]:
-    """Of this epoch, and later ones about the table: a sync left them that ended before
-    its commit, and the next one would write them over this load."""
-    source, table = access.spec.datasource_id, spec.table.table_id
-    later = seals_after(spec.lake, source, spec.epoch, upto=MAX_EPOCH, table_id=table)
-    return [*seals_of(spec.lake, source, spec.epoch), *later]
+def _number(run: JobRun, state: LakeState) -> None:
+    log = log_of(run)
+    if log is None:
+        run.number(next_epoch(state))
+        return
+    run.number(wait_for_cut(run, log))
+    refuse_passed(run.spec, state)
 
 
 def committed_load(run: JobRun) -> dict[str, Any] | None:
@@ -155,15 +148,19 @@ def committed_load(run: JobRun) -> dict[str, Any] | None:
 
 
 def _committed(spec: JobSpec, state: LakeState) -> Commit | None:
-    """This load's commit. A first load that ended behind its commit goes on as another
-    job, which knows it by its epoch; no other job writes in between."""
-    source, position = spec.source, state.position
-    if (own := commit_of(spec)) or position is None or source is None:
+    """This load's commit. A load that ended behind its commit may go on as another job,
+    which knows it by the load's name; no other job writes in between."""
+    own, position = commit_of(spec), state.position
+    if own or position is None or not position.load_name:
         return own
-    is_it = (position.source, position.epoch_to) == (source.datasource_id, spec.epoch)
-    if spec.kind != "snapshot" or not is_it:
+    if position.load_name != _name_of(spec):
         return None
     return next((c for c in state.commits if c.position == position), None)
+
+
+def _name_of(spec: JobSpec) -> str:
+    work = spec.snapshot or SnapshotWork()
+    return work.log.load if work.log else work.load
 
 
 def _end(run: JobRun, done: Commit) -> dict[str, Any]:
@@ -171,7 +168,6 @@ def _end(run: JobRun, done: Commit) -> dict[str, Any]:
     staging = StagingArea(run.spec.table.staging)
     report = _facts(run.spec, staging, done)
     report |= {"lossy": dict(run.lossy), **run.source_fingerprint}
-    _account(run.spec, done)
     if run.spec.kind == "resync":
         remove_future(run, done)
     staging.clear()
@@ -401,15 +397,6 @@ def _bound(run: JobRun, source: Source) -> str:
     return to_text(bound.high, has_zone=has_zone(table))
 
 
-def _account(spec: JobSpec, commit: Commit) -> None:
-    is_in_stream = spec.snapshot is not None and spec.snapshot.log is not None
-    if spec.source is None or is_in_stream:
-        return
-    line = LedgerLine("committed", commit.instant.asked)
-    source, table = spec.source.datasource_id, spec.table.table_id
-    write_line(spec.lake, source, spec.epoch, table, line)
-
-
 def _facts(spec: JobSpec, staging: StagingArea, commit: Commit) -> dict[str, Any]:
     manifests = list(staging.finished().values())
     snapshots = {m.snapshot for m in manifests}
@@ -431,11 +418,11 @@ def _facts(spec: JobSpec, staging: StagingArea, commit: Commit) -> dict[str, Any
 
 
 def _fingerprint(spec: JobSpec) -> str:
-    """Of this load alone: its attempts share its epoch, another load has another."""
+    """Of this load alone: its attempts share its name, another load has another."""
     table = spec.table
     parts = [
         spec.kind,
-        str(spec.epoch),
+        _name_of(spec),
         table.source_schema,
         table.source_table,
         table.path,

@@ -1,14 +1,15 @@
-"""One sync of timestamp capture: rows with a cursor in (low, high] → an epoch.
+"""One sync of timestamp capture: rows with a cursor in (low, high] are staged.
 
 `high` is noted before reading, so nothing inside the window can still commit. Now and
 then younger rows are read, too (`Bound.reach`); the next sync begins at `high` anyway.
-Deletes are not seen by this capture. It must not know how an epoch is applied.
+Deletes are not seen by this capture. Who dies before the commit has done nothing: the
+next sync reads from the same position again. It must not know how rows are applied.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,14 +17,14 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, SluiceError, TerminalError
-from ingest.contract.epochs import MAX_INDEX, Seal, SealedFile
+from ingest.contract.epochs import MAX_INDEX
 from ingest.contract.job import SyncWork
 from ingest.contract.positions import Bound, SourceClock, from_text, to_text
 from ingest.contract.table import TableSpec
+from ingest.driver.apply.apply import StagedRows
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.partitions import refuse_long_partitions
 from ingest.driver.apply.rows import read_staged
-from ingest.driver.apply.sealed_files import sha256_of
 from ingest.driver.capture.added_columns import (
     EarlierValues,
     columns_to_add,
@@ -37,7 +38,6 @@ from ingest.driver.capture.cursor import (
     range_of,
     read_bound,
 )
-from ingest.driver.capture.follower import Captured
 from ingest.driver.capture.gate import SourceGate
 from ingest.driver.capture.jdbc import Fetch, fetch_rows
 from ingest.driver.capture.keys import (
@@ -55,18 +55,14 @@ from ingest.driver.capture.reading import (
 )
 from ingest.driver.capture.same_table import ensure_same_table
 from ingest.driver.capture.source_check import require_columns
-from ingest.lake.epochs import drop_events, epoch_folder, write_seal
-from ingest.lake.fence import require_fence
-from ingest.lake.port import bytes_below
-from ingest.lake.sealed_columns import columns_of
+from ingest.lake.place import place_at
+from ingest.lake.port import Place
 from ingest.sources.dialects import Dialect, dialect_of
 from ingest.sources.registry import Snapshot, Source, SourceAccess
 from ingest.sources.select import relation_of, select_columns
 
 # Counting more rows that no window holds than this adds nothing.
 _NULLS_COUNTED = 100_000
-# What the replay of a sealed epoch tells.
-NOTHING_READ: Mapping[str, Any] = {"held_back": None, "more": False, "null_cursors": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +74,7 @@ class Window:
     null_cursors  rows that no window holds, see `never_read`
     earlier  rows below it that are read, too
     unknown  columns of the source that are left out, and of which no one knows
+    is_empty  no row is in it
     """
 
     low: str
@@ -88,121 +85,118 @@ class Window:
     null_cursors: int
     earlier: EarlierValues = field(default_factory=EarlierValues)
     unknown: tuple[str, ...] = ()
+    is_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class TimestampFollower:
-    """Follows one table by its cursor: each `capture` is an incremental sync."""
+class _Sync:
+    """What the steps of one attempt share."""
 
     run: JobRun
     spark: SparkSession
     access: SourceAccess
     gate: SourceGate
-
-    @property
-    def epoch(self) -> int:
-        return sync_work(self.run).epoch
-
-    def capture(self, lacking: Collection[str]) -> Captured:
-        """Reads the window and seals its epoch."""
-        run, access = self.run, self.access
-        added = columns_to_add(run.spec.table, sync_work(run), lacking)
-        try:
-            window, file = _captured_patiently(
-                run, self.spark, access, self.gate, added
-            )
-            # a load that took the table over has looked for seals already
-            require_fence(run.spec.fence)
-        except BaseException:
-            _drop_unsealed(run, access)
-            raise
-        run.add_done(file.rows)
-        seal = write_seal(run.spec.lake, _seal(run, access, window, file))
-        facts = {
-            "held_back": window.held_back,
-            "more": window.more,
-            "null_cursors": window.null_cursors,
-            **window.earlier.facts(window.low),
-            **({"unknown_columns": list(window.unknown)} if window.unknown else {}),
-        }
-        return Captured(seal, facts)
-
-    def replay(self, seal: Seal) -> Captured:
-        """What a former attempt has sealed, read no more."""
-        return Captured(seal, dict(NOTHING_READ))
+    folder: Place
 
 
-def _captured_patiently(
+@contextmanager
+def sync_folder(run: JobRun) -> Iterator[Place]:
+    """Where this attempt stages its rows. What a dead one left goes first; a superseded
+    one that still runs writes into a folder of its own. What cannot be deleted fails
+    no job: its rows may be committed, and the next sync deletes it."""
+    spec = run.spec
+    area = place_at(spec.table.staging) / "sync"
+    own = area / f"{spec.job_id}-{spec.attempt}"
+    area.delete_all()
+    try:
+        yield own
+    finally:
+        with suppress(SluiceError, OSError):
+            own.delete_all()
+
+
+def capture_window(
     run: JobRun,
     spark: SparkSession,
     access: SourceAccess,
     gate: SourceGate,
-    added: Sequence[str],
-) -> tuple[Window, SealedFile]:
-    with open_stoppable(run, access) as (source, access):
+    *,
+    folder: Place,
+    lacking: Collection[str],
+) -> tuple[StagedRows, dict[str, Any]]:
+    """Stages what changed in `folder`; and what the report tells of the reading.
+
+    lacking  lake names of columns that the lake table does not have yet
+    """
+    added = columns_to_add(run.spec.table, sync_work(run), lacking)
+    sync = _Sync(run, spark, access, gate, folder)
+    window, staged = _captured_patiently(sync, added)
+    run.add_done(staged.rows)
+    facts = {
+        "held_back": window.held_back,
+        "more": window.more,
+        "null_cursors": window.null_cursors,
+        **window.earlier.facts(window.low),
+        **({"unknown_columns": list(window.unknown)} if window.unknown else {}),
+    }
+    return staged, facts
+
+
+def _captured_patiently(sync: _Sync, added: Sequence[str]) -> tuple[Window, StagedRows]:
+    run = sync.run
+    with open_stoppable(run, sync.access) as (source, access):
+        sync = replace(sync, access=access)
         run.enter("planning")
 
-        def read(trial: Trial) -> tuple[Window, SealedFile]:
-            with gate.reading(run):
-                return _captured(run, spark, source, access, trial=trial, added=added)
+        def read(trial: Trial) -> tuple[Window, StagedRows]:
+            with sync.gate.reading(run):
+                window = _planned(sync, source, added)
+                return window, _staged(sync, source, window, trial)
 
-        # what a try before staged goes when the next one begins
-        window, file = read_patiently(run, source, read, drop=lambda: None)
-        gate.account(file.rows)
-    return window, file
+        # what a try before staged is overwritten by the next one
+        window, staged = read_patiently(run, source, read, drop=lambda: None)
+        sync.gate.account(staged.rows)
+    return window, staged
 
 
-def _captured(
-    run: JobRun,
-    spark: SparkSession,
-    source: Source,
-    access: SourceAccess,
-    *,
-    trial: Trial,
-    added: Sequence[str],
-) -> tuple[Window, SealedFile]:
-    spec, work = run.spec, sync_work(run)
-    table = spec.table
+def _planned(sync: _Sync, source: Source, added: Sequence[str]) -> Window:
+    run = sync.run
+    table, work = run.spec.table, sync_work(run)
     columns = require_columns(source, table, run.warn)
     unknown = new_columns(table, work, columns)
     earlier = find_earlier_values(run, source, added, low=work.low)
     clock, bound = read_bound(run, source, lag_seconds=work.lag_seconds, low=work.low)
-    ensure_same_table(run, spark, source, access)
+    ensure_same_table(run, sync.spark, source, sync.access)
     with source.within(table):
         window = _window(run, source, clock, bound)
         window = replace(window, earlier=earlier, unknown=unknown)
         is_empty = _is_empty(source, table, window)
-    if is_empty and has_unique_keys(source, table):
+    return replace(window, is_empty=is_empty)
+
+
+def _staged(sync: _Sync, source: Source, window: Window, trial: Trial) -> StagedRows:
+    run, table = sync.run, sync.run.spec.table
+    if window.is_empty and has_unique_keys(source, table):
         # most tables are quiet most of the time, and Spark is dear
         source.give_back()
-        epoch_folder(spec.lake, access.spec.datasource_id, work.epoch).delete_all()
-        return window, SealedFile(table.table_id, str(table.table_id), 0, 0)
+        return StagedRows(sync.folder, window.low, window.high)
     run.enter("reading")
     fetch = fetch_rows(source.widths(table), trial.was_wide)
     with source.reading(table, can_renew=False) as snapshot:
-        file, nulls = _read(run, spark, access, view=(snapshot, fetch), window=window)
+        counts = _read(sync, view=(snapshot, fetch), window=window)
     changed = _condition(source.dialect, table, window)
-    if nulls:
-        raise null_keys(source, table, nulls, where=changed)
+    if counts.null_keys:
+        raise null_keys(source, table, counts.null_keys, where=changed)
     source.give_back()
+    staged = StagedRows(sync.folder, window.low, window.high, counts.rows, counts.unfit)
     facts = None if table.row_hash else source.key_facts(table, table.key)
     if facts is not None:
         refuse_shared_texts(source, table, facts.types, where=changed)
     if facts is None or facts.is_unique:
-        return window, replace(file, unique_keys=True)
+        return replace(staged, unique_keys=True)
     run.enter("checking keys")
-    staged = epoch_folder(spec.lake, access.spec.datasource_id, work.epoch)
-    refuse_repeated_keys(run, spark, source, staged=staged / file.path, changed=changed)
-    return window, file
-
-
-def _drop_unsealed(run: JobRun, access: SourceAccess) -> None:
-    """What was read for an epoch that is never sealed now: its next attempt gets
-    another one. A writer that was shut out leaves it to the cleaning."""
-    spec = run.spec
-    with contextlib.suppress(SluiceError, OSError):
-        require_fence(spec.fence)
-        drop_events(spec.lake, access.spec.datasource_id, sync_work(run).epoch)
+    refuse_repeated_keys(run, sync.spark, source, staged=sync.folder, changed=changed)
+    return staged
 
 
 def sync_work(run: JobRun) -> SyncWork:
@@ -247,43 +241,18 @@ def _window(run: JobRun, source: Source, clock: SourceClock, bound: Bound) -> Wi
     return Window(low, high, reach, _held_back(clock, bound), more, nulls)
 
 
-def _read(
-    run: JobRun,
-    spark: SparkSession,
-    access: SourceAccess,
-    *,
-    view: tuple[Snapshot, Fetch],
-    window: Window,
-) -> tuple[SealedFile, int]:
-    """The file, and how many of its rows have NULL in their key."""
-    spec, work = run.spec, sync_work(run)
-    table = spec.table
+def _read(sync: _Sync, *, view: tuple[Snapshot, Fetch], window: Window) -> Counts:
+    access, table = sync.access, sync.run.spec.table
     dialect = dialect_of(access.spec.kind)
     selection = select_columns(dialect, table.columns)
     where = _condition(dialect, table, window)
-    relation = relation_of(dialect, table)
-    sql = selection.sql(relation, where)
-    folder = epoch_folder(spec.lake, access.spec.datasource_id, work.epoch)
-    # nothing was sealed, so whatever is stored there is of an attempt that died
-    folder.delete_all()
-    path = str(table.table_id)
-    target = folder / path
+    sql = selection.sql(relation_of(dialect, table), where)
     reading = Reading(table, access, selection, sql, *view)
-    counts = read_to_parquet(run, spark, reading, target)
+    counts = read_to_parquet(sync.run, sync.spark, reading, sync.folder)
     _refuse(table, counts)
-    staged = read_staged(spark, selection, [target.uri])
+    staged = read_staged(sync.spark, selection, [sync.folder.uri])
     refuse_long_partitions(staged, table, selection)
-    size = bytes_below(target)
-    file = SealedFile(
-        table.table_id,
-        path,
-        counts.rows,
-        size,
-        sha256=sha256_of(spark, target),
-        unfit=counts.unfit,
-        columns=columns_of(selection, table.columns),
-    )
-    return file, counts.null_keys
+    return counts
 
 
 def _is_empty(source: Source, table: TableSpec, window: Window) -> bool:
@@ -301,12 +270,11 @@ def _condition(dialect: Dialect, table: TableSpec, window: Window) -> str:
 
 
 def _refuse(table: TableSpec, counts: Counts) -> None:
-    """Before the seal: what is sealed has to be applied."""
     where = f"{table.source_schema}.{table.source_table}"
     if counts.rows > MAX_INDEX:
         raise TerminalError(
             f"{counts.rows} rows of {where} share one value of {table.cursor}:"
-            " too many for an epoch",
+            " too many for one commit",
             code="epoch_too_large",
             hint="resync the table, then go on",
         )
@@ -335,17 +303,4 @@ def _same(transaction: Any, bound: Bound) -> bool:
     return held is not None and (transaction.pid, transaction.name) == (
         held.pid,
         held.name,
-    )
-
-
-def _seal(run: JobRun, access: SourceAccess, window: Window, file: SealedFile) -> Seal:
-    spec, work = run.spec, sync_work(run)
-    return Seal(
-        source=access.spec.datasource_id,
-        epoch=work.epoch,
-        start=window.low,
-        end=window.high,
-        files=(file,),
-        schema_versions={str(spec.table.table_id): spec.table.schema_version},
-        job_id=spec.job_id,
     )

@@ -29,7 +29,6 @@ from ingest.driver.apply.writer import checked_state, qualified_name
 from ingest.driver.failures import failure_of
 from ingest.driver.table_services.savepoints import drop_old_savepoints
 from ingest.lake.commits import read_commit, read_lake_table, read_timeline
-from ingest.lake.epochs import drop_unsealed_events
 from ingest.lake.fence import require_fence
 from ingest.lake.hudi.budget import Choice, choose, credit_after, first_credit
 from ingest.lake.hudi.layout import GroupKey
@@ -152,20 +151,10 @@ def _execute(session: SparkSession, spec: JobSpec, asked: str) -> None:
 
 
 def tidy(spark: SparkSession, spec: JobSpec) -> None:
-    """Stray files, old file versions, instants and savepoints go, under the fence, and
-    events of syncs that ended before their seal. What a query that began within
-    `keep_seconds` may read stays."""
+    """Stray files, old file versions, instants and savepoints go, under the fence. What
+    a query that began within `keep_seconds` may read stays."""
     require_fence(spec.fence)
-    state = read_lake_table(spec.table.path)
-    timeline = state.timeline
-    remove_strays(spec.table.path, timeline)
-    if position := state.position:
-        drop_unsealed_events(
-            spec.lake,
-            position.source,
-            spec.table.table_id,
-            applied=position.epoch_to,
-        )
+    remove_strays(spec.table.path, read_lake_table(spec.table.path).timeline)
     _clean(spark, spec, savepoints=True)
 
 

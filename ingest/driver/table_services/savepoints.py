@@ -30,7 +30,6 @@ from ingest.lake.commits import (
     read_lake_table,
     read_timeline,
 )
-from ingest.lake.epochs import drop_seals_behind
 from ingest.lake.fence import require_fence
 from ingest.lake.hudi.position import CommitPosition
 from ingest.lake.hudi.timeline import ended_savepoints
@@ -101,9 +100,6 @@ def restore(
     after, position = _require_restored(spec, asked)
     run.add_done(len(gone))
     newest, cursor = after.timeline.completed_writes[-1].asked, _cursor_of(spec)
-    # what was captured later is captured again, from the position of these rows
-    behind, table = position.epoch_to, spec.table.table_id
-    drop_seals_behind(spec.lake, position.source, table, after=behind)
     told = what_the_source_says(cursor, reach)
     follows_log = spec.repair is not None and spec.repair.follows_log
     return {

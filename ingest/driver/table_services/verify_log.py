@@ -14,12 +14,12 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from core.errors import TerminalError, TransientError
+from ingest.driver.apply.changes import change_fields
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.log_apply import write_rows
 from ingest.driver.apply.log_fold import Shape, merge
 from ingest.driver.apply.log_read import Stream, Waiting, is_before
 from ingest.driver.apply.rows import read_staged, record_key
-from ingest.driver.apply.sealed_files import change_fields
 from ingest.driver.apply.writer import qualified_name
 from ingest.driver.capture.log_load import take_moment
 from ingest.lake.chain import ChainIndex, stream_folder
@@ -112,7 +112,7 @@ def changed_keys(
         after = waiting.last.number if waiting.last else upto
     if not uris:
         return spark.createDataFrame([], "k string")
-    rows = read_staged(spark, selection, uris, *change_fields(has_changes=True))
+    rows = read_staged(spark, selection, uris, *change_fields())
     return rows.select(record_key(table, selection).alias("k")).distinct()
 
 

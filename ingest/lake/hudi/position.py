@@ -46,6 +46,7 @@ class CommitPosition(
     run         job id of the writer
     fence       token under which it wrote
     load        of the newest load, until everything up to its `at` is applied
+    load_name   of a load's own commit: which load it is, over all of its jobs
     """
 
     source: int
@@ -57,6 +58,7 @@ class CommitPosition(
     fence: int
     identity: TableIdentity
     load: LoadPoint | None = None
+    load_name: str = ""
 
 
 def encode_position(position: CommitPosition) -> str:

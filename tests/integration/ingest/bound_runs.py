@@ -12,7 +12,7 @@ LAG = 30.0
 
 
 def run_of(spec: SourceSpec, table: TableSpec, *, chosen: bool) -> JobRun:
-    return run_with(SyncWork(None, LAG, 1, lag_is_chosen=chosen), table, spec)
+    return run_with(SyncWork(None, LAG, lag_is_chosen=chosen), table, spec)
 
 
 def run_with(

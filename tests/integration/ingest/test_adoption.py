@@ -23,11 +23,10 @@ from ingest.contract.table import FenceSpec
 from ingest.jobs import leases as job_leases
 from ingest.jobs import queue, reconcile
 from ingest.jobs.specs import shared_by_all, source_spec
-from ingest.lake.epochs import last_epoch
 from ingest.lake.fence import fence_at, fence_path
 from ingest.lake.records import delete_table_record
 from ingest.maintenance import compact_job
-from ingest.models import DriverIncarnation, MaintenancePlan, Pipeline, SourceEpoch
+from ingest.models import DriverIncarnation, MaintenancePlan, Pipeline
 from ingest.pipelines import adoption
 from tests.doubles.launcher import Fault, write_commit
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
@@ -104,17 +103,12 @@ def test_everything_goes_on_after_the_restore(world, admin, settings) -> None:
     assert all(
         now > was for now, was in zip(fences(settings, table), before, strict=True)
     )
-    epochs = SourceEpoch.objects.get().next_epoch
-    assert epochs > last_epoch(
-        settings.SLUICE_LAKE_URI, world.source.pk, with_events=True
-    )
     # once more changes nothing
     code, told = adopt()
     assert (code, "2 agrees" in told) == (0, True)
-    assert SourceEpoch.objects.get().next_epoch == epochs
     assert fences(settings, table) == leases(table)
     job = sync(world, admin, "orders")
-    assert job.report["facts"]["epoch"] >= epochs
+    assert job.report["facts"]["epoch"] == newest[2] + 1
     assert world.launcher.submitted[-1].sync.low == newest[0]
     compact_job.start_compaction(world.lake("orders"), actor="x")
     world.until(lambda: world.jobs("compact")[-1].state == "SUCCEEDED")
@@ -265,7 +259,6 @@ def test_a_job_of_now_is_left_alone(world, admin, settings) -> None:
 
 
 STEPS: tuple[tuple[Any, str], ...] = (
-    (adoption, "_lift_epochs"),
     (adoption, "_take_fences"),
     (job_leases, "take_back"),
     (adoption, "_follow"),
@@ -352,7 +345,7 @@ def adopted(world: Any, *, count: int) -> None:
         jobs.append(queue.new_job(pipeline, "snapshot", actor="x"))
         source = source_spec(pipeline.source_table.database.datasource)
         shared = shared_by_all(jobs[-1], pipeline, fence)
-        spec = JobSpec(**shared, source=source, epoch=1)
+        spec = JobSpec(**shared, source=source)
         known = write_commit(spec, start="", end="a", epoch=1)
         # the fake's instants have whole seconds and a number that begins anew at 1,000
         while write_commit(spec, start="a", end="b", epoch=7) <= known:

@@ -34,7 +34,7 @@ class Kind:
     def run(self, table: str = "o", *added: str) -> Iterator[tuple[Any, ...]]:
         column = ColumnSpec("x", "x", "int", "int")
         spec = table_of(self.schema, self.at, column, name=table)
-        work = SyncWork(LOW, 1.0, 1, added=added or ("x",))
+        work = SyncWork(LOW, 1.0, added=added or ("x",))
         with open_source(self.access) as source:
             yield run_with(work, spec), source, work
 
@@ -108,10 +108,10 @@ def test_a_stop_while_it_asks_is_a_stop(kind: Kind) -> None:
 def test_only_undecided_columns_stop_a_sync() -> None:
     columns = (ColumnSpec("id", "id", "int", "int"),)
     table = TableSpec(1, "s", "o", "d", "t", "/p", "/s", columns, ("id",))
-    known = SyncWork(LOW, 1.0, 1, known=("left",), stops_at_new=True)
+    known = SyncWork(LOW, 1.0, known=("left",), stops_at_new=True)
     assert new_columns(table, known, ["id", "left"]) == ()
     with pytest.raises(TransientError, match="has new columns: x") as stopped:
         new_columns(table, known, ["id", "left", "x"])
     assert stopped.value.code == "columns_added"
-    passing = SyncWork(LOW, 1.0, 1, known=("left",))
+    passing = SyncWork(LOW, 1.0, known=("left",))
     assert new_columns(table, passing, ["id", "x"]) == ("x",)

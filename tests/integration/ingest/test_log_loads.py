@@ -52,7 +52,7 @@ def test_a_load_has_a_name_and_says_where_it_was_read(world: Any) -> None:
     assert log.stream == f"source{world.source.pk}"
     row = world.pipeline("orders")
     assert (row.load_name, row.bound, row.position) == (log.load, AT, AT)
-    assert row.load_epoch == world.lake("orders").last_commit_epoch == 1001
+    assert world.lake("orders").last_commit_epoch == 1001
     assert (row.due_at, row.lake_table.cursor) == (None, "")
     assert row.late_at is not None, "its changes are due at once"
     assert told(world) == (log.load, AT, "")
@@ -102,7 +102,7 @@ def test_a_resync_that_is_cancelled_is_told_as_over(world: Any) -> None:
     again, finished_at, _ = told(world)
     assert again not in {first, given_up}, "the table went on beyond the former cut"
     assert finished_at == "lsn:7:1:0/9"
-    assert world.pipeline("orders").load_epoch == 1005
+    assert world.lake("orders").last_commit_epoch == 1005
 
 
 def test_a_paused_table_goes_on_without_a_job(world: Any) -> None:

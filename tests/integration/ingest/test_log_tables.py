@@ -8,7 +8,6 @@ import pytest
 
 from core.errors import TerminalError
 from ingest.contract.following import FollowTable
-from ingest.jobs.epochs import reserve_epochs
 from ingest.models import Pipeline
 from ingest.pipelines import needed_resync
 from ingest.pipelines.log_tables import follow_spec, followed_tables
@@ -97,8 +96,6 @@ def test_a_stream_begins_above_every_epoch_of_its_tables(followed: Any) -> None:
     lake.last_commit_epoch = 7
     lake.save()
     assert follow_spec(followed.source, writer="w").above == 7
-    reserve_epochs(followed.source.pk, 12)
-    assert follow_spec(followed.source, writer="w").above == 12
 
 
 def test_names_at_a_source_are_of_one_lake_and_one_source(

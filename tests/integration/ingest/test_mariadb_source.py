@@ -312,7 +312,7 @@ def test_a_window_is_not_cut_at_a_date_of_no_calendar(
     at = ColumnSpec("at", "at", "datetime", "timestamp_ntz")
     table = replace(spec_of("c", ("id",)), columns=(at,), cursor="at")
     run = run_for(table)
-    work = SyncWork("2024-01-01T00:00:00", 0, 1, max_rows=2)
+    work = SyncWork("2024-01-01T00:00:00", 0, max_rows=2)
     run.spec = replace(run.spec, sync=work)
     now = datetime(2026, 11, 26, tzinfo=UTC)
     window = _window(run, source, SourceClock(now, (), True), Bound(now, now))

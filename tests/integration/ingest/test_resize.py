@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from catalog.models import AuditEntry, Table
+from catalog.models import AuditEntry
 from ingest.api import health_replies
 from ingest.lake.hudi.position import EXTRA_KEY, CommitPosition, encode_position
-from ingest.models import Pipeline, SourceEpoch
 from ingest.pipelines.lake_identity import planned_identity
 from tests.doubles.launcher import Fault, write_instant
 from tests.integration.catalog.asking import problem
@@ -204,45 +203,6 @@ def test_a_lake_that_went_back_takes_the_position_back(
 def synced(world: Any, admin: Any, table: int) -> None:
     admin("POST", f"tables/{table}:sync")
     world.until(lambda: world.jobs("sync")[-1].state == "SUCCEEDED")
-
-
-@pytest.mark.django_db
-def test_a_database_from_an_old_backup_catches_up_with_its_lake(
-    world, admin, table
-) -> None:
-    pipelines = Pipeline.objects.filter(lake_table=table)
-    rows = Table.objects.filter(pk=table)
-    backup = (
-        pipelines.values("position").get(),
-        rows.values("last_commit_instant", "last_commit_epoch").get(),
-        SourceEpoch.objects.values("next_epoch").get(),
-    )
-    synced(world, admin, table)
-    synced(world, admin, table)
-    newest = world.launcher.submitted[-1].sync
-    pipeline, lake = world.pipeline("orders"), world.lake("orders")
-    position, epoch = pipeline.position, lake.last_commit_epoch
-    for objects, values in zip(
-        (pipelines, rows, SourceEpoch.objects), backup, strict=True
-    ):
-        objects.update(**values)
-
-    world.launcher.errors["sync"] = ["lake_went_ahead"]
-    synced(world, admin, table)
-    refused, again = [s.sync for s in world.launcher.submitted][-2:]
-    assert refused.epoch == backup[2]["next_epoch"] < newest.epoch
-    assert refused.low == backup[0]["position"] < position
-    assert again.epoch > newest.epoch
-    assert (again.low, again.behind) == (position, epoch)
-    assert world.lake("orders").last_commit_epoch == again.epoch
-    # a load that was promised such an epoch gets another one, too
-    SourceEpoch.objects.update(next_epoch=again.epoch)
-    world.launcher.errors["resync"] = ["lake_went_ahead"]
-    admin("POST", f"tables/{table}:resync")
-    world.until(lambda: world.jobs("resync")[-1].state == "SUCCEEDED")
-    loads = [s.epoch for s in world.launcher.submitted if s.kind == "resync"]
-    assert loads[0] == again.epoch < loads[1]
-    assert world.lake("orders").last_commit_epoch == loads[1]
 
 
 @pytest.mark.django_db

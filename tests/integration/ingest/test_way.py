@@ -13,7 +13,7 @@ from ingest.driver_host.host import LOOK_SECONDS
 from ingest.jobs import queue, reconcile
 from ingest.lake.fence import fence_at
 from ingest.lake.place import place_at
-from ingest.models import DriverIncarnation, MaintenancePlan, SourceEpoch
+from ingest.models import DriverIncarnation, MaintenancePlan
 from ingest.pipelines import sync_job, table_commands
 from ingest.pipelines.schema_approval import approve_schema_change
 from tests.doubles.launcher import Fault
@@ -256,14 +256,6 @@ def test_a_sync_that_is_over_at_once_is_never_written_as_running(world) -> None:
     world.until(lambda: Job.objects.get(pk=job.pk).is_finished)
     said = list(job.events.order_by("id").values_list("event", flat=True))
     assert said == ["enqueue", "claim", "succeed"]
-
-
-def test_epochs_are_never_given_twice(world) -> None:
-    world.onboard("a", "b", schedule={"every_seconds": 60})
-    world.until_live("a", "b")
-    epochs = [s.epoch or s.sync.epoch for s in world.launcher.submitted]
-    assert len(set(epochs)) == len(epochs)
-    assert SourceEpoch.objects.get().next_epoch > max(epochs)
 
 
 def test_pending_compactions_are_executed_by_name(world) -> None:

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from ingest.pipelines.adoption_rules import Finding, Known, Seen, judge, next_epoch
+from ingest.pipelines.adoption_rules import Finding, Known, Seen, judge
 
 KNOWN = Known("2" * 17, 5, "p5", 1, frozenset({"id"}))
 SEEN = Seen("2" * 17, "2" * 17, "p5", 5, 1, frozenset({"id"}))
@@ -28,8 +28,7 @@ SEEN = Seen("2" * 17, "2" * 17, "p5", 5, 1, frozenset({"id"}))
         ({}, {"instant": "1" * 17, "newest": "1" * 17}, "went back"),
         # and compacted since
         ({}, {"instant": "1" * 17, "newest": "3" * 17, "epoch": 4}, "went back"),
-        ({"load_epoch": 5}, {}, "ahead"),
-        ({"load_epoch": 6}, {}, "agrees"),
+        ({}, {"epoch": 6}, "ahead"),
         ({}, {"source": 2}, "needs resync"),
         ({}, {"drift": ("key is id, not x",)}, "needs resync"),
         ({}, {"columns": frozenset({"id", "more"})}, "needs resync"),
@@ -41,14 +40,3 @@ def test_what_a_table_is_found_to_be(known, seen, expected) -> None:
         dataclasses.replace(KNOWN, **known), dataclasses.replace(SEEN, **seen)
     )
     assert expected in (found, found.status)
-
-
-@pytest.mark.parametrize(
-    ("known", "handed_out", "expected"),
-    [(5, 6, 6), (5, 5, 1006), (0, 1, 1), (9, 2, 1010)],
-)
-def test_epochs_go_on_behind_those_that_drivers_may_hold(
-    known, handed_out, expected
-) -> None:
-    assert next_epoch(known, handed_out, margin=1_000) == expected
-    assert next_epoch(known, expected, margin=1_000) == expected

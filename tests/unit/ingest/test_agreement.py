@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
+import msgspec
 import pytest
 
 from core.errors import TerminalError
-from ingest.contract.epochs import LedgerLine, Seal
 from ingest.contract.job import JobSpec, SyncWork
 from ingest.contract.table import FenceSpec, SourceSpec, TableSpec
-from ingest.driver.apply.preconditions import refuse_gone_back, refuse_used_epoch
-from ingest.lake.commits import LakeState
-from ingest.lake.epochs import seals_of, write_seal
+from ingest.driver.apply.preconditions import (
+    position_of,
+    refuse_gone_back,
+    unreported_commit,
+)
+from ingest.lake.commits import Commit, LakeState
 from ingest.lake.hudi.identity import TableIdentity
 from ingest.lake.hudi.position import CommitPosition
 from ingest.lake.hudi.timeline import Timeline
-from ingest.lake.ledger import write_line
 
 EPOCH = 30
 
@@ -34,49 +35,6 @@ def at(epoch: int, *, source: int = 7) -> LakeState:
     identity = TableIdentity(("id",), 2)
     position = CommitPosition(source, "", "p", epoch, epoch, "other", 1, identity)
     return LakeState(exists=True, position=position)
-
-
-def seal(job: str, table: str = "1") -> Seal:
-    return Seal(7, EPOCH, "a", "b", (), {table: 1}, job)
-
-
-@pytest.mark.parametrize(
-    ("state", "seals", "ledger", "is_used"),
-    [
-        (LakeState(exists=True), [], [], False),
-        (at(EPOCH - 1), [], [EPOCH - 1, EPOCH + 1], False),
-        (at(EPOCH), [], [], True),
-        (at(EPOCH + 5), [], [], True),
-        (at(EPOCH + 5, source=8), [], [], False),
-        (at(1), [], [EPOCH], True),
-        (at(1), [seal("other")], [], True),
-        (at(1), [seal("other", "2")], [], True),
-        # what a former attempt of this job left is its own
-        (at(1), [seal("me")], [], False),
-        (at(EPOCH), [seal("me")], [EPOCH], False),
-        (at(1), [seal("me"), seal("other", "2")], [], False),
-    ],
-)
-def test_an_epoch_that_the_lake_knows_is_refused(
-    tmp_path: Path,
-    state: LakeState,
-    seals: list[Seal],
-    ledger: list[int],
-    is_used: bool,
-) -> None:
-    lake = str(tmp_path)
-    for one in seals:
-        write_seal(lake, one)
-    for epoch in ledger:
-        write_line(lake, 7, epoch, 2, LedgerLine("committed", "i"))
-    found = seals_of(lake, 7, EPOCH)
-    assert len(found) == len(seals)
-    if not is_used:
-        refuse_used_epoch(spec(lake), state, EPOCH, found)
-        return
-    with pytest.raises(TerminalError, match=f"epoch {EPOCH} was given") as caught:
-        refuse_used_epoch(spec(lake), state, EPOCH, found)
-    assert caught.value.code == "lake_went_ahead"
 
 
 @pytest.mark.parametrize(
@@ -96,12 +54,48 @@ def test_an_older_table_is_refused_however_new_its_compaction_is(
     names.append("20990101000000000_20990101000000001.commit")
     names.append("20990101000000000.compaction.requested")
     state = replace(state, timeline=Timeline.of(names))
-    known = replace(spec("lake"), sync=SyncWork("p", 0, EPOCH + 9, behind=EPOCH))
+    known = replace(spec("lake"), sync=SyncWork("p", 0, behind=EPOCH))
     # a database that does not know where the table was
-    refuse_gone_back(replace(known, sync=SyncWork("p", 0, EPOCH + 9)), state)
+    refuse_gone_back(replace(known, sync=SyncWork("p", 0)), state)
     if not is_back:
         refuse_gone_back(known, state)
         return
     with pytest.raises(TerminalError, match=f"was at epoch {EPOCH}") as caught:
         refuse_gone_back(known, state)
     assert caught.value.code == "lake_went_back"
+
+
+@pytest.mark.parametrize(
+    ("state", "low", "begins"),
+    [
+        (at(EPOCH), "a", "p"),
+        # syncs that found nothing went on without a commit
+        (at(EPOCH), "q", "q"),
+        (at(EPOCH), None, "p"),
+        (at(EPOCH, source=8), "a", "a"),
+        (LakeState(exists=True), "a", "a"),
+        (LakeState(exists=True), None, None),
+    ],
+)
+def test_a_sync_goes_on_where_the_lake_is(
+    state: LakeState, low: str | None, begins: str | None
+) -> None:
+    """Whose database is from a backup, or whose last report was lost."""
+    moments = {"a": "2026-01-01", "p": "2026-01-02", "q": "2026-01-03"}
+    if state.position:
+        position = msgspec.structs.replace(state.position, end=moments["p"])
+        state = replace(state, position=position)
+    known = replace(spec("lake"), sync=SyncWork(moments.get(low or ""), 0))
+    assert position_of(known, state) == moments.get(begins or "")
+
+
+@pytest.mark.parametrize(("behind", "is_told"), [(0, 0), (EPOCH, 0), (EPOCH - 1, 1)])
+def test_a_commit_that_nobody_was_told_of_is_reported(
+    behind: int, is_told: bool
+) -> None:
+    instant = Timeline.of(["20260101000000000_20260101000000001.deltacommit"])
+    state = at(EPOCH)
+    commit = Commit(instant.completed_writes[0], "UPSERT", state.position)
+    state = replace(state, timeline=instant, commits=(commit,))
+    known = replace(spec("lake"), sync=SyncWork("p", 0, behind=behind))
+    assert unreported_commit(known, state) == (commit if is_told else None)

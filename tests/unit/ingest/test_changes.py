@@ -8,17 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import InvalidRequest, SluiceError, TerminalError
+from core.errors import InvalidRequest, SluiceError
 from ingest.contract.epochs import (
     INDEX_BITS,
     MAX_EPOCH,
     MAX_INDEX,
-    LedgerLine,
-    Seal,
-    SealedFile,
-    decode_ledger_line,
-    decode_seal,
-    encode,
     seq_of,
 )
 from ingest.contract.table import ColumnSpec
@@ -57,20 +51,6 @@ def test_sequence_numbers_order_as_epoch_then_index(
 def test_numbers_that_do_not_fit_are_refused(epoch: int, index: int) -> None:
     with pytest.raises(InvalidRequest):
         seq_of(epoch, index)
-
-
-def test_seals_and_ledger_lines_survive_their_codecs() -> None:
-    seal = Seal(1, 2, "a", "b", (SealedFile(7, "7", 3, 9),), {"7": 1}, "job")
-    assert decode_seal(encode(seal)) == seal
-    assert (seal.rows_for(7), seal.rows_for(8), seal.tables) == (3, 0, (7,))
-    line = LedgerLine("deferred", reason="loaded again")
-    assert decode_ledger_line(encode(line)) == line
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"v": 99}'])
-def test_damaged_or_newer_seals_are_refused(text: str) -> None:
-    with pytest.raises(TerminalError):
-        decode_seal(text)
 
 
 def covered(chunks: tuple[Chunk, ...], values: list[int]) -> list[int]:

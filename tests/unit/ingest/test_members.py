@@ -16,14 +16,6 @@ from ingest.contract.applying import (
     ApplyTable,
     ApplyWork,
 )
-from ingest.contract.epochs import (
-    LedgerLine,
-    Seal,
-    SealedFile,
-    decode_ledger_line,
-    decode_seal,
-)
-from ingest.contract.epochs import encode as encode_epoch
 from ingest.contract.job import (
     CompactionBudget,
     CompactWork,
@@ -57,25 +49,21 @@ TABLE = TableSpec(
 SPEC = JobSpec(
     "job", 1, "sync", "apply", "/lake", TABLE, FenceSpec("/lake/_sluice/fence/1", 4),
     source=SourceSpec(1, "postgresql", "h", 1, "d", "u", "datasource:1"),
-    snapshot=SnapshotWork(), sync=SyncWork("a", 1.0, 7), compact=CompactWork(("i",)),
+    snapshot=SnapshotWork(), sync=SyncWork("a", 1.0), compact=CompactWork(("i",)),
     verify=VerifyWork(), repair=RepairWork("rollback"), driver=DriverSpec("1g", 1),
 )  # fmt: skip
-SEAL = Seal(7, 3, "a", "b", (SealedFile(1, "1", 2, 3),), {"1": 1}, "job")
-LINE = LedgerLine("committed", "i")
 POSITION = CommitPosition(
     7, "a", "b", 1, 2, "job", 4, TableIdentity(("id",), 2), LoadPoint("a", "10:10:")
 )
 REPORT = JobReport("job", 1, "terminal", {"rows": 1}, ("w",), ErrorFact("c", "m"))
 
 STORED: dict[str, tuple[Any, str, Callable[[str], Any]]] = {
-    "seal": (SEAL, encode_epoch(SEAL), decode_seal),
-    "ledger line": (LINE, encode_epoch(LINE), decode_ledger_line),
     "position": (POSITION, encode_position(POSITION), decode_position),
     "job spec": (SPEC, encode(SPEC), lambda text: spec_from(json.loads(text))),
     "job report": (REPORT, encode(REPORT), lambda text: report_from(json.loads(text))),
 }
 # Members whose keys are data: what is in them is not a member of a value.
-DATA = frozenset({"schema_versions", "facts", "source_fingerprint", "lossy"})
+DATA = frozenset({"facts", "source_fingerprint", "lossy"})
 
 
 def with_more(value: Any, *, inside: str = "") -> Any:

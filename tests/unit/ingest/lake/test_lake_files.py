@@ -12,19 +12,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import InvalidRequest, StaleState, TransientError
-from ingest.contract.epochs import Seal
 from ingest.contract.table import FenceSpec
-from ingest.lake.epochs import (
-    drop_events,
-    drop_older_seals,
-    drop_seals_behind,
-    drop_unsealed_events,
-    epoch_folder,
-    last_epoch,
-    seals_after,
-    seals_of,
-    write_seal,
-)
 from ingest.lake.fence import (
     fence_at,
     fence_path,
@@ -129,57 +117,6 @@ def test_many_raisers_leave_the_highest(lake: str) -> None:
     for thread in crew:
         thread.join()
     assert fence_at(path) == 32
-
-
-def seal(epoch: int, end: str = "b") -> Seal:
-    return Seal(7, epoch, "a", end, (), {"1": 1})
-
-
-def test_the_first_seal_of_an_epoch_stays(lake: str) -> None:
-    assert last_epoch(lake, 7) == 0
-    assert write_seal(lake, seal(4)) == seal(4)
-    assert write_seal(lake, seal(4, "other")) == seal(4)
-    write_seal(lake, seal(12))
-    write_seal(lake, seal(9))
-    write_seal(lake, Seal(7, 11, "a", "b", (), {"2": 1}))
-
-    def after(epoch: int, upto: int, table_id: int = 1) -> list[int]:
-        found = seals_after(lake, 7, epoch, upto=upto, table_id=table_id)
-        return [s.epoch for s in found]
-
-    assert after(4, 12) == [9, 12]
-    assert after(0, 9) == [4, 9]
-    assert after(0, 12, 2) == [11]
-    assert seals_of(lake, 7, 5) == []
-    folder = epoch_folder(lake, 7, 9)
-    (folder / "1").replace("events")
-    drop_events(lake, 7, 9)
-    assert not folder.exists()
-    assert seals_of(lake, 7, 9) == [seal(9)]
-    drop_older_seals(lake, 7, 1, before=12)
-    assert after(0, 12) == [12]
-    assert after(0, 12, 2) == [11]
-    drop_seals_behind(lake, 7, 2, after=11)
-    assert after(0, 12, 2) == [11]
-    drop_seals_behind(lake, 7, 2, after=10)
-    assert after(0, 12, 2) == []
-    assert last_epoch(lake, 7) == 12
-
-
-def test_only_events_that_no_seal_can_speak_of_are_removed(lake: str) -> None:
-    for epoch in (3, 4, 5, 6):
-        for table in ("1", "2"):
-            (epoch_folder(lake, 7, epoch) / table / "part").replace("events")
-    write_seal(lake, seal(4))
-    assert drop_unsealed_events(lake, 7, 1, applied=5) == [3, 5]
-    assert drop_unsealed_events(lake, 7, 1, applied=5) == []
-
-    def left(epoch: int) -> list[str]:
-        return sorted(epoch_folder(lake, 7, epoch).names())
-
-    # sealed, of another table, or of an epoch that may still be sealed and applied
-    assert [left(e) for e in (3, 4, 5, 6)] == [["2"], ["1", "2"], ["2"], ["1", "2"]]
-    assert drop_unsealed_events(lake, 8, 1, applied=9) == []
 
 
 def test_a_chunk_counts_when_its_manifest_is_there(lake: str) -> None:
