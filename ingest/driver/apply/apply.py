@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from core.errors import InvalidRequest
+from core.errors import InvalidRequest, TransientError
 from ingest.contract.epochs import seq_of
 from ingest.contract.job import JobSpec
 from ingest.contract.table import TableSpec
@@ -20,8 +20,14 @@ from ingest.driver.apply.light import is_light, read_light
 from ingest.driver.apply.partitions import nameless_partitions
 from ingest.driver.apply.recovery import roll_back_writes
 from ingest.driver.apply.rows import lake_rows, read_staged, unfit_counts
-from ingest.driver.apply.staged_files import counted_files
-from ingest.driver.apply.writer import Batch, Span, checked_state, commit_rows
+from ingest.driver.apply.staged_files import ParquetFile, parquet_files
+from ingest.driver.apply.writer import (
+    Batch,
+    Span,
+    checked_state,
+    commit_rows,
+    qualified_name,
+)
 from ingest.lake.commits import Commit, LakeState
 from ingest.lake.hudi.evolution import lacking_columns
 from ingest.lake.port import Place
@@ -82,7 +88,7 @@ def _light_batch(
     """Rows that need no Spark job, where there are few."""
     if not is_light(run.spec.table, state, staged.rows):
         return None
-    files = counted_files(spark, run.spec, staged.folder, staged.rows)
+    files = _counted(spark, run.spec, staged)
     seq = seq_of(span.epoch_to, 1)
     rows = read_light(run, spark, files, selection, seq=seq)
     # two partitions may lie in one folder: keys are unique where they tell partitions
@@ -99,7 +105,7 @@ def _batch(
     table = run.spec.table
     folders = []
     if staged.rows:
-        counted_files(spark, run.spec, staged.folder, staged.rows)
+        _counted(spark, run.spec, staged)
         folders = [staged.folder.uri]
     rows = read_staged(spark, selection, folders)
     if staged.unfit:
@@ -110,6 +116,23 @@ def _batch(
     seq = F.lit(seq_of(span.epoch_to, 1)).cast("bigint")
     rows = lake_rows(rows, table, selection, seq=seq)
     return Batch(rows, "upsert", span, unique_keys=staged.unique_keys)
+
+
+def _counted(
+    spark: SparkSession, spec: JobSpec, staged: StagedRows
+) -> list[ParquetFile]:
+    """The files. TransientError `rows_miscounted` unless they have as many rows as were
+    read: a driver that was taken for dead may have deleted some."""
+    files = parquet_files(spark, staged.folder)
+    found = sum(file.rows for file in files)
+    if found != staged.rows:
+        raise TransientError(
+            f"{found} rows are staged for {qualified_name(spec)}, and {staged.rows}"
+            " were read. Nothing was written",
+            code="rows_miscounted",
+            hint="it is tried again, and reads them again",
+        )
+    return files
 
 
 def refuse_changes(table: TableSpec, *, has_partition: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Parquet files that a job has staged, counted by their own footers."""
+"""Parquet files that a job has staged, as their own footers have them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from core.errors import TransientError
-from ingest.contract.job import JobSpec
-from ingest.driver.apply.writer import qualified_name
 from ingest.lake.port import Place
 
 
@@ -25,26 +22,13 @@ class ParquetFile:
     memory: int
 
 
-def counted_files(
-    spark: SparkSession, spec: JobSpec, folder: Place, rows: int
-) -> list[ParquetFile]:
-    """The files of a folder. TransientError `rows_miscounted` unless they have as many
-    rows as were read."""
+def parquet_files(spark: SparkSession, folder: Place) -> list[ParquetFile]:
     named = sorted((file.path, file.size) for file in folder.files())
-    found = [
+    return [
         _opened(spark, folder / name, size)
         for name, size in named
         if name.endswith(".parquet")
     ]
-    staged = sum(one.rows for one in found)
-    if staged != rows:
-        raise TransientError(
-            f"{staged} rows are staged for {qualified_name(spec)}, and {rows} were"
-            " read. Nothing was written",
-            code="rows_miscounted",
-            hint="it is tried again, and reads them again",
-        )
-    return found
 
 
 def _opened(spark: SparkSession, place: Place, size: int) -> ParquetFile:

@@ -81,7 +81,7 @@ def test_members_that_are_not_known_are_ignored(what: str) -> None:
     value, text, decode = STORED[what]
     assert decode(text) == value
     more = json.dumps(with_more(json.loads(text)))
-    assert more.count("of_a_later_release") > 1 or what == "ledger line"
+    assert more.count("of_a_later_release") > 1
     assert decode(more) == value
 
 
@@ -109,9 +109,6 @@ def test_a_value_without_a_required_member_is_damaged(what: str) -> None:
 @pytest.mark.parametrize(
     ("what", "member", "value", "place"),
     [
-        ("seal", "files", [{"table_id": "1"}], "expected `int`, got `str` at `$.files"),
-        ("seal", "schema_versions", {"1": True}, "`$.schema_versions[...]`"),
-        ("ledger line", "state", "lost", "invalid enum value 'lost' at `$.state`"),
         ("position", "fence", "4", "expected `int`, got `str` at `$.fence`"),
         ("job spec", "table", {}, "required field `table_id` at `$.table`"),
         ("job spec", "lane", "fast", "invalid enum value 'fast' at `$.lane`"),
