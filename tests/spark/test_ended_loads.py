@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from ingest.contract.positions import to_text
-from ingest.driver.apply import apply
 from ingest.driver.apply.jobrun import StopMode
 from ingest.driver.capture import snapshot
 from ingest.driver.run import run_job
 from ingest.lake.staging import StagingArea
-from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.lake_bench import LakeBench, assert_done
 
 CREATE = "CREATE TABLE o (id int PRIMARY KEY, v text, at timestamptz DEFAULT now())"
@@ -71,25 +67,3 @@ def test_a_stop_behind_the_commit_is_a_success(
     monkeypatch.setattr(snapshot, "_end", stopped)
     report = assert_done(run_job(run, lake_bench.spark, lake_bench.gates))
     assert report.facts["rows"] == 1
-
-
-def test_a_resync_is_never_older_than_what_a_sync_has_read(
-    lake_bench: LakeBench, beginnings: Beginnings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What a sync read that died before its commit is nobody's."""
-    bench = lake_bench
-    table, _ = beginnings.copy(bench, loaded_from(CREATE, ROWS))
-    ago = "at = now() - interval '%s seconds' WHERE id = 1"
-    bench.sql(f"UPDATE o SET v = 'former', {ago % 120}")
-
-    def killed(*_: object, **__: object) -> None:
-        raise RuntimeError("killed")
-
-    hour_ago = to_text(datetime.now(UTC) - timedelta(hours=1), has_zone=True)
-    with monkeypatch.context() as patch:
-        patch.setattr(apply, "commit_rows", killed)
-        assert bench.sync(table, hour_ago).outcome != "succeeded"
-    bench.sql(f"UPDATE o SET v = 'newest', {ago % 90}")
-    done = assert_done(bench.load(table, kind="resync"))
-    assert_done(bench.sync(table, done.facts["bound"]))
-    assert (1, "newest") in bench.rows(table, "id", "v")

@@ -340,11 +340,16 @@ def _commit(
     batch = Batch(
         rows,
         "bulk_insert" if is_first else "insert_overwrite_table",
-        Span("", plan.bound, spec.epoch, spec.epoch, _load_point(load.run, plan)),
+        _span(load.run, plan),
         # equal rows of a table without key become one: their number is not known
         expected_rows=-1 if spec.table.row_hash else _rows_of(load.staging),
     )
     return commit_rows(spec, batch, fresh)
+
+
+def _span(run: JobRun, plan: LoadPlan) -> Span:
+    epoch, point = run.spec.epoch, _load_point(run, plan)
+    return Span("", plan.bound, epoch, epoch, point, _name_of(run.spec))
 
 
 def _load_point(run: JobRun, plan: LoadPlan) -> LoadPoint | None:
