@@ -39,8 +39,9 @@ class LogBench:
     """The stream of a bench's source. Positions are the numbers of transactions."""
 
     bench: LakeBench
-    # the number of the first segment, which is empty
-    begins: int = 100
+    # the number of the first segment, which is empty: behind it comes the cut of a load,
+    # and loads of a bench have the number 1
+    begins: int = 0
     lsn: int = 1000
     readers: dict[int, tuple[Relation, RowReader]] = field(default_factory=dict)
 

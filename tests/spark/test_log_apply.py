@@ -59,7 +59,7 @@ class Followed:
 def followed(lake_bench: LakeBench, beginnings: Beginnings, tmp_path: Path) -> Followed:
     table, _ = beginnings.copy(lake_bench, loaded_from(CREATE, ROWS))
     log = LogBench(lake_bench)
-    assert log.close(*cut(table)).number == 101
+    assert log.close(*cut(table)).number == 1
     applied = log.table(table, tmp_path / "scratch")
     return Followed(log, table, applied, log.stream())
 
@@ -82,7 +82,7 @@ def test_what_waits_is_one_commit(followed: Followed) -> None:
     }  # fmt: skip
     position = log.bench.state(table).position
     assert position is not None
-    assert (position.epoch_from, position.epoch_to) == (102, end.number)
+    assert (position.epoch_from, position.epoch_to) == (2, end.number)
     assert (position.end, position.run) == (end.end, "session")
     assert position.epoch_to == last.number + 1
     commits = followed.commits
@@ -261,7 +261,7 @@ def test_a_table_that_is_ahead_of_its_stream_waits(
     followed.stream = log.stream()
     assert followed.apply() == Step()
     monkeypatch.setattr(log_apply, "AHEAD_SECONDS", -1.0)
-    with pytest.raises(TransientError, match="its stream ends at 102") as ahead:
+    with pytest.raises(TransientError, match="its stream ends at 2") as ahead:
         followed.apply()
     assert ahead.value.code == "table_ahead"
     # its next writer makes the number again, and reads on from the segment before

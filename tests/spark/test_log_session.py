@@ -34,7 +34,7 @@ SHAPE = "(id int PRIMARY KEY, v text)"
 
 
 def two_tables(bench: LakeBench) -> tuple[TableSpec, TableSpec]:
-    """Loaded, with epochs 101 and 102."""
+    """Loaded, each with epoch 1."""
     found = []
     for name in ("a", "b"):
         bench.sql(f"CREATE TABLE {name} {SHAPE}")
@@ -100,8 +100,7 @@ def running(lake_bench: LakeBench, beginnings: Beginnings) -> Iterator[Running]:
     place = f"{lake_bench.lake}/shop/{other.name}"
     two = replace(other, path=place, staging=f"{lake_bench.lake}/_sluice/staging/2")
     log = LogBench(lake_bench)
-    log.close(*cut(one))
-    log.close(*cut(two))
+    log.close(*cut(one), *cut(two))
     heard = Heard()
     sessions = ApplySessions(
         lake_bench.spark, secrets=lake_bench.answer, report=heard.hear

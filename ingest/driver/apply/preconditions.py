@@ -55,13 +55,15 @@ def reached_by(spec: JobSpec, state: LakeState) -> int:
 
 
 def position_of(spec: JobSpec, state: LakeState) -> str | None:
-    """Where a sync goes on. The lake is further than the services know when a report
-    was lost, or the database is from a backup; they are further behind syncs that found
-    nothing."""
+    """Where a sync goes on: where the lake is, or further, behind syncs that found
+    nothing. Services that do not know its newest commit know nothing behind that, their
+    last report was lost, or the database is from a backup. None = everything is read."""
     known = spec.sync.low if spec.sync else None
-    if state.position is None or not reached_by(spec, state):
+    if not known or state.position is None or not reached_by(spec, state):
         return known
-    return later(known or "", state.position.end) or None
+    if unreported_commit(spec, state):
+        return state.position.end or known
+    return later(known, state.position.end)
 
 
 def unreported_commit(spec: JobSpec, state: LakeState) -> Commit | None:

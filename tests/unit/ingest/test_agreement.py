@@ -71,7 +71,7 @@ def test_an_older_table_is_refused_however_new_its_compaction_is(
         (at(EPOCH), "a", "p"),
         # syncs that found nothing went on without a commit
         (at(EPOCH), "q", "q"),
-        (at(EPOCH), None, "p"),
+        (at(EPOCH), None, None),
         (at(EPOCH, source=8), "a", "a"),
         (LakeState(exists=True), "a", "a"),
         (LakeState(exists=True), None, None),

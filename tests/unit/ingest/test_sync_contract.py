@@ -1,0 +1,171 @@
+"""What holds between a source, the lake and the database, whatever happens in between.
+
+A sync reads what changed and commits it; it dies before its commit or before its report,
+the table is loaded anew and goes back to older commits, the database to an older backup.
+Then the lake has all rows of the source, and later commits have higher numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    rule,
+    run_state_machine_as_test,
+)
+
+from core.errors import TerminalError
+from ingest.contract.epochs import seq_of
+from ingest.contract.job import SyncWork
+from ingest.driver.apply.apply import next_epoch
+from ingest.driver.apply.preconditions import (
+    position_of,
+    refuse_gone_back,
+    unreported_commit,
+)
+from ingest.lake.commits import Commit, LakeState
+from ingest.lake.hudi.identity import TableIdentity
+from ingest.lake.hudi.position import CommitPosition
+from ingest.lake.hudi.timeline import Timeline
+from tests.unit.ingest.test_agreement import spec
+
+Death = Literal["before the commit", "before the report", ""]
+DEATHS: st.SearchStrategy[Death] = st.sampled_from(
+    ("before the commit", "before the report", "", "")
+)
+
+
+@dataclass(frozen=True)
+class Version:
+    """The lake table as of one commit: of each key `_sluice_seq` and value."""
+
+    rows: dict[int, tuple[int, int]] = field(default_factory=dict)
+    state: LakeState = field(default_factory=lambda: LakeState(exists=True))
+
+    def after(
+        self, changed: dict[int, int], epoch: int, index: int, end: str
+    ) -> Version:
+        seq = seq_of(epoch, index)
+        rows = dict(self.rows)
+        for key, value in changed.items():
+            # as Hudi merges: the higher one wins
+            rows[key] = max(rows.get(key, (0, 0)), (seq, value))
+        identity = TableIdentity(("id",), 2)
+        position = CommitPosition(7, "", end, epoch, epoch, "j", 1, identity)
+        instant = f"{epoch:017d}"
+        timeline = Timeline.of([f"{instant}_{instant}.deltacommit"])
+        commit = Commit(timeline.completed_writes[0], "UPSERT", position)
+        state = LakeState(True, timeline, (commit,), position)
+        return Version(rows, state)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the database has."""
+
+    position: str = ""
+    epoch: int = 0
+
+
+def moment(clock: int) -> str:
+    return f"2026-01-01T00:{clock // 60:02d}:{clock % 60:02d}.000000Z"
+
+
+class Contract(RuleBasedStateMachine):
+    @initialize()
+    def begin(self) -> None:
+        self.clock = 0
+        self.source: dict[int, tuple[str, int]] = {}
+        self.versions = [Version()]
+        self.known = Known()
+        self.load("")
+        self.backup = self.known
+
+    @rule(key=st.integers(0, 3))
+    def write(self, key: int) -> None:
+        self.clock += 1
+        self.source[key] = (moment(self.clock), self.clock)
+
+    @rule(death=DEATHS)
+    def sync(self, death: Death) -> None:
+        """Behind what is known of the lake; refused where that went back unheard."""
+        lake, known = self.versions[-1], self.known
+        job = replace(
+            spec("lake"), sync=SyncWork(known.position or None, 0, behind=known.epoch)
+        )
+        try:
+            refuse_gone_back(job, lake.state)
+        except TerminalError:
+            self.follow_lake()
+            return
+        low = position_of(job, lake.state) or ""
+        end = max(low, moment(self.clock))
+        changed = {k: v for k, (at, v) in self.source.items() if low < at <= end}
+        if death == "before the commit":
+            return
+        if changed:
+            self.commit(lake.after(changed, next_epoch(lake.state), 1, end))
+        if death == "before the report":
+            return
+        told = self.versions[-1].state.newest_write if changed else None
+        told = told or unreported_commit(job, lake.state)
+        epoch = told.position.epoch_to if told and told.position else known.epoch
+        self.known = Known(end, epoch)
+        self.require_all()
+
+    @rule(death=DEATHS)
+    def load(self, death: Death) -> None:
+        """The next attempt of a load finds its commit, so its report comes."""
+        if death == "before the commit":
+            return
+        before = Version(state=self.versions[-1].state)
+        rows = {key: value for key, (_, value) in self.source.items()}
+        epoch = next_epoch(before.state)
+        self.commit(before.after(rows, epoch, 0, moment(self.clock)))
+        self.follow_lake()
+
+    def commit(self, version: Version) -> None:
+        before, now = self.versions[-1].state.position, version.state.position
+        assert now is not None
+        assert before is None or now.epoch_to > before.epoch_to
+        self.versions.append(version)
+
+    @rule(steps=st.integers(1, 3), is_told=st.booleans())
+    def restore(self, steps: int, is_told: bool) -> None:
+        del self.versions[max(2, len(self.versions) - steps) :]
+        if is_told:
+            self.follow_lake()
+
+    def follow_lake(self) -> None:
+        position = self.versions[-1].state.position
+        assert position is not None
+        self.known = Known(position.end, position.epoch_to)
+
+    @rule()
+    def back_up(self) -> None:
+        self.backup = self.known
+
+    @rule()
+    def lose_database(self) -> None:
+        self.known = self.backup
+
+    def require_all(self) -> None:
+        """Behind a sync that came to its end."""
+        lake = self.versions[-1]
+        assert {key: value for key, (_, value) in lake.rows.items()} == {
+            key: value for key, (_, value) in self.source.items()
+        }
+        assert lake.state.position is not None
+        assert self.known.epoch == lake.state.position.epoch_to
+
+
+def test_the_lake_has_all_changes() -> None:
+    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+        Contract,
+        settings=settings(max_examples=60, stateful_step_count=30, deadline=None),
+    )
