@@ -242,7 +242,7 @@ def test_segments_that_are_gone_mean_a_resync(followed: Followed) -> None:
     while followed.stream.refresh():
         pass
     collect(followed.stream.index, first=last.number + 1)
-    with pytest.raises(TerminalError, match="are gone") as lost:
+    with pytest.raises(TerminalError, match="are missing") as lost:
         followed.apply()
     assert lost.value.code == NEEDS_RESYNC
     assert followed.rows()[1] == "load"

@@ -57,7 +57,7 @@ def reached_by(spec: JobSpec, state: LakeState) -> int:
 def position_of(spec: JobSpec, state: LakeState) -> str | None:
     """Where a sync goes on: where the lake is, or further, behind syncs that found
     nothing. Services that do not know its newest commit know nothing behind that, their
-    last report was lost, or the database is from a backup. None = everything is read."""
+    last report was lost, or the database is from a backup. None = all is read."""
     known = spec.sync.low if spec.sync else None
     if not known or state.position is None or not reached_by(spec, state):
         return known
