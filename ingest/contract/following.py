@@ -32,6 +32,8 @@ class FollowTable:
                  does not know yet gets a `cut`
     finished_at  position `at` of that load, once it is in the lake; gets `finished`
     deferred     why nothing waits for it, "" = it is followed; gets `deferred`
+    is_awaited   somebody waits until it has what its source's log has now, so the
+                 stream moves on soon, also without rows
     is_unread    its plan cannot be read: `table` has only its names, nothing of it is
                  taken, and who sent the list is told so by the problem `deferred`
     A table that is no longer in the list gets `removed`
@@ -41,6 +43,7 @@ class FollowTable:
     load: str = ""
     finished_at: str = ""
     deferred: str = ""
+    is_awaited: bool = False
     is_unread: bool = False
 
 
@@ -110,6 +113,8 @@ class FollowerState:
                microseconds since 1970; 0 = none since the start
     rows       made durable since the start
     waiting_bytes  of all kept segments
+    unread     which lake table cannot be read, and why, so that segments are kept for
+               it; "" = all can
     """
 
     observed: Observed
@@ -120,5 +125,6 @@ class FollowerState:
     committed: int = 0
     rows: int = 0
     waiting_bytes: int = 0
+    unread: str = ""
     log: SourceLog = SourceLog()
     tables: tuple[FollowedTable, ...] = ()

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from core.errors import SluiceError
 from ingest.contract.table import TableSpec
 from ingest.lake.chain import ChainIndex, collect
 from ingest.lake.commits import read_commit, read_lake_table
@@ -33,7 +34,8 @@ class _Seen:
 
 @dataclass(slots=True)
 class Collector:
-    """first: the first segment that is kept. waiting_bytes: of all that are.
+    """first: the first segment that is kept. waiting_bytes: of all that are. unread:
+    which lake table cannot be read, and why, "" = all can.
 
     A lake table that cannot be read holds what it held when it last could, and all of
     its own before it could once: what the others applied goes all the same.
@@ -44,6 +46,7 @@ class Collector:
     tables: Callable[[], Iterable[TableSpec]]
     first: int = 0
     waiting_bytes: int = 0
+    unread: str = ""
     _index: ChainIndex = field(init=False)
     _seen: dict[int, _Seen | None] = field(default_factory=dict)
     _ended: threading.Event = field(default_factory=threading.Event)
@@ -58,7 +61,11 @@ class Collector:
         self._ended.set()
 
     def collect(self) -> None:
-        self._seen = {one.table_id: self._look_at(one) for one in self.tables()}
+        problems: list[str] = []
+        self._seen = {
+            one.table_id: self._look_at(one, problems) for one in self.tables()
+        }
+        self.unread = problems[0] if problems else ""
         # what was applied is read first: a segment that came since is not collected
         while self._index.refresh():
             pass
@@ -67,11 +74,16 @@ class Collector:
         self.first = max(first, self._index.beginning.number)
         self.waiting_bytes = bytes_below(self.folder)
 
-    def _look_at(self, table: TableSpec) -> _Seen | None:
+    def _look_at(self, table: TableSpec, problems: list[str]) -> _Seen | None:
         try:
             return _read_table(table)
-        except Exception:
+        except Exception as error:
             log.exception("%s cannot be read: what it needs is kept", table.path)
+            why = error.message if isinstance(error, SluiceError) else "see its log"
+            problems.append(
+                f"lake table {table.database}.{table.name} cannot be read, so segments"
+                f" that it may need are kept: {why}"
+            )
             return self._seen.get(table.table_id)
 
     def _needs(self) -> tuple[dict[int, int], dict[int, int]]:

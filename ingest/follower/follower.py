@@ -52,6 +52,8 @@ _SEGMENT_BYTES, _PART_BYTES = 16 << 20, 4 << 20
 # Without rows the position moves on after so long, or so many bytes of the log: else
 # the source would keep what is of no use to us.
 _IDLE_SECONDS, _IDLE_BYTES = 60.0, 16 << 20
+# And so soon while somebody waits for where the log is, which may last an hour.
+_AWAITED_SECONDS = 3.0
 _STATE_SECONDS, _LOOK_SECONDS = 1.0, 5.0
 _READ_SECONDS = 0.25
 
@@ -189,11 +191,12 @@ class Follower:
             return since >= self._period or log.size >= _SEGMENT_BYTES
         if not log.passed:
             return False
-        return (
-            since >= _IDLE_SECONDS or log.passed >= _IDLE_BYTES or self._is_awaited(log)
-        )
+        is_awaited = any(one.is_awaited for one in self._wanted)
+        seconds = _AWAITED_SECONDS if is_awaited else _IDLE_SECONDS
+        is_late = since >= seconds or log.passed >= _IDLE_BYTES
+        return is_late or self._ends_load(log)
 
-    def _is_awaited(self, log: LogReader) -> bool:
+    def _ends_load(self, log: LogReader) -> bool:
         """Whether a load is complete by where the log is now, and nothing durable says
         it yet."""
         return any(
@@ -265,6 +268,7 @@ class Follower:
                 committed=self._committed,
                 rows=self._rows,
                 waiting_bytes=collector.waiting_bytes if collector else 0,
+                unread=collector.unread if collector else "",
                 log=self._log_state,
                 tables=followed(
                     self._wanted,

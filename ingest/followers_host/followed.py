@@ -69,7 +69,7 @@ class FollowedSource:
 
     def note_state(self, state: FollowerState, now: float) -> None:
         self.state, self.is_heard = state, True
-        self.show(state.observed, reason=state.reason)
+        self.show(state.observed, reason=state.reason or state.unread)
         self.counts.append((now, state.rows))
         while now - self.counts[0][0] > RATE_SECONDS:
             self.counts.popleft()

@@ -12,6 +12,7 @@ from ingest.pipelines.followers import (
     abandoned_followers,
     followers_of_sources,
 )
+from ingest.pipelines.log_tables import awaited_tables
 from ingest.planning.facts import LOG
 
 
@@ -45,7 +46,8 @@ def table_marks(sources: Collection[int]) -> dict[int, Any]:
     )  # fmt: skip
     of = "source_table__database__datasource"
     rows = Pipeline.objects.filter(**{f"{of}__in": list(sources)}, capture=LOG)
-    found: dict[int, list[Any]] = {source: [] for source in sources}
+    awaited = sorted(awaited_tables())
+    found: dict[int, list[Any]] = {source: [awaited] for source in sources}
     shown = rows.exclude(state__in=WITHOUT_PLAN).order_by("pk")
     for source, *mark in shown.values_list(of, *columns):
         found[source].append(mark)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 from django.conf import settings
 from django.db.models import Max
@@ -15,7 +16,10 @@ from django.db.models import Max
 from catalog.models import Datasource, Table
 from core.database_errors import is_away
 from core.errors import TerminalError
+from core.jobs import RUNNING
+from core.models import Job
 from ingest.contract.following import FollowSpec, FollowTable
+from ingest.contract.job import VERIFY
 from ingest.contract.table import TableSpec
 from ingest.jobs.specs import source_spec, table_spec
 from ingest.lake.lake_id import lake_id
@@ -101,7 +105,18 @@ def followed_tables(
         .select_related("lake_table__database", "source_table__database")
         .order_by("lake_table_id")
     )
-    return tuple(_followed_alone(row, known) for row in rows)
+    awaited = awaited_tables()
+    found = (_followed_alone(row, known) for row in rows)
+    return tuple(
+        replace(one, is_awaited=one.table.table_id in awaited) for one in found
+    )
+
+
+def awaited_tables() -> frozenset[int]:
+    """Lake tables that are verified now: that begins with what the source's log has
+    then."""
+    rows = Job.objects.filter(kind=VERIFY, state=RUNNING)
+    return frozenset(int(pk) for pk in rows.values_list("subject_id", flat=True))
 
 
 def is_loading(pipeline: Pipeline) -> bool:

@@ -28,7 +28,7 @@ from ingest.lake.place import place_at
 from ingest.sources.registry import Source
 from ingest.sources.select import Selection
 
-# An idle source's position moves on once a minute.
+# An idle source's position moves on within seconds, for its follower is told.
 APPLIED_SECONDS = 300.0
 _POLL_SECONDS = 0.25
 

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from core.errors import TerminalError
+from core.models import Job
 from ingest.contract.following import FollowTable
+from ingest.followers_host.wanted import table_marks
 from ingest.models import Pipeline
 from ingest.pipelines import needed_resync
 from ingest.pipelines.log_tables import follow_spec, followed_tables
@@ -71,6 +73,18 @@ def test_nothing_waits_for_a_table_that_only_a_load_brings_on_until_that_begins(
     assert told(followed)["orders"].deferred == ""
     change(followed, "items", state="NEEDS_RESYNC", status_reason="the slot is lost")
     assert told(followed)["items"].deferred == "the slot is lost"
+
+
+def test_a_table_that_is_verified_awaits_where_its_log_is(followed: Any) -> None:
+    table = followed.lake("orders").pk
+    marks = table_marks([followed.source.pk])
+    Job.objects.create(
+        kind="verify", subject="x", subject_id=str(table), lane="verify",
+        state="RUNNING", payload={"table": table},
+    )  # fmt: skip
+    awaited = {name for name, one in told(followed).items() if one.is_awaited}
+    assert awaited == {"orders"}
+    assert table_marks([followed.source.pk]) != marks
 
 
 def test_a_plan_that_cannot_be_read_stops_no_other_table(followed: Any) -> None:

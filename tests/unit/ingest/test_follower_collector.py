@@ -130,6 +130,8 @@ def test_a_lake_table_that_could_never_be_read_keeps_all_of_its_own(
     begun = Collector(stream.folder, "pg1", lambda: stream.tables)
     begun.collect()
     assert stream.numbers() == [4, 5, 6]
+    assert begun.unread.startswith("lake table ")
+    assert "cannot be read" in begun.unread
 
 
 def test_a_lake_table_that_cannot_be_read_any_more_holds_what_it_held(

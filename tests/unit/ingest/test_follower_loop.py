@@ -14,6 +14,7 @@ from core.errors import SluiceError, StaleState
 from ingest.contract.following import FollowerState, FollowSpec, FollowTable
 from ingest.contract.segments import OP, OPS, XID, Control, Segment
 from ingest.contract.table import SourceSpec, TableSpec
+from ingest.follower import follower
 from ingest.follower.follower import Follower, Stopped
 from ingest.lake.chain import ChainIndex, ChainWriter, stream_folder, take_over
 from ingest.lake.files import LocalPlace
@@ -278,6 +279,16 @@ def test_a_load_is_complete_as_soon_as_its_place_is_passed(bench: Bench) -> None
     assert [c for s in bench.segments for c in s.controls][-1] == Control(
         "finished", 1, at="2"
     )
+
+
+def test_a_position_that_somebody_waits_for_moves_on_soon(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A verification waits until the lake has what the log has now."""
+    monkeypatch.setattr(follower, "_AWAITED_SECONDS", 0.0)
+    bench.source.commit(Row("unknown", "insert", 1))
+    bench.run(replace(TABLES[0], is_awaited=True), quick=0.001)
+    assert bench.segments[-1].end == "1"
 
 
 def test_another_server_is_refused(bench: Bench) -> None:
