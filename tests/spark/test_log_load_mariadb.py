@@ -17,6 +17,7 @@ from ingest.contract.table import TableSpec
 from ingest.driver.apply.log_apply import LogTable, spec_of
 from ingest.driver.apply.log_read import Stream
 from ingest.driver.capture import snapshot
+from ingest.driver.table_services import verify
 from ingest.lake.chain import ChainIndex, begin_stream, stream_folder, take_over
 from ingest.lake.segment_files import SegmentBuilder
 from ingest.sources.mariadb.reader import open_source
@@ -165,3 +166,31 @@ def test_a_truncation_while_chunks_are_read_ends_right(
     followed.segment(Control("finished", table.table_id, at=facts["bound"]))
     followed.apply(tmp_path / "apply")
     assert [tuple(map(str, r)) for r in bench.rows(table, "id", "v")] == [("9", "x")]
+
+
+def test_what_changes_while_it_is_verified_is_no_difference(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    bench, table = followed.bench, followed.table
+    facts = load_with(followed, monkeypatch)
+    followed.segment(Control("finished", table.table_id, at=facts["bound"]))
+    followed.apply(tmp_path / "apply")
+    bench.sql("SET STATEMENT sql_log_bin = 0 FOR UPDATE o SET v = 'odd' WHERE id = 9")
+    read, wait = verify.read_until, [("DELETE", 3), ("UPDATE", 4)]
+
+    def behind_all(*given: Any) -> str:
+        """After the chunks; the lake has what they cannot show."""
+        for verb, key in wait:
+            what = "DELETE FROM o" if verb == "DELETE" else "UPDATE o SET v = 'new'"
+            bench.sql(f"{what} WHERE id = {key}")
+        at = read(*given)
+        followed.segment()
+        followed.apply(tmp_path / "apply")
+        return at
+
+    monkeypatch.setattr(verify, "read_until", behind_all)
+    report = assert_done(bench.verify(table, stream=STREAM))
+    assert report.facts["verdict"] == "different"
+    assert report.facts["keys"]["different"] == ["9"]
+    counts = {"different": 1, "pending": 2}
+    assert {name: report.facts.get(name, 0) for name in counts} == counts, report.facts

@@ -35,6 +35,7 @@ from ingest.driver.capture.chunking import (
 from ingest.driver.capture.cursor import has_zone
 from ingest.driver.capture.gate import Pace, SourceGate
 from ingest.driver.capture.jdbc import Fetch, fetch_rows, read_statement
+from ingest.driver.capture.log_load import read_until
 from ingest.driver.capture.parallel import run_parallel
 from ingest.driver.capture.read_with_retry import Trial, read_patiently
 from ingest.driver.capture.reading import open_stoppable
@@ -47,6 +48,7 @@ from ingest.driver.table_services.differences import (
     rows_and_hash,
 )
 from ingest.driver.table_services.verify_log import (
+    Since,
     changed_keys,
     take_moment_of,
     wait_applied,
@@ -208,8 +210,7 @@ def _stage_source(check: _Check, lake: _Lake) -> _Staged:
             check = replace(check, until=until)
 
         def read(trial: Trial) -> _Staged:
-            with _right_behind(check, source, lake) as at:
-                sums = _read_source(check, source, trial)
+            sums, at = _read_beside(check, source, lake, trial)
             until = check.until
             ahead = count_ahead(source, table, until) if until else 0
             return _Staged(sums, ahead, at)
@@ -217,33 +218,45 @@ def _stage_source(check: _Check, lake: _Lake) -> _Staged:
         return read_patiently(check.run, source, read, drop=lambda: None)
 
 
-@contextlib.contextmanager
-def _right_behind(check: _Check, source: Source, lake: _Lake) -> Iterator[_Lake]:
-    """The lake as it was, or right behind the moment in which the source is read."""
+def _read_beside(
+    check: _Check, source: Source, lake: _Lake, trial: Trial
+) -> tuple[Sums, _Lake]:
+    """What the source has, and the lake as it was, or right behind the moments in which
+    the source is read: of one for all chunks it is known before, else once all are
+    read."""
     if not check.stream:
-        yield lake
-        return
+        return _read_source(check, source, trial), lake
+    check.run.enter("taking a moment of the source")
+    since = take_moment_of(check.run, source, check.stream)
+    if since.at:
+        # nobody else reads in the snapshot yet, which would end for want of readers
+        with source.reading(check.run.spec.table, can_renew=False):
+            found = _right_behind(check, since)
+            return _read_source(check, source, trial), found
+    sums = _read_source(check, source, trial)
+    at = read_until(check.run, source)
+    return sums, _right_behind(check, replace(since, at=at))
+
+
+def _right_behind(check: _Check, since: Since) -> _Lake:
+    """The lake, once it has all that the source showed."""
     run, spec = check.run, check.run.spec
-    run.enter("taking a moment of the source")
-    since = take_moment_of(run, source, check.stream)
-    # nobody else reads in the snapshot yet, which would end for want of readers
-    with source.reading(spec.table, can_renew=False):
-        wait_applied(run, since)
-        found = _lake_snapshot(check.spark, spec, read_lake_table(spec.table.path))
-        position = found.state.position
-        with tempfile.TemporaryDirectory(prefix="sluice-verify-") as scratch:
-            changed = changed_keys(
-                run,
-                check.spark,
-                since,
-                check.selection,
-                upto=position.epoch_to if position else 0,
-                scratch=Path(scratch),
-            )
-            place = (check.folder / "changed").uri
-            changed.write.mode("overwrite").parquet(place)
-        keys = check.spark.read.schema("k string").parquet(place)
-        yield replace(found, changed=keys)
+    wait_applied(run, since)
+    found = _lake_snapshot(check.spark, spec, read_lake_table(spec.table.path))
+    position = found.state.position
+    with tempfile.TemporaryDirectory(prefix="sluice-verify-") as scratch:
+        changed = changed_keys(
+            run,
+            check.spark,
+            since,
+            check.selection,
+            upto=position.epoch_to if position else 0,
+            scratch=Path(scratch),
+        )
+        place = (check.folder / "changed").uri
+        changed.write.mode("overwrite").parquet(place)
+    keys = check.spark.read.schema("k string").parquet(place)
+    return replace(found, changed=keys)
 
 
 def _read_source(check: _Check, source: Source, trial: Trial) -> Sums:

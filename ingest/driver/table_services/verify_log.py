@@ -1,8 +1,9 @@
 """A moment of the source and the lake close behind it, of a table that follows a log.
 
-Rows of the source are read as they were at one moment. The lake is read once it has all
-that was committed until then; what else it may have by then is in the stream, so which
-keys that is about is known, and every other key has to be the same on both sides.
+Rows of the source are read as they were at one moment, or each chunk at its own. The
+lake is read once it has all that was committed until the last of them; what else it may
+have by then is in the stream, so which keys that is about is known, and every other key
+has to be the same on both sides.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from core.errors import TerminalError, TransientError
+from core.errors import TransientError
 from ingest.driver.apply.changes import change_fields
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.log_apply import write_rows
@@ -35,7 +36,8 @@ _POLL_SECONDS = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """after: the moment shows all segments up to this one. at: its position."""
+    """after: the moment shows all segments up to this one. at: its position; "" = each
+    chunk shows a later moment of its own, and the position is that behind the last."""
 
     stream: Stream
     after: int
@@ -48,13 +50,6 @@ def take_moment_of(run: JobRun, source: Source, name: str) -> Since:
     _read_on(run, stream)
     newest = stream.newest
     moment = take_moment(run, source)
-    if not moment.at:
-        raise TerminalError(
-            f"{qualified_name(run.spec)} is followed by the log of a source whose"
-            " connections share no snapshot, and such tables are not verified yet."
-            " Nothing was compared",
-            code="not_yet",
-        )
     return Since(stream, newest.number if newest else 0, moment.at)
 
 

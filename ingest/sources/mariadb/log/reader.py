@@ -207,7 +207,7 @@ class MariaDbLogReader:
 
     def _take_up(self, event: bytes) -> bool:
         """Whether a transaction ends with it."""
-        found = self._decoder.decode(event)
+        found = self._decoded(event)
         if event[4] == FORMAT:
             self._require_same_file(event)
         self._place.take(event)
@@ -219,6 +219,15 @@ class MariaDbLogReader:
             return False
         self._end = replace(self._place.here, gtids=self._place.gtids)
         return any(isinstance(what, Commit) for what in found)
+
+    def _decoded(self, event: bytes) -> tuple[What, ...]:
+        try:
+            return self._decoder.decode(event)
+        except TerminalError as error:
+            if error.code != "log_incident":
+                raise
+            # every table lacks something; what comes behind it does not
+            return (Missed(None, error.message),)
 
     def _note(self, what: What) -> None:
         match what:
