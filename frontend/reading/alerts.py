@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from catalog.access.grants import grants_on
 from catalog.access.policy import HeldGrant, Principal, Privilege, Securable, decide
 from catalog.access.rules import limits_for
+from catalog.access.table_rights import Limits
 from catalog.names import LAKE
 from core.models import Job
 from frontend.reading.jobs import DIFFERENCES
@@ -83,13 +84,17 @@ def rows_of(principal: Principal, alerts: Sequence[Alert]) -> list[Row]:
     tables = [_securable(one) for one in alerts]
     grants = [] if principal.is_admin else grants_on(principal, tables)
     held = [privileges_on(principal, table, grants) for table in tables]
-    limits = limits_for(principal)
+    readable = [
+        (alert, table)
+        for alert, may, table in zip(alerts, held, tables, strict=True)
+        if alert.kind == MISMATCH and Privilege.SELECT in may
+    ]
+    limits = limits_for(principal) if readable else Limits()
     found = _keys_of(
         [
             alert
-            for alert, may, table in zip(alerts, held, tables, strict=True)
-            if Privilege.SELECT in may
-            and limits.on(table.database, table.table).is_whole
+            for alert, table in readable
+            if limits.on(table.database, table.table).is_whole
         ]
     )
     return [

@@ -34,14 +34,14 @@ sluice schema
 IDENTIFIERS = """
 discover select operate manage require verify off NULL MERGE ON READ BUCKET info warn lake
 gateway rest web cli system test user grant create database broker migrations scheduler
-postgresql id schedule
+postgresql id schedule everyone
 """
 # of the world that is shown, and of examples in help texts
 NAMES = """
 shop public orders customers events legacy free name amount updated at pager root ann eve
 bi bigint text numeric character varying timestamp with time zone db example internal https
 hooks host path order log table docs connect md Asia Shanghai MON FRI LIMIT FROM SELECT
-group row hash
+group row hash email region eu
 """
 ALLOWED = UNITS | {
     word for text in (PRODUCTS, IDENTIFIERS, NAMES) for word in text.split()
