@@ -340,6 +340,7 @@ BROKEN = changed(23, row(1, b"a"))[:-1] + b"!"
         ([query(b"ROLLBACK")], "a rollback of no transaction"),
         ([event(99, b"")], "an unknown kind"),
         ([payload(b"", method=1)], "unknown method"),
+        ([event(40, b"\2\1\0\3\1\x09\0" + b"no zstd")], "ZSTD"),
         ([GTID, TABLE, event(166, NUMBER + b"\1\0\2\xff\x81\1?")], "incomplete or truncated"),
     ],
 )  # fmt: skip

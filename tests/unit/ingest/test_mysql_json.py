@@ -119,6 +119,8 @@ def test_values_that_json_has_no_form_for(data: bytes, text: str) -> None:
 def test_a_document_that_is_cut_off(cut: int) -> None:
     with pytest.raises((ValueError, LookupError)):
         json_text(TWO_NAMES[:cut])
+    with pytest.raises(ValueError, match="requires a buffer"):
+        json_text(b"\x0b" + bytes(7))
 
 
 def test_a_document_in_itself() -> None:

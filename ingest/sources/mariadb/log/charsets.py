@@ -84,6 +84,8 @@ _WIDE = {
     "utf8mb4": "utf_8",
 }
 _NONE = "?"
+# What is no character reads as one question mark.
+_HANDLER = "sluice.question_mark"
 _OTHERWISE = {
     "cp1256": dict.fromkeys((0x8A, 0x8F, 0x98, 0x9A, 0x9F, 0xAA, 0xC0, 0xFF), _NONE),
     "cp866": {0xFC: "ⁿ", 0xFD: "²"},
@@ -92,6 +94,15 @@ _OTHERWISE = {
     "koi8u": {0x95: "•"},
     "latin1": {code: chr(code) for code in (0x81, 0x8D, 0x8F, 0x90, 0x9D)},
 }
+
+
+def _question_mark(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return _NONE, error.end
+
+
+codecs.register_error(_HANDLER, _question_mark)
 
 
 def charset_of(collation: int) -> str:
@@ -111,7 +122,7 @@ def decoded(data: bytes, charset: str) -> str:
     if table := _table(charset):
         return codecs.charmap_decode(data, "strict", table)[0]
     if name := _WIDE.get(charset):
-        return data.decode(name, "replace").replace("\N{REPLACEMENT CHARACTER}", _NONE)
+        return data.decode(name, _HANDLER)
     raise ValueError(f"the character set {charset} is not read from the log")
 
 

@@ -35,7 +35,10 @@ _DEEPEST = 100
 
 def json_text(data: bytes) -> str:
     """ValueError or LookupError when it is no such document."""
-    return _value(data[0], data, 1, 0) if data else "null"
+    try:
+        return _value(data[0], data, 1, 0) if data else "null"
+    except struct.error as error:
+        raise ValueError(str(error)) from error
 
 
 def _value(kind: int, data: bytes, at: int, depth: int) -> str:

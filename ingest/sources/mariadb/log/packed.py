@@ -33,7 +33,7 @@ def unpacked(data: bytes, size: int) -> bytes:
     """Of zstd, so many bytes."""
     try:
         found: bytes = pa.Codec("zstd").decompress(data, size, asbytes=True)
-    except pa.ArrowException as error:
+    except (OSError, pa.ArrowException) as error:
         raise ValueError(str(error)) from error
     return _whole(found, size)
 
