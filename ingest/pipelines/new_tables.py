@@ -126,7 +126,7 @@ def _onboard(row: Onboarding, names: Sequence[str], *, joins: bool) -> bool:
         log.warning(
             "%d new tables of %s, as %s, %s: %s",
             len(names), row.datasource.name, names[0],
-            "do not join by themselves" if joins else "cannot be onboarded", error,
+            "do not join automatically" if joins else "cannot be onboarded", error,
         )  # fmt: skip
         return joins and _onboard(row, names, joins=False)
     return True
