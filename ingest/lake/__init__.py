@@ -1,4 +1,4 @@
-"""The lake's own small files: fences, seals, ledger, staging, and reading Hudi's
+"""The lake's own small files: fences, segments, staging, and reading Hudi's
 timeline without Spark.
 
 Not pure (it touches storage), but free of Spark and Django: services and drivers

@@ -1,7 +1,6 @@
 """Whether rows can lie in the folders of a lake table's partitions.
 
-Looked at before a load commits and before a sync seals: what is sealed has to be
-applied. It must not know where the rows came from.
+Looked at before a load or a sync commits. It must not know where the rows came from.
 """
 
 from __future__ import annotations

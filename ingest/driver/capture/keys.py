@@ -1,7 +1,7 @@
 """Whether the changed rows of an incremental sync have keys that tell them apart.
 
-Looked at before the seal, because what is sealed has to be applied, and applying keeps
-one row per key. It must not know how an epoch is applied.
+Looked at before the commit, which keeps one row per key. It must not know how rows are
+applied.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class Contract(RuleBasedStateMachine):
 
     @rule(death=DEATHS)
     def sync(self, death: Death) -> None:
-        """Behind what is known of the lake; refused where that went back unheard."""
+        """Behind what is known of the lake; refused where that went back and nobody noticed."""
         lake, known = self.versions[-1], self.known
         job = replace(
             spec("lake"), sync=SyncWork(known.position or None, 0, behind=known.epoch)
