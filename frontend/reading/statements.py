@@ -24,6 +24,7 @@ KEPT, LONGEST_KEPT = 30, 4_000
 MOVING = frozenset({"INITIALIZED", "PENDING", "RUNNING"})
 FIRST_WAIT = 0.4
 DOWNLOADS = ("csv", "parquet")  # of `GET …/results?format=`
+NOT_ALLOWED = "is not open to SQL users"
 HINTS = {
     "42P01": _("check the name; what you hold no privilege on answers as absent, too"),
     "42703": _("check the column's name: Ctrl and space complete it"),
@@ -63,6 +64,8 @@ class Shown:
     def hint(self) -> str:
         """What to do about its error."""
         error = self.error or {}
+        if NOT_ALLOWED in str(error.get("message", "")):
+            return gettext("lake tables are read-only: change the row at its source")
         return str(error.get("hint") or HINTS.get(str(error.get("sql_state")), ""))
 
     @property

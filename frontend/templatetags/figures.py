@@ -219,6 +219,13 @@ def percent(done: object, total: object) -> str:
 
 
 @register.filter
+def sentence(text: str) -> str:
+    """With a capital, unless it begins with the name of a table or column."""
+    first = text.partition(" ")[0].rstrip(",:;")
+    return text if not first.isalpha() else text[:1].upper() + text[1:]
+
+
+@register.filter
 def pretty(value: object) -> str:
     """JSON for people, names in their own letters."""
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)

@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from core.jobs.kinds import JobKind, kinds_of
 from frontend.reading.sources import NAMES
+from ingest.pipelines.policies.schedule import ON_REQUEST, ONCE
 
 register = template.Library()
 
@@ -126,6 +127,8 @@ WORDS: Mapping[str, Mapping[str, object]] = {
         "equal": _("equal"),
         "different": _("different"),
     },
+    # why the rows of a table get no newer
+    "rests": {ON_REQUEST: _("On request"), ONCE: _("Loaded once")},
     # of a source: names of products
     "kind": {"postgresql": "PostgreSQL", "mariadb": "MariaDB", "mysql": "MySQL"},
     # where a job is: a step of a connection test has a name for people

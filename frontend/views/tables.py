@@ -11,8 +11,9 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from catalog.access.enforcement import require
-from catalog.access.policy import Privilege
+from catalog.access.enforcement import may_register, require
+from catalog.access.grants import grants_of
+from catalog.access.policy import Principal, Privilege
 from catalog.models import Table
 from catalog.names import LAKE
 from catalog.selectors import (
@@ -107,6 +108,7 @@ def table_list(request: PageRequest) -> HttpResponse:
         "is_moving": any(table.status in CHANGING for table in found.items),
         "states": STATES,
         "is_filtered": bool(wanted.q or wanted.status),
+        "can_add": _may_add(request.principal),
     }
     part = request.htmx and request.htmx.target == "table-list"
     template = "tables/rows.html" if part else "tables/list.html"
@@ -158,6 +160,14 @@ def table_sample(request: PageRequest, table_id: int) -> HttpResponse:
     except SluiceError as error:
         context["error"] = error
     return render(request, "frontend/tables/sample.html", context)
+
+
+def _may_add(principal: Principal) -> bool:
+    """Some source's tables."""
+    held = grants_of(principal)
+    return may_register(principal) or any(
+        one.privilege == Privilege.MANAGE for one in held
+    )
 
 
 def _moving(request: PageRequest, table: Table) -> dict[str, object]:

@@ -247,3 +247,16 @@ def test_problems_of_sources_are_there(world, browse):
     assert 'href="/sources/shop/pipeline">shop</a>' in text.partition("Problems<")[2]
     assert "its log is not read" in text
     assert "its log is not read" not in html_of(browse("eve").get("/"))
+
+
+def test_why_a_lag_grows_is_said_in_the_readers_language(world, browse):
+    Pipeline.objects.update(policy={"schedule": "manual"}, capture="timestamp")
+    client = browse("root")
+    client.cookies["django_language"] = "zh-hans"
+    assert "On request" not in client.get("/tables").content.decode()
+    assert "On request" in browse("ann").get("/tables").content.decode()
+
+
+def test_tables_are_added_by_who_manages_a_source(world, browse):
+    assert "Add tables" in browse("root").get("/tables").content.decode()
+    assert "Add tables" not in browse("ann").get("/tables").content.decode()

@@ -111,6 +111,18 @@ def test_an_error_is_a_card(world, browse, gateway):
     assert "42P01" in text
 
 
+def test_what_only_reads_allow_names_no_privilege(world, browse, gateway):
+    _, answers = gateway
+    said = (
+        "DeleteFromTable is not open to SQL users. Lake tables are read-only; allowed"
+    )
+    error = {"code": "42501", "message": said, "sql_state": "42501"}
+    answers["statement"] = {**FAILED, "error": error}
+    text = run(browse("ann"), "DELETE FROM shop.orders")
+    assert "change the row at its source" in text
+    assert "ask an administrator" not in text
+
+
 def test_statements_are_remembered_and_belong_to_one_person(world, browse, gateway):
     ann = browse("ann")
     run(ann, "SELECT 'mine'")

@@ -98,3 +98,16 @@ def test_icons_are_hidden_from_screen_readers():
 def test_what_is_due_is_never_in_the_past(seconds, text):
     wait = None if seconds is None else timedelta(seconds=seconds)
     assert text in figures.due(wait and timezone.now() + wait)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("shop.agents changed at the source", "shop.agents changed at the source"),
+        ("order_items: it failed", "order_items: it failed"),
+        ("waiting for a place", "Waiting for a place"),
+        ("", ""),
+    ],
+)
+def test_a_sentence_keeps_the_name_that_it_begins_with(text, shown):
+    assert figures.sentence(text) == shown
