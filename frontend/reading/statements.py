@@ -24,7 +24,7 @@ KEPT, LONGEST_KEPT = 30, 4_000
 MOVING = frozenset({"INITIALIZED", "PENDING", "RUNNING"})
 FIRST_WAIT = 0.4
 DOWNLOADS = ("csv", "parquet")  # of `GET …/results?format=`
-NOT_ALLOWED = "is not open to SQL users"
+NOT_ALLOWED = "read-only;"
 HINTS = {
     "42P01": _("check the name; what you hold no privilege on answers as absent, too"),
     "42703": _("check the column's name: Ctrl and space complete it"),
