@@ -68,7 +68,7 @@ def source_facts(table: Table) -> SourceFacts:
     )
 
 
-_LISTS = ("identity", "left_out", "lesser_parts")
+_LISTS = ("identity", "left_out", "lesser_parts", "untold")
 
 
 def _log_of(kept: Mapping[str, Any] | None) -> TableLog | None:
@@ -76,6 +76,11 @@ def _log_of(kept: Mapping[str, Any] | None) -> TableLog | None:
         return None
     lists = {name: tuple(kept.get(name, ())) for name in _LISTS}
     return TableLog(**{**kept, **lists})
+
+
+def log_of(table: Table) -> TableLog:
+    """What its source's log has of a table, as the last discovery saw it."""
+    return _log_of(table.identity.get("log")) or TableLog()
 
 
 def known_rows(table: Table) -> int | None:

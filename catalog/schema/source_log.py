@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,11 @@ class TableLog:
     may_publish   the login may bring that about
     lesser_parts  partitions of which it has less than is_full and identity say
     unfit         why it has not exactly what happens to the table; "" = it has
+    tells_older   rows can be taken on over a column that is added: those behind it have
+                  it, and those before it get what `older` says
+    older         column → what its DEFAULT gave to the rows that were there as it was
+                  added, as the source prints it
+    untold        columns that may have given such rows values which nothing tells
     """
 
     is_full: bool = False
@@ -35,6 +40,9 @@ class TableLog:
     may_publish: bool = False
     lesser_parts: tuple[str, ...] = ()
     unfit: str = ""
+    tells_older: bool = False
+    older: Mapping[str, str] = field(default_factory=dict)
+    untold: tuple[str, ...] = ()
 
 
 def parts_in_words(parts: Sequence[str]) -> str:

@@ -17,6 +17,9 @@ from dataclasses import dataclass, field
 from ingest.contract.job import CompactionBudget, ErrorFact, Outcome
 from ingest.contract.table import FenceSpec, SourceSpec, TableSpec
 
+# Code of a problem: rows wait until the plan has what they have.
+COLUMNS_UNDECIDED = "columns_undecided"
+
 
 @dataclass(frozen=True, slots=True)
 class ApplyTable:
@@ -60,6 +63,8 @@ class Applied:
                that they are NULL there
     committed  when the newest applied transaction was committed at the source,
                microseconds since 1970; 0 = none since the session began
+    columns    source name and type of those that the lake table has, by the plan of the
+               work; () = they are not all there, or were told
     waiting    segments with rows of it that are not applied; oldest: when the first of
                them was committed at the source, microseconds since 1970, 0 = none
     """
@@ -78,6 +83,7 @@ class Applied:
     waiting: int = 0
     oldest: int = 0
     pending_compactions: tuple[str, ...] = ()
+    columns: tuple[tuple[str, str], ...] = ()
 
 
 def added(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:

@@ -82,7 +82,8 @@ class FollowedTable:
     state    "" = nothing yet: it is not followed, and `problem` says why
     problem  why its rows are not taken (of a table that was followed `deferred` was
              recorded, and it needs a new load), "" = none
-    new_columns  that the source has and its plan lacks
+    new_columns  that the source has, and its plan lacks or has in a narrower type, and
+             of which nobody decided yet
     """
 
     table_id: int

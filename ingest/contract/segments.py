@@ -37,15 +37,19 @@ OP, XID, UNCHANGED = "op", "xid", "unchanged"
 # before, and what is unchanged was that one's. truncate: the table was emptied here.
 OPS = ("insert", "update", "delete", "moved", "truncate")
 
+# In the place of a schema version: rows of columns that no plan had as they were read.
+AHEAD = 0
+
 T = TypeVar("T")
 
-ControlKind = Literal["added", "cut", "finished", "removed", "deferred"]
+ControlKind = Literal["added", "cut", "finished", "removed", "deferred", "left"]
 
 
 class TablePart(msgspec.Struct, frozen=True, array_like=True):
-    """Rows of one table, all of one schema version. There are hundreds of them in each
-    segment, one a second: they are written without the names of their members.
+    """Rows of one table, all of one schema. There are hundreds of them in each segment,
+    one a second: they are written without the names of their members.
 
+    schema_version  of the plan by which they were read, or `AHEAD`
     offset, bytes  where they lie in the file
     crc            CRC-32 of those bytes
     file           "" = the segment's own; else the name of one beside it
@@ -72,6 +76,9 @@ class Control:
     removed   its changes come no more, and nothing waits for it
     deferred  nothing waits for it: changes of it are missing, or nobody wants them
               before its next load
+    left      values of these source `columns` are missing from here on: its rows do not
+              have them, or the load of the cut before. Only another load brings them.
+              identity: as of a cut, by what its plan has now
     """
 
     kind: ControlKind
@@ -80,6 +87,7 @@ class Control:
     at: str = ""
     reason: str = ""
     identity: str = ""
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +180,8 @@ def checked(part: TablePart, data: bytes | None) -> bytes:
 class StreamTable:
     """What the records of a stream say of a table.
 
-    state  its last record's kind
+    state  its last record's kind, but `left`
+    left   source columns of which values are missing since the cut
     last   the last segment with rows of it, 0 = none
     cut    the segment of its last cut, 0 = none; load, at, identity: of that cut.
            Before it changes may be missing, so a table that stands there does not go on
@@ -184,6 +193,7 @@ class StreamTable:
     load: str = ""
     at: str = ""
     identity: str = ""
+    left: tuple[str, ...] = ()
 
     def after(self, control: Control, number: int) -> StreamTable:
         """With one record more, of segment `number`. A record may come twice, for who
@@ -197,6 +207,9 @@ class StreamTable:
             return StreamTable(
                 "cut", self.last, number, control.load, identity=control.identity
             )
+        if control.kind == "left":
+            left = tuple(sorted({*self.left, *control.columns}))
+            return dataclasses.replace(self, left=left, identity=control.identity)
         if control.kind == "finished":
             return dataclasses.replace(self, state="finished", at=control.at)
         return dataclasses.replace(self, state=control.kind)

@@ -26,13 +26,16 @@ class SourceSpec:
 
 @dataclass(frozen=True, slots=True)
 class ColumnSpec:
-    """A column to carry. `lossy`: what becomes of values the lake cannot hold."""
+    """A column to carry. `lossy`: what becomes of values the lake cannot hold.
+    `older`: what rows from before it was added have, as the source prints it; None =
+    NULL."""
 
     source_name: str
     name: str
     source_type: str
     type: str
     lossy: Literal["", "null", "string"] = ""
+    older: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,9 @@ class TableSpec:
     staging      directory for this table's staged files (same storage)
     lock         of its writers: "" = in their one driver, "zookeeper" = in several
     updates      "partial": a NULL in a newer row leaves the column as it was
+    left_out     of a table that follows its source's log: the columns there, by their
+                 source names, that are known and not carried. One that is neither here
+                 nor among `columns` waits for a decision
     """
 
     table_id: int
@@ -63,6 +69,7 @@ class TableSpec:
     schema_version: int = 1
     lock: str = ""
     updates: Updates = "full"
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,15 @@ the stream says. Pure."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal
 
 from ingest.contract.following import FollowedTable, FollowTable
-from ingest.contract.segments import Control, ControlKind, StreamTable
+from ingest.contract.segments import Control, ControlKind, StreamTable, state_of
 
 Known = Mapping[int, StreamTable]
 Problems = Mapping[int, str]
+Columns = Mapping[int, tuple[str, ...]]
 
 
 def needed_controls(
@@ -18,15 +20,19 @@ def needed_controls(
     known: Known,
     problems: Problems,
     identities: Mapping[int, str],
+    new_columns: Columns = MappingProxyType({}),
+    left: Columns = MappingProxyType({}),
 ) -> tuple[Control, ...]:
     """Once they are recorded there are none. problems: tables whose rows do not come,
-    and why. identities: as `LogReader` has them."""
+    and why. identities, new_columns, left: as `LogReader` has them."""
     found: list[Control] = []
     for one in wanted:
         table_id = one.table.table_id
         problem = problems.get(table_id, "")
-        identity = identities.get(table_id, "")
-        found += _of_table(one, known.get(table_id), problem, identity)
+        identity, state = identities.get(table_id, ""), known.get(table_id)
+        made = [*_of_table(one, state, problem, identity)]
+        names = new_columns if any(c.kind == "cut" for c in made) else left
+        found += [*made, *_left(one, state, made, names.get(table_id, ()), identity)]
     kept = {one.table.table_id for one in wanted}
     for table_id, state in known.items():
         if table_id not in kept and state.state != "removed":
@@ -84,10 +90,14 @@ def followed(
             _state(one, known),
             problems.get(one.table.table_id)
             or (one.deferred if one.is_unread else _lost_before(one, known)),
-            new_columns.get(one.table.table_id, ()),
+            _undecided(one, new_columns.get(one.table.table_id, ())),
         )
         for one in wanted
     )
+
+
+def _undecided(one: FollowTable, names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if name not in one.table.left_out)
 
 
 def _state(one: FollowTable, known: Known) -> ControlKind | Literal[""]:
@@ -111,7 +121,7 @@ def _of_table(
 ) -> Iterator[Control]:
     table_id = one.table.table_id
     cut = Control("cut", table_id, load=one.load, identity=identity)
-    reason = problem or one.deferred
+    reason = problem or one.deferred or _missing(one, state)
     if state is None or state.state == "removed":
         if reason:
             return  # nothing waits for it as it is
@@ -126,3 +136,39 @@ def _of_table(
         yield cut
     elif state.state == "cut" and one.finished_at:
         yield Control("finished", table_id, at=one.finished_at)
+
+
+def _left(
+    one: FollowTable,
+    state: StreamTable | None,
+    made: Sequence[Control],
+    names: Sequence[str],
+    identity: str,
+) -> Iterator[Control]:
+    """Of a load everything that it does not read."""
+    table_id = one.table.table_id
+    said = ((0, control) for control in made)
+    now = state_of({table_id: state} if state else {}, said).get(table_id)
+    if now is None or now.state not in {"cut", "finished"}:
+        return
+    planned = {column.source_name for column in one.table.columns}
+    new = tuple(sorted({*names} - {*now.left} - planned))
+    is_renewed = bool(identity and now.identity) and identity != now.identity
+    if new or is_renewed:
+        yield Control("left", table_id, columns=new, identity=identity)
+
+
+def _missing(one: FollowTable, state: StreamTable | None) -> str:
+    """Why its plan needs another load: it has columns that were left so far."""
+    if state is None or state.state not in {"cut", "finished"}:
+        return ""
+    if one.load and one.load != state.load:
+        return ""
+    wanted = {column.source_name for column in one.table.columns}
+    if not (lacking := ", ".join(name for name in state.left if name in wanted)):
+        return ""
+    return (
+        f"{one.table.source_schema}.{one.table.source_table}: values of {lacking} are"
+        " missing in what was read of the source's log before the table's plan had"
+        " it; resync the table"
+    )

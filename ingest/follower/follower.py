@@ -216,7 +216,14 @@ class Follower:
             if not is_relied_on(wanted.get(table_id), self._known.get(table_id)):
                 del self._lost[table_id]
         problems = {**self._lost, **log.problems}
-        return needed_controls(self._wanted, self._known, problems, log.identities)
+        return needed_controls(
+            self._wanted,
+            self._known,
+            problems,
+            log.identities,
+            log.new_columns,
+            log.left,
+        )
 
     def _make(self, log: LogReader, builder: SegmentBuilder) -> None:
         _move(log, builder)

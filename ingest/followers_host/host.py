@@ -79,7 +79,7 @@ class FollowersHost:
         self._starts = itertools.count(1)
         self._broker = SecretBroker()
         self._asked: list[tuple[str, str]] = []
-        self._columns: dict[int, tuple[str, ...]] = {}
+        self._signs: dict[int, tuple[str, tuple[str, ...]]] = {}
 
     def wake(self) -> None:
         """Look at the rows at once; from any thread."""
@@ -287,9 +287,11 @@ class FollowersHost:
         rows.stop_tables(tables)
         if begun := [s.datasource_id for s in held if s.has_begun_anew]:
             note_begun(begun)
-        new = [t for t in tables if t.new_columns != self._columns.get(t.table_id, ())]
-        rows.look_at_columns(new)
-        self._columns |= {one.table_id: one.new_columns for one in new}
+        # what stops a table may be a column that is gone
+        signs = {t.table_id: (t.problem, t.new_columns) for t in tables}
+        new = [n for n, sign in signs.items() if sign != self._signs.get(n, ("", ()))]
+        rows.look_at_columns([n for n in new if signs[n] != ("", ())])
+        self._signs |= {n: signs[n] for n in new}
 
 
 def _lease(datasource_id: int) -> str:

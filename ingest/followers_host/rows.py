@@ -16,7 +16,7 @@ from ingest.contract.following import FollowedTable
 from ingest.followers_host.followed import FollowedSource
 from ingest.hosting.texts import storable
 from ingest.models import Pipeline
-from ingest.models.states import LOADED
+from ingest.models.states import LOADED, NEEDS_RESYNC
 from ingest.pipelines import transitions
 from ingest.pipelines.schema_drift import ACTOR
 from ingest.planning.facts import LOG
@@ -106,11 +106,10 @@ def stop_tables(tables: Iterable[FollowedTable]) -> None:
                 transitions.lose_position(pipeline, reason=reason)
 
 
-def look_at_columns(tables: Iterable[FollowedTable]) -> None:
+def look_at_columns(tables: list[int]) -> None:
     """Read the columns of these tables at the source again: what is new there becomes
-    an ordinary change of the schema."""
-    ids = [one.table_id for one in tables]
-    for pipeline in _followed_by(ids):
+    an ordinary change of the schema, and so does what is gone."""
+    for pipeline in _followed_by(tables):
         start_look(pipeline.source_table, by=ACTOR)
 
 
@@ -118,4 +117,5 @@ def _followed_by(lake_tables: list[int]) -> Iterator[Pipeline]:
     if lake_tables:
         rows = Pipeline.objects.filter(lake_table__in=lake_tables, capture=LOG)
         related = "source_table__database__datasource"
-        yield from rows.filter(state__in=LOADED).select_related(related)
+        states = [*LOADED, NEEDS_RESYNC]
+        yield from rows.filter(state__in=states).select_related(related)

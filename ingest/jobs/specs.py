@@ -62,6 +62,7 @@ def table_spec(plan: TablePlan, lake: Table, source: Table) -> TableSpec:
                 source_type=c.source_type,
                 type=c.type,
                 lossy=c.lossy,
+                older=c.older,
             )
             for c in create.columns
         ),
@@ -74,6 +75,7 @@ def table_spec(plan: TablePlan, lake: Table, source: Table) -> TableSpec:
         schema_version=lake.schema_version,
         lock=create.lock,
         updates=create.updates,
+        left_out=plan.left_out,
     )
 
 

@@ -35,6 +35,21 @@ def read_table(folder: Place, segment: Segment, part: TablePart) -> pa.Table:
 
 
 @dataclass(slots=True)
+class _Run:
+    """Rows of one table and one schema, in their order."""
+
+    version: int
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+
+    def takes(self, version: int, batch: pa.RecordBatch) -> bool:
+        schema = self.batches[0].schema
+        is_same = batch.schema is schema or batch.schema.equals(
+            schema, check_metadata=True
+        )
+        return version == self.version and is_same
+
+
+@dataclass(slots=True)
 class SegmentBuilder:
     """Collects rows until an epoch ends. They may come in any order of tables; those of
     one table in the order of the source."""
@@ -43,13 +58,16 @@ class SegmentBuilder:
     spill_bytes: int = SPILL_BYTES
     rows: int = 0
     _bytes: int = 0
-    _open: dict[tuple[int, int], list[pa.RecordBatch]] = field(default_factory=dict)
+    _open: dict[int, list[_Run]] = field(default_factory=dict)
     _spilled: list[TablePart] = field(default_factory=list)
     _files: int = 0
 
     def add(self, table_id: int, schema_version: int, batch: pa.RecordBatch) -> None:
-        """A table's later rows may have another schema, under another version."""
-        self._open.setdefault((table_id, schema_version), []).append(batch)
+        """A table's later rows may have another schema."""
+        runs = self._open.setdefault(table_id, [])
+        if not (runs and runs[-1].takes(schema_version, batch)):
+            runs.append(_Run(schema_version))
+        runs[-1].batches.append(batch)
         self.rows += batch.num_rows
         self._bytes += batch.nbytes
         if self._bytes >= self.spill_bytes:
@@ -89,13 +107,16 @@ class SegmentBuilder:
 
     def _encoded(self, offset: int, file: str) -> tuple[list[TablePart], bytes]:
         parts, bodies = [], []
-        for (table_id, version), batches in self._open.items():
-            data = _stream(batches)
+        every = [
+            (table_id, run) for table_id in self._open for run in self._open[table_id]
+        ]
+        for table_id, run in every:
+            data = _stream(run.batches)
             part = part_of(
                 table_id,
                 data,
-                rows=sum(batch.num_rows for batch in batches),
-                schema_version=version,
+                rows=sum(batch.num_rows for batch in run.batches),
+                schema_version=run.version,
                 offset=offset,
                 file=file,
             )

@@ -16,15 +16,26 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from django.db import connection, transaction
 
+from catalog.discovery.services import start_look
+from catalog.models import Column
 from core import outbox
 from core.clock import SystemClock
 from core.database_errors import is_away
 from core.errors import SluiceError, StaleState, TransientError
+from core.jobs import CANCELLED, FAILED, SUCCEEDED
+from core.models import Job
 from core.outbox import NewEvent
-from ingest.contract.applying import Applied, ApplyProblem, ApplyReport, added
+from ingest.contract.applying import (
+    COLUMNS_UNDECIDED,
+    Applied,
+    ApplyProblem,
+    ApplyReport,
+    added,
+)
 from ingest.contract.job import error_from
 from ingest.jobs.job_outcome_events import note_changes
 from ingest.models import Pipeline, SourceFollower, states
@@ -33,6 +44,8 @@ from ingest.pipelines.apply_work import WantedStream
 from ingest.pipelines.lake_reconcile import healed
 from ingest.pipelines.policies.lateness import late_moment
 from ingest.pipelines.policies.policy import Effective
+from ingest.pipelines.schema_diff import show_columns
+from ingest.pipelines.schema_drift import ACTOR, settle
 from ingest.pipelines.table_job import stop_table
 from ingest.pipelines.table_status import SYNCS_BEFORE_FAILING
 from ingest.planning.facts import LOG
@@ -45,6 +58,8 @@ RATE_SECONDS = 10.0
 LEVEL_SECONDS = 5.0
 # What a session saw of a timeline is at most so old when it is written.
 SEEN_WITHIN = timedelta(seconds=10)
+# Until a plan that was changed is with who applies the table.
+DECIDED_WITHIN = timedelta(seconds=30)
 # A reader that is less behind takes what is committed within the second.
 READS_ALONG_BYTES = 64 * 1024**2
 NEEDS_RESYNC = "needs_resync"
@@ -107,6 +122,8 @@ class Gathered:
     _problems: dict[int, ApplyProblem] = field(default_factory=dict)
     _told: dict[int, str] = field(default_factory=dict)
     _rates: dict[int, _Rate] = field(default_factory=dict)
+    # the job by which a table's columns were read as its rows began to wait for them
+    _looks: dict[int, UUID] = field(default_factory=dict)
     _written: float = 0.0
     _leveled: float = 0.0
 
@@ -197,7 +214,7 @@ class Gathered:
         """Without their commits, which are written."""
         stopped = frozenset[int]().union(*self._stopped.values())
         return {
-            pk: replace(each, instant="", rows=0, bytes=0, lossy={})
+            pk: replace(each, instant="", rows=0, bytes=0, lossy={}, columns=())
             for pk, each in self._standing.items()
             if pk not in stopped
         }
@@ -211,6 +228,9 @@ class Gathered:
     def _tell(self, table_id: int, problem: ApplyProblem) -> None:
         """The same one is met again and again while it lasts."""
         error = error_from(problem.outcome, problem.error)
+        if error.code == COLUMNS_UNDECIDED:
+            _alone(table_id, partial(self._look_at_columns, error))
+            return
         is_passing = isinstance(error, TransientError)
         words = f"{error.code}: {error.message}"
         if is_passing and self._told.get(table_id) == f"twice {words}":
@@ -218,6 +238,28 @@ class Gathered:
         is_again = self._told.get(table_id) == words
         self._told[table_id] = f"twice {words}" if is_again else words
         _alone(table_id, lambda pipeline: _note_problem(pipeline, error))
+
+    def _look_at_columns(self, error: SluiceError, pipeline: Pipeline) -> None:
+        """Once; what is not found then came and went at the source, and only a load
+        brings a table on whose rows wait for it."""
+        settle(pipeline)
+        table_id = pipeline.lake_table_id
+        assert table_id is not None
+        looks = [pk for n, pk in self._looks.items() if n == table_id]
+        before = Job.objects.filter(pk__in=looks).first()
+        if before is None or before.state in {FAILED, CANCELLED}:
+            self._looks[table_id] = start_look(pipeline.source_table, by=ACTOR).pk
+            transitions.say(pipeline, f"{error.message}; its columns are read")
+        elif _is_long_over(before):
+            del self._looks[table_id]
+            reason = f"{error.message}, nor does the source any more; resync the table"
+            transitions.lose_position(pipeline, reason=reason)
+
+
+def _is_long_over(job: Job) -> bool:
+    """So that who applies the table has the plan that came of it."""
+    ended = job.finished_at if job.state == SUCCEEDED else None
+    return ended is not None and SystemClock().now() - ended > DECIDED_WITHIN
 
 
 def _joined(before: Applied, now: Applied) -> Applied:
@@ -230,6 +272,7 @@ def _joined(before: Applied, now: Applied) -> Applied:
         bytes=before.bytes + now.bytes,
         lossy=added(before.lossy, now.lossy),
         committed=now.committed or before.committed,
+        columns=now.columns or before.columns,
     )
 
 
@@ -302,6 +345,7 @@ class _Write:
             note_changes(
                 each.applied.table_id for each in shown if each.applied.instant
             )
+        _show_columns([each.applied for each in shown if each.applied.columns])
         level = [each for each in shown if each.event == "catch_up"]
         _catch_up(level)
         for each in shown:
@@ -381,6 +425,18 @@ class _Write:
         with connection.cursor() as cursor:
             cursor.execute(_PIPELINES, [json.dumps(rows)])
             cursor.execute(_TABLES, [json.dumps(rows)])
+
+
+def _show_columns(applied: Sequence[Applied]) -> None:
+    """Of tables whose plan has other columns by now than the catalogue shows."""
+    shown: dict[int, set[tuple[str, str]]] = {}
+    rows = Column.objects.filter(table__in=[each.table_id for each in applied])
+    for table, name, type in rows.values_list("table_id", "source_name", "type"):
+        shown.setdefault(table, set()).add((name, type))
+    for each in applied:
+        if shown.get(each.table_id) != {*each.columns}:
+            said = [{"source_name": name, "type": type} for name, type in each.columns]
+            _alone(each.table_id, partial(show_columns, committed=said))
 
 
 def _moment(micros: int) -> datetime | None:

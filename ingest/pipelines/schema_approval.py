@@ -21,6 +21,7 @@ from ingest.pipelines.schema_diff import drift_of, in_sentence
 from ingest.pipelines.sync_job import start_sync
 from ingest.pipelines.transitions import locked_pipeline, move, pipeline_of
 from ingest.planning.drift import SchemaDrift
+from ingest.planning.facts import LOG
 from ingest.planning.plan import CreateTable, plan_from_json
 
 
@@ -68,6 +69,8 @@ def _what_happens(drift: SchemaDrift, pipeline: Pipeline) -> tuple[str, ...]:
     taken = gettext("The lake table takes over: %(changes)s") % {
         "changes": in_sentence(drift.to_approve)
     }
+    if not drift.needs_resync and pipeline.capture == LOG:
+        return taken, gettext("What waits of the source's log is applied with it")
     if not drift.needs_resync:
         brought = gettext(
             "A sync brings it, with rows that got values of new columns before"
@@ -147,6 +150,8 @@ def _go_on(pipeline: Pipeline, table: Table, drift: SchemaDrift, *, actor: str) 
     if not drift.needs_resync:
         if pipeline.state not in LOADED:
             raise _busy(pipeline, table)
+        if pipeline.capture == LOG:
+            return table_commands.last_job(pipeline)
         return start_sync(pipeline, actor=actor)
     if _is_loading(table):
         raise _busy(pipeline, table)  # it may have read the values of before

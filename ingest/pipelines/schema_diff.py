@@ -14,7 +14,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 
-from catalog.discovery.facts import schema_of
+from catalog.discovery.facts import log_of, schema_of
 from catalog.discovery.store import VANISHED
 from catalog.models import Column, SchemaVersion, Table
 from catalog.schema.diff import SchemaChange
@@ -27,13 +27,20 @@ from ingest.models import Pipeline
 from ingest.models.states import RETIRED
 from ingest.pipelines import needed_resync
 from ingest.pipelines.policies.effective import policy_of
-from ingest.planning.drift import NO_DRIFT, SchemaDrift, evolved, judge_drift
+from ingest.planning.drift import (
+    NO_DRIFT,
+    SchemaDrift,
+    evolved,
+    judge_drift,
+)
+from ingest.planning.facts import LOG
 from ingest.planning.plan import (
     CreateTable,
     PlannedColumn,
     TablePlan,
     plan_from_json,
     plan_to_json,
+    with_left_out,
 )
 
 APPROVE = (
@@ -56,7 +63,7 @@ def drift_of(pipeline: Pipeline, plan: TablePlan | None = None) -> SchemaDrift:
     plan = plan or plan_from_json(pipeline.plan)
     if plan.step(CreateTable) is None:
         return NO_DRIFT
-    drift = judge_drift(plan, schema_of(source), policy_of(pipeline).schema_changes)
+    drift = _judged(pipeline, plan)
     if needed_resync.is_noted(pipeline):
         return dataclasses.replace(drift, needs_resync=True)
     return drift
@@ -135,20 +142,36 @@ def take_over(
     plan = plan_from_json(pipeline.plan)
     source = pipeline.source_table
     kind = source.database.datasource.kind
-    plan = evolved(plan, schema_of(source), changes, kind=kind)
+    plan = evolved(plan, schema_of(source), changes, kind=kind, log=log_of(source))
     pipeline.plan = plan_to_json(plan)
-    if is_followed:
+    if is_followed and pipeline.capture != LOG:
         at = SystemClock().now().isoformat()
         added = [c.column for c in changes if c.kind == "added"]
         _note(pipeline, {name: {"state": PENDING, "at": at} for name in added})
-    else:
+    elif not is_followed:
         needed_resync.note_needed(pipeline, changes)
-    left = judge_drift(plan, schema_of(source), policy_of(pipeline).schema_changes)
+    left = _judged(pipeline, plan)
     if not (left.is_open or left.left_out):
         pipeline.plan["fingerprint"] = source.schema_fingerprint
     Pipeline.objects.filter(pk=pipeline.pk).update(
         plan=pipeline.plan, drift=pipeline.drift
     )
+
+
+def note_left_out(pipeline: Pipeline) -> None:
+    """Which of the columns that the catalogue has now are not carried: of a table that
+    follows a log no row waits for a decision about those."""
+    plan = plan_from_json(pipeline.plan)
+    now = with_left_out(plan, schema_of(pipeline.source_table))
+    if now.left_out != plan.left_out:
+        pipeline.plan = {**pipeline.plan, "left_out": [*now.left_out]}
+        Pipeline.objects.filter(pk=pipeline.pk).update(plan=pipeline.plan)
+
+
+def _judged(pipeline: Pipeline, plan: TablePlan) -> SchemaDrift:
+    source = pipeline.source_table
+    policy = policy_of(pipeline).schema_changes
+    return judge_drift(plan, schema_of(source), policy, log_of(source))
 
 
 def _note(pipeline: Pipeline, columns: Mapping[str, Mapping[str, str]]) -> None:

@@ -41,7 +41,7 @@ from ingest.models.states import (
 )
 from ingest.pipelines import needed_resync, schema_diff, transitions
 from ingest.pipelines.schema_diff import drift_of, in_sentence
-from ingest.planning.facts import TIMESTAMP
+from ingest.planning.facts import LOG, TIMESTAMP
 from ingest.planning.plan import CreateTable, plan_from_json
 
 ACTOR = "schema policy"
@@ -79,6 +79,8 @@ def settle(pipeline: Pipeline) -> None:
     if drift.followed:
         schema_diff.take_over(pipeline, drift.followed, is_followed=True)
         schema_diff.report_compared([pipeline])
+    if pipeline.capture == LOG:
+        schema_diff.note_left_out(pipeline)
     if drift.blocking:
         needed_resync.note_seen(pipeline, drift.altering)
         pause(pipeline, why_paused(drift.blocking))

@@ -176,14 +176,14 @@ def retry_pipeline(
             pipeline, RESYNC, actor=actor, accept_empty=accept_empty
         )
     if pipeline.state == NEEDS_RESYNC or pipeline.capture == LOG:
-        return _last_job(pipeline)
+        return last_job(pipeline)
     if pipeline.capture == "snapshot":
         move(pipeline, "catch_up", actor=actor)
-        return _last_job(pipeline)
+        return last_job(pipeline)
     return sync_job.start_sync(pipeline, actor=actor)
 
 
-def _last_job(pipeline: Pipeline) -> Job:
+def last_job(pipeline: Pipeline) -> Job:
     jobs = of_table(Job.objects.all(), str(pipeline.lake_table_id))
     return jobs.order_by("-created_at")[0]
 

@@ -17,15 +17,24 @@ import msgspec
 
 from catalog.schema.diff import SchemaChange, diff
 from catalog.schema.naming import lake_columns
+from catalog.schema.source_log import TableLog
 from catalog.schema.types import Column, TableSchema
 from catalog.schema.widening import keeps_values, widens_in_place
 from catalog.sources.registry import proposed_choice
 from ingest.planning.as_text import as_text
-from ingest.planning.plan import ApplyChanges, CreateTable, PlannedColumn, TablePlan
+from ingest.planning.plan import (
+    ApplyChanges,
+    CreateTable,
+    FollowLog,
+    PlannedColumn,
+    TablePlan,
+    with_left_out,
+)
 
 SchemaPolicy = Literal["follow", "ask", "ignore"]
 SCHEMA_POLICIES: tuple[SchemaPolicy, ...] = ("follow", "ask", "ignore")
 _Verdict = Literal["followed", "proposed", "blocking", "left_out"]
+NO_LOG = TableLog()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +78,17 @@ def _may_alter(change: SchemaChange) -> bool:
 
 
 def judge_drift(
-    plan: TablePlan, source: TableSchema, policy: SchemaPolicy
+    plan: TablePlan,
+    source: TableSchema,
+    policy: SchemaPolicy,
+    log: TableLog = NO_LOG,
 ) -> SchemaDrift:
-    """What becomes of each difference between the plan and the source's columns."""
+    """What becomes of each difference between the plan and the source's columns. log:
+    what its log has of the table, where that is followed."""
     create: CreateTable = plan.step(CreateTable)
     apply: ApplyChanges | None = plan.step(ApplyChanges)
     source = as_text(source, plan.as_text)
-    judge = _Judge(create, apply, source, policy)
+    judge = _Judge(create, apply, source, policy, _log_of(plan, log))
     found: dict[str, list[SchemaChange]] = {}
     changes = diff(_planned(create), _chosen(plan, create, source))
     for change in changes:
@@ -93,14 +106,21 @@ def judge_drift(
     )
 
 
+def _log_of(plan: TablePlan, log: TableLog) -> TableLog | None:
+    return log if plan.step(FollowLog) is not None else None
+
+
 def evolved(
     plan: TablePlan,
     source: TableSchema,
     changes: Iterable[SchemaChange],
     *,
     kind: str,
+    log: TableLog = NO_LOG,
 ) -> TablePlan:
-    """The plan after these changes. Lake names stay; columns are added at the end."""
+    """The plan after these changes. Lake names stay; columns are added at the end. log:
+    as for `judge_drift`."""
+    told = _log_of(plan, log) or NO_LOG
     create: CreateTable = plan.step(CreateTable)
     source = as_text(source, plan.as_text)
     taken = list(changes)
@@ -117,16 +137,16 @@ def evolved(
                 msgspec.structs.replace(old, key=new.key) if is_rekeyed and new else old
             )
         elif new is not None:
-            columns.append(_renewed(new, old.name, kind))
+            columns.append(_renewed(new, old.name, kind, old.older))
     known = {c.source_name for c in create.columns}
     columns += [
-        _renewed(column, names[name], kind)
+        _renewed(column, names[name], kind, told.older.get(name))
         for name, column in now.items()
         if name in named - known
     ]
     wider = msgspec.structs.replace(create, columns=tuple(columns))
     steps = tuple(wider if step is create else step for step in plan.steps)
-    return dataclasses.replace(plan, steps=steps)
+    return with_left_out(dataclasses.replace(plan, steps=steps), source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +155,12 @@ class _Judge:
     apply: ApplyChanges | None
     source: TableSchema
     policy: SchemaPolicy
+    log: TableLog | None = None
+
+    @property
+    def _is_kept_up(self) -> bool:
+        """Else the table is loaded once."""
+        return self.apply is not None or self.log is not None
 
     @property
     def _pinned(self) -> frozenset[str]:
@@ -160,8 +186,9 @@ class _Judge:
         return "blocking"
 
     def fits_in_place(self, change: SchemaChange) -> bool:
-        """Whether the lake table takes it over by a sync, without a fresh copy."""
-        if change.kind != "widened" or self.apply is None:
+        """Whether the lake table takes it over as it is kept up, without a fresh
+        copy."""
+        if change.kind != "widened" or not self._is_kept_up:
             return change.kind == "nullability"
         is_key = change.column in self.create.record_key
         is_free = change.column not in self._pinned
@@ -177,8 +204,11 @@ class _Judge:
             return "blocking"
         if self.policy == "ignore":
             return "left_out"
-        # a table that is loaded once gets new columns with a fresh copy only
-        is_followed = self.policy == "follow" and self.apply is not None
+        # a table that is loaded once gets new columns with a fresh copy only, and so do
+        # older rows of what a log does not tell
+        log = self.log
+        is_told = log is None or (log.tells_older and change.column not in log.untold)
+        is_followed = self.policy == "follow" and self._is_kept_up and is_told
         return "followed" if is_followed else "proposed"
 
     def impossible(self, changes: Iterable[SchemaChange]) -> str:
@@ -215,7 +245,7 @@ def _chosen(plan: TablePlan, create: CreateTable, source: TableSchema) -> TableS
     )
 
 
-def _renewed(column: Column, name: str, kind: str) -> PlannedColumn:
+def _renewed(column: Column, name: str, kind: str, older: str | None) -> PlannedColumn:
     return PlannedColumn(
         source_name=column.source_name,
         name=name,
@@ -224,4 +254,5 @@ def _renewed(column: Column, name: str, kind: str) -> PlannedColumn:
         nullable=column.nullable,
         key=column.key,
         lossy=proposed_choice(column.source_type, column.type, kind=kind),
+        older=older,
     )

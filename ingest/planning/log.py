@@ -38,8 +38,6 @@ def what_is_seen() -> tuple[str, ...]:
 def what_is_missed() -> tuple[str, ...]:
     """The same of what the log does not say."""
     return (
-        "a column that is added with a DEFAULT: rows from before have NULL in it until"
-        " a resync",
         "a table that is dropped and made again under its name is another one: it"
         " needs a resync",
     )

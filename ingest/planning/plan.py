@@ -7,11 +7,12 @@ kind, so that a stored plan of another version is refused rather than misread.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import msgspec
 
+from catalog.schema.types import TableSchema
 from core.errors import InvalidRequest
 from ingest.contract.members import as_data, value_of
 from ingest.contract.table import Updates
@@ -22,7 +23,8 @@ LoadMode = Literal["bulk_insert", "insert_overwrite_table"]
 
 
 class PlannedColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A column that is carried, under both names and both types."""
+    """A column that is carried, under both names and both types. older: see
+    `ColumnSpec`."""
 
     source_name: str
     name: str
@@ -31,6 +33,7 @@ class PlannedColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     nullable: bool
     key: int = 0
     lossy: Literal["", "null", "string"] = ""
+    older: str | None = None
 
 
 class _Step(
@@ -175,6 +178,7 @@ class TablePlan:
 
     is_target_chosen  people named the lake database; else it was derived
     reading  what snapshot and syncs of this table promise
+    left_out  see `TableSpec`
     """
 
     source: str
@@ -185,6 +189,7 @@ class TablePlan:
     steps: tuple[Step, ...]
     warnings: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     as_text: tuple[str, ...] = ()
     blocked: str = ""
     reading: tuple[str, ...] = ()
@@ -193,6 +198,18 @@ class TablePlan:
     def step(self, kind: type[Any]) -> Any:
         """The step of that kind, or None."""
         return next((s for s in self.steps if isinstance(s, kind)), None)
+
+
+def with_left_out(plan: TablePlan, source: TableSchema) -> TablePlan:
+    """A plan that follows a log, with what it does not carry of the source's columns;
+    another one as it is."""
+    create: CreateTable | None = plan.step(CreateTable)
+    if create is None or plan.step(FollowLog) is None:
+        return plan
+    carried = {column.source_name for column in create.columns}
+    names = (column.source_name for column in source.columns)
+    left = tuple(sorted(name for name in names if name not in carried))
+    return replace(plan, left_out=left)
 
 
 def plan_to_json(plan: TablePlan) -> dict[str, Any]:

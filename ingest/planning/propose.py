@@ -29,6 +29,7 @@ from ingest.planning.plan import (
     Step,
     TablePlan,
     Verify,
+    with_left_out,
 )
 from ingest.planning.sizing import lake_bytes, propose_buckets, staging_bytes
 
@@ -53,7 +54,7 @@ def propose_table(
         "updates": propose_updates(facts, choices, conditions),
     }
     blocked = _why_blocked(facts, carried, proposals, conditions)
-    return TablePlan(
+    plan = TablePlan(
         source=facts.source_name,
         database=target.database,
         name=target.name,
@@ -71,6 +72,7 @@ def propose_table(
         reading=reading_of(facts, conditions),
         is_target_chosen=target.is_chosen,
     )
+    return with_left_out(plan, facts.schema)
 
 
 def _require_known(facts: TableFacts, choices: Choices) -> None:

@@ -297,7 +297,12 @@ class LogReader(Protocol):
 
     @property
     def new_columns(self) -> Mapping[int, tuple[str, ...]]:
-        """Columns that tables have at the source and not in their plan."""
+        """Columns that tables have at the source and not in their plan, or in a wider
+        type. Rows have them, with `op`'s table's others, unless they are `left`."""
+
+    @property
+    def left(self) -> Mapping[int, tuple[str, ...]]:
+        """Columns that tables have at the source, and their rows here do not."""
 
     @property
     def is_within(self) -> bool:

@@ -2,7 +2,8 @@
 
 Fields are `op`, `xid` and `unchanged`, then c0, c1, … in the form that staged rows
 have, then masks m0, … of values that have no form in the lake. The schema says each
-column's source name and lake type, so a batch is read without a catalog.
+column's source name and lake type, so a batch is read without a catalog; among them may
+be columns that the table's plan does not have yet.
 """
 
 from __future__ import annotations

@@ -71,6 +71,7 @@ class FakeLog:
 
     source: LogSource
     new_columns: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    left: dict[int, tuple[str, ...]] = field(default_factory=dict)
     committed: int = 0
     waits: str = ""
     anew: str = ""
@@ -79,6 +80,7 @@ class FakeLog:
     # transactions that ended, and rows of the one that has begun
     _at: int = 0
     _within: int = 0
+    _loaded: dict[int, str] = field(default_factory=dict)
 
     @property
     def server(self) -> str:
@@ -98,7 +100,7 @@ class FakeLog:
 
     @property
     def identities(self) -> dict[int, str]:
-        return self.source.identities
+        return self.source.identities | self._loaded
 
     @property
     def is_within(self) -> bool:
@@ -126,7 +128,7 @@ class FakeLog:
         assert not self.is_within
         assert not self._waiting
         self._tables = {table.source_table: table for table in tables}
-        self.source.loaded = dict(loaded)
+        self.source.loaded = self._loaded = dict(loaded)
 
     def start(self, after: str) -> None:
         self._at = int(after)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ingest.contract.applying import ApplyTable, ApplyWork
-from ingest.contract.segments import OPS, Control, Segment
+from ingest.contract.segments import AHEAD, OPS, Control, Segment
 from ingest.contract.source_positions import PostgresLog
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.log_apply import LogTable, spec_of
@@ -43,7 +43,11 @@ class LogBench:
     # and loads of a bench have the number 1
     begins: int = 0
     lsn: int = 1000
-    readers: dict[int, tuple[Relation, RowReader]] = field(default_factory=dict)
+    readers: dict[tuple[int, int], tuple[Relation, RowReader]] = field(
+        default_factory=dict
+    )
+    # how many columns its plan had first
+    known: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.folder = stream_folder(self.bench.lake, NAME)
@@ -75,7 +79,9 @@ class LogBench:
                 None if v is None or v is UNSENT else str(v).encode() for v in values
             )
             rows.values.append(tuple(texts))
-        self.builder.add(table.table_id, table.schema_version, reader.batch(rows))
+        known = self.known.setdefault(table.table_id, len(table.columns))
+        version = AHEAD if len(table.columns) > known else table.schema_version
+        self.builder.add(table.table_id, version, reader.batch(rows))
 
     def close(self, *controls: Control, committed: int = 1) -> Segment:
         """Makes the segment of what was changed."""
@@ -108,7 +114,8 @@ class LogBench:
         return LogTable(self.bench.spark, spec_of(work, work.tables[0]), scratch)
 
     def _reader(self, table: TableSpec) -> tuple[Relation, RowReader]:
-        if table.table_id not in self.readers:
+        key = table.table_id, len(table.columns)
+        if key not in self.readers:
             columns = tuple(
                 RelationColumn(c.source_name, 0, -1, c.source_name in table.key)
                 for c in table.columns
@@ -116,11 +123,11 @@ class LogBench:
             relation = Relation(
                 table.table_id, table.source_schema, table.source_table, "d", columns
             )
-            self.readers[table.table_id] = (
+            self.readers[key] = (
                 relation,
                 RowReader.of(relation, table.columns),
             )
-        return self.readers[table.table_id]
+        return self.readers[key]
 
 
 def cut(table: TableSpec, *, load: str = "load") -> tuple[Control, ...]:

@@ -11,8 +11,9 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from core.errors import InvalidRequest, TerminalError, TransientError
+from ingest.contract.applying import COLUMNS_UNDECIDED
 from ingest.contract.segments import Control
-from ingest.contract.table import TableSpec
+from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.driver.apply import light, log_apply, log_read
 from ingest.driver.apply.log_apply import NEEDS_RESYNC, LogTable, Step
 from ingest.driver.apply.log_read import Stream
@@ -122,6 +123,53 @@ def test_what_the_log_did_not_send_is_the_lakes(followed: Followed) -> None:
     with pytest.raises(TerminalError, match="the lake has no such rows") as missing:
         followed.apply()
     assert missing.value.code == "row_missing"
+
+
+def test_rows_of_two_versions_are_one_commit(followed: Followed) -> None:
+    """They wait until the plan has what the later ones have. The earlier ones, and what
+    the lake has, get what the column's default gave to them."""
+    log, table = followed.log, followed.table
+    n = ColumnSpec("n", "n", "integer", "bigint", older="7")
+    more = replace(table, columns=(*table.columns, n))
+    log.segment(table, ("update", 1, "before", AT), ("delete", 6, None, None))
+    log.change(table, ("update", 2, "between", AT), ("insert", 8, "between", AT))
+    log.change(more, ("update", 2, "behind", AT, "8"), ("update", 3, UNSENT, AT, None))
+    log.close()
+    ahead = followed.applied
+    assert followed.apply().rows == 2
+    with pytest.raises(TransientError) as caught:
+        followed.apply()
+    assert caught.value.code == COLUMNS_UNDECIDED
+    assert ahead.has_columns
+    followed.applied = log.table(more, ahead.scratch)
+    assert followed.apply().rows == 4
+    assert followed.applied.has_columns
+    found = {row[0]: row[1:] for row in log.bench.rows(more, "id", "v", "n")}
+    assert found == {
+        1: ("before", 7), 2: ("behind", 8), 3: ("load", None), 4: ("load", 7),
+        5: ("load", 7), 8: ("between", 7),
+    }  # fmt: skip
+    log.segment(more, ("update", 4, "next", AT, "9"))
+    assert followed.apply().rows == 1
+    log.segment(table, ("update", 4, "late", AT))
+    with pytest.raises(TerminalError, match="without the columns n"):
+        followed.apply()
+
+
+def test_a_new_column_comes_without_a_row(followed: Followed) -> None:
+    log, table = followed.log, followed.table
+    more = replace(
+        table, columns=(*table.columns, ColumnSpec("n", "n", "integer", "int"))
+    )
+    followed.applied = log.table(more, followed.applied.scratch)
+    end = log.close()
+    assert followed.apply().commit is not None
+    assert followed.applied.has_columns
+    assert followed.applied.after == end.number
+    log.segment(more, ("update", 4, UNSENT, AT, "9"))
+    followed.apply()
+    found = {row[0]: row[1:] for row in log.bench.rows(more, "id", "v", "n")}
+    assert (found[4], found[5]) == (("load", 9), ("load", None))
 
 
 @pytest.mark.parametrize(

@@ -210,7 +210,6 @@ def test_a_table_that_cannot_go_on_stops_alone(running: Running) -> None:
     heard.has_applied(one, log.segment(one, ("insert", 10, "x")).number)
     # segments from before the plan had its last column
     narrow = replace(one, columns=one.columns[:1])
-    log.readers.pop(one.table_id)
     log.segment(narrow, ("insert", 11))
     for number in range(3):
         last = log.segment(two, ("insert", 20 + number, "x"))

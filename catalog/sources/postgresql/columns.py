@@ -83,6 +83,25 @@ _IDENTITY = """
 """
 # Names of the columns that former rows of the table c have, unless it is FULL.
 IDENTITY = _IDENTITY.format(table="c")
+# Of the table c: names of columns that gave a value to the rows that were there as they
+# were added, and those values; and columns of which nobody knows whether they did. What
+# a partition has of it is its own.
+OLDER = """
+  ARRAY(SELECT a.attname::text FROM pg_catalog.pg_attribute a
+        WHERE a.attrelid = c.oid AND a.atthasmissing AND NOT a.attisdropped
+        ORDER BY a.attnum),
+  ARRAY(SELECT (a.attmissingval::text::text[])[1] FROM pg_catalog.pg_attribute a
+        WHERE a.attrelid = c.oid AND a.atthasmissing AND NOT a.attisdropped
+        ORDER BY a.attnum),
+  ARRAY(SELECT a.attname::text FROM pg_catalog.pg_attribute a
+        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+        AND NOT a.atthasmissing AND a.attgenerated = ''
+        AND (a.atthasdef OR a.attidentity <> '' OR EXISTS (
+            SELECT FROM pg_catalog.pg_partition_tree(c.oid) p
+            JOIN pg_catalog.pg_attribute l ON l.attrelid = p.relid
+            WHERE c.relkind = 'p' AND l.attname = a.attname AND l.atthasmissing))
+        ORDER BY a.attnum)
+"""
 # Partitions of the table c, quoted, whose former rows have less than its identity says.
 # The log sends them under the name of the table, with NULL for what they lack, and
 # ALTER TABLE … REPLICA IDENTITY of the table does not reach them.

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from catalog.schema.source_log import Lack, TableLog
-from catalog.sources.postgresql.columns import IDENTITY, LESSER_PARTS
+from catalog.sources.postgresql.columns import IDENTITY, LESSER_PARTS, OLDER
 from catalog.sources.postgresql.privileges import quoted
 
 # rds_replication: there nobody but the provider may give the attribute.
@@ -41,7 +41,8 @@ SELECT c.oid, c.relreplident = 'f', {IDENTITY},
     AND to_jsonb(t) ->> 'rowfilter' IS NULL),
   pg_has_role(c.relowner, 'USAGE')
     AND has_database_privilege(current_database(), 'CREATE'),
-  {LESSER_PARTS}
+  {LESSER_PARTS},
+  {OLDER}
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.oid = ANY(%(oids)s)
 """
@@ -104,7 +105,15 @@ def table_logs(rows: Iterable[tuple[Any, ...]]) -> dict[int, TableLog]:
     """By oid, of rows of TABLES."""
     return {
         oid: TableLog(
-            bool(is_full), tuple(key), tuple(made), bool(has), bool(may), tuple(lesser)
+            bool(is_full),
+            tuple(key),
+            tuple(made),
+            bool(has),
+            bool(may),
+            tuple(lesser),
+            tells_older=True,
+            older=dict(zip(names, values, strict=True)),
+            untold=tuple(untold),
         )
-        for oid, is_full, key, made, has, may, lesser in rows
+        for oid, is_full, key, made, has, may, lesser, names, values, untold in rows
     }

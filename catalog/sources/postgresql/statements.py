@@ -13,6 +13,11 @@ SELECT set_config('search_path', '', true),
        set_config('lock_timeout', %(lock_ms)s, true),
        set_config('idle_in_transaction_session_timeout', %(idle_ms)s, true),
        set_config('TimeZone', 'UTC', true),
+       set_config('DateStyle', 'ISO', true),
+       set_config('IntervalStyle', 'iso_8601', true),
+       set_config('extra_float_digits', '1', true),
+       set_config('bytea_output', 'hex', true),
+       set_config('lc_monetary', 'C', true),
        (SELECT count(set_config(name, '0', true)) FROM pg_catalog.pg_settings
         WHERE name IN ('idle_session_timeout', 'transaction_timeout'))
 """

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from core.errors import TerminalError, TransientError
-from ingest.contract.applying import ApplyTable, ApplyWork
+from ingest.contract.applying import COLUMNS_UNDECIDED, ApplyTable, ApplyWork
 from ingest.contract.epochs import seq_of
 from ingest.contract.job import JobSpec
 from ingest.contract.segments import OP
@@ -42,7 +42,7 @@ from ingest.driver.apply.preconditions import (
 )
 from ingest.driver.apply.recovery import roll_back_writes
 from ingest.driver.apply.replacement import snapshot_of
-from ingest.driver.apply.rows import lake_rows, latest_per_key, read_staged
+from ingest.driver.apply.rows import lake_rows, latest_per_key, read_staged, spark_type
 from ingest.driver.apply.writer import (
     Batch,
     Span,
@@ -134,6 +134,14 @@ class LogTable:
         refuse_other_types(spec, state)
         refuse_unreadable_plan(spec, state)
         self.state = state
+        there = state.columns
+        names = [c.source_name for c in spec.table.columns if c.name not in there]
+        self.shape = Shape.of(spec.table, self.selection, added=names)
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether the lake table has all that the plan has."""
+        return self.state is not None and not self.shape.added
 
     def forget(self) -> None:
         """Behind anything that failed: the lake says where the table is."""
@@ -196,13 +204,14 @@ class LogTable:
             return Step()
         position = self.position
         assert position is not None
-        waiting = Waiting(
-            stream, self.spec.table.table_id, self.after, load=position.load
-        )
+        waiting = Waiting(stream, self.spec.table, self.after, load=position.load)
         try:
-            return self._commit(waiting, check)
+            step = self._commit(waiting, check)
         finally:
             shutil.rmtree(self.scratch, ignore_errors=True)
+        if step.commit is None and waiting.ahead:
+            raise _undecided(self.spec, waiting.ahead)
+        return step
 
     def look_again(self) -> None:
         """One listing. Another newest write than ours: whatever it was, the lake is
@@ -218,19 +227,15 @@ class LogTable:
 
     def _commit(self, waiting: Waiting, check: Callable[[], None]) -> Step:
         pieces = _Pieces(self)
+        shape = self.shape
         for order, parts in enumerate(waiting.pieces(), start=1):
-            pieces.add(merge(parts, self.shape, order=order))
-        first, last, state = waiting.first, waiting.last, self.state
+            merged = merge(parts, shape, order=order)
+            shape = shape.carrying(merged.carried)
+            pieces.add(merged)
+        state = self.state
         assert state is not None
-        if first is None or last is None:
+        if (span := self._span(waiting)) is None:
             return Step()
-        span = Span(
-            first.start,
-            last.end,
-            first.number,
-            last.number,
-            load=_load_behind(waiting.load, last.end),
-        )
         check()
         commit = commit_rows(self.spec, pieces.batch(state, span), state)
         self.state = replace(
@@ -241,7 +246,20 @@ class LogTable:
                 state.timeline, instants=(*state.timeline.instants, commit.instant)
             ),
         )
+        if self.shape.added:
+            self.take()  # it has them now
         return Step(commit, waiting.rows, waiting.committed, pieces.lossy)
+
+    def _span(self, waiting: Waiting) -> Span | None:
+        """What the commit covers. New columns come without a row, too."""
+        first, last, position = waiting.first, waiting.last, self.position
+        assert position is not None
+        if last is None or (first is None and not self.shape.added):
+            return None
+        start = first.start if first else position.end
+        number = first.number if first else self.after + 1
+        load = _load_behind(waiting.load, last.end)
+        return Span(start, last.end, number, last.number, load=load)
 
 
 def _load_behind(load: LoadPoint | None, end: str) -> LoadPoint | None:
@@ -290,7 +308,16 @@ class _Pieces:
         light = self._light(state)
         if light is not None:
             return Batch(light, "upsert", span, unique_keys=True)
+        if any(value.is_valid for value in self._table.shape.added.values()):
+            return self._with_older(self._upsert(span), span)
         return self._upsert(span)
+
+    def _with_older(self, batch: Batch, span: Span) -> Batch:
+        """What the lake has gets the values that its source gave to all of it."""
+        assert not isinstance(batch.rows, LightRows)
+        older = self._all_of_lake(batch.rows.columns, span, is_gone=False)
+        rows = latest_per_key(batch.rows.unionByName(older), self._table.spec.table)
+        return replace(batch, rows=rows)
 
     def _light(self, state: LakeState) -> LightRows | None:
         table = self._table.spec.table
@@ -318,7 +345,8 @@ class _Pieces:
         assert not isinstance(batch.rows, LightRows)
         if state.pending_compactions:
             # they speak of file groups that a replacement takes away
-            rows = batch.rows.unionByName(self._deletes(batch.rows.columns, span))
+            gone = self._all_of_lake(batch.rows.columns, span, is_gone=True)
+            rows = batch.rows.unionByName(gone)
             return replace(batch, rows=latest_per_key(rows, self._table.spec.table))
         kept = batch.rows.where(f"not {DELETED}")
         count = self._left if len(self._files) <= 1 else -1
@@ -326,15 +354,28 @@ class _Pieces:
             batch, rows=kept, operation="insert_overwrite_table", expected_rows=count
         )
 
-    def _deletes(self, columns: Sequence[str], span: Span) -> DataFrame:
-        """Of every row that the lake has: behind all of those, and before all that
-        came behind the truncation."""
+    def _all_of_lake(
+        self, columns: Sequence[str], span: Span, *, is_gone: bool
+    ) -> DataFrame:
+        """Every row that the lake has, anew: behind all of those, and before all that
+        came."""
         own = {
             SEQ: F.lit(seq_of(span.epoch_from, 0)).cast("bigint"),
-            DELETED: F.lit(True),  # noqa: FBT003
+            DELETED: F.lit(is_gone),
         }
-        rows = snapshot_of(self._table.spark, self._table.spec)
+        rows = self._snapshot()
         return rows.select(*(own.get(c, F.col(f"`{c}`")).alias(c) for c in columns))
+
+    def _snapshot(self) -> DataFrame:
+        """What the lake has, in the columns of the plan."""
+        table = self._table.spec.table
+        rows = snapshot_of(self._table.spark, self._table.spec)
+        for column in table.columns:
+            older = self._table.shape.added.get(column.source_name)
+            if older is not None:
+                value = F.lit(older.as_py()).cast(spark_type(column.type))
+                rows = rows.withColumn(column.name, value)
+        return rows
 
     def _values_of(self, lacking: Lacking) -> pa.Table:
         """Rows with these keys: of the lake, then of the pieces before this one."""
@@ -353,7 +394,7 @@ class _Pieces:
         wanted = table.scratch / "keys.parquet"
         table.scratch.mkdir(parents=True, exist_ok=True)
         pq.write_table(keys, wanted)
-        left = snapshot_of(spark, table.spec).select(
+        left = self._snapshot().select(
             *(F.col(f"`{names[alias]}`").alias(alias) for alias in columns)
         )
         right = F.broadcast(spark.read.parquet(place_at(str(wanted)).uri))
@@ -385,6 +426,17 @@ def _written(path: Path, columns: Sequence[str]) -> pa.Table:
         return file.read(list(columns))
     rows = file.read([*columns, OP])
     return rows.filter(pc.not_equal(rows[OP], "delete")).select(list(columns))
+
+
+def _undecided(spec: JobSpec, names: Sequence[str]) -> TransientError:
+    return TransientError(
+        f"{', '.join(names)} of {qualified_name(spec)} was added or widened at the"
+        " source, and its plan does not have that yet: its rows wait. Nothing was"
+        " written",
+        code=COLUMNS_UNDECIDED,
+        hint="its columns at the source are read; where the policy asks, approve the"
+        " change on the table's page",
+    )
 
 
 def _lost(spec: JobSpec, position: CommitPosition) -> TerminalError:

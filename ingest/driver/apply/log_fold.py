@@ -5,8 +5,8 @@ Arrow in, Arrow out: the rows have the form of a file of changes. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
@@ -19,8 +19,9 @@ from core.errors import TerminalError
 from ingest.contract.epochs import INDEX_BITS, MAX_INDEX, SealedColumn
 from ingest.contract.events import INDEX
 from ingest.contract.segments import OP, OPS, UNCHANGED, XID
-from ingest.contract.table import TableSpec
+from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.planning.partitions import IN_FOLDER_OF_NULL
+from ingest.sources.postgresql.log.values import codec_of
 from ingest.sources.row_batches import arrow_type, columns_in, columns_of
 from ingest.sources.select import Selection, mask_of
 
@@ -42,6 +43,8 @@ class Shape:
 
     key        aliases of the record key
     partition  of what partitions the lake table beside that
+    added      source name → the value in rows from before it was added, of columns that
+               the lake table does not have yet
     """
 
     name: str
@@ -49,9 +52,13 @@ class Shape:
     masks: int
     key: tuple[str, ...]
     partition: tuple[str, ...] = ()
+    added: Mapping[str, pa.Scalar] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, table: TableSpec, selection: Selection) -> Shape:
+    def of(
+        cls, table: TableSpec, selection: Selection, *, added: Collection[str] = ()
+    ) -> Shape:
+        """added: source names of columns that the lake table does not have yet."""
         aliases = {
             column.source_name: selected.alias
             for column, selected in zip(table.columns, selection.columns, strict=True)
@@ -62,7 +69,17 @@ class Shape:
             len(selection.masks),
             tuple(aliases[name] for name in table.key),
             tuple(aliases[n] for n in table.partition_by if n not in table.key),
+            {
+                c.source_name: older_value(c)
+                for c in table.columns
+                if c.source_name in added
+            },
         )
+
+    def carrying(self, names: Collection[str]) -> Shape:
+        """For rows behind those that had these columns."""
+        added = {k: v for k, v in self.added.items() if k not in names}
+        return self if len(added) == len(self.added) else replace(self, added=added)
 
     @property
     def masked(self) -> tuple[str, ...]:
@@ -105,11 +122,13 @@ class Merged:
     """Of each key the last write, with a table's schema `Shape.schema`.
 
     is_emptied  the table was truncated before these rows
+    carried     source names of the columns that rows had
     """
 
     rows: pa.Table
     is_emptied: bool
     lacking: Lacking | None = None
+    carried: frozenset[str] = frozenset()
 
     def filled(self, shape: Shape, found: pa.Table) -> pa.Table:
         """The rows with the values that they lack. found: rows of the lake with the key
@@ -145,7 +164,10 @@ def merge(parts: Iterable[Part], shape: Shape, *, order: int = 1) -> Merged:
     order  of this batch among several of one commit: later ones win
     TerminalError `segment_lacks_columns`, `segment_types_differ`
     """
-    groups = [_aligned(list(some), shape) for some in _alike(parts)]
+    groups: list[_Group] = []
+    for some in _alike(parts):
+        groups.append(_aligned(list(some), shape))
+        shape = shape.carrying(groups[-1].carried)
     rows = _joined(groups, shape)
     unsent = _unsent(groups)
     begins = _behind_truncation(rows)
@@ -158,7 +180,17 @@ def merge(parts: Iterable[Part], shape: Shape, *, order: int = 1) -> Merged:
     lacking = None
     if unsent:
         kept, lacking = _with_unsent(rows, kept, places, unsent, shape)
-    return Merged(_as_changes(kept, shape, order), is_emptied, lacking)
+    carried = frozenset[str]().union(*(group.carried for group in groups))
+    return Merged(_as_changes(kept, shape, order), is_emptied, lacking, carried)
+
+
+def older_value(column: ColumnSpec) -> pa.Scalar:
+    """What rows from before it was added have in it, as an Arrow value."""
+    type = arrow_type(DataType.parse(column.type))
+    if column.older is None:
+        return pa.scalar(None, type)
+    values, _ = codec_of(column)(pa.array([column.older], pa.string()))
+    return values[0]
 
 
 def without_shown(rows: pa.Table, snapshot: str) -> pa.Table:
@@ -198,6 +230,7 @@ class _Group:
     send all values: row → places of the columns as bits."""
 
     rows: pa.Table
+    carried: frozenset[str]
     unsent: Mapping[int, int] = field(default_factory=dict)
 
 
@@ -215,14 +248,19 @@ def _aligned(parts: Sequence[Part], shape: Shape) -> _Group:
     there = columns_in(parts[0].rows.schema)
     _refuse_others(parts[0], there, shape)
     by_name = {column.source_name: n for n, column in enumerate(there)}
-    sources = [by_name[column.source_name] for column in shape.columns]
+    sources = [by_name.get(column.source_name, -1) for column in shape.columns]
     columns = {OP: rows[OP], _NUMBER: pa.chunked_array([spread])}
     for column, source in zip(shape.columns, sources, strict=True):
-        found, wanted = there[source], arrow_type(DataType.parse(column.type))
+        wanted = arrow_type(DataType.parse(column.type))
+        if source < 0:
+            older = shape.added[column.source_name].cast(wanted)
+            columns[column.alias] = pa.chunked_array([pa.repeat(older, rows.num_rows)])
+            continue
+        found = there[source]
         values = rows[found.alias]
         columns[column.alias] = values if values.type == wanted else values.cast(wanted)
     columns |= _masks(rows, there, shape, sources)
-    return _Group(pa.table(columns), _unsent_in(rows, sources))
+    return _Group(pa.table(columns), frozenset(by_name), _unsent_in(rows, sources))
 
 
 def _repeated(values: pa.Array, counts: pa.Array) -> pa.Array:
@@ -235,7 +273,7 @@ def _masks(
     rows: pa.Table, there: Sequence[SealedColumn], shape: Shape, sources: Sequence[int]
 ) -> dict[str, pa.ChunkedArray]:
     bits = [
-        (column.bit, there[n].bit)
+        (column.bit, there[n].bit if n >= 0 else -1)
         for column, n in zip(shape.columns, sources, strict=True)
     ]
     if all(now == then for now, then in bits):
@@ -260,7 +298,11 @@ def _unsent_in(rows: pa.Table, sources: Sequence[int]) -> dict[int, int]:
     for row, text in enumerate(said.to_pylist()):
         if text is not None:
             bits = int.from_bytes(text, "little")
-            mine = sum(1 << n for n, source in enumerate(sources) if bits >> source & 1)
+            mine = sum(
+                1 << n
+                for n, source in enumerate(sources)
+                if source >= 0 and bits >> source & 1
+            )
             if mine:
                 found[row] = mine
     return found
@@ -452,7 +494,11 @@ def _as_changes(kept: pa.Table, shape: Shape, order: int) -> pa.Table:
 
 def _refuse_others(part: Part, there: Sequence[SealedColumn], shape: Shape) -> None:
     types = {column.source_name: column.type for column in there}
-    lacks = [c.source_name for c in shape.columns if c.source_name not in types]
+    lacks = [
+        c.source_name
+        for c in shape.columns
+        if c.source_name not in types and c.source_name not in shape.added
+    ]
     if lacks:
         raise TerminalError(
             f"segment {part.number} has rows of {shape.name} without the columns"
@@ -463,7 +509,7 @@ def _refuse_others(part: Part, there: Sequence[SealedColumn], shape: Shape) -> N
     others = [
         f"{c.source_name} as {types[c.source_name]}, not {c.type}"
         for c in shape.columns
-        if types[c.source_name] != c.type
+        if types.get(c.source_name, c.type) != c.type
         and not widens_in_place(types[c.source_name], c.type)
     ]
     if others:

@@ -10,13 +10,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from threading import RLock
 
+import pyarrow as pa
+
 from core.errors import TerminalError
-from ingest.contract.segments import Segment, StreamTable
+from ingest.contract.segments import AHEAD, Segment, StreamTable, TablePart
 from ingest.contract.source_positions import order_of
+from ingest.contract.table import TableSpec
 from ingest.driver.apply.log_fold import Part, without_shown
 from ingest.lake.chain import ChainIndex, read_segment, require_kept
 from ingest.lake.hudi.position import LoadPoint
 from ingest.lake.segment_files import read_table
+from ingest.sources.ahead import ahead_of
+from ingest.sources.row_batches import columns_in
 
 # A commit takes no further segment beyond these.
 MOST_ROWS = 1_000_000
@@ -106,30 +111,38 @@ class Waiting:
     last       the last segment that the commit covers
     rows       that were read, those included that the load shows
     committed  when the newest of their transactions was, as segments have it
+    ahead      columns of the rows before which it ended, of which the plan has not
+               decided; () = it did not end for any
     """
 
     stream: Stream
-    table_id: int
+    table: TableSpec
     after: int
     load: LoadPoint | None = None
     first: Segment | None = None
     last: Segment | None = None
     rows: int = 0
     committed: int = 0
+    ahead: tuple[str, ...] = ()
 
     def pieces(self) -> Iterator[list[Part]]:
         """Parts in the order of the log. StaleState `segment_collected` when one went
         meanwhile: nothing of this counts then."""
         newest = self.stream.newest
-        numbers = self.stream.about(self.table_id, after=self.after)
-        if is_replaced(self.stream.state_of(self.table_id), self.after):
+        table_id = self.table.table_id
+        numbers = self.stream.about(table_id, after=self.after)
+        if is_replaced(self.stream.state_of(table_id), self.after):
             return  # a load has begun meanwhile
         found: list[Part] = []
         size = total = 0
         for number in numbers:
             if total >= MOST_BYTES or self.rows >= MOST_ROWS:
                 break
-            segment = self._next(number, numbers[0])
+            segment = self._segment(number, numbers[0])
+            if ahead := self._ahead_in(segment, numbers[0]):
+                self.ahead = ahead
+                break
+            self._cover(segment)
             for part in self._parts(segment, numbers[0]):
                 found.append(part)
                 size += part.rows.nbytes
@@ -146,7 +159,15 @@ class Waiting:
         if found:
             yield found
 
-    def _next(self, number: int, first: int) -> Segment:
+    def _ahead_in(self, segment: Segment, first: int) -> tuple[str, ...]:
+        for part in segment.parts_of(self.table.table_id):
+            if part.schema_version == AHEAD:
+                rows = self._rows(segment, part, first)
+                if ahead := ahead_of(self.table, columns_in(rows.schema)):
+                    return ahead
+        return ()
+
+    def _segment(self, number: int, first: int) -> Segment:
         folder = self.stream.index.folder
         segment = self.stream.segment(number)
         if segment is None:
@@ -157,26 +178,31 @@ class Waiting:
                 hint="put the file back from a copy of the lake, or resync the"
                 " stream's tables",
             )
+        return segment
+
+    def _cover(self, segment: Segment) -> None:
         self.first = self.first or segment
         self.last = segment
         self.committed = segment.committed or self.committed
-        return segment
 
     def _parts(self, segment: Segment, first: int) -> Iterator[Part]:
-        folder = self.stream.index.folder
         load = self.load if self.load and self.load.snapshot else None
         is_shown = load is not None and is_before(segment.start, load.at)
-        for part in segment.parts_of(self.table_id):
-            try:
-                rows = read_table(folder, segment, part)
-            except TerminalError:
-                require_kept(folder, first)
-                raise
+        for part in segment.parts_of(self.table.table_id):
+            rows = self._rows(segment, part, first)
             self.rows += part.rows
             if is_shown and load is not None:
                 rows = without_shown(rows, load.snapshot)
             if rows.num_rows:
                 yield Part(segment.number, rows)
+
+    def _rows(self, segment: Segment, part: TablePart, first: int) -> pa.Table:
+        folder = self.stream.index.folder
+        try:
+            return read_table(folder, segment, part)
+        except TerminalError:
+            require_kept(folder, first)
+            raise
 
 
 def is_replaced(told: StreamTable | None, applied: int) -> bool:

@@ -77,6 +77,7 @@ class Task:
     is_busy: bool = False
     is_leaving: bool = False
     is_spent: bool = False
+    has_told_columns: bool = False
     problem: ApplyProblem | None = None
     applied: Applied | None = None
     reported: Applied | None = None
@@ -401,6 +402,7 @@ def _applied(task: Task, step: Step, waiting: int, *, is_live: bool) -> Applied 
         waiting=waiting,
         oldest=task.since,
         pending_compactions=state.pending_compactions,
+        columns=(before.columns if before else ()) or _new_columns(task),
     )
     if commit is None:
         return told
@@ -430,8 +432,16 @@ def _without_commit(applied: Applied | None) -> Applied | None:
     if applied is None:
         return None
     return dataclasses.replace(
-        applied, instant="", completed_at="", rows=0, bytes=0, lossy={}
+        applied, instant="", completed_at="", rows=0, bytes=0, lossy={}, columns=()
     )
+
+
+def _new_columns(task: Task) -> tuple[tuple[str, str], ...]:
+    if task.has_told_columns or not task.table.has_columns:
+        return ()
+    task.has_told_columns = True
+    columns = task.wanted.table.columns
+    return tuple((column.source_name, column.type) for column in columns)
 
 
 def _is_same(known: ApplyTable, wanted: ApplyTable | None) -> bool:

@@ -88,9 +88,10 @@ def changed_keys(
     """Column `k`: keys that segments behind the moment are about, up to this one."""
     table = run.spec.table
     uris: list[str] = []
-    shape, after = Shape.of(table, selection), since.after
+    others = [c.source_name for c in table.columns if c.source_name not in table.key]
+    shape, after = Shape.of(table, selection, added=others), since.after
     while after < upto:
-        waiting = Waiting(since.stream, table.table_id, after)
+        waiting = Waiting(since.stream, table, after)
         for parts in waiting.pieces():
             run.check()
             merged = merge(parts, shape)

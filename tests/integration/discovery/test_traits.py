@@ -68,21 +68,42 @@ def test_what_the_log_of_postgresql_has_of_tables(source) -> None:
     )
     source.grant_all()
     discover(source.datasource)
-    no = TableLog()
+    no = TableLog(tells_older=True)
     wanted = {
-        "keyed": TableLog(identity=("id",), left_out=("twice",), is_published=True),
+        "keyed": TableLog(
+            tells_older=True, identity=("id",), left_out=("twice",), is_published=True
+        ),
         "keyless": no,
-        "whole": TableLog(is_full=True, is_published=True),
-        "picked": TableLog(identity=("name",)),
+        "whole": TableLog(tells_older=True, is_full=True, is_published=True),
+        "picked": TableLog(tells_older=True, identity=("name",)),
         "silent": no,
-        "filtered": TableLog(identity=("id",)),
-        "parts": TableLog(is_full=True, lesser_parts=("public.parts_0",)),
-        "alike": TableLog(identity=("id",)),
+        "filtered": TableLog(tells_older=True, identity=("id",)),
+        "parts": TableLog(
+            tells_older=True, is_full=True, lesser_parts=("public.parts_0",)
+        ),
+        "alike": TableLog(tells_older=True, identity=("id",)),
     }
     found = {name: source_facts(table(source, name)) for name in wanted}
     assert {name: facts.log for name, facts in found.items()} == wanted
     (lack,) = [x for x in found["keyed"].log_lacks if "receive" in x.reason]
     assert lack.statement.startswith("ALTER ROLE")
+
+
+def test_what_a_default_gave_to_older_rows_is_known_or_named(source) -> None:
+    source.run(
+        "CREATE TABLE grown (id int PRIMARY KEY)",
+        # which writes every row, so it does not come with the others
+        "ALTER TABLE grown ADD d float DEFAULT random()",
+        "ALTER TABLE grown ADD a int DEFAULT 7, ADD b timestamp"
+        " DEFAULT '2024-01-31 12:00', ADD c int[] DEFAULT '{1,2}', ADD later int,"
+        " ADD none text",
+        "ALTER TABLE grown ALTER a DROP DEFAULT, ALTER later SET DEFAULT 3",
+    )
+    discover(source.datasource)
+    log = source_facts(table(source, "grown")).log
+    assert log is not None
+    assert log.older == {"a": "7", "b": "2024-01-31 12:00:00", "c": "{1,2}"}
+    assert log.untold == ("d", "later")
 
 
 def test_keys_of_postgresql_that_compare_more_widely_than_bytes(source) -> None:

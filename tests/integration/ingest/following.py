@@ -221,6 +221,10 @@ class World:
         said = [(c.kind, c.table_id) for s in self.segments() for c in s.controls]
         return [one for one in said if one[1] != MARK.table.table_id]
 
+    def reasons(self) -> list[str]:
+        """Why tables were deferred."""
+        return [c.reason for s in self.segments() for c in s.controls if c.reason]
+
     def changes(self, table_id: int = 1) -> list[Change]:
         return [
             change

@@ -56,8 +56,8 @@ REFUSED = [
         "what PostgreSQL generates (v)",
     ),
     Case(
-        "CREATE TABLE {u} (id bigint PRIMARY KEY, v text)",
-        "the type of id was integer and is bigint now",
+        "CREATE TABLE {u} (id uuid PRIMARY KEY, v text)",
+        "the type of id was integer and is uuid now",
     ),
     Case("SELECT", "there is no table public.{u}"),
     Case("CREATE VIEW {u} AS SELECT 1 AS id, '' AS v", "is not an ordinary table"),
@@ -245,32 +245,11 @@ def test_a_type_that_changes_within_the_log_is_met_there(followed: World) -> Non
     run = followed.following(FIRST, second())
     with link.transaction():
         link.execute("INSERT INTO u VALUES (1, 'a')")
-        link.execute("ALTER TABLE u ALTER id TYPE bigint")
-        link.execute("INSERT INTO u VALUES (5000000000, 'b')")
+        link.execute("ALTER TABLE u ALTER id TYPE text")
+        link.execute("INSERT INTO u VALUES ('5000000000', 'b')")
     run.until(lambda s: s.tables[1].state == "deferred", "its deferral")
     followed.durable(run)
     assert [one.values["id"] for one in followed.changes(2)] in ([], [1])
-
-
-def test_new_columns_are_told(followed: World) -> None:
-    link = followed.link
-    link.execute(T)
-    run = followed.following(FIRST)
-    link.execute("ALTER TABLE t ADD extra int DEFAULT 5")
-    link.execute("INSERT INTO t VALUES (1, 'a')")
-    run.until(lambda s: s.tables[0].new_columns == ("extra",), "the column")
-    followed.durable(run)
-    assert [one.values for one in followed.changes()] == [{"id": 1, "v": "a"}]
-    # and taken with the plan that has it
-    columns = {"id": "integer as int", "v": "text as string", "extra": "integer as int"}
-    later = FollowTable(table(1, columns=columns, schema_version=2), load="first")
-    run.want(later)
-    run.until(lambda s: s.tables[0].new_columns == (), "the plan")
-    link.execute("INSERT INTO t VALUES (2, 'b')")
-    followed.durable(run)
-    assert followed.changes()[-1].values == {"id": 2, "v": "b", "extra": 5}
-    versions = [p.schema_version for s in followed.segments() for p in s.parts_of(1)]
-    assert versions == [1, 2]
 
 
 def test_rows_of_partitions_come_under_their_table(followed: World) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from catalog.schema.source_log import TableLog
 from catalog.schema.types import Column, TableSchema
 from ingest.planning.drift import NO_DRIFT, SchemaPolicy, evolved, judge_drift
 from ingest.planning.facts import Choices, Conditions, TableFacts, Target
@@ -226,3 +227,52 @@ def test_a_new_key_at_the_source_keeps_the_lakes_own() -> None:
     after = evolved(plan, source, found.to_approve, kind="postgresql")
     assert after.step(CreateTable).record_key == ("id",)
     assert judge_drift(after, source, "follow") == NO_DRIFT
+
+
+BIG = now(count=retyped(COUNT, "bigint", "bigint"))
+
+
+@pytest.mark.parametrize(
+    ("source", "policy", "verdict", "needs_resync"),
+    [
+        (now(NEW), "follow", "followed", False),
+        (now(NEW), "ask", "proposed", True),
+        (now(NEW), "ignore", "left_out", False),
+        (now(replace(NEW, name="u", source_name="u")), "follow", "proposed", True),
+        (BIG, "follow", "followed", False),
+        (BIG, "ask", "blocking", False),
+        (now(without="name"), "follow", "blocking", True),
+        (now(count=retyped(COUNT, "text", "string")), "follow", "blocking", True),
+        (now(name=retyped(NAME, "text")), "ask", "followed", False),
+    ],
+)
+def test_a_table_that_follows_its_log_goes_on_where_the_log_tells_all(
+    source: TableSchema, policy: SchemaPolicy, verdict: str, *, needs_resync: bool
+) -> None:
+    log = TableLog(tells_older=True, untold=("u",))
+    found = judge_drift(planned("log"), source, policy, log)
+    assert [change.column for change in getattr(found, verdict)]
+    assert found.needs_resync is needs_resync
+
+
+def test_a_column_that_a_log_does_not_tell_of_needs_a_load() -> None:
+    found = judge_drift(planned("log"), now(NEW), "follow", TableLog())
+    assert (len(found.proposed), found.needs_resync) == (1, True)
+
+
+def test_a_plan_of_a_log_knows_older_values_and_what_is_left_out() -> None:
+    log = TableLog(tells_older=True, older={"new": "7", "name": "x"})
+    source = now(NEW, column("xml", "xml2", ""))
+    plan = planned("log", exclude_columns=("name",))
+    assert plan.left_out == ("name",)
+    changes = judge_drift(plan, source, "follow", log).followed
+    after = evolved(plan, source, changes, kind="postgresql", log=log)
+    create: CreateTable = after.step(CreateTable)
+    assert {c.name: c.older for c in create.columns if c.older} == {"new": "7"}
+    assert after.left_out == ("name", "xml")
+    # a sync reads them
+    plan = planned()
+    changes = judge_drift(plan, source, "follow", log).followed
+    after = evolved(plan, source, changes, kind="postgresql", log=log)
+    assert after.step(CreateTable).columns[-1].older is None
+    assert after.left_out == ()

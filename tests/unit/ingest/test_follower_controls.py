@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ingest.contract.following import FollowTable
 from ingest.contract.segments import Control, StreamTable, state_of
-from ingest.contract.table import TableSpec
+from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.follower.controls import (
     all_deferred,
     followed,
@@ -133,3 +135,41 @@ def test_all_are_deferred_once() -> None:
     made = all_deferred(known, "lost")
     assert [one.table_id for one in made] == [1, 2, 3]
     assert all_deferred(state_of(known, ((9, one) for one in made)), "lost") == ()
+
+
+def test_columns_that_rows_do_not_have_are_recorded_until_the_next_cut() -> None:
+    column = ColumnSpec("n", "n", "integer", "int")
+    has_n = replace(SPEC, columns=(column,))
+
+    def needed(
+        one: FollowTable, state: StreamTable, **log: dict[int, tuple[str, ...]]
+    ) -> list[Control]:
+        return list(needed_controls([one], {7: state}, {}, {}, **log))
+
+    # a load lacks what its plan lacks, though the rows have it
+    made = needed(wanted(load="M"), FINISHED, new_columns={7: ("n",)})
+    assert made[1:] == [Control("left", 7, columns=("n",))]
+    made = needed(wanted(load="L"), FINISHED, new_columns={7: ("n",)})
+    assert made == []
+    # and rows lack what is left
+    made = needed(wanted(load="L"), FINISHED, left={7: ("n", "m")})
+    assert made == [Control("left", 7, columns=("m", "n"))]
+    (state,) = state_of({7: FINISHED}, [(9, made[0])]).values()
+    assert (state.state, state.left) == ("finished", ("m", "n"))
+    assert needed(wanted(load="L"), state, left={7: ("n",)}) == []
+    # a plan that has it needs another load
+    (deferred,) = needed(FollowTable(has_n, load="L"), state)
+    assert (deferred.kind, "values of n" in deferred.reason) == ("deferred", True)
+    (cut,) = needed(FollowTable(has_n, load="M"), state)
+    assert (cut.kind, state.after(cut, 10).left) == ("cut", ())
+
+
+def test_what_identifies_a_table_grows_with_its_plan() -> None:
+    state = replace(FINISHED, identity="t")
+    (made,) = needed_controls([wanted(load="L")], {7: state}, {}, {7: "t, and n"})
+    assert state.after(made, 9) == replace(state, identity="t, and n")
+
+
+def test_columns_that_are_left_out_are_not_told() -> None:
+    one = FollowTable(replace(SPEC, left_out=("out",)))
+    assert followed([one], {}, {}, {7: ("n", "out")})[0].new_columns == ("n",)

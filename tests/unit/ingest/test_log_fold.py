@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -15,11 +15,13 @@ from catalog.schema.types import DataType
 from core.errors import TerminalError
 from ingest.contract.epochs import SealedColumn
 from ingest.contract.segments import OPS
+from ingest.contract.table import ColumnSpec
 from ingest.driver.apply.log_fold import (
     Merged,
     Part,
     Shape,
     merge,
+    older_value,
     unfit_counts,
     without_shown,
 )
@@ -425,3 +427,35 @@ def test_random_histories_end_as_the_source(seed: int) -> None:
         assert lake.rows == {
             k: (text, Decimal(n)) for k, (text, n) in source.rows.items()
         }
+
+
+def test_rows_from_before_a_column_have_what_its_default_gave() -> None:
+    """In one batch; behind rows that have it none may lack it."""
+    older = {"amount": pa.scalar(Decimal("7.50"), pa.decimal128(9, 2))}
+    shape = replace(SHAPE, added=older)
+    before = rows_of([("insert", 1, "a"), ("insert", 2, "b")], (ID, LONG))
+    after = rows_of([("update", 2, "c", Decimal(1)), ("insert", 3, "d", None)])
+    merged = merge([Part(4, before), Part(5, after)], shape)
+    assert merged.rows["c2"].to_pylist() == [Decimal("7.50"), Decimal(1), None]
+    assert merged.carried == {"id", "long", "amount"}
+    for parts, known in (
+        ([Part(4, after), Part(5, before)], shape),
+        ([Part(5, before)], shape.carrying(merged.carried)),
+        ([Part(5, before)], SHAPE),
+    ):
+        with pytest.raises(TerminalError) as caught:
+            merge(parts, known)
+        assert caught.value.code == "segment_lacks_columns"
+
+
+def test_what_rows_have_beyond_the_plan_is_left() -> None:
+    more = SealedColumn("c3", "extra", "int")
+    rows = rows_of([("insert", 1, "a", Decimal(1), 5)], (*COLUMNS, more))
+    assert "c3" not in merge([Part(4, rows)], SHAPE).rows.column_names
+
+
+def test_an_older_value_is_what_the_log_would_have_sent() -> None:
+    column = ColumnSpec("at", "at", "timestamp without time zone", "timestamp_ntz")
+    assert older_value(column).as_py() is None
+    found = older_value(replace(column, older="2024-02-29 12:00:00"))
+    assert found.as_py().isoformat() == "2024-02-29T12:00:00"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,8 +10,9 @@ import pytest
 
 from core.errors import StaleState, TerminalError
 from ingest.contract.epochs import SealedColumn
-from ingest.contract.segments import Control, Segment
+from ingest.contract.segments import AHEAD, Control, Segment
 from ingest.contract.source_positions import PostgresLog
+from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.driver.apply import log_read
 from ingest.driver.apply.log_read import Stream, Waiting, is_before
 from ingest.lake.chain import (
@@ -25,6 +27,17 @@ from ingest.lake.segment_files import SegmentBuilder
 from ingest.sources.row_batches import schema_of
 
 TABLE, OTHER = 7, 8
+SPEC = TableSpec(
+    7,
+    "public",
+    "t",
+    "db",
+    "t",
+    "",
+    "",
+    (ColumnSpec("id", "id", "bigint", "bigint"),),
+    ("id",),
+)
 COLUMNS = (SealedColumn("c0", "id", "bigint"),)
 SCHEMA = schema_of(COLUMNS, [pa.int64()])
 
@@ -68,9 +81,11 @@ class Log:
             pass
         return made
 
-    def read(self, *, after: int = 0) -> tuple[Waiting, list[int]]:
+    def read(
+        self, *, after: int = 0, table: TableSpec = SPEC
+    ) -> tuple[Waiting, list[int]]:
         """And of which segments the rows are."""
-        waiting = Waiting(self.stream, TABLE, after)
+        waiting = Waiting(self.stream, table, after)
         return waiting, [part.number for piece in waiting.pieces() for part in piece]
 
     def finish(self, table: int) -> None:
@@ -171,3 +186,25 @@ def test_who_went_back_behind_the_newest_load_does_not_go_on(log: Log) -> None:
     log.close(TABLE)
     assert log.stream.is_lost(TABLE, cut - 1)
     assert not log.stream.is_lost(TABLE, cut)
+
+
+def test_it_ends_before_rows_of_which_the_plan_has_not_decided(log: Log) -> None:
+    more = (*COLUMNS, SealedColumn("c1", "n", "int"))
+    schema = schema_of(more, [pa.int64(), pa.int32()])
+    batch = pa.record_batch([[0], [1], [None], [5], [6]], schema=schema)
+    log.close(TABLE)
+    log.builder.add(TABLE, AHEAD, batch)
+    log.close(TABLE)
+    waiting, numbers = log.read()
+    assert numbers == [2]
+    assert waiting.last is not None
+    assert (waiting.last.number, waiting.ahead) == (2, ("n",))
+    waiting, numbers = log.read(after=2)
+    assert (numbers, waiting.last, waiting.ahead) == ([], None, ("n",))
+    n = ColumnSpec("n", "n", "integer", "int")
+    for decided in (
+        replace(SPEC, left_out=("n",)),
+        replace(SPEC, columns=(*SPEC.columns, n)),
+    ):
+        waiting, numbers = log.read(table=decided)
+        assert (numbers, waiting.ahead) == ([2, 3, 3], ())

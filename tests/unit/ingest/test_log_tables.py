@@ -26,6 +26,11 @@ COLUMNS = (
 TABLE = TableSpec(7, "public", "t", "db", "t", "/lake/t", "", COLUMNS, ("id",))
 
 
+WIDE = replace(
+    TABLE, columns=(ColumnSpec("id", "id", "bigint", "bigint"), *COLUMNS[1:])
+)
+
+
 def source(
     identity: str = "d", key: str = "id", generated: str = "", **types: str
 ) -> SourceTable:
@@ -59,7 +64,10 @@ PARTITIONED = replace(TABLE, partition_by=("day",))
         (TABLE, source(v=""), "no column v any more"),
         (TABLE, source(more="xml"), ""),
         (TABLE, source(v="text"), ""),
-        (TABLE, source(id="bigint"), "was integer and is bigint now"),
+        (TABLE, source(id="text"), "was integer and is text now"),
+        # the plan follows, or went ahead
+        (TABLE, source(id="bigint"), ""),
+        (WIDE, source(id="integer"), ""),
         (TABLE, source(day=""), "no column day any more"),
     ],
 )
@@ -79,11 +87,42 @@ def test_the_remedy_is_a_statement_for_this_table() -> None:
 
 def test_new_columns_are_told_in_their_order() -> None:
     assert new_columns(TABLE, source(z="text", a="text")) == ("z", "a")
+    assert new_columns(TABLE, source(id="bigint")) == ("id",)
+
+
+def test_a_column_that_comes_later_is_not_missing() -> None:
+    assert problem_of(TABLE, source(day=""), later={"day"}) == ""
+
+
+def test_rows_have_columns_that_the_plan_will_decide_about() -> None:
+    """Those that a discovery shows, in the same type; and none that it left out."""
+    table = replace(TABLE, left_out=("out",))
+    names = {"n": "numeric(5,1)", "out": "text", "other": "text", "no": "text"}
+    now = source(**{**names, "other": "date"})
+    hidden = tuple(replace(c, may_read=c.name != "no") for c in now.columns)
+    read = read_as(table, source(id="bigint", **names), replace(now, columns=hidden))
+    assert [(c.source_name, c.type, c.lossy) for c in read] == [
+        ("id", "bigint", ""), ("v", "string", ""), ("day", "date", ""),
+        ("n", "decimal(5,1)", "null"),
+    ]  # fmt: skip
+    assert len(read_as(table, source(**names), None)) == 3
+
+
+def test_a_table_with_a_column_that_came_with_a_rewrite_is_another() -> None:
+    then = Identity(1, {"id": 1}, file=5)
+    now = Identity(1, {"id": 1, "v": 2}, file=6)
+    assert "v was added" in then.problem_of(TABLE, now)
+    assert then.problem_of(TABLE, replace(now, file=5)) == ""
+    assert then.problem_of(TABLE, replace(now, columns={"id": 1})) == ""
+    renewed = then.renewed(replace(now, file=5), has_more=False)
+    assert renewed == Identity(1, {"id": 1, "v": 2}, file=5)
+    assert renewed.problem_of(TABLE, replace(now, file=7)) == ""
+    assert renewed.renewed(replace(now, file=7), has_more=True).file == 5
 
 
 def test_columns_are_read_as_they_are_now() -> None:
     # what the log prints of a character has blanks that the lake's text has not
-    read = read_as(TABLE, source(v="character(5)"))
+    read = read_as(TABLE, source(v="character(5)"), None)
     assert [column.source_type for column in read] == [
         "integer",
         "character(5)",

@@ -85,6 +85,7 @@ class MariaDbLogReader:
     started: MariaDbLog
     problems: Mapping[int, str] = field(default_factory=dict)
     new_columns: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    left: dict[int, tuple[str, ...]] = field(default_factory=dict)
     # what is made anew under a table's name is made in the log, in its place
     identities: Mapping[int, str] = field(default_factory=dict)
     committed: int = 0

@@ -40,7 +40,7 @@ SELECT w.schema, w.name, c.oid::bigint, c.relkind::text, c.relpersistence::text,
   ARRAY(SELECT a.attname::text FROM pg_attribute a
         WHERE a.attrelid = c.oid AND a.attgenerated <> '' AND NOT a.attisdropped),
   c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits h WHERE h.inhparent = c.oid),
-  {LESSER_PARTS}
+  {LESSER_PARTS}, c.relfilenode::bigint
 FROM unnest(%s::text[], %s::text[]) w(schema, name)
 JOIN pg_namespace n ON n.nspname = w.schema
 JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name
@@ -54,7 +54,8 @@ Name = tuple[str, str]
 class FoundTable:
     """kind, persistence: as in pg_class. has_children: by inheritance, whose rows the
     log has under their own names. numbers: of its columns, which one that is dropped
-    and added again does not keep. lesser_parts: see `TableLog`."""
+    and added again does not keep. lesser_parts: see `TableLog`. file: as `Identity` has
+    it."""
 
     oid: int
     kind: str
@@ -63,6 +64,7 @@ class FoundTable:
     numbers: Mapping[str, int]
     table: SourceTable
     lesser_parts: tuple[str, ...]
+    file: int = 0
 
 
 @dataclass(slots=True)
@@ -106,9 +108,10 @@ class Control:
                 {row[2]: int(row[1]) for row in columns.get(oid, [])},
                 _table(identity, frozenset(key), frozenset(made), columns.get(oid, [])),
                 tuple(lesser),
+                file,
             )
             for schema, name, oid, kind, persistence, identity, key, made, has_children,
-            lesser in found
+            lesser, file in found
         }  # fmt: skip
 
     def described(self, relation: Relation, generated: frozenset[str]) -> SourceTable:
@@ -151,9 +154,12 @@ def _table(
 ) -> SourceTable:
     columns = tuple(
         SourceColumn(
-            name, _type(text, kind, in_array, dims), identity == "f" or name in key
+            name,
+            _type(text, kind, in_array, dims),
+            identity == "f" or name in key,
+            bool(may_read),
         )
-        for _, _, name, text, kind, in_array, dims, *_ in rows
+        for _, _, name, text, kind, in_array, dims, *_, may_read in rows
         if name not in generated
     )
     return SourceTable(identity, columns, generated)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -14,8 +13,10 @@ import psycopg
 
 from core.errors import InvalidRequest, TerminalError, TransientError
 from ingest.contract.following import SourceLog
+from ingest.contract.segments import AHEAD
 from ingest.contract.source_positions import PostgresLog, lsn_of, lsn_text
-from ingest.contract.table import TableSpec
+from ingest.contract.table import ColumnSpec, TableSpec
+from ingest.sources.ahead import ahead_of
 from ingest.sources.port import LogNames, LogRows, SourceAccess
 from ingest.sources.postgresql.connection import connect
 from ingest.sources.postgresql.log.connection import LogConnection, open_log
@@ -25,6 +26,7 @@ from ingest.sources.postgresql.log.control import (
     Name,
     open_control,
 )
+from ingest.sources.postgresql.log.new_slot import begun_slot
 from ingest.sources.postgresql.log.pgoutput import (
     Begin,
     Commit,
@@ -37,10 +39,10 @@ from ingest.sources.postgresql.log.slot import (
     Slot,
     drop_slot,
     end_holder,
-    make_slot,
 )
 from ingest.sources.postgresql.log.tables import (
     Identity,
+    SourceTable,
     identifying,
     new_columns,
     problem_of,
@@ -50,10 +52,9 @@ from ingest.sources.postgresql.log.tables import (
     where,
 )
 from ingest.sources.postgresql.log.values import RowReader
-from ingest.sources.postgresql.snapshot import answered_within, hang_up
+from ingest.sources.postgresql.snapshot import answered_within
+from ingest.sources.row_batches import columns_in
 
-# Transactions that are open at the source may be for so long before a slot is given up.
-_SLOT_SECONDS = 600
 # Another reader's session ends within this.
 _FREE_SECONDS = 30
 # A connection that is silent for so long is doubted, again after each so many.
@@ -62,22 +63,12 @@ _SILENT_SECONDS, _PROBE_SECONDS = 20, 10
 _LOOK_SECONDS = 15
 _SERVER = "SELECT current_setting('wal_level'), pg_is_in_recovery()"
 _HERE = "SELECT pg_current_wal_lsn()::text"
-_OLDEST = """
-SELECT pid, coalesce(usename::text, ''), coalesce(application_name, ''),
-  extract(epoch FROM clock_timestamp() - xact_start)::int
-FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()
-UNION ALL SELECT 0, owner::text, 'prepared as ' || gid,
-  extract(epoch FROM clock_timestamp() - prepared)::int FROM pg_prepared_xacts
-ORDER BY 4 DESC NULLS LAST LIMIT 1
-"""
 # What the process that sends the log waits for; where it does not, it is at work.
 _SENDER = (
     "SELECT coalesce(wait_event_type, ''), coalesce(wait_event, '')"
     " FROM pg_stat_activity WHERE pid = %s"
 )
 _KINDS = {"r", "p"}
-
-Wait = Callable[[str], None]
 
 
 @dataclass(slots=True)
@@ -92,6 +83,7 @@ class PostgresLogReader:
     started: PostgresLog
     problems: Mapping[int, str] = field(default_factory=dict)
     new_columns: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    left: dict[int, tuple[str, ...]] = field(default_factory=dict)
     identities: dict[int, str] = field(default_factory=dict)
     committed: int = 0
     waits: str = ""
@@ -101,6 +93,8 @@ class PostgresLogReader:
     # relations whose rows were taken, by which they are known under any name
     _accepted: dict[int, int] = field(default_factory=dict)
     _at_relation: dict[int, str] = field(default_factory=dict)
+    # columns that a table's rows had
+    _seen: dict[int, set[str]] = field(default_factory=dict)
     _at_look: dict[int, str] = field(default_factory=dict)
     _lost: dict[int, str] = field(default_factory=dict)
     _readers: dict[Relation, tuple[TableSpec, RowReader]] = field(default_factory=dict)
@@ -109,7 +103,7 @@ class PostgresLogReader:
     _end: int = 0
     _begun: int = 0
     _has_rows: bool = False
-    _is_again: bool = False
+    _anew: Collection[int] = ()
     _money: int = 2
     _looked: float = 0.0
     _probed: float = 0.0
@@ -155,7 +149,10 @@ class PostgresLogReader:
     ) -> None:
         kept = {table.table_id for table in tables}
         changed = {table.table_id for table in {*self._tables} ^ {*tables}}
+        for table_id in {*anew}:
+            self._seen.pop(table_id, None)
         for table_id in changed | {*anew}:
+            self.left.pop(table_id, None)
             self._at_relation.pop(table_id, None)
             self.identities.pop(table_id, None)
             self.publications.forget(table_id)
@@ -168,9 +165,9 @@ class PostgresLogReader:
         self._tables = tuple(tables)
         self.new_columns = {k: v for k, v in self.new_columns.items() if k in kept}
         self._look_at_tables()
-        self._is_again = True
+        self._anew = anew
         self._decoder.look_again()
-        self._is_again = False
+        self._anew = ()
 
     def start(self, after: str) -> None:
         position = PostgresLog.decode(after)
@@ -251,7 +248,10 @@ class PostgresLogReader:
         except TerminalError as error:
             self._refuse(table, f"{error.message}; {error.hint}")
             return None
-        return LogRows(table.table_id, table.schema_version, batch)
+        is_ahead = bool(ahead_of(table, columns_in(batch.schema)))
+        return LogRows(
+            table.table_id, AHEAD if is_ahead else table.schema_version, batch
+        )
 
     def _wanted(self, relation: Relation) -> tuple[int, ...] | None:
         name = relation.schema, relation.name
@@ -261,25 +261,64 @@ class PostgresLogReader:
         if table is None:
             self._note_other_name(relation)
             return None
-        found = self._found.get(name)
-        described = self.control.described(
-            relation, found.table.generated if found else frozenset()
-        )
-        if problem := problem_of(table, described):
+        described = self._described(table, relation)
+        later = self._later(table)
+        if problem := problem_of(table, described, later=later):
             # what was described before may be mended: until it is described anew there
             # are only rows of before, which a load behind this look shows
-            if not self._is_again or table.table_id in self._at_look:
+            is_mended = table.table_id in self._anew
+            if not is_mended or table.table_id in self._at_look:
                 self._refuse(table, problem)
             return None
         self._accepted[relation.oid] = table.table_id
         self._at_relation.pop(table.table_id, None)
         self._merge()
         self._note_new(table, new_columns(table, described))
-        reader = RowReader.of(
-            relation, read_as(table, described), money_digits=self._money
-        )
+        columns = self._columns(table, described)
+        reader = RowReader.of(relation, columns, money_digits=self._money)
         self._readers[relation] = table, reader
         return relation.positions(identifying(table))
+
+    def _described(self, table: TableSpec, relation: Relation) -> SourceTable:
+        """Of columns that no look has seen the catalog is asked now."""
+        name = relation.schema, relation.name
+        found = self._found.get(name)
+        known = {column.name for column in found.table.columns} if found else set()
+        if any(column.name not in known for column in relation.columns):
+            now = self.control.tables([table])
+            self._found = {**self._found, **now}
+            found = now.get(name, found)
+        generated = found.table.generated if found else frozenset()
+        return self.control.described(relation, generated)
+
+    def _later(self, table: TableSpec) -> set[str]:
+        """Columns of the plan that the table may have got behind what is read: they are
+        there, and no row had them yet. Who applies them refuses those of which it knows
+        an older value."""
+        found = self._found.get((table.source_schema, table.source_table))
+        if found is None:
+            return set()
+        before = self._seen.get(table.table_id, set())
+        return {*found.numbers} - before - {*identifying(table)}
+
+    def _columns(
+        self, table: TableSpec, described: SourceTable
+    ) -> tuple[ColumnSpec, ...]:
+        found = self._found.get((table.source_schema, table.source_table))
+        now = found.table if found and not self._is_rewritten(table, found) else None
+        columns = read_as(table, described, now)
+        names = {column.source_name for column in columns}
+        self._seen.setdefault(table.table_id, set()).update(names)
+        self.left.pop(table.table_id, None)
+        if left := tuple(c.name for c in described.columns if c.name not in names):
+            self.left[table.table_id] = left
+        return columns
+
+    def _is_rewritten(self, table: TableSpec, found: FoundTable) -> bool:
+        """Since its cut: a column that was added then may have values of its own in
+        every row, which its log does not show."""
+        then = self.identities.get(table.table_id)
+        return bool(then) and Identity.decode(then or "").file != found.file
 
     def _note_other_name(self, relation: Relation) -> None:
         """It may have its own again before anybody looks at it."""
@@ -358,10 +397,14 @@ class PostgresLogReader:
             if found is None:
                 continue
             members = self.publications.by_which(table)
-            now = Identity.of(table, found.oid, found.numbers, members)
-            then = self.identities.setdefault(table.table_id, now.encode())
-            if problem := Identity.decode(then).problem_of(table, now):
+            now = Identity.of(table, found.oid, found.numbers, members, found.file)
+            said = self.identities.setdefault(table.table_id, now.encode())
+            then = Identity.decode(said)
+            if problem := then.problem_of(table, now):
                 problems[table.table_id] = problem
+                continue
+            later = then.renewed(now, has_more=table.table_id in self.new_columns)
+            self.identities[table.table_id] = later.encode()
         return problems
 
     def _doubt(self) -> None:
@@ -396,7 +439,7 @@ def open_log_reader(
     *,
     after: Callable[[], str | None],
     begin_anew: bool = False,
-    wait: Wait,
+    wait: Callable[[str], None],
 ) -> Iterator[PostgresLogReader]:
     """See `ingest.sources.registry.open_log_reader`."""
     with open_control(access) as control:
@@ -426,7 +469,7 @@ def open_log_reader(
                 drop_slot(control.connection, names.slot)
                 _publish(reader, tables, tries=False)
             if end is None:
-                begin = _begun_slot(access, control, names.slot, wait)
+                begin = begun_slot(access, control, names.slot, wait)
                 publications.note_first()
                 reader.started = replace(log.started, lsn=begin)
             yield reader
@@ -503,62 +546,6 @@ def _kept_slot(slot: Slot | None, name: str, after: PostgresLog) -> Slot:
             hint=ANEW,
         )
     return slot
-
-
-def _begun_slot(access: SourceAccess, control: Control, name: str, wait: Wait) -> int:
-    """Where the log of a new stream begins. A slot that is there is one that was made
-    for it before a death; one that is lost is of nobody's use."""
-    slot = control.slot(name)
-    if slot is not None and slot.is_lost:
-        drop_slot(control.connection, name)
-        slot = None
-    if slot is not None:
-        return slot.confirmed
-    made: list[int | BaseException] = []
-    with contextlib.closing(connect(access)) as connection:
-        connection.execute(f"SET statement_timeout = '{_SLOT_SECONDS}s'".encode())
-
-        def make() -> None:
-            try:
-                made.append(make_slot(connection, name))
-            except BaseException as error:  # noqa: BLE001 - it is raised below
-                made.append(error)
-
-        thread = threading.Thread(target=make, daemon=True)
-        thread.start()
-        thread.join(0.5)
-        try:
-            while thread.is_alive():
-                wait(_holder(control))
-        except BaseException:
-            hang_up(connection)
-            raise
-    if isinstance(made[0], psycopg.errors.QueryCanceled):
-        raise _never_began(_holder(control)) from made[0]
-    if isinstance(made[0], BaseException):
-        raise made[0]
-    return made[0]
-
-
-def _holder(control: Control) -> str:
-    found = control.rows(_OLDEST)
-    if not found:
-        return "a slot is made at the source"
-    pid, user, application, seconds = found[0]
-    who = f"pid {pid}" if pid else "a transaction"
-    words = " ".join(word for word in (who, user, application) if word)
-    return (
-        "the source's slot begins once transactions that are open there have ended:"
-        f" {words} is open for {seconds} s"
-    )
-
-
-def _never_began(holder: str) -> TransientError:
-    return TransientError(
-        f"no slot was made within {_SLOT_SECONDS} s: {holder}",
-        code="source_transaction_open",
-        hint="end that transaction at the source; it is tried again",
-    )
 
 
 def _sender(access: SourceAccess, pid: int) -> tuple[str, str]:

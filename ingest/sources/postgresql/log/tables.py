@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
 
 from catalog.schema.source_log import parts_in_words
+from catalog.schema.widening import widens_in_place
 from catalog.sources.postgresql.privileges import full_rows_of_parts_logged
 from catalog.sources.postgresql.types import SourceType, lake_type
+from catalog.sources.registry import proposed_choice
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.sources.dialects import dialect_of
 
@@ -18,11 +20,13 @@ _DIALECT = dialect_of("postgresql")
 
 @dataclass(frozen=True, slots=True)
 class SourceColumn:
-    """is_key: old rows say it (it is in the replica identity)."""
+    """is_key: old rows say it (it is in the replica identity). may_read: the login may
+    SELECT it, so that a discovery shows it."""
 
     name: str
     type: SourceType
     is_key: bool
+    may_read: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +46,13 @@ class SourceTable:
 @dataclass(frozen=True, slots=True)
 class Identity:
     """Which table it is, whatever stands under its name. columns: numbers of those that
-    are planned. members: by which its changes come, see `Publications`."""
+    are planned. members: by which its changes come, see `Publications`. file: that it
+    is in, which is another one once all of its rows were written anew."""
 
     oid: int
     columns: Mapping[str, int]
     members: tuple[tuple[str, str], ...] = ()
+    file: int = 0
 
     @classmethod
     def of(
@@ -55,10 +61,11 @@ class Identity:
         oid: int,
         numbers: Mapping[str, int],
         members: tuple[tuple[str, str], ...] = (),
+        file: int = 0,
     ) -> Identity:
         names = (column.source_name for column in table.columns)
         columns = {name: numbers[name] for name in names if name in numbers}
-        return cls(oid, columns, members)
+        return cls(oid, columns, members, file)
 
     @classmethod
     def decode(cls, text: str) -> Identity:
@@ -83,9 +90,23 @@ class Identity:
                 f"{where(table)}: {anew} was dropped at the source and added again, and"
                 " its log does not show what it has there; resync the table"
             )
+        if self.file != now.file and (
+            added := _words(sorted(now.columns.keys() - self.columns.keys()))
+        ):
+            return (
+                f"{where(table)}: {added} was added at the source, and every row was"
+                " rewritten, so it may have values that the log does not show; resync"
+                " the table"
+            )
         if self.members and now.members and not {*self.members} & {*now.members}:
             return unsent_for_a_while(table)
         return ""
+
+    def renewed(self, now: Identity, *, has_more: bool) -> Identity:
+        """With what the plan has by now. has_more: it will get more that is there."""
+        columns = {**now.columns, **self.columns}
+        file = self.file if has_more else now.file
+        return Identity(self.oid, columns, self.members or now.members, file)
 
 
 def unsent_for_a_while(table: TableSpec) -> str:
@@ -95,11 +116,14 @@ def unsent_for_a_while(table: TableSpec) -> str:
     )
 
 
-def problem_of(table: TableSpec, source: SourceTable) -> str:
-    """Why its changes cannot be followed, and what to do about it; "" = they can."""
+def problem_of(
+    table: TableSpec, source: SourceTable, *, later: Collection[str] = ()
+) -> str:
+    """Why its changes cannot be followed, and what to do about it; "" = they can.
+    later: columns that it may have got behind this description of it."""
     return (
         _problem_of_identity(table, source)
-        or _problem_of_columns(table, source)
+        or _problem_of_columns(table, source, later)
         or _problem_of_types(table, source)
     )
 
@@ -127,19 +151,66 @@ def problem_of_former_rows(table: TableSpec) -> str:
 
 
 def new_columns(table: TableSpec, source: SourceTable) -> tuple[str, ...]:
-    """That the source has and the plan lacks, in their order there."""
-    known = {column.source_name for column in table.columns}
-    return tuple(one.name for one in source.columns if one.name not in known)
-
-
-def read_as(table: TableSpec, source: SourceTable) -> tuple[ColumnSpec, ...]:
-    """The columns by the types that they have now: their form in the lake is the same,
-    their text in the log may not be."""
-    types = {column.name: column.type.text for column in source.columns}
+    """That the source has, and the plan lacks or has in a narrower type, in their order
+    there."""
+    known = {column.source_name: column.type for column in table.columns}
     return tuple(
-        replace(column, source_type=types[column.source_name])
-        for column in table.columns
+        one.name
+        for one in source.columns
+        if one.name not in known
+        or widens_in_place(known[one.name], lake_type(one.type).type)
     )
+
+
+def read_as(
+    table: TableSpec, described: SourceTable, now: SourceTable | None
+) -> tuple[ColumnSpec, ...]:
+    """The columns that rows have: the plan's, by the types that they have there; and
+    those of which it decides later, where a discovery will see the same.
+
+    described  by the log; now: by the catalog, None = it is not there any more
+    """
+    types = {column.name: column.type for column in described.columns}
+    planned = tuple(
+        replace(
+            column,
+            source_type=types[column.source_name].text,
+            type=_carried(column, types[column.source_name]),
+        )
+        for column in table.columns
+        if column.source_name in types
+    )
+    known = {column.source_name for column in table.columns} | {*table.left_out}
+    there = {column.name: column for column in now.columns} if now else {}
+    return planned + tuple(
+        _undecided(there[column.name])
+        for column in described.columns
+        if column.name not in known
+        and column.name in there
+        and there[column.name].type.text == column.type.text
+        and there[column.name].may_read
+        and lake_type(there[column.name].type).type
+    )
+
+
+def _carried(column: ColumnSpec, source: SourceType) -> str:
+    """A type that is wider or narrower than the plan's is taken as it is: the plan
+    follows, or it went ahead."""
+    if column.source_type == source.text:
+        return column.type
+    found = lake_type(source).type
+    return found if _is_as_wide(column.type, found) else column.type
+
+
+def _is_as_wide(planned: str, found: str) -> bool:
+    return widens_in_place(planned, found) or widens_in_place(found, planned)
+
+
+def _undecided(column: SourceColumn) -> ColumnSpec:
+    """As a plan takes it that follows it."""
+    text, type = column.type.text, lake_type(column.type).type
+    lossy = proposed_choice(text, type, kind="postgresql")
+    return ColumnSpec(column.name, column.name, text, type, lossy)
 
 
 def identifying(table: TableSpec) -> tuple[str, ...]:
@@ -188,8 +259,10 @@ def _problem_of_identity(table: TableSpec, source: SourceTable) -> str:
     return ""
 
 
-def _problem_of_columns(table: TableSpec, source: SourceTable) -> str:
-    there = {column.name for column in source.columns}
+def _problem_of_columns(
+    table: TableSpec, source: SourceTable, later: Collection[str]
+) -> str:
+    there = {column.name for column in source.columns} | {*later}
     missing = [c.source_name for c in table.columns if c.source_name not in there]
     if not missing:
         return ""
@@ -208,8 +281,11 @@ def _problem_of_columns(table: TableSpec, source: SourceTable) -> str:
 def _problem_of_types(table: TableSpec, source: SourceTable) -> str:
     types = {column.name: column.type for column in source.columns}
     for column in table.columns:
-        found = types[column.source_name]
-        if column.source_type == found.text or lake_type(found).type == column.type:
+        found = types.get(column.source_name)
+        if found is None or column.source_type == found.text:
+            continue
+        wanted = lake_type(found).type
+        if wanted and (wanted == column.type or _is_as_wide(column.type, wanted)):
             continue
         return (
             f"{where(table)}: the type of {column.source_name} was"

@@ -48,8 +48,8 @@ def test_tables_are_read_one_by_one(tmp_path: Path) -> None:
     assert made == read_segment(folder, 2)
     assert [(p.table_id, p.schema_version, p.rows) for p in made.parts] == [
         (7, 1, 3),
-        (8, 1, 1),
         (7, 2, 1),
+        (8, 1, 1),
     ]
     found = read_table(folder, made, made.parts[0])
     assert columns_in(found.schema) == COLUMNS

@@ -1,0 +1,73 @@
+"""Columns that a table gets while its log is followed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ingest.contract.following import FollowTable
+from ingest.contract.segments import AHEAD
+from tests.integration.ingest.following import World, table
+
+T = "CREATE TABLE t (id int PRIMARY KEY, v text)"
+FIRST = FollowTable(table(1), load="first")
+
+
+def test_new_columns_come_before_the_plan_has_them(followed: World) -> None:
+    link = followed.link
+    link.execute(T)
+    run = followed.following(FIRST)
+    with link.transaction():
+        link.execute("INSERT INTO t VALUES (0, 'a')")
+        link.execute("ALTER TABLE t ADD extra int DEFAULT 5")
+        link.execute("INSERT INTO t VALUES (1, 'a')")
+    run.until(lambda s: s.tables[0].new_columns == ("extra",), "the column")
+    followed.durable(run)
+    assert [one.values for one in followed.changes()] == [
+        {"id": 0, "v": "a"}, {"id": 1, "v": "a", "extra": 5},
+    ]  # fmt: skip
+    columns = {"id": "integer as int", "v": "text as string", "extra": "integer as int"}
+    later = FollowTable(table(1, columns=columns, schema_version=2), load="first")
+    run.want(later)
+    run.until(lambda s: s.tables[0].new_columns == (), "the plan")
+    link.execute("INSERT INTO t VALUES (2, 'b')")
+    followed.durable(run)
+    assert followed.changes()[-1].values == {"id": 2, "v": "b", "extra": 5}
+    versions = [p.schema_version for s in followed.segments() for p in s.parts_of(1)]
+    assert versions == [1, AHEAD, 2]
+
+
+def test_a_plan_with_what_was_left_out_needs_a_load(followed: World) -> None:
+    link = followed.link
+    link.execute(T)
+    run = followed.following(FIRST)
+    run.until(lambda s: s.tables[0].state == "cut", "its cut")
+    link.execute("ALTER TABLE t ADD extra int")
+    link.execute("INSERT INTO t VALUES (1, 'a')")
+    run.until(lambda s: s.tables[0].new_columns == ("extra",), "the column")
+    run.want(replace(FIRST, table=table(1, left_out=("extra",))))
+    run.until(lambda s: s.tables[0].new_columns == (), "the plan without it")
+    link.execute("INSERT INTO t VALUES (3, 'c')")
+    followed.durable(run)
+    assert followed.changes()[-1].values == {"id": 3, "v": "c"}
+    columns = {"id": "integer as int", "v": "text as string", "extra": "integer as int"}
+    run.want(replace(FIRST, table=table(1, columns=columns)))
+    run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
+    assert "values of extra are missing" in followed.reasons()[-1]
+
+
+def test_a_column_that_came_with_a_rewrite_needs_a_load(followed: World) -> None:
+    """Every row got a value that its log does not show."""
+    link = followed.link
+    link.execute(T)
+    run = followed.following(FIRST)
+    run.until(lambda s: s.tables[0].state == "cut", "its cut")
+    with link.transaction():
+        link.execute("ALTER TABLE t ADD extra float DEFAULT random()")
+        link.execute("ALTER TABLE t ALTER extra DROP DEFAULT")
+        link.execute("INSERT INTO t VALUES (1, 'a', 1)")
+    followed.durable(run)
+    assert [one.values for one in followed.changes()] == [{"id": 1, "v": "a"}]
+    columns = {"id": "integer as int", "extra": "double precision as double"}
+    run.want(replace(FIRST, table=table(1, columns=columns)))
+    run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
+    assert "extra" in run.problem(1)

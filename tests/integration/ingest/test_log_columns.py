@@ -1,0 +1,138 @@
+"""Columns that change at the source of a table that follows its log: in order with its
+rows where the log tells all, by a load that is announced where it does not."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db.models.functions import Now
+
+from catalog.models import Table
+from core.models import Job
+from ingest.contract.applying import COLUMNS_UNDECIDED, Applied, ApplyProblem
+from ingest.contract.job import ErrorFact
+from ingest.contract.table import TableSpec
+from ingest.models import Pipeline, SourceFollower
+from ingest.pipelines.log_tables import followed_tables, stream_of
+from ingest.pipelines.policies.store import change_table_policy
+from ingest.pipelines.schema_approval import approve_schema_change, proposal_of
+from tests.integration.ingest.test_schema_drift import alter, columns_of
+
+pytestmark = pytest.mark.django_db
+FOLLOWS = {"step": "FollowLog", "seen": [], "missed": []}
+
+
+@pytest.fixture
+def logged(world: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`orders` is loaded and follows its source's log."""
+    monkeypatch.setattr("ingest.pipelines.apply_reports.WRITE_SECONDS", 0.0)
+    world.onboard("orders")
+    world.until_live("orders")
+    plan = world.pipeline("orders").plan
+    steps = [s if s["step"] != "ApplyChanges" else FOLLOWS for s in plan["steps"]]
+    Pipeline.objects.update(capture="log", due_at=None, plan={**plan, "steps": steps})
+    SourceFollower.objects.create(
+        datasource=world.source, observed="following", heartbeat_at=Now()
+    )
+    return world
+
+
+def note_log(world: Any, **facts: Any) -> None:
+    source = world.pipeline("orders").source_table
+    log = {"tells_older": True, "older": {}, "untold": [], **facts}
+    Table.objects.filter(pk=source.pk).update(identity={**source.identity, "log": log})
+
+
+def spec(world: Any) -> TableSpec:
+    (one,) = followed_tables(world.source)
+    return one.table
+
+
+def session(world: Any) -> Any:
+    stream = stream_of(world.source.pk)
+    world.until(lambda: world.launcher.sessions.get(stream))
+    world.until(lambda: world.launcher.sessions[stream].tables)
+    return world.launcher.sessions[stream]
+
+
+def test_a_column_that_is_followed_is_shown_once_it_is_in_the_lake(logged: Any) -> None:
+    note_log(logged, older={"note": "none"})
+    lake = alter(logged, note=("text", "string"))
+    planned = spec(logged)
+    assert planned.columns[-1].source_name == "note"
+    assert (planned.columns[-1].older, planned.left_out) == ("none", ())
+    assert logged.pipeline("orders").state == "LIVE"
+    assert not proposal_of(lake).changes
+    columns = tuple((c.source_name, c.type) for c in planned.columns)
+    heard = session(logged)
+    heard.told.append(Applied(lake.pk, 7, "7", is_live=True))
+    logged.steps(3)
+    assert "note" not in columns_of(lake)
+    heard.told.append(Applied(lake.pk, 8, "8", is_live=True, columns=columns))
+    logged.until(lambda: "note" in columns_of(lake))
+    assert spec(logged).schema_version == planned.schema_version + 1
+
+
+@pytest.mark.parametrize(
+    ("policy", "facts"), [("ask", {}), ("follow", {"untold": ["note"]})]
+)
+def test_a_column_that_waits_for_a_decision_holds_up_no_row(
+    logged: Any, policy: str, facts: dict[str, Any]
+) -> None:
+    lake = logged.lake("orders")
+    change_table_policy(logged.pipeline("orders"), {"schema_changes": policy})
+    note_log(logged, **facts)
+    alter(logged, note=("text", "string"))
+    assert spec(logged).left_out == ("note",)
+    assert logged.pipeline("orders").state == "LIVE"
+    proposal = proposal_of(lake)
+    assert (len(proposal.changes), proposal.needs_resync) == (1, True)
+    assert approve_schema_change(lake, actor="ann").kind == "resync"
+    assert (spec(logged).left_out, spec(logged).columns[-1].name) == ((), "note")
+
+
+def test_a_wider_type_is_approved_without_a_load(logged: Any) -> None:
+    lake = logged.lake("orders")
+    note_log(logged)
+    alter(logged, amount=("integer", "int"))
+    change_table_policy(logged.pipeline("orders"), {"schema_changes": "ask"})
+    alter(logged, amount=("bigint", "bigint"))
+    assert logged.pipeline("orders").state == "PAUSED"
+    assert spec(logged).columns[-1].type == "int"
+    proposal = proposal_of(lake)
+    assert (len(proposal.will), proposal.needs_resync) == (2, False)
+    loads = Job.objects.filter(kind__in=["resync", "snapshot"]).count()
+    approve_schema_change(lake, actor="ann")
+    assert logged.pipeline("orders").state in {"CATCHING_UP", "LIVE"}
+    assert spec(logged).columns[-1].type == "bigint"
+    assert Job.objects.filter(kind__in=["resync", "snapshot"]).count() == loads
+
+
+def test_a_column_that_is_gone_pauses_the_table(logged: Any) -> None:
+    note_log(logged)
+    lake = alter(logged, note=("text", "string"))
+    alter(logged, note=None)
+    assert logged.pipeline("orders").state == "PAUSED"
+    assert proposal_of(lake).needs_resync
+    assert approve_schema_change(lake, actor="ann").kind == "resync"
+    assert "note" not in {column.name for column in spec(logged).columns}
+
+
+def test_what_came_and_went_before_it_was_seen_needs_a_load(logged: Any) -> None:
+    lake = logged.lake("orders")
+    error = ErrorFact(COLUMNS_UNDECIDED, "note of db.orders was added", "wait")
+    heard = session(logged)
+    waits = ApplyProblem(lake.pk, "transient", error)
+    heard.problems.append(waits)
+    looks = Job.objects.filter(kind="look")
+    logged.until(lambda: looks.count() == 1)
+    assert "its columns are read" in logged.pipeline("orders").status_reason
+    looks.update(state="SUCCEEDED", finished_at=Now())
+    heard.problems.append(waits)
+    logged.steps(3)
+    assert (looks.count(), logged.pipeline("orders").state) == (1, "LIVE")
+    looks.update(finished_at=Now() - timedelta(minutes=1))
+    heard.problems.append(waits)
+    logged.until(lambda: logged.pipeline("orders").state == "NEEDS_RESYNC")
