@@ -205,6 +205,8 @@ class ControlListener:
             self._spawn(self._answer_lookup(message))
         elif kind == "list":
             self._spawn(self._answer_list(message))
+        elif kind == "columns":
+            self._spawn(self._answer_columns(message))
         elif kind == "progress":
             counts = (int(message["done"]), int(message["total"]))
             self._progress[str(message["statement"])] = counts
@@ -259,6 +261,22 @@ class ControlListener:
         except Exception as error:  # noqa: BLE001  the engine must get an answer
             log.warning("a listing failed: %r", error)
             answer |= {"names": [], "error": "the catalogue could not be read"}
+        await self._try_send(answer)
+
+    async def _answer_columns(self, message: dict[str, Any]) -> None:
+        answer: dict[str, object] = {
+            "type": "columns",
+            "request_id": message["request_id"],
+        }
+        try:
+            answer["tables"] = await self._questions.columns_by_table(
+                str(message["principal"]),
+                str(message["database"]),
+                str(message["pattern"]),
+            )
+        except Exception as error:  # noqa: BLE001  the engine must get an answer
+            log.warning("a listing of columns failed: %r", error)
+            answer |= {"tables": {}, "error": "the catalogue could not be read"}
         await self._try_send(answer)
 
     async def _try_send(self, answer: Mapping[str, object]) -> None:

@@ -56,6 +56,11 @@ class FairPlaces:
         self._held: Counter[Caller] = Counter()
         self._queues: OrderedDict[Caller, deque[asyncio.Future[None]]] = OrderedDict()
 
+    @property
+    def taken(self) -> int:
+        """How many places are held now."""
+        return self._taken
+
     def must_wait(self, caller: Caller) -> bool:
         """True when there is no place for him now."""
         return self._free == 0 or not self._has_room(caller)

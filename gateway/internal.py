@@ -139,7 +139,10 @@ class InternalApi:
     async def _state(self, _: web.Request) -> web.Response:
         return _json(
             {
-                "engine": asdict(self._supervisor.facts()),
+                "engine": {
+                    **asdict(self._supervisor.facts()),
+                    "running_statements": self._statements.running,
+                },
                 "database_read_age_ms": self._store.db_read_age_ms(),
                 "audit_lost": self._store.audit_lost,
             }

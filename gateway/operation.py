@@ -125,6 +125,7 @@ class Run:
     is_apart: bool = False
     began: float = field(default_factory=time.monotonic)
     handle: EngineOperation | None = None
+    columns: tuple[EngineColumn, ...] = ()
     reader: ResultReader | None = None
     is_over: bool = False
     is_dropped: bool = False
@@ -207,6 +208,7 @@ class Operation:
     def finish(self) -> None:
         """Make the result fetchable, unless the operation ended before."""
         if self.is_alive:
+            self.columns = self.run.columns if self.run else self.columns
             self.advance("finish")
 
     def fail(self, fault: Fault) -> None:

@@ -363,13 +363,18 @@ class Session:
             log.exception("operation %s failed inside the gateway", operation.id)
             operation.fail(Fault("the gateway failed; see its log"))
         finally:
+            if operation.state is OperationState.ERROR:
+                self._let_go(operation, is_reading=False)
             self._audit.note_end(operation)
             # an operation that stays open keeps no long text
             operation.statement = operation.statement[:LONGEST_AUDITED]
 
     async def _attempt(self, operation: Operation, rule: StatementRule) -> None:
-        # what runs has been written down before; how it ended is told afterwards
-        await self._audit.write_start(operation)
+        version = asyncio.ensure_future(self._audit.begin(operation))
+        version.add_done_callback(lambda v: v.cancelled() or v.exception())
+        if rule.kind is not Kind.QUERY:
+            # what changes something has been written down before
+            await asyncio.shield(version)
         if rule.kind is Kind.SET:
             require_settable(rule.target)
             self._engine.require_room_for(rule.target, operation.statement)
@@ -383,22 +388,37 @@ class Session:
             operation.log_line(reason)
         changes = rule.target if rule.kind is Kind.SET else ""
         async with self._services.place(self.user, operation):
-            await self._run_in_engine(operation, changes)
+            await self._run_in_engine(operation, changes, version)
 
-    async def _run_in_engine(self, operation: Operation, changes: str) -> None:
-        """Run it; when the engine ends under it, once more on the next one, and when
-        the engine's memory ended under it, on the same one."""
+    async def _run_in_engine(
+        self, operation: Operation, changes: str, version: asyncio.Future[int]
+    ) -> None:
+        """Run it, beside what is written down and read of it: nothing of it is shown
+        before its audit line is durable, and under rights that were its user's when it
+        was sent, or newer ones.
+
+        When the engine ends under it, once more on the next one, and when the engine's
+        memory ended under it, on the same one.
+        """
         while True:
-            run = await self._engine.begin(operation, changes=changes)
+            run = await self._engine.begin(operation, version=version, changes=changes)
+            error: SluiceError | None = None
             try:
                 await self._engine.run(run, operation, changes=changes)
-            except (EngineUnavailable, EngineRefused) as error:
-                if isinstance(error, EngineUnavailable):
+            except (EngineUnavailable, EngineRefused) as raised:
+                if isinstance(raised, EngineUnavailable):
                     self._engine.give_up(run)
-                if not self._is_lost(operation, error):
-                    raise
-                operation.log_line(RUNS_AGAIN)
+                if self._is_lost(operation, raised):
+                    operation.log_line(RUNS_AGAIN)
+                    continue
+                error = raised
+            is_left = operation.is_left
+            if not is_left and not await self._engine.has_rights_of(run, version):
+                run.end = RunEnd.RIGHTS
+                self._engine.drop(run)
                 continue
+            if error:
+                raise error
             operation.finish()
             return
 

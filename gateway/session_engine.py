@@ -79,20 +79,30 @@ class SessionEngine:
         """As `is_open`; also while it is being opened."""
         return self.is_open or (self._opening.locked() and not self._is_closed)
 
-    async def begin(self, operation: Operation, *, changes: str = "") -> Run:
+    async def begin(
+        self,
+        operation: Operation,
+        *,
+        version: asyncio.Future[int] | None = None,
+        changes: str = "",
+    ) -> Run:
         """Add a run to the operation, once an engine is READY that knows the user's
         rights and has current what was when the statement was sent.
 
         The end of an engine is waited out: nothing of the operation has
         reached it. EngineUnavailable when none starts, or none keeps running.
-        `changes` is the setting that the run changes in its session, if any.
+        `version` is that of all rights, read since the statement was sent: until it is
+        known the run has the rights that were read last, see `has_rights_of`. None: it
+        is read. `changes` is the setting that the run changes in its session, if any.
         """
         limits = self._services.limits
         until = time.monotonic() + limits.engine_wait_seconds
         while True:
             client = await self._ready(operation)
             try:
-                policy = await self._authorise(client)
+                policy = self._known_policy(client)
+                if policy is None or version is None or version.done():
+                    policy = await self._authorise(client, version)
                 session, is_apart = await self._take(
                     client, operation.context, is_change=bool(changes)
                 )
@@ -236,13 +246,36 @@ class SessionEngine:
                 async with asyncio.timeout(CLOSE_SECONDS):
                     await shared.session.close()
 
-    async def _authorise(self, client: EngineClient) -> EnginePolicy:
-        """Make the Guard know this user's rights as of now, or newer; return them."""
-        version = await self._services.store.policy_version()
+    async def has_rights_of(self, run: Run, version: asyncio.Future[int]) -> bool:
+        """Whether the Guard had this user's rights as of that version for a run; it has
+        them from now on. Nothing of the run may be shown before."""
+        if await asyncio.shield(version) <= run.policy.version:
+            return True
+        policy = await self._authorise(self._services.supervisor.client, version)
+        is_same = replace(run.policy, version=policy.version) == policy
+        run.policy = policy if is_same else run.policy
+        return is_same
+
+    def _known_policy(self, client: EngineClient) -> EnginePolicy | None:
+        """The rights that the Guard has, unless newer ones have been seen."""
         known = self._services.policies.get(self._user)
-        if known and client.acknowledged_version(self._user) >= version:
+        acknowledged = client.acknowledged_version(self._user)
+        if known is None or acknowledged != known.version:
+            return None
+        return known if acknowledged >= self._services.store.seen_version else None
+
+    async def _authorise(
+        self, client: EngineClient, at: asyncio.Future[int] | None = None
+    ) -> EnginePolicy:
+        """Make the Guard know this user's rights as of a version, or newer, and return
+        them; as of now for none."""
+        store = self._services.store
+        version = await (asyncio.shield(at) if at else store.policy_version())
+        known = self._services.policies.get(self._user)
+        acknowledged = client.acknowledged_version(self._user)
+        if known and acknowledged >= version and known.version == acknowledged:
             return known
-        policy = await self._services.store.policy_for(self._user)
+        policy = await store.policy_for(self._user)
         if not policy.is_active:
             await client.forget_principal(self._user)
             raise _disabled(self._user)

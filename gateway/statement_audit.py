@@ -22,10 +22,12 @@ class StatementAudit:
         self._user = user
         self._address = address
 
-    async def write_start(self, operation: Operation) -> None:
-        """Write that a statement begins; DatabaseAway when it cannot be written."""
+    async def begin(self, operation: Operation) -> int:
+        """Write that a statement begins; return the version of all rights, which is
+        read behind it. DatabaseAway when the line cannot be written."""
         facts = _text_of(operation.statement)
-        await self._store.write(self._line("statement.start", operation, facts))
+        line = self._line("statement.start", operation, facts)
+        return await self._store.begin_statement(line)
 
     def note_end(self, operation: Operation) -> None:
         """Count the statement and queue the line of how it ended."""

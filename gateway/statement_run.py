@@ -91,7 +91,7 @@ async def _read_first(run: Run, reader: ResultReader, operation: Operation) -> N
                 " have changed since",
                 hint="run the statement again",
             )
-        operation.columns = columns
+        run.columns = columns
         await reader.ready()
     except BaseException:
         reader.close()

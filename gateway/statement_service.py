@@ -156,6 +156,11 @@ class StatementService:
         task.add_done_callback(self._tasks.discard)
         return statement
 
+    @property
+    def running(self) -> int:
+        """How many statements the engine works on, those of Thrift included."""
+        return self._services.slots.taken
+
     def find(self, user: str, statement_id: str) -> Statement:
         """Return the user's statement; NotFound for anybody else's."""
         found = self._statements.get(statement_id)

@@ -14,20 +14,19 @@ from collections import deque
 from collections.abc import Collection
 from functools import partial
 
-from django.db import DatabaseError
-
 from catalog.access import policy_feed
 from catalog.access.authentication import AuthenticatedUser, authenticate
 from catalog.access.principals import principal_for
 from catalog.access.proofs import Proof, lapsed
+from catalog.like import escaped
 from catalog.selectors import lake
 from core.errors import TransientError
-from gateway.audit_lines import AuditRecord, write_all, write_those_that_can_be
+from gateway.audit_lines import AuditRecord, write_those_that_can_be
 from gateway.engines.port import EnginePolicy, LakeTable
 from gateway.fair import Caller
 from gateway.logins import LoginTurns
 from gateway.metrics import AUDIT_LOST
-from gateway.version_reader import VersionReader
+from gateway.version_reader import LineRefused, VersionReader
 from gateway.work_queue import BREAKER_SECONDS, DatabaseAway, WorkQueue
 
 log = logging.getLogger(__name__)
@@ -63,6 +62,7 @@ class Store:
         self._audit: deque[AuditRecord] = deque(maxlen=AUDIT_KEPT)
         self._audit_task: asyncio.Task[None] | None = None
         self._versions = VersionReader(seconds=CALL_SECONDS)
+        self._lines = VersionReader(seconds=CALL_SECONDS)
         self.audit_lost = 0
         self._is_closing = False
         self.seen_version = -1
@@ -195,6 +195,19 @@ class Store:
                 break
         return found[:most]
 
+    async def columns_by_table(
+        self, principal: str, database: str, pattern: str
+    ) -> dict[str, list[tuple[str, str, bool]]]:
+        """Return name, type and whether it may be NULL of the columns that a principal
+        may see, by table of a database."""
+        found: dict[str, list[tuple[str, str, bool]]] = {}
+        for column in await self.columns(
+            principal, escaped(database), pattern, column=None, most=MOST_LISTED
+        ):
+            fact = (column.name, column.type, column.nullable)
+            found.setdefault(column.table, []).append(fact)
+        return found
+
     async def columns_of(
         self, username: str, database: str, table: str
     ) -> list[lake.LakeColumn]:
@@ -226,17 +239,20 @@ class Store:
         if self._audit_task is None or self._audit_task.done():
             self._audit_task = asyncio.create_task(self._write_audit())
 
-    async def write(self, record: AuditRecord) -> None:
-        """Write an audit line and return; DatabaseAway when it is not written, and
-        then what it tells of must not happen."""
+    async def begin_statement(self, record: AuditRecord) -> int:
+        """Write the audit line of a statement that begins; return the version of all
+        rights, which is read behind it. DatabaseAway when it is not written, and then
+        the statement must get no answer."""
         try:
-            await self.auditing.run(_user(record.actor), partial(write_all, [record]))
-        except (DatabaseError, ValueError) as error:
+            version = await self.auditing.ask(partial(self._lines.read, record))
+        except LineRefused as error:
             log.exception("an audit line could not be stored: %s", record.action)
             raise DatabaseAway(
-                "the audit trail could not be written; the statement was not started",
+                "the audit trail could not be written; the statement gets no answer",
                 hint="try again; tell an administrator if that does not help",
             ) from error
+        self.seen_version = max(self.seen_version, version)
+        return version
 
     async def close(self) -> None:
         """Write what is queued and end the threads."""
@@ -248,6 +264,7 @@ class Store:
         for kind in self.kinds:
             await kind.close()
         await self._versions.close()
+        await self._lines.close()
 
     async def _write_audit(self) -> None:
         while self._audit:

@@ -1,22 +1,40 @@
-"""Reads the version of all rights over one database connection of the event loop.
+"""Reads the version of all rights over one database connection of the event loop, and
+writes the audit's lines of statements that begin, in the same round trip.
 
-Every statement waits for a read that began after it arrived; statements that arrive
-while a read is under way share the next one. Must not know policies or breakers.
+The answer to every statement waits for a read that began after it arrived; statements
+that arrive while a read is under way share the next one. Must not know policies or
+breakers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 from django.db import DEFAULT_DB_ALIAS, connections
 
 from catalog.access.policy_feed import READ_VERSION
+from gateway.audit_lines import APPEND, AuditRecord, columns_of
 
 # Django's own cursor and adapters have no asynchronous form.
 _OF_DJANGO = ("context", "cursor_factory", "prepare_threshold")
+_WRITE_AND_READ = f"WITH lines AS ({APPEND}) {READ_VERSION}"
+
+
+class LineRefused(Exception):
+    """The database has no place for an audit line as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """Who waits for a version, and for a line to be durable, if there is one."""
+
+    line: AuditRecord | None
+    version: asyncio.Future[int]
 
 
 class VersionReader:
@@ -25,16 +43,17 @@ class VersionReader:
     def __init__(self, *, seconds: float) -> None:
         self._seconds = seconds
         self._connection: psycopg.AsyncConnection[Any] | None = None
-        self._next: asyncio.Future[int] | None = None
+        self._next: list[_Waiting] = []
         self._task: asyncio.Task[None] | None = None
 
-    async def read(self) -> int:
-        """Return the newest committed version, read after this call began."""
-        if self._next is None:
-            self._next = asyncio.get_running_loop().create_future()
-            if self._task is None:
-                self._task = asyncio.create_task(self._read_on())
-        return await asyncio.shield(self._next)
+    async def read(self, line: AuditRecord | None = None) -> int:
+        """Return the newest committed version, read after this call began, once the
+        line is durable; LineRefused when it cannot be stored."""
+        one = _Waiting(line, asyncio.get_running_loop().create_future())
+        self._next.append(one)
+        if self._task is None:
+            self._task = asyncio.create_task(self._read_on())
+        return await asyncio.shield(one.version)
 
     async def close(self) -> None:
         """Hang up."""
@@ -44,33 +63,43 @@ class VersionReader:
 
     async def _read_on(self) -> None:
         try:
-            while (waiting := self._next) is not None:
-                self._next = None
+            while waiting := self._next:
+                self._next = []
                 await self._answer(waiting)
         finally:
             self._task = None
 
-    async def _answer(self, waiting: asyncio.Future[int]) -> None:
+    async def _answer(self, waiting: Sequence[_Waiting]) -> None:
+        lines = [one.line for one in waiting if one.line]
         try:
             async with asyncio.timeout(self._seconds):
-                waiting.set_result(await self._ask())
+                version = await self._ask(lines)
+        except (psycopg.DataError, ValueError, TypeError) as error:
+            if len(waiting) == 1:
+                _fail(waiting, LineRefused(str(error)))
+                return
+            for one in waiting:  # one line keeps back no other
+                await self._answer([one])
         except (psycopg.Error, OSError, TimeoutError) as error:
             await self._hang_up()
-            waiting.set_exception(error)
-            waiting.exception()  # the waiter may be gone
+            _fail(waiting, error)
         except BaseException:
-            waiting.cancel()
+            for one in waiting:
+                one.version.cancel()
             raise
+        else:
+            for one in waiting:
+                one.version.set_result(version)
 
-    async def _ask(self) -> int:
+    async def _ask(self, lines: Sequence[AuditRecord]) -> int:
         if self._connection is not None:
             try:
-                return await _version(self._connection)
-            except psycopg.Error:
+                return await _version(self._connection, lines)
+            except (psycopg.OperationalError, psycopg.InterfaceError):
                 # The server may have been restarted since: once more on a new line.
                 await self._hang_up()
         self._connection = await _connected()
-        return await _version(self._connection)
+        return await _version(self._connection, lines)
 
     async def _hang_up(self) -> None:
         connection, self._connection = self._connection, None
@@ -79,8 +108,19 @@ class VersionReader:
                 await connection.close()
 
 
-async def _version(connection: psycopg.AsyncConnection[Any]) -> int:
-    cursor = await connection.execute(READ_VERSION)
+def _fail(waiting: Sequence[_Waiting], error: BaseException) -> None:
+    for one in waiting:
+        one.version.set_exception(error)
+        one.version.exception()  # the waiter may be gone
+
+
+async def _version(
+    connection: psycopg.AsyncConnection[Any], lines: Sequence[AuditRecord]
+) -> int:
+    if lines:
+        cursor = await connection.execute(_WRITE_AND_READ, columns_of(lines))
+    else:
+        cursor = await connection.execute(READ_VERSION)
     row = await cursor.fetchone()
     return 1 if row is None else int(row[0])
 

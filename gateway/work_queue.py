@@ -159,6 +159,6 @@ class WorkQueue:
 
 def _away() -> DatabaseAway:
     return DatabaseAway(
-        "the metadata database does not answer; the statement was not started",
+        "the metadata database does not answer; the statement gets no answer",
         hint="try again in a few seconds",
     )

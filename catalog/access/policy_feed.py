@@ -10,13 +10,12 @@ from dataclasses import dataclass
 
 from catalog.access.grants import grants_of
 from catalog.access.policy import Privilege, lake_patterns
-from catalog.access.policy_version import CHANNEL, READ_VERSION, current_version
+from catalog.access.policy_version import READ_VERSION, current_version
 from catalog.access.principals import principal_for
 from catalog.access.rules import hash_key, rules_on_lake
 from catalog.access.table_rights import TableRights, limits_of
 
 __all__ = [
-    "CHANNEL",
     "READ_VERSION",
     "PrincipalPolicy",
     "current_version",

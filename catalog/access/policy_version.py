@@ -6,7 +6,6 @@ from django.db import connection, transaction
 
 from catalog.models import PolicyVersion
 
-CHANNEL = "sluice_policy"
 # For readers with a connection of their own; no row before the first change: 1.
 READ_VERSION = "SELECT version FROM catalog_policyversion WHERE id = 1"
 
@@ -24,7 +23,7 @@ def current_version() -> int:
 
 
 def bump_version() -> int:
-    """Raise the counter and NOTIFY listeners, both as of the caller's commit.
+    """Raise the counter as of the caller's commit.
 
     Must run in the transaction of the change it counts.
     """
@@ -34,6 +33,4 @@ def bump_version() -> int:
         )
     with connection.cursor() as cursor:
         cursor.execute(_RAISE)
-        version = int(cursor.fetchone()[0])
-        cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, str(version)])
-    return version
+        return int(cursor.fetchone()[0])

@@ -76,8 +76,6 @@ LOOKS = {
     "STOPPED": Look("idle", "stop", "stopped"),
     "STARTING": Look("info", "move", "starting", moves=True),
     "READY": Look("ok", "check", "ready"),
-    "DRAINING": Look("warn", "move", "draining", moves=True),
-    "UNHEALTHY": Look("bad", "warn", "unhealthy"),
     # readers of logs
     "following": Look("ok", "check", "following"),
     "starting": Look("info", "move", "starting", moves=True),

@@ -18,8 +18,6 @@ class EngineState(StrEnum):
     STOPPED = "STOPPED"
     STARTING = "STARTING"
     READY = "READY"
-    UNHEALTHY = "UNHEALTHY"
-    DRAINING = "DRAINING"
     FAILED = "FAILED"
 
 
@@ -36,7 +34,6 @@ class Action(StrEnum):
     WAIT = "WAIT"
     START = "START"
     PROBE = "PROBE"
-    DRAIN = "DRAIN"
     STOP = "STOP"
     KILL = "KILL"
 
@@ -46,7 +43,7 @@ class EngineFacts:
     """What is known of an engine now; the input of `next_action`.
 
     `started_at` and `last_seen_at` are monotonic seconds, None before the first
-    start or hello. `reason` says why it is UNHEALTHY or FAILED.
+    start or hello. `reason` says why it is FAILED.
     """
 
     engine_id: str
@@ -56,7 +53,6 @@ class EngineFacts:
     started_at: float | None = None
     last_seen_at: float | None = None
     open_sessions: int = 0
-    running_statements: int = 0
     starts: int = 0
     consecutive_failures: int = 0
     reason: str = ""
@@ -64,15 +60,13 @@ class EngineFacts:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds after which a step is due. Ages of 0 mean: never."""
+    """Seconds after which a step is due."""
 
     probe_every: float = 10.0
     dead_after: float = 45.0
     start_within: float = 180.0
-    drain_within: float = 300.0
     retry_first: float = 1.0
     retry_longest: float = 60.0
-    lifetime: float = 0.0
 
 
 ENGINE = Transitions(
@@ -82,25 +76,13 @@ ENGINE = Transitions(
         **fan((EngineState.STOPPED, EngineState.FAILED), "start", EngineState.STARTING),
         (EngineState.STARTING, "ready"): EngineState.READY,
         (EngineState.STARTING, "fail"): EngineState.FAILED,
-        (EngineState.READY, "miss"): EngineState.UNHEALTHY,
-        (EngineState.UNHEALTHY, "answer"): EngineState.READY,
-        **fan(
-            (EngineState.READY, EngineState.UNHEALTHY), "drain", EngineState.DRAINING
-        ),
-        **fan(
-            (EngineState.READY, EngineState.UNHEALTHY, EngineState.DRAINING),
-            "die",
-            EngineState.FAILED,
-        ),
+        (EngineState.READY, "die"): EngineState.FAILED,
         **fan(tuple(EngineState), "stop", EngineState.STOPPED),
     },
     why={
         "start": "a statement needs an engine, or one died while wanted",
         "ready": "the Thrift port answers and the control channel is welcomed",
         "fail": "it did not become ready; the reason holds the log's end",
-        "miss": "a probe was not answered in time",
-        "answer": "a probe was answered again",
-        "drain": "it is too old, or no longer wanted: no new sessions",
         "die": "the process ended or was given up",
         "stop": "it was ended on purpose",
     },
@@ -120,7 +102,8 @@ def next_action(
     `now` is on the clock of `facts.started_at` and `facts.last_seen_at`.
     """
     if desired is Desired.STOPPED:
-        return _towards_stopped(facts, now, limits)
+        is_there = facts.state not in {EngineState.STOPPED, EngineState.FAILED}
+        return Action.STOP if is_there else Action.WAIT
     if facts.state is EngineState.STOPPED:
         return Action.START
     if facts.state is EngineState.FAILED:
@@ -129,25 +112,10 @@ def next_action(
     if facts.state is EngineState.STARTING:
         late = _age(facts.started_at, now) > limits.start_within
         return Action.KILL if late else Action.WAIT
-    if facts.state is EngineState.DRAINING:
-        return _towards_stopped(facts, now, limits)
     silence = _age(facts.last_seen_at, now)
     if silence > limits.dead_after:
         return Action.KILL
-    if limits.lifetime and _age(facts.started_at, now) > limits.lifetime:
-        return Action.DRAIN
     return Action.PROBE if silence >= limits.probe_every else Action.WAIT
-
-
-def _towards_stopped(facts: EngineFacts, now: float, limits: Limits) -> Action:
-    if facts.state in {EngineState.STOPPED, EngineState.FAILED}:
-        return Action.WAIT
-    if facts.state is EngineState.STARTING or not facts.running_statements:
-        return Action.STOP
-    if facts.state is not EngineState.DRAINING:
-        return Action.DRAIN
-    late = _age(facts.last_seen_at, now) > limits.drain_within
-    return Action.KILL if late else Action.WAIT
 
 
 def _age(instant: float | None, now: float) -> float:

@@ -121,6 +121,12 @@ class EngineQuestions(Protocol):
     ) -> list[tuple[str, str]]:
         """Return (database, table) names the principal may discover."""
 
+    async def columns_by_table(
+        self, principal: str, database: str, pattern: str
+    ) -> dict[str, list[tuple[str, str, bool]]]:
+        """Return name, type and whether it may be NULL of the columns that the
+        principal may see, by table of a database, whose names match a JDBC pattern."""
+
     def db_read_age_ms(self) -> int:
         """Milliseconds since the last successful read of the metadata database."""
 

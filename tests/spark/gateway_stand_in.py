@@ -40,6 +40,12 @@ class Questions:
         # Deliberately unfiltered: the engine has to filter for itself.
         return [name for name in self.tables if database in {"*", name[0]}]
 
+    async def columns_by_table(
+        self, principal: str, database: str, pattern: str
+    ) -> dict[str, list[tuple[str, str, bool]]]:
+        found = [("id", "bigint", False), ("paid", "array<decimal(10,2)>", True)]
+        return {name: found for schema, name in self.tables if schema == database}
+
     def db_read_age_ms(self) -> int:
         return self.age_ms
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -53,6 +54,27 @@ def test_show_tables_has_the_shape_that_the_client_reads(
     rows = opened(sluice__compat=compat).rows(statement)
     tables = ("customers", "discoverable", "orders")
     assert rows == [(t,) if is_hives else ("shop", t, False) for t in tables]
+
+
+def test_dbt_finds_the_relations_of_a_schema(opened: Opener) -> None:
+    """By their names, their kind, and columns as its pattern cuts them out."""
+    client = opened(sluice__compat="pyhive")
+    statement = "show table extended in shop like '*'"
+    shape = ["namespace", "tableName", "isTemporary", "information"]
+    assert names(client, statement) == shape
+    rows = client.rows(statement)
+    tables = ["customers", "discoverable", "orders"]
+    assert [row[:3] for row in rows] == [("shop", name, False) for name in tables]
+    assert all("Type: EXTERNAL\nProvider: hudi\n" in row[3] for row in rows)
+    column = re.compile(r"^ \|-- (.*): (.*) \(nullable = (.*)\b", re.MULTILINE)
+    assert column.findall(rows[0][3])[:2] == [
+        ("id", "long", "false"),
+        ("paid", "array", "true"),
+    ]
+    one = client.rows("show table extended in lake.shop like 'ord*|none'")
+    assert [row[1] for row in one] == ["orders"]
+    assert client.rows("show table extended in shop like 'none'") == []
+    assert client.run("show table extended in vault like '*'").is_refused
 
 
 def test_meta_columns_are_left_out_of_every_star_when_asked(opened: Opener) -> None:

@@ -36,6 +36,11 @@ class NoTables:
     ) -> list[tuple[str, str]]:
         return []
 
+    async def columns_by_table(
+        self, principal: str, database: str, pattern: str
+    ) -> dict[str, list[tuple[str, str, bool]]]:
+        return {}
+
     def db_read_age_ms(self) -> int:
         return 0
 

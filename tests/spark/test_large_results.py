@@ -52,6 +52,30 @@ def test_a_part_beyond_the_limit_fails_in_our_words_and_the_session_goes_on(
     assert len(client.rows(spread)) == ROWS
 
 
+def test_rows_that_come_slowly_leave_before_the_next_is_computed(
+    client: Client,
+) -> None:
+    """A client of one socket sends its cancel between two fetches."""
+
+    async def scenario() -> None:
+        session = client.session
+        operation = await session.execute(
+            "select id from range(0, 6000000, 1, 3) where"
+            " length(sha2(cast(id as string), 512)) = 128 and id % 2000000 = 0"
+        )
+        status = await session.status(operation)
+        while not status.state.is_terminal:
+            status = await session.status(operation)
+        counts = []
+        while not counts or counts[-1]:
+            batch = await session.fetch(operation, Orientation.NEXT, 100)
+            counts.append(batch.rows)
+        assert counts == [1, 1, 1, 0]
+        await session.close_operation(operation)
+
+    client._bench.wait(scenario())
+
+
 def test_closing_a_result_stops_the_job_that_reads_ahead(client: Client) -> None:
     async def scenario() -> None:
         session = client.session
@@ -73,6 +97,30 @@ def test_closing_a_result_stops_the_job_that_reads_ahead(client: Client) -> None
 
     client._bench.wait(scenario())
     assert client.rows("select 1") == [(1,)]
+
+
+def test_rows_that_come_slowly_leave_before_the_next_is_computed(
+    client: Client,
+) -> None:
+    """A client of one socket sends its cancel between two fetches."""
+
+    async def scenario() -> None:
+        session = client.session
+        operation = await session.execute(
+            "select id, if(id = 0, 0, aggregate(sequence(1, 30000000), 0L,"
+            " (a, x) -> a + x)) from range(0, 4, 1, 1)"
+        )
+        status = await session.status(operation)
+        while not status.state.is_terminal:
+            status = await session.status(operation)
+        counts = []
+        while not counts or counts[-1]:
+            batch = await session.fetch(operation, Orientation.NEXT, 100)
+            counts.append(batch.rows)
+        assert counts == [1, 1, 1, 0]
+        await session.close_operation(operation)
+
+    client._bench.wait(scenario())
 
 
 def test_closing_a_result_stops_the_read_that_has_no_job_yet(client: Client) -> None:

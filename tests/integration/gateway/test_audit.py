@@ -1,17 +1,21 @@
-"""What runs is in the audit before it runs, whatever its text holds."""
+"""What runs is in the audit before its answer leaves, whatever its text holds."""
 
 from __future__ import annotations
 
 import hashlib
 
 import pytest
-from django.db import DataError
+from psycopg import DataError
 from pyhive.exc import OperationalError
+from TCLIService.ttypes import TOperationState
 
 from catalog.models import AuditEntry
-from gateway import audit_lines
+from gateway import version_reader
 from tests.doubles.engine import answer_to
-from tests.integration.gateway.test_pyhive import connect
+from tests.integration.gateway.test_pyhive import connect, eventually
+from tests.integration.gateway.test_version_reader import locked
+
+RUNNING = TOperationState.RUNNING_STATE
 
 
 def started() -> list[dict[str, object]]:
@@ -26,7 +30,7 @@ def started() -> list[dict[str, object]]:
     [("SELECT 1 /* \x00 */", "SELECT 1 /* \\x00 */"), ("SELECT 1", "SELECT 1")],
     ids=["with a NUL", "plain"],
 )
-def test_a_statement_is_in_the_audit_before_the_engine_has_it(gateway, text, shown):
+def test_a_statement_is_in_the_audit_before_its_answer_leaves(gateway, text, shown):
     gateway.engine.answers = lambda sql: answer_to("SELECT 1")
     with connect(gateway) as connection, connection.cursor() as cursor:
         cursor.execute(text)
@@ -44,19 +48,55 @@ def test_a_long_statement_is_cut_and_its_whole_proven_by_a_sum(gateway):
     assert facts["sha256"] == hashlib.sha256(text.encode()).hexdigest()
 
 
-def test_without_its_audit_line_no_statement_runs(gateway, monkeypatch):
+def test_without_its_audit_line_no_answer_leaves(gateway, monkeypatch):
+    """Neither rows nor columns nor an error; one that has its line goes on beside it."""
+    with connect(gateway) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+
+        def full(lines):
+            raise DataError("the disk is full")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(version_reader, "columns_of", full)
+            for text in ("SELECT 2", "no SQL"):
+                with pytest.raises(OperationalError, match="audit trail") as raised:
+                    cursor.execute(text)
+                assert raised.value.args[0].status.sqlState == "08S01"
+            (session,) = gateway.engine.sessions
+            assert eventually(lambda: len(session._statements) == 0)
+        cursor.execute("SELECT 3")
+        assert cursor.fetchall() == [(3,)]
+
+
+def test_what_changes_a_session_is_in_the_audit_before(gateway, monkeypatch):
     with connect(gateway) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT 1")
         before = list(gateway.engine.journal)
 
-        def full(entries):
+        def full(lines):
             raise DataError("the disk is full")
 
-        with monkeypatch.context() as broken:
-            broken.setattr(audit_lines.audit, "append", full)
-            with pytest.raises(OperationalError, match="audit trail") as raised:
-                cursor.execute("SELECT 2")
-        assert raised.value.args[0].status.sqlState == "08S01"
+        monkeypatch.setattr(version_reader, "columns_of", full)
+        with pytest.raises(OperationalError, match="audit trail"):
+            cursor.execute("SET sluice.label=1")
         assert gateway.engine.journal == before
-        cursor.execute("SELECT 3")
-        assert cursor.fetchall() == [(3,)]
+        monkeypatch.undo()
+
+
+def test_an_answer_waits_for_its_line(gateway):
+    """Which is written while the engine works."""
+    lines = gateway.gateway.store._lines
+    with connect(gateway) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+        seconds, lines._seconds = lines._seconds, 600.0
+        locker = locked("catalog_auditentry")
+        try:
+            cursor.execute("SELECT 2", async_=True)
+            assert eventually(lambda: ("ann", "SELECT 2") in gateway.engine.journal)
+            assert cursor.poll().operationState == RUNNING
+        finally:
+            locker.close()
+            lines._seconds = seconds
+        assert eventually(lambda: cursor.poll().operationState != RUNNING)
+        assert cursor.fetchall() == [(2,)]
+        assert started()[-1] == {"statement": "SELECT 2"}

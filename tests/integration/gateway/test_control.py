@@ -39,6 +39,9 @@ class Questions:
     async def list_tables(self, principal, database, pattern):
         return [("shop", "orders")]
 
+    async def columns_by_table(self, principal, database, pattern):
+        return {"orders": [("id", "bigint", False)]}
+
     async def lake_name_of(self, datasource, database, table):
         return f"{datasource}.{table}" if table == "orders" else None
 
@@ -163,6 +166,11 @@ def test_lists_are_answered():
             type="list", request_id="2", principal="ann", database="*", pattern="*"
         )
         assert (await engine.hear("tables"))["names"] == [["shop", "orders"]]
+        await engine.say(
+            type="columns", request_id="3", principal="ann", database="shop", pattern=""
+        )
+        told = await engine.hear("columns")
+        assert told["tables"] == {"orders": [["id", "bigint", False]]}
 
     channel(scenario)
 

@@ -9,7 +9,9 @@ import pytest
 from django.db import connection, transaction
 
 from catalog.access.policy_version import bump_version
-from gateway.version_reader import VersionReader
+from catalog.models import AuditEntry
+from gateway.audit_lines import AuditRecord
+from gateway.version_reader import LineRefused, VersionReader
 
 
 def raised() -> int:
@@ -89,9 +91,27 @@ def test_a_silent_database_is_an_error_in_time_and_no_answer(transactional_db):
     use(scenario)
 
 
-def locked() -> psycopg.Connection:
+def locked(table: str = "catalog_policyversion") -> psycopg.Connection:
     params = connection.get_connection_params()
     names = ("dbname", "user", "password", "host", "port")
     other = psycopg.connect(**{name: params[name] for name in names if name in params})
-    other.execute("LOCK TABLE catalog_policyversion IN ACCESS EXCLUSIVE MODE")
+    other.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
     return other
+
+
+def test_one_line_that_cannot_be_stored_keeps_back_no_other(transactional_db):
+    async def scenario(reader):
+        facts = {"ann": {}, "carl": {"not JSON": object()}, "bob": {}}
+        lines = [
+            AuditRecord(actor=name, action="statement.start", facts=fact)
+            for name, fact in facts.items()
+        ]
+        return await asyncio.gather(
+            *map(reader.read, lines), reader.read(), return_exceptions=True
+        )
+
+    first, long, second, version = use(scenario)
+    assert (first, second, version) == (1, 1, 1)
+    assert isinstance(long, LineRefused)
+    written = AuditEntry.objects.filter(action="statement.start")
+    assert sorted(written.values_list("actor", flat=True)) == ["ann", "bob"]

@@ -17,7 +17,7 @@ from gateway.engines.lifecycle import (
 )
 
 NOW = 1000.0
-LIMITS = Limits(probe_every=10, dead_after=45, start_within=180, drain_within=300)
+LIMITS = Limits(probe_every=10, dead_after=45, start_within=180)
 S = EngineState
 
 
@@ -31,8 +31,7 @@ S = EngineState
         ("RUNNING", S.READY, {"last_seen_at": 995}, Action.WAIT),
         ("RUNNING", S.READY, {"last_seen_at": 990}, Action.PROBE),
         ("RUNNING", S.READY, {"last_seen_at": None}, Action.KILL),
-        ("RUNNING", S.UNHEALTHY, {"last_seen_at": 980}, Action.PROBE),
-        ("RUNNING", S.UNHEALTHY, {"last_seen_at": 950}, Action.KILL),
+        ("RUNNING", S.READY, {"last_seen_at": 950}, Action.KILL),
         ("RUNNING", S.FAILED, {"started_at": 999.5, "failures": 1}, Action.WAIT),
         ("RUNNING", S.FAILED, {"started_at": 999, "failures": 1}, Action.START),
         ("RUNNING", S.FAILED, {"started_at": 970, "failures": 6}, Action.WAIT),
@@ -40,10 +39,6 @@ S = EngineState
         ("STOPPED", S.FAILED, {}, Action.WAIT),
         ("STOPPED", S.STARTING, {"started_at": 999}, Action.STOP),
         ("STOPPED", S.READY, {"last_seen_at": 999}, Action.STOP),
-        ("STOPPED", S.READY, {"last_seen_at": 999, "running": 1}, Action.DRAIN),
-        ("STOPPED", S.DRAINING, {"last_seen_at": 999, "running": 1}, Action.WAIT),
-        ("STOPPED", S.DRAINING, {"last_seen_at": 600, "running": 1}, Action.KILL),
-        ("RUNNING", S.DRAINING, {"last_seen_at": 999}, Action.STOP),
     ],
 )
 def test_next_action(desired, state, facts, action):
@@ -52,17 +47,10 @@ def test_next_action(desired, state, facts, action):
         state,
         started_at=facts.get("started_at", 0.0),
         last_seen_at=facts.get("last_seen_at"),
-        running_statements=facts.get("running", 0),
         consecutive_failures=facts.get("failures", 0),
     )
     got = next_action(Desired(desired), observed, now=NOW, limits=LIMITS)
     assert got is action
-
-
-def test_an_old_engine_is_drained_when_a_lifetime_is_set():
-    facts = EngineFacts("e", S.READY, started_at=0.0, last_seen_at=NOW)
-    limits = Limits(lifetime=500.0)
-    assert next_action(Desired.RUNNING, facts, now=NOW, limits=limits) is Action.DRAIN
 
 
 def test_pauses_between_starts_grow_to_a_bound():

@@ -78,6 +78,17 @@ final class Catalogue {
     return new ArrayList<>(names);
   }
 
+  /**
+   * Names, types and whether they may be NULL of the columns that the principal may see, by table
+   * of a database; of all tables, or of the one that is named.
+   */
+  JsonNode columns(Policy policy, String database, String table) {
+    String pattern = table == null ? "%" : table.replaceAll("([\\\\%_])", "\\\\$1");
+    Map<String, String> question =
+        Map.of("principal", policy.principal(), "database", database, "pattern", pattern);
+    return control.ask("columns", question).path("tables");
+  }
+
   private JsonNode list(Policy policy, String database) {
     Map<String, String> question =
         Map.of("principal", policy.principal(), "database", database, "pattern", "*");

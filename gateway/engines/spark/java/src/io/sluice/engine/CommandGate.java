@@ -21,6 +21,7 @@ import org.apache.spark.sql.catalyst.plans.logical.SetCatalogAndNamespace;
 import org.apache.spark.sql.catalyst.plans.logical.ShowColumns;
 import org.apache.spark.sql.catalyst.plans.logical.ShowFunctions;
 import org.apache.spark.sql.catalyst.plans.logical.ShowNamespaces;
+import org.apache.spark.sql.catalyst.plans.logical.ShowTableExtended;
 import org.apache.spark.sql.catalyst.plans.logical.ShowTables;
 import org.apache.spark.sql.catalyst.plans.logical.ShowViews;
 import org.apache.spark.sql.execution.command.ResetCommand;
@@ -47,6 +48,8 @@ final class CommandGate {
   LogicalPlan admit(LogicalPlan plan) {
     if (plan instanceof ShowTables show) {
       return showTables(show);
+    } else if (plan instanceof ShowTableExtended show) {
+      return showTableExtended(show);
     } else if (plan instanceof ShowNamespaces show) {
       return showDatabases(show);
     } else if (plan instanceof ShowViews show) {
@@ -107,6 +110,21 @@ final class CommandGate {
     return isHive
         ? Answer.of(Functions.seq(List.of(show.output().apply(1))), rows)
         : Answer.of(show.output(), rows);
+  }
+
+  /** dbt finds by it what is there already; where it is refused, dbt sees an empty schema. */
+  private LogicalPlan showTableExtended(ShowTableExtended show) {
+    if (show.partitionSpec().isDefined()) {
+      throw ParsedCheck.refused(show);
+    }
+    String database = visibleDatabase(show.namespace());
+    List<String> tables = NamePattern.matching(tablesOf(database), show.pattern());
+    TableFacts facts = TableFacts.of(policy, database, tables);
+    List<Object[]> rows = new ArrayList<>();
+    for (String table : tables) {
+      rows.add(new Object[] {database, table, false, facts.of(table)});
+    }
+    return Answer.of(show.output(), rows);
   }
 
   /**
