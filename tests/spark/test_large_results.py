@@ -99,30 +99,6 @@ def test_closing_a_result_stops_the_job_that_reads_ahead(client: Client) -> None
     assert client.rows("select 1") == [(1,)]
 
 
-def test_rows_that_come_slowly_leave_before_the_next_is_computed(
-    client: Client,
-) -> None:
-    """A client of one socket sends its cancel between two fetches."""
-
-    async def scenario() -> None:
-        session = client.session
-        operation = await session.execute(
-            "select id, if(id = 0, 0, aggregate(sequence(1, 30000000), 0L,"
-            " (a, x) -> a + x)) from range(0, 4, 1, 1)"
-        )
-        status = await session.status(operation)
-        while not status.state.is_terminal:
-            status = await session.status(operation)
-        counts = []
-        while not counts or counts[-1]:
-            batch = await session.fetch(operation, Orientation.NEXT, 100)
-            counts.append(batch.rows)
-        assert counts == [1, 1, 1, 0]
-        await session.close_operation(operation)
-
-    client._bench.wait(scenario())
-
-
 def test_closing_a_result_stops_the_read_that_has_no_job_yet(client: Client) -> None:
     """A batch of many parts takes a job each: Spark cancels those that are there."""
     many = "select 1" + " union all select 1" * 150
