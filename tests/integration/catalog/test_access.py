@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from datetime import timedelta
 
-import psycopg
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection, transaction
