@@ -16,6 +16,7 @@ T = ("db", "t")
         ("truncate table `t`", T),
         ("TRUNCATE TABLE `d 2`.`a``b`", ("d 2", "a`b")),
         ("/* from a tool */ TRUNCATE TABLE db.t", T),
+        ("SET STATEMENT lock_wait_timeout = 5 FOR TRUNCATE TABLE t", T),
     ],
 )
 def test_a_truncation(statement: str, name: tuple[str, str]) -> None:
@@ -43,6 +44,15 @@ def test_a_truncation(statement: str, name: tuple[str, str]) -> None:
         "ALTER TABLE t DISCARD TABLESPACE",
         "CREATE OR REPLACE TABLE t (id int)",
         "DROP DATABASE IF EXISTS `db`",
+        "CREATE OR REPLACE DATABASE db",
+        "ALTER TABLE t NOWAIT DROP PARTITION p",
+        "ALTER TABLE t WAIT 5 TRUNCATE PARTITION p, ALGORITHM = COPY",
+        # rows of one value are deleted
+        "ALTER IGNORE TABLE t ADD UNIQUE (v)",
+        "ALTER TABLE t ADD FOREIGN KEY (v) REFERENCES u (id) ON DELETE CASCADE",
+        "ALTER TABLE t ADD c int REFERENCES u (id) ON UPDATE SET NULL",
+        "SET STATEMENT a = (1), b = 'x FOR y' FOR ALTER TABLE t MODIFY v varchar(3)",
+        "ANALYZE FORMAT=JSON UPDATE t SET v = 'x'",
         # a session that set binlog_format, or a tool of another kind
         "UPDATE t SET v = 'x'",
         "DELETE a FROM db.t AS a JOIN u USING (id)",
@@ -64,6 +74,7 @@ def test_what_changes_it_without_rows(statement: str) -> None:
         "ALTER TABLE t ALTER v SET DEFAULT 'a,b'",
         "ALTER TABLE t ADD PARTITION (PARTITION p VALUES LESS THAN (9))",
         "ALTER TABLE t RENAME INDEX a TO b",
+        "ALTER TABLE t NOWAIT ADD FOREIGN KEY (v) REFERENCES u (id) ON DELETE NO ACTION",
     ],
 )
 def test_what_leaves_every_value(statement: str) -> None:
@@ -79,6 +90,8 @@ def test_what_leaves_every_value(statement: str) -> None:
         "CREATE UNIQUE INDEX i ON t (v)",
         "CREATE DEFINER=`r`@`%` TRIGGER x BEFORE INSERT ON t FOR EACH ROW SET @a = 1",
         "ANALYZE TABLE t",
+        "ANALYZE LOCAL TABLE t",
+        "SET STATEMENT a = 1 FOR ANALYZE TABLE t",
         "OPTIMIZE TABLE t",
         "GRANT SELECT ON db.t TO u",
         "DROP /*!40005 TEMPORARY */ TABLE IF EXISTS t",

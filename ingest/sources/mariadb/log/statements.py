@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 Name = tuple[str, str]
 
@@ -46,7 +47,6 @@ _HARMLESS = frozenset(
     {
         "GRANT",
         "REVOKE",
-        "ANALYZE",
         "OPTIMIZE",
         "CHECK",
         "REPAIR",
@@ -75,8 +75,6 @@ _KEEPS = frozenset(
         "STATS_PERSISTENT",
         "STATS_AUTO_RECALC",
         "STATS_SAMPLE_PAGES",
-        "WAIT",
-        "NOWAIT",
         "KEY_BLOCK_SIZE",
         "ALTER",
     }
@@ -113,12 +111,13 @@ class _Token:
 
 def effect_of(statement: str, database: str) -> Effect:
     """database: in which it ran."""
-    tokens = list(_tokens(statement))
+    tokens = _without_settings(list(_tokens(statement)))
     verb = tokens[0].word if tokens else ""
-    if verb in _HARMLESS or not verb:
-        return NOTHING
     rest = tokens[1:]
     head = [token.word for token in rest[:4]]
+    is_analysis = verb == "ANALYZE" and bool({*head[:2]} & {"TABLE", "TABLES"})
+    if verb in _HARMLESS or not verb or is_analysis:
+        return NOTHING
     if verb == "TRUNCATE":
         name, _ = _name(rest[head[0] == "TABLE" :], database)
         return Effect(frozenset({name}), empties=True)
@@ -135,7 +134,8 @@ def _definition(verb: str, rest: Sequence[_Token], database: str) -> Effect:
     kind = rest[0].word if rest else ""
     if kind in {"DATABASE", "SCHEMA"}:
         names = [t.name for t in rest[1:] if t.name and t.word not in _BETWEEN]
-        return Effect(database=names[0]) if verb == "DROP" and names else NOTHING
+        is_gone = verb == "DROP" or "REPLACE" in skipped
+        return Effect(database=names[0]) if is_gone and names else NOTHING
     if kind in _OTHERS or kind in {"DEFINER", "ALGORITHM", "SQL", "AGGREGATE"}:
         return NOTHING
     rest = rest[1:]
@@ -150,7 +150,10 @@ def _definition(verb: str, rest: Sequence[_Token], database: str) -> Effect:
         return NOTHING if "NOT" in skipped else Effect(frozenset({name}))
     if verb == "ALTER":
         name, parts = _name(rest, database)
-        if all(_keeps(part) for part in _split(parts)):
+        parts = parts[{"WAIT": 2, "NOWAIT": 1}.get(parts[0].word, 0) if parts else 0 :]
+        # IGNORE deletes rows that a new key does not allow
+        keeps = all(_keeps(part) for part in _split(parts))
+        if keeps and "IGNORE" not in skipped:
             return Effect(frozenset({name}), is_harmless=True)
         if not {"RENAME", "EXCHANGE"} & {token.word for token in parts}:
             return Effect(frozenset({name}))
@@ -160,12 +163,32 @@ def _definition(verb: str, rest: Sequence[_Token], database: str) -> Effect:
 def _keeps(part: Sequence[_Token]) -> bool:
     words = [token.word for token in part[:3]] + ["", "", ""]
     if words[0] == "ADD":
-        return True
+        return not _cascades(part)
     if words[0] == "RENAME":
         return words[1] in {"INDEX", "KEY"}
     if words[0] == "DROP":
         return words[1] in _DROPS
     return words[0] in _KEEPS
+
+
+def _cascades(part: Sequence[_Token]) -> bool:
+    """Whether it adds a foreign key by which the engine changes rows. A look at the
+    table may come when the key is gone again."""
+    words = [token.word for token in part]
+    pairs = {*pairwise(words)}
+    return "CASCADE" in words or bool(pairs & {("SET", "NULL"), ("SET", "DEFAULT")})
+
+
+def _without_settings(tokens: list[_Token]) -> list[_Token]:
+    """SET STATEMENT … FOR a statement: that one."""
+    while [token.word for token in tokens[:2]] == ["SET", "STATEMENT"]:
+        depth, rest = 0, iter(tokens)
+        for token in rest:
+            depth += {"(": 1, ")": -1}.get(token.sign, 0)
+            if token.word == "FOR" and not depth:
+                break
+        tokens = [*rest]
+    return tokens
 
 
 def _split(tokens: Sequence[_Token]) -> Iterator[list[_Token]]:
