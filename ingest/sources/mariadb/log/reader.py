@@ -252,7 +252,7 @@ class MariaDbLogReader:
                 pass
 
     def _note_statement(self, statement: Statement) -> None:
-        effect = effect_of(statement.text, statement.database)
+        effect = effect_of(statement.text, statement.database).named(self._named)
         for name, table in self._tables.items():
             if not effect.is_about(name):
                 continue

@@ -7,8 +7,8 @@ counts for every table whose name is in it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 Name = tuple[str, str]
@@ -95,6 +95,12 @@ class Effect:
 
     def is_about(self, name: Name) -> bool:
         return name in self.tables or name[0] == self.database
+
+    def named(self, change: Callable[[str, str], Name]) -> Effect:
+        """By names as the server compares them: the log has the text as it was
+        written."""
+        tables = frozenset(change(*name) for name in self.tables)
+        return replace(self, tables=tables, database=change(self.database, "")[0])
 
 
 NOTHING = Effect()
