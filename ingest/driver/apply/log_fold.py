@@ -162,7 +162,7 @@ def merge(parts: Iterable[Part], shape: Shape, *, order: int = 1) -> Merged:
     """The last write per key of parts in the order of their segments.
 
     order  of this batch among several of one commit: later ones win
-    TerminalError `segment_lacks_columns`, `segment_types_differ`
+    TerminalError `segment_lacks_columns`, `segment_types_differ`, `key_without_form`
     """
     groups: list[_Group] = []
     for some in _alike(parts):
@@ -175,6 +175,7 @@ def merge(parts: Iterable[Part], shape: Shape, *, order: int = 1) -> Merged:
         rows = rows.slice(begins)
         unsent = {n - begins: bits for n, bits in unsent.items() if n >= begins}
     is_emptied = begins > 0
+    _refuse_null_keys(rows, shape)
     places = _last_places(rows, shape)
     kept = rows.take(places)
     lacking = None
@@ -519,6 +520,25 @@ def _refuse_others(part: Part, there: Sequence[SealedColumn], shape: Shape) -> N
             code="segment_types_differ",
             hint="resync the table",
         )
+
+
+def _refuse_null_keys(rows: pa.Table, shape: Shape) -> None:
+    """Rows whose key the lake cannot tell apart: all of them would be one there."""
+    for column in shape.columns:
+        if column.alias not in shape.key or not rows[column.alias].null_count:
+            continue
+        is_there = pc.not_equal(rows[OP], _DELETE)
+        bad = pc.and_(is_there, pc.is_null(rows[column.alias]))
+        if count := pc.sum(bad).as_py():
+            raise TerminalError(
+                f"{count} rows of {shape.name} have in the key {column.source_name}"
+                f" NULL or a value for which {column.type} of the lake has no form."
+                " Nothing was written",
+                code="key_without_form",
+                hint="mend the value at the source, then resync the table; or remove it"
+                f" and add it again with 'as_text': [\"{column.source_name}\"], or with"
+                " another key",
+            )
 
 
 def _missing(shape: Shape, count: int) -> TerminalError:

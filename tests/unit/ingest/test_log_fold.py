@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -248,6 +249,18 @@ def test_keys_of_every_type_are_told_apart(
         [Part(1, rows_of(changes, (column,)))], Shape("t", (column,), 0, ("c0",))
     )
     assert found.rows.num_rows == count
+
+
+def test_rows_whose_key_has_no_form_are_refused() -> None:
+    """Of several only one would be left, for the lake has NULL for each of them."""
+    when = SealedColumn("c0", "at", "timestamp", 0)
+    columns, shape = (when, LONG), Shape("t", (when, LONG), 1, ("c0", "c1"))
+    gone = [("delete", UNFIT, "a"), ("insert", datetime(2026, 1, 2, tzinfo=UTC), "a")]
+    assert merge([Part(1, rows_of(gone, columns))], shape).rows.num_rows == 2
+    rows = rows_of([("insert", UNFIT, "a"), *gone], columns)
+    with pytest.raises(TerminalError, match="in the key at NULL") as refused:
+        merge([Part(1, rows)], shape)
+    assert refused.value.code == "key_without_form"
 
 
 def test_keys_of_several_columns() -> None:
