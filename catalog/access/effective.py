@@ -5,7 +5,7 @@ Decides nothing: every answer is `catalog.access.policy`'s.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from catalog.access.grants import GROUP, grants_of, parse_grantee
 from catalog.access.policy import (
@@ -80,6 +80,16 @@ def explained(principal: Principal, on: Securable) -> Explained:
         filters=tuple(row for row in binding if not row.column),
         masks=tuple(row for row in binding if row.column),
     )
+
+
+def for_the_bound(found: Explained) -> Explained:
+    """Without the rules on what does not exist for the principal: those name it."""
+    may_see = any(r.decision.allowed for r in found.privileges)
+    columns = found.columns
+    if not may_see and columns is None:
+        return replace(found, filters=(), masks=())
+    exist = (r for r in found.masks if columns is None or r.column in columns)
+    return replace(found, masks=tuple(exist))
 
 
 def _right(

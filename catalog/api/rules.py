@@ -11,8 +11,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.access import grants, rules
-from catalog.access.effective import explained, principal_named
+from catalog.access.effective import explained, for_the_bound, principal_named
 from catalog.access.enforcement import require_admin
+from catalog.access.table_rights import EVERYONE
 from catalog.api.access_replies import Explained, Rule
 from catalog.api.etag import content_tag, require_match, tagged
 from catalog.api.idempotency import idempotent
@@ -98,7 +99,8 @@ class ExplainView(ApiView):
     and rules.
 
     `principal` is the caller unless it is given; others, and the expressions of rules,
-    are for administrators.
+    whom else they name and those on what the caller may not see, are for
+    administrators.
     """
 
     queries = frozenset({"principal", "on"})
@@ -113,10 +115,15 @@ class ExplainView(ApiView):
             require_admin(self.principal)
         principal = self.principal if asked == own else principal_named(asked)
         found = explained(principal, grants.parse_securable(on))
+        if not self.principal.is_admin:
+            found = for_the_bound(found)
         body = Explained.body({"principal": asked, "who": principal, "found": found})
         if not self.principal.is_admin:
             for rule in (*body["filters"], *body["masks"]):
                 rule["expression"] = None
+                named = principal.grantees | {EVERYONE}
+                rule["applies_to"] = sorted(named.intersection(rule["applies_to"]))
+                rule["except"] = []
         return Response(body)
 
 

@@ -157,6 +157,22 @@ def test_why_somebody_sees_what_they_see(admin, ann, lake_orders):
     problem(others, 403, "admin_only")
 
 
+def test_rules_name_nothing_to_who_may_not_see_it(admin, ann, lake_orders):
+    everybody = {"applies_to": ["everyone", "group:hr"], "except": ["user:root"]}
+    admin("POST", "rules", {**FILTER, **everybody})
+    admin("POST", "rules", {**MASK, **everybody})
+    own = ann("GET", "access/explain?on=lake.shop.orders").json()
+    assert (own["filters"], own["masks"]) == ([], [])
+    grants.grant(
+        principal="user:ann", privilege="select", on=str(ORDERS), columns=["id"], by="t"
+    )
+    own = ann("GET", "access/explain?on=lake.shop.orders").json()
+    assert own["masks"] == []
+    assert [(r["applies_to"], r["except"]) for r in own["filters"]] == [
+        (["everyone"], [])
+    ]
+
+
 def test_a_preview_is_of_her_rows_and_columns_and_in_the_audit(
     admin, ann, lake_orders, monkeypatch
 ):
