@@ -234,6 +234,45 @@ def test_the_key_in_a_column_of_hudi_goes_with_the_key(
     assert found.sql_state == ("" if is_there else NO_COLUMN), found.error
 
 
+BY_FOLDER = {
+    "hoodie.datasource.write.partitionpath.field": "note",
+    "hoodie.datasource.write.keygenerator.class": (
+        "org.apache.hudi.keygen.SimpleKeyGenerator"
+    ),
+}
+FAILS = "if({0} like 'CANARY%', raise_error({0}), {0}) > ''"
+
+
+@pytest.mark.parametrize(
+    ("statement", "rows"),
+    [
+        # Spark infers the condition on the other column, and puts it first
+        ("select id from shop.people where note = name and " + FAILS.format("name"), 0),
+        ("select id from shop.people where name = note and " + FAILS.format("name"), 0),
+        # partitions are looked through by what is asked of them
+        ("select id from shop.folders where " + FAILS.format("note"), 4),
+        (
+            "select a.id from shop.people a where a.note = (select max(b.note) from"
+            " shop.folders b where b.note = a.note) and " + FAILS.format("a.note"),
+            4,
+        ),
+    ],
+)
+def test_an_expression_that_fails_meets_no_hidden_row(
+    spark: Any, lake: Lake, people: EngineBench, statement: str, rows: int
+) -> None:
+    place = lake.root / "shop" / "folders"
+    if not place.exists():
+        write_table(spark, place, PEOPLE, more=BY_FOLDER)
+        people.table("shop.folders", place)
+    eu = {"filters": ["region = 'eu'"]}
+    tables = {"shop.people": eu, "shop.folders": eu}
+    people.policy("fay", select=["shop.*"], tables=tables)
+    fay = people.connect("fay")
+    assert len(fay.rows(statement)) == rows
+    fay.close()
+
+
 def test_two_masks_hide_a_column_and_administrators_are_bound(
     limited: Callable[..., Client],
 ) -> None:

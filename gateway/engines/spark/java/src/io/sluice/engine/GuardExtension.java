@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.ColumnarRule;
+import org.apache.spark.sql.execution.SparkStrategy;
 import scala.Function1;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractFunction2;
@@ -45,6 +46,13 @@ public final class GuardExtension extends AbstractFunction1<SparkSessionExtensio
           @Override
           public Rule<LogicalPlan> apply(SparkSession session) {
             return new OpenGuarded();
+          }
+        });
+    extensions.injectPlannerStrategy(
+        new AbstractFunction1<SparkSession, SparkStrategy>() {
+          @Override
+          public SparkStrategy apply(SparkSession session) {
+            return new OpenGuarded.Planning();
           }
         });
     extensions.injectCheckRule(
