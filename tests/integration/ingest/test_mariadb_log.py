@@ -7,15 +7,21 @@ import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
 from ingest.contract.source_positions import MariaDbLog
+from ingest.sources.mariadb.log.connection import number_of, open_log
+from ingest.sources.mariadb.log.control import open_control
+from ingest.sources.mariadb.log.places import Place
 from ingest.sources.mariadb.reader import MariadbSource, open_source
 from ingest.sources.port import LogSource
 from tests.mariadb import MariaDbServer
 from tests.source_access import mariadb_at
 from tests.waiting import wait_for
+
+XID = 16
 
 
 @pytest.fixture
@@ -45,6 +51,30 @@ def test_all_that_the_log_has_is_shown_by_a_later_snapshot(
     assert source.moment().at == "", "each chunk shows a moment of its own"
     first, second = MariaDbLog.decode(before), MariaDbLog.decode(source.here())
     assert first.order(second) == "before"
+
+
+def test_beyond_what_a_dump_has_bits_for_transactions_say_where_it_begins(
+    mariadb_server: MariaDbServer, database: str
+) -> None:
+    access = mariadb_at(mariadb_server)
+    with open_control(access) as (control, _):
+        here = control.here()
+    far = replace(here, offset=here.offset + (1 << 32))
+    place, seen = Place(far), list[bytes]()
+    mariadb_server.run("INSERT INTO t VALUES (1, 'a')", database=database)
+
+    def is_there() -> bool:
+        for event in log.read(0.1):
+            place.take(event)
+            seen.append(event)
+        return any(event[4] == XID for event in seen)
+
+    with open_log(access, "far", number_of(database)) as log:
+        log.start(far)
+        wait_for(is_there, "what was written since")
+    assert [event[4] for event in seen].count(XID) == 1, "nothing of before"
+    assert place.here.offset == far.offset
+    assert place.gtids != here.gtids
 
 
 def test_a_commit_that_is_in_the_log_and_that_nobody_sees_yet_is_waited_for(

@@ -50,7 +50,8 @@ def test_a_dump_by_gtids_moves_it_on_once_the_next_file_comes() -> None:
     """No dump begins at such an offset: it has the head of the file before it, too."""
     place = Place(replace(START, offset=(1 << 32) + 5))
     place.take(event(FORMAT, end=256, when=50))
-    assert place.here.offset == (1 << 32) + 5
+    place.take(event(GTIDS, end=299, body=struct.pack("<IIIQ", 1, 0, 1, 3)))
+    assert (place.here.offset, place.gtids) == ((1 << 32) + 5, "0-1-7")
     place.enter("b.000008", 4)
     place.take(event(FORMAT, end=256, when=50))
     assert (place.here.number, place.here.offset) == (8, 256)

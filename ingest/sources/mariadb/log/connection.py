@@ -131,7 +131,7 @@ class LogConnection:
 
     def _start_by_gtids(self, after: MariaDbLog) -> None:
         """By the transactions that came: their place has more than 32 bits."""
-        state = self.connection.literal(after.gtids)
+        state = self.connection.escape(after.gtids)
         for statement in (
             f"SET @slave_connect_state = {state}",
             "SET @slave_gtid_strict_mode = 0",

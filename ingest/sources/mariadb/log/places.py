@@ -130,7 +130,8 @@ class Place:
         elif kind == GTID:
             number, domain = _GTID_BODY.unpack_from(event, HEAD.size)
             self._gtids[domain] = f"{domain}-{server}-{number}"
-        elif kind == _GTIDS and not flags & _ARTIFICIAL:
+        elif kind == _GTIDS and not flags & _ARTIFICIAL and not self._is_fixed:
+            # with the head of a file comes one that is older than its dump
             self._list(event)
         if end and not flags & _ARTIFICIAL:
             self.passed += size
