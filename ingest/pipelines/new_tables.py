@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
@@ -15,7 +16,7 @@ from django.db.models import F, Q, QuerySet
 from catalog.access.policy import Principal
 from catalog.access.principals import principal_for
 from catalog.discovery.store import NOT_SYNCED
-from catalog.models import Datasource, Table
+from catalog.models import Database, Datasource, Table
 from core.errors import SluiceError
 from core.jobs.kinds import SCHEDULE
 from ingest.models import Onboarding, Pipeline
@@ -29,8 +30,14 @@ log = logging.getLogger(__name__)
 
 # Of sources: each of them is looked through in a transaction of its own.
 PAGE = 50
-# Tables of one look; the rest come with the next discovery.
+# Tables of one onboarding; the rest come with the next discovery.
 MOST_TABLES = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    database: Database
+    name: str
 
 
 def take_new_tables() -> int:
@@ -69,6 +76,10 @@ def _take(source: Datasource, rows: Sequence[Onboarding]) -> int:
     if not rows:
         return 0
     tables, policies = _never_onboarded(source), Policies([source.pk])
+    wants = {
+        one: policies.of_database(one).values["new_tables"]
+        for one in {table.database for table in tables}
+    }
     count = 0
     for row in rows:
         taken = _meant(row, tables)
@@ -76,26 +87,28 @@ def _take(source: Datasource, rows: Sequence[Onboarding]) -> int:
             names = [
                 f"{table.database.name}.{table.name}"
                 for table in taken
-                if policies.of_database(table.database).values["new_tables"] == wanted
-            ]
+                if wants[table.database] == wanted
+            ][:MOST_TABLES]
             if names and _onboard(row, names, joins=wanted == "join"):
                 count += len(names)
-        tables = [table for table in tables if table not in taken]
+        known = {*taken}
+        tables = [table for table in tables if table not in known]
     return count
 
 
-def _never_onboarded(source: Datasource) -> list[Table]:
+def _never_onboarded(source: Datasource) -> list[_Found]:
     rows = Table.objects.filter(~Q(status__in=NOT_SYNCED), database__datasource=source)
     known = Pipeline.objects.filter(source_table__database__datasource=source)
     rows = rows.exclude(pk__in=known.values("source_table"))
     # a star in a table's own name would mean others, too
     rows = rows.exclude(name__contains="*").exclude(database__name__contains="*")
-    return list(
-        rows.select_related("database__datasource").order_by("pk")[:MOST_TABLES]
-    )
+    # all of them: those that no onboarding means stay, and would hide newer ones
+    names = rows.order_by("pk").values_list("database", "name")
+    databases = source.databases.select_related("datasource").in_bulk()
+    return [_Found(databases[database], name) for database, name in names]
 
 
-def _meant(row: Onboarding, tables: Sequence[Table]) -> list[Table]:
+def _meant(row: Onboarding, tables: Sequence[_Found]) -> list[_Found]:
     patterns = tuple(one for one in row.request["include"] if "*" in one)
     found = select(
         [(table.database.name, table.name) for table in tables],

@@ -9,6 +9,7 @@ from django.db.models.functions import Now
 from catalog.models import Datasource
 from core.errors import InvalidRequest
 from ingest.models import Onboarding, Pipeline
+from ingest.pipelines import new_tables
 from ingest.pipelines.new_tables import take_new_tables
 from ingest.pipelines.onboarding import start_onboarding
 from ingest.pipelines.policies.store import change_policy, change_table_policy
@@ -60,6 +61,18 @@ def test_they_join_once_with_what_the_onboarding_gives(onboarded: World) -> None
     discovered(onboarded)
     assert take_new_tables() == 0
     onboarded.until_live("orders", "ord_items")
+
+
+def test_tables_that_are_not_meant_hide_none(
+    onboarded: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many of them there are; of those that are, some come later."""
+    monkeypatch.setattr(new_tables, "MOST_TABLES", 1)
+    change_policy(onboarded.source, None, {"new_tables": "ask"})
+    assert appear(onboarded, "people", "ord_items", "ord_notes") == 1
+    discovered(onboarded)
+    assert take_new_tables() == 1
+    assert states(onboarded).keys() == {"orders", "ord_items", "ord_notes"}
 
 
 def test_they_wait_for_an_approval(onboarded: World) -> None:
