@@ -360,6 +360,12 @@ def _decimals(found: LogColumn, to: pa.DataType) -> Codec:
     """One in the lake, or a text when it has too many digits for that."""
     groups = decimal_groups(found.length, found.scale)
     if pa.types.is_decimal(to):
+        # their digits are taken as they are
+        if found.scale != to.scale or found.length > to.precision:
+            raise ValueError(
+                f"{found.name} is decimal({found.length},{found.scale}) in the log,"
+                f" which is no {to}"
+            )
         if decimal_bytes(groups) <= 8 and found.length <= 18:
             return partial(_short_decimals, groups=groups, to=to)
         return partial(_long_decimals, groups=groups, to=to)
