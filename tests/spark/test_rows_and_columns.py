@@ -218,6 +218,21 @@ def test_what_a_user_sets_changes_no_rule(
 
 
 @pytest.mark.parametrize(
+    "value",
+    ["to_date(concat('2020-1-', id), 'yyyy-MM-dd')", "raise_error(note)"],
+)
+def test_what_a_rule_cannot_compute_is_null_and_no_error(
+    limited: Callable[..., Client], value: str
+) -> None:
+    client = limited(
+        filters=[f"if(id > 4, {value} is null, true)"],
+        masks={"name": ["expression", f"cast({value} as string)"]},
+    )
+    found = client.run("select distinct name from shop.people")
+    assert found.rows == [(None,)], found.error
+
+
+@pytest.mark.parametrize(
     ("limits", "is_there"),
     [
         ({"columns": ["name"]}, False),

@@ -16,6 +16,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.TryEval;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
@@ -132,7 +133,7 @@ final class BoundRules {
       if (!isOfOneRow || !value.deterministic() || hasSubquery(value)) {
         throw undecided();
       }
-      return value;
+      return NeverFails.inside(value) ? value : new TryEval(value);
     } catch (Exception e) {
       throw undecided();
     }

@@ -44,7 +44,8 @@ final class NeverFails {
             && Functions.list(plan.children()).stream().allMatch(NeverFails::everywhere);
   }
 
-  private static boolean inside(Expression expression) {
+  /** True when that holds for an expression and all in it. */
+  static boolean inside(Expression expression) {
     boolean isSubQuerySafe =
         !(expression instanceof PlanExpression<?> sub)
             || sub.plan() instanceof LogicalPlan plan && everywhere(plan);
