@@ -217,6 +217,15 @@ def test_what_a_user_sets_changes_no_rule(
     assert found.rows == [(None,)] * 8, found.error
 
 
+def test_a_mask_whose_column_is_gone_closes_the_table(
+    limited: Callable[..., Client],
+) -> None:
+    """It may be there under another name."""
+    found = limited(masks={"mail": ["redact", ""]}).run("select id from shop.people")
+    assert found.sql_state == "42501", found
+    assert "RULE_NOT_APPLICABLE" in found.error
+
+
 @pytest.mark.parametrize(
     "value",
     ["to_date(concat('2020-1-', id), 'yyyy-MM-dd')", "raise_error(note)"],

@@ -203,7 +203,7 @@ final class BoundRules {
     }
   }
 
-  private Denied undecided() {
+  Denied undecided() {
     TableIdentifier name = relation.catalogTable().get().identifier();
     return Denied.undecided(name.unquotedString());
   }

@@ -83,6 +83,9 @@ final class TableRules extends Rule<LogicalPlan> {
       rows = new Filter(bound.condition(filter), rows);
     }
     Set<String> known = knownNow(relation, rights);
+    if (!(known == null ? namesOf(relation) : known).containsAll(rights.masks().keySet())) {
+      throw bound.undecided(); // What it masked may be there under another name.
+    }
     boolean showsKeys = showsKeys(relation, rights);
     List<NamedExpression> shown = new ArrayList<>();
     for (AttributeReference column : Functions.list(relation.output())) {
@@ -140,6 +143,14 @@ final class TableRules extends Rule<LogicalPlan> {
     Set<String> names = new HashSet<>();
     for (String name : BoundRules.columnsOf(Engine.get().neutral(), table)) {
       names.add(lower(name));
+    }
+    return names;
+  }
+
+  private static Set<String> namesOf(LogicalRelation relation) {
+    Set<String> names = new HashSet<>();
+    for (AttributeReference column : Functions.list(relation.output())) {
+      names.add(lower(column.name()));
     }
     return names;
   }
