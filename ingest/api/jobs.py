@@ -72,7 +72,9 @@ class JobView(ApiView):
     @extend_schema(responses=replies.JobDetail)
     def get(self, request: Request, job_id: UUID) -> Response:
         job = selectors.job_for(self.principal, job_id)
-        if not reads_whole(self.principal, selectors.securable_of_job(job)):
+        if _has_rows(job) and not reads_whole(
+            self.principal, selectors.securable_of_job(job)
+        ):
             _hide_rows(job)
         body = replies.JobDetail.body(job_without_contents(self.principal)(job))
         return Response(
@@ -80,12 +82,14 @@ class JobView(ApiView):
         )
 
 
+def _has_rows(job: Job) -> bool:
+    return "keys" in ((job.report or {}).get("facts") or {})
+
+
 def _hide_rows(job: Job) -> None:
     """Keys of rows are for who may read them; the row in the database keeps them."""
     report = job.report or {}
-    facts = report.get("facts")
-    if facts and "keys" in facts:
-        job.report = {**report, "facts": {**facts, "keys": None}}
+    job.report = {**report, "facts": {**report["facts"], "keys": None}}
 
 
 class JobCancelView(ApiView):

@@ -205,10 +205,12 @@ def test_cursor_values_ahead_of_the_clock_are_told_and_never_equal(loaded: Any) 
 
 def test_rows_that_come_late_are_told_when_they_are_counted_again(loaded: Any) -> None:
     bench, table, low, signs = loaded
-    earlier = to_text(from_text(low) - timedelta(hours=1), has_zone=True)
-    kept = assert_done(sync(bench, table, earlier, signs)).facts["source_fingerprint"]
+    kept = assert_done(sync(bench, table, low, signs)).facts["source_fingerprint"]
     assert (sum(kept["counts"]), kept["late"]) == (0, 0)
-    below = to_text(from_text(earlier) - timedelta(minutes=7), has_zone=True)
+    hour = timedelta(hours=1)
+    edges = [to_text(from_text(e) - hour, has_zone=True) for e in kept["edges"]]
+    kept = {**kept, "edges": edges}
+    below = to_text(from_text(low) - hour - timedelta(minutes=7), has_zone=True)
     bench.sql(f"INSERT INTO o VALUES (7, 'late', '{below}'), (8, 'late', '{below}')")
     soon = assert_done(sync(bench, table, low, kept)).facts["source_fingerprint"]
     assert soon["late"] == 0, "it counts every five minutes"

@@ -6,7 +6,6 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from catalog.models import Datasource
 from tests.doubles.launcher import Fault
 from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
@@ -204,10 +203,6 @@ def test_all_mistakes_of_a_request_are_told_at_once(world, admin) -> None:
         "/dry_run",
         "/tables/a~1b/buckets",
     }
-    make_tables(world.source, ["orders"])
-    Datasource.objects.filter(name="shop").update(kind="mariadb")
-    later = {"datasource": "shop", "include": ["*"], "capture": "log"}
-    problem(admin("POST", "onboardings", later), 501, "not_yet")
 
 
 @pytest.mark.parametrize(
