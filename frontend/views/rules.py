@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.contrib import messages
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext
@@ -49,7 +49,6 @@ def rule_list(request: PageRequest) -> HttpResponse:
         "error": error,
         "q": q,
         "users": User.objects.order_by("username")[:500],
-        "groups": Group.objects.order_by("name")[:500],
     }
     return render(request, "frontend/admin/rules.html", context)
 

@@ -9,7 +9,8 @@ be columns that the table's plan does not have yet.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -17,7 +18,8 @@ from catalog.schema.types import DataType
 from ingest.contract.epochs import SealedColumn
 from ingest.contract.segments import OP, UNCHANGED, XID
 from ingest.contract.table import ColumnSpec
-from ingest.sources.select import Selection
+from ingest.sources.dialect import Dialect
+from ingest.sources.select import Selection, mask_of, select_columns
 
 _COLUMNS = b"columns"
 _TYPES = {
@@ -32,6 +34,8 @@ _TYPES = {
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
+# (values, places of those that have no form in the lake)
+Converted = tuple[pa.Array, list[int]]
 HEAD_FIELDS = (
     pa.field(OP, pa.int8(), nullable=False),
     pa.field(XID, pa.uint32(), nullable=False),
@@ -76,3 +80,35 @@ def columns_in(schema: pa.Schema) -> tuple[SealedColumn, ...]:
     """What the schema says of its columns."""
     said = json.loads((schema.metadata or {}).get(_COLUMNS, "[]"))
     return tuple(SealedColumn(*one) for one in said)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchForm:
+    """What batches of a table's rows have. masks: how many there are."""
+
+    columns: tuple[SealedColumn, ...]
+    schema: pa.Schema
+    masks: int
+
+    @classmethod
+    def of(cls, dialect: Dialect, columns: Sequence[ColumnSpec]) -> BatchForm:
+        selection = select_columns(dialect, columns)
+        sealed = columns_of(selection, columns)
+        types = [arrow_type(DataType.parse(column.type)) for column in columns]
+        masks = len(selection.masks)
+        return cls(sealed, schema_of(sealed, types, masks), masks)
+
+    def batch(
+        self, head: Sequence[pa.Array], found: Iterable[Converted]
+    ) -> pa.RecordBatch:
+        """head: arrays of `HEAD_FIELDS`. found: of the columns, one by one."""
+        arrays, count = [*head], len(head[0])
+        flags: list[dict[int, int]] = [{} for _ in range(self.masks)]
+        for column, (values, bad) in zip(self.columns, found, strict=True):
+            arrays.append(values)
+            number, flag = mask_of(column.bit) if bad else (0, 0)
+            for row in bad:
+                flags[number][row] = flags[number].get(row, 0) | flag
+        for said in flags:
+            arrays.append(pa.array([said.get(n, 0) for n in range(count)], pa.int64()))
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)

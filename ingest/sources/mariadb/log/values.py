@@ -36,8 +36,7 @@ from ingest.sources.mariadb.log.json_binary import json_text
 from ingest.sources.mariadb.log.packed import column_value
 from ingest.sources.mariadb.log.rows import Value
 from ingest.sources.mariadb.log.table_map import LogColumn, TableMap
-from ingest.sources.row_batches import arrow_type, schema_of
-from ingest.sources.select import mask_of, select_columns
+from ingest.sources.row_batches import BatchForm, Converted, arrow_type
 
 _DIALECT = dialect_of("mariadb")
 _EPOCH = date(1970, 1, 1).toordinal()
@@ -48,8 +47,6 @@ _BINARY = 63
 
 _ERRORS = (ArithmeticError, LookupError, TypeError, ValueError)
 
-# (values, places of those that have no form in the lake)
-Converted = tuple[pa.Array, list[int]]
 Codec = Callable[[Sequence[Value]], Converted]
 
 
@@ -60,66 +57,44 @@ class RowReader:
     places  of the columns among those of the log
     """
 
-    schema: pa.Schema
+    form: BatchForm
     places: tuple[int, ...]
-    columns: tuple[SealedColumn, ...]
     codecs: tuple[Codec, ...]
-    masks: int
 
     @classmethod
     def of(cls, table: TableMap, columns: Sequence[ColumnSpec]) -> RowReader:
         """KeyError names a column that the log does not have; ValueError says why
         values of a column cannot be read."""
-        sealed, schema, masks = _form(columns)
         places = table.positions(tuple(column.source_name for column in columns))
         codecs = tuple(
             codec_of(table.columns[place], column)
             for place, column in zip(places, columns, strict=True)
         )
-        return cls(schema, places, sealed, codecs, masks)
+        return cls(BatchForm.of(_DIALECT, columns), places, codecs)
 
     def batch(self, rows: Rows) -> pa.RecordBatch:
         """TerminalError `log_value_unreadable` names the column."""
         count = len(rows.ops)
         by_column = list(zip(*rows.values, strict=True))
-        arrays = [
+        head = [
             pa.array(rows.ops, pa.int8()),
             pa.repeat(pa.scalar(0, pa.uint32()), count),
             pa.nulls(count, pa.binary()),
         ]
-        flags: list[dict[int, int]] = [{} for _ in range(self.masks)]
-        for place, column, codec in zip(
-            self.places, self.columns, self.codecs, strict=True
-        ):
-            values, bad = _converted(by_column[place], codec, rows.table, column)
-            arrays.append(values)
-            number, flag = mask_of(column.bit) if bad else (0, 0)
-            for row in bad:
-                flags[number][row] = flags[number].get(row, 0) | flag
-        for said in flags:
-            arrays.append(pa.array([said.get(n, 0) for n in range(count)], pa.int64()))
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        found = (
+            _converted(by_column[place], codec, rows.table, column)
+            for place, column, codec in zip(
+                self.places, self.form.columns, self.codecs, strict=True
+            )
+        )
+        return self.form.batch(head, found)
 
 
 def emptied(columns: Sequence[ColumnSpec]) -> pa.RecordBatch:
     """One row that says that the table was emptied, as a `RowReader` would say it."""
-    _, schema, masks = _form(columns)
-    row = {OP: TRUNCATE, XID: 0} | {f"m{number}": 0 for number in range(masks)}
-    return pa.RecordBatch.from_pylist([row], schema=schema)
-
-
-def _form(
-    columns: Sequence[ColumnSpec],
-) -> tuple[tuple[SealedColumn, ...], pa.Schema, int]:
-    """And how many masks there are."""
-    selection = select_columns(_DIALECT, columns)
-    sealed = tuple(
-        SealedColumn(selected.alias, column.source_name, column.type, selected.bit)
-        for selected, column in zip(selection.columns, columns, strict=True)
-    )
-    types = [arrow_type(DataType.parse(column.type)) for column in columns]
-    masks = len(selection.masks)
-    return sealed, schema_of(sealed, types, masks), masks
+    form = BatchForm.of(_DIALECT, columns)
+    row = {OP: TRUNCATE, XID: 0} | {f"m{number}": 0 for number in range(form.masks)}
+    return pa.RecordBatch.from_pylist([row], schema=form.schema)
 
 
 def codec_of(found: LogColumn, column: ColumnSpec) -> Codec:

@@ -23,8 +23,7 @@ from ingest.contract.epochs import SealedColumn
 from ingest.contract.table import ColumnSpec
 from ingest.sources.dialects import dialect_of
 from ingest.sources.postgresql.log.pgoutput import Relation, Rows, Value
-from ingest.sources.row_batches import arrow_type, schema_of
-from ingest.sources.select import mask_of, select_columns
+from ingest.sources.row_batches import BatchForm, Converted, arrow_type
 
 # Amounts are printed as in C: "$1,234.56".
 LOG_SETTINGS = {"lc_monetary": "C"}
@@ -37,8 +36,6 @@ _ELEMENTS = {
 }
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
-# (values, places of those that have no form in the lake) of texts
-Converted = tuple[pa.Array, list[int]]
 Codec = Callable[[pa.Array], Converted]
 
 
@@ -172,54 +169,37 @@ class RowReader:
     places  of the columns among those of the relation
     """
 
-    schema: pa.Schema
+    form: BatchForm
     places: tuple[int, ...]
-    columns: tuple[SealedColumn, ...]
     codecs: tuple[Codec, ...]
-    masks: int
 
     @classmethod
     def of(
         cls, relation: Relation, columns: Sequence[ColumnSpec], *, money_digits: int = 2
     ) -> RowReader:
         """KeyError names a column that the log does not carry (a generated one)."""
-        selection = select_columns(_DIALECT, columns)
-        sealed = tuple(
-            SealedColumn(selected.alias, column.source_name, column.type, selected.bit)
-            for selected, column in zip(selection.columns, columns, strict=True)
-        )
-        masks = len(selection.masks)
-        types = [arrow_type(DataType.parse(column.type)) for column in columns]
         return cls(
-            schema_of(sealed, types, masks),
+            BatchForm.of(_DIALECT, columns),
             relation.positions(tuple(column.source_name for column in columns)),
-            sealed,
             tuple(codec_of(column, money_digits=money_digits) for column in columns),
-            masks,
         )
 
     def batch(self, rows: Rows) -> pa.RecordBatch:
         """TerminalError `log_value_unreadable` names the column."""
         count = len(rows.ops)
         by_column = list(zip(*rows.values, strict=True))
-        arrays = [
+        head = [
             pa.array(rows.ops, pa.int8()),
             pa.array(rows.xids, pa.uint32()),
             self._unchanged(rows, count),
         ]
-        flags: list[dict[int, int]] = [{} for _ in range(self.masks)]
-        for place, column, codec in zip(
-            self.places, self.columns, self.codecs, strict=True
-        ):
-            values, bad = _converted(by_column[place], codec, rows.relation, column)
-            arrays.append(values)
-            if bad:
-                number, flag = mask_of(column.bit)
-                for row in bad:
-                    flags[number][row] = flags[number].get(row, 0) | flag
-        for said in flags:
-            arrays.append(pa.array([said.get(n, 0) for n in range(count)], pa.int64()))
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        found = (
+            _converted(by_column[place], codec, rows.relation, column)
+            for place, column, codec in zip(
+                self.places, self.form.columns, self.codecs, strict=True
+            )
+        )
+        return self.form.batch(head, found)
 
     def _unchanged(self, rows: Rows, count: int) -> pa.Array:
         """By the places of the batch's columns, not of the relation's."""
