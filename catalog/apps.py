@@ -10,6 +10,6 @@ class CatalogConfig(AppConfig):
     def ready(self) -> None:
         # models can be imported only once all apps are there
         from catalog.discovery.services import JOB_KINDS
-        from core.jobs.kinds import register
+        from core.jobs.moves import register
 
         register(*JOB_KINDS)

@@ -12,7 +12,7 @@ class IngestConfig(AppConfig):
         from django.conf import settings
 
         from catalog.extensions import registered
-        from core.jobs.kinds import register
+        from core.jobs.moves import register
         from ingest.actions.registry import listed
         from ingest.alerts import metrics as alert_metrics
         from ingest.lake.place import use_object_store

@@ -31,7 +31,7 @@ from core import jobs
 from core.advance import advance
 from core.clock import SystemClock
 from core.errors import SluiceError, TerminalError
-from core.jobs.kinds import SCHEDULE
+from core.jobs.moves import SCHEDULE
 from core.jobs.pages import Done, Failed, More, Outcome, PagedKind, paged
 from core.models import Job, JobLog
 from core.redaction import redact

@@ -27,7 +27,7 @@ from core.errors import (
     TransientError,
 )
 from core.jobs import moves, page_marks
-from core.jobs.kinds import (
+from core.jobs.moves import (
     End,
     Facts,
     JobKind,
@@ -35,9 +35,9 @@ from core.jobs.kinds import (
     conclude,
     kind_of,
     kinds_of,
+    move_job,
     names_of,
 )
-from core.jobs.moves import move_job
 from core.models import Job, JobLog
 from core.redaction import redact
 

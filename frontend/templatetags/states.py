@@ -9,7 +9,7 @@ from django import template
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from core.jobs.kinds import JobKind, kinds_of
+from core.jobs.moves import JobKind, kinds_of
 from frontend.reading.sources import NAMES
 from ingest.pipelines.policies.schedule import ON_REQUEST, ONCE
 

@@ -19,7 +19,7 @@ from catalog.discovery.services import DISCOVER, LOOK, TEST
 from catalog.selectors import job_without_contents, require_log, shows_log
 from core import jobs as states
 from core.clock import SystemClock
-from core.jobs.kinds import JobKind, names_of
+from core.jobs.moves import JobKind, names_of
 from core.models import Job
 from frontend.pages import PageRequest, attempt, numbered_page, page
 from frontend.reading.jobs import (

@@ -21,7 +21,7 @@ from ingest.pipelines.followers import (
     drop_statement,
     followers_of_sources,
 )
-from ingest.pipelines.policies.effective import Policies
+from ingest.pipelines.policies.store import Policies
 
 # Two minutes after it began, whoever subscribed knows.
 SILENT_AFTER = timedelta(seconds=75)

@@ -16,8 +16,7 @@ from ingest.alerts.store import open_alert
 from ingest.models import Pipeline
 from ingest.models.alerts import Presence
 from ingest.models.states import LOADED, RETIRED
-from ingest.pipelines.policies.lateness import late_moment
-from ingest.pipelines.policies.policy import Effective
+from ingest.pipelines.policies.policy import Effective, late_moment
 from ingest.pipelines.policies.store import Policies, policy_of
 from ingest.planning.facts import LOG
 

@@ -14,7 +14,7 @@ from django.db import connection, transaction
 
 from core.clock import SystemClock
 from core.jobs import ACTIVE, QUEUED
-from core.jobs.kinds import names_of
+from core.jobs.moves import names_of
 from core.models import Job
 from ingest.alerts.lag import last_absence
 from ingest.alerts.rules import RECOVERED, STALLED

@@ -13,7 +13,7 @@ from catalog.access.policy import Privilege
 from catalog.api.reply import Reply
 from catalog.api.views import ApiView
 from ingest.api.tables import lake_table_of
-from ingest.pipelines.policies.effective import policy_of
+from ingest.pipelines.policies.store import policy_of
 from ingest.pipelines.schema_approval import proposal_of
 from ingest.pipelines.transitions import locked_pipeline, pipeline_of
 

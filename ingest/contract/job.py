@@ -120,7 +120,7 @@ class SyncWork:
     low           cursor bound of the last sync as text; None = everything. The lake's
                   own counts where it is further
     lag_seconds   safety lag behind the source's clock
-    lag_is_chosen  see ingest.driver.capture.cursor
+    lag_is_chosen  see ingest.driver.capture.reading
     source_fingerprint  see ingest.sources.fingerprint
     behind        the last epoch that the services know of in the table: a lake that
                   is at an older one was taken back meanwhile; 0 = not known

@@ -1,5 +1,6 @@
-"""Positions of timestamp cursors: ISO text with microseconds that sorts as time.
+"""Positions of timestamp cursors, and the numbers of a table's writes.
 
+A position is ISO text with microseconds that sorts as time:
 `2026-01-31T08:00:00.000000Z` for cursors with a zone, without Z for those
 without. Pure: the clock is the source's, its reading is handed in.
 """
@@ -219,3 +220,20 @@ def _shifted(transaction: OpenTransaction, shift: timedelta) -> OpenTransaction:
         transaction.is_prepared,
         transaction.name,
     )
+
+
+INDEX_BITS = 24
+MAX_INDEX = (1 << INDEX_BITS) - 1
+MAX_EPOCH = (1 << (63 - INDEX_BITS)) - 1
+
+
+def seq_of(epoch: int, index: int) -> int:
+    """`_sluice_seq`: numeric, monotone, independent of the source's own order.
+
+    index 0 is a load's row, changes start at 1.
+    """
+    if not 0 <= epoch <= MAX_EPOCH:
+        raise InvalidRequest(f"epoch {epoch} does not fit into _sluice_seq")
+    if not 0 <= index <= MAX_INDEX:
+        raise InvalidRequest(f"index {index} does not fit into one epoch")
+    return epoch << INDEX_BITS | index

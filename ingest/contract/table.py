@@ -39,6 +39,17 @@ class ColumnSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class SealedColumn:
+    """A column of a part of a segment. bit: its place in the masks of unfit values, -1
+    when all values fit."""
+
+    alias: str
+    source_name: str
+    type: str
+    bit: int = -1
+
+
+@dataclass(frozen=True, slots=True)
 class TableSpec:
     """A source table, its lake table and the identity that is pinned for it.
 

@@ -21,8 +21,7 @@ from pathlib import Path
 
 from core.control_channel.stdio import take_over_stdio
 from core.process_log import log_to_stderr
-from ingest.driver.control import Control, ControlSocket
-from ingest.driver.serve import Driver
+from ingest.driver.serve import Control, ControlSocket, Driver
 from ingest.driver.session import SessionSpec, start_session
 
 

@@ -29,25 +29,26 @@ from ingest.contract.job import (
     JobSpec,
     Outcome,
 )
-from ingest.driver.apply.apply import apply_staged, lacking, missing_columns
-from ingest.driver.apply.clocks import forget_instants_ahead, require_clock
-from ingest.driver.apply.full_disk import named
-from ingest.driver.apply.jobrun import Interrupted, JobRun
-from ingest.driver.apply.preconditions import (
+from ingest.driver.apply.apply import (
+    apply_staged,
+    lacking,
+    missing_columns,
     position_of,
+    recover_table,
     refuse_gone_back,
     refuse_other_types,
     refuse_unreadable_plan,
     require_loaded,
     unreported_commit,
 )
-from ingest.driver.apply.recovery import recover_table
+from ingest.driver.apply.clocks import forget_instants_ahead, require_clock
+from ingest.driver.apply.full_disk import named
+from ingest.driver.apply.jobrun import Interrupted, JobRun
 from ingest.driver.apply.writer import checked_state
 from ingest.driver.capture.gate import SourceGate, SourceGates
 from ingest.driver.capture.snapshot import committed_load, load_table
 from ingest.driver.capture.timestamp import capture_window, sync_folder
-from ingest.driver.failures import breaks_jvm, failure_of
-from ingest.driver.jvm import GRACE_SECONDS, Jvm
+from ingest.driver.jvm import GRACE_SECONDS, Jvm, breaks_jvm, failure_of
 from ingest.driver.session import open_lake
 from ingest.driver.table_services.compaction import (
     compact_table,

@@ -24,7 +24,7 @@ from ingest.contract.applying import ApplyProblem, ApplyReport, ApplyWork
 from ingest.contract.table import FenceSpec
 from ingest.driver_host.launcher import Launcher
 from ingest.jobs import leases, queue
-from ingest.jobs.specs import keep_seconds
+from ingest.jobs.kinds import keep_seconds
 from ingest.pipelines import apply_reports
 from ingest.pipelines.apply_work import Wanted, WantedStream, WantedTables
 

@@ -20,7 +20,7 @@ from django.db.models import QuerySet
 from core.database_errors import is_away
 from core.errors import SluiceError, StaleState, TransientError
 from core.jobs import CANCELLING, LAUNCHING, moves
-from core.jobs.kinds import conclude
+from core.jobs.moves import conclude
 from core.leases import owner_of, release_all
 from core.models import Job
 from ingest.contract.job import (
@@ -36,10 +36,9 @@ from ingest.contract.job import (
 from ingest.driver_host.backlog import Backlog
 from ingest.driver_host.launcher import CancelMode, Launcher, Message
 from ingest.jobs import queue
-from ingest.jobs.isolation import use_dedicated_driver
 from ingest.jobs.kinds import Attempt, Refused, driver_kind
-from ingest.jobs.lanes import LANE_LIMITS, has_room
-from ingest.jobs.queue import HeldJob
+from ingest.jobs.leases import use_dedicated_driver
+from ingest.jobs.queue import LANE_LIMITS, HeldJob, has_room
 from ingest.models import DriverIncarnation
 from ingest.pipelines.table_job import explained
 

@@ -36,9 +36,7 @@ from ingest.driver_host.attempts import (
 from ingest.driver_host.backlog import Backlog
 from ingest.driver_host.incarnation import Incarnation
 from ingest.driver_host.launcher import Launcher, Message
-from ingest.hosting.database import DatabaseSteps
-from ingest.hosting.secret_delivery import SecretBroker
-from ingest.hosting.texts import storable
+from ingest.hosting import DatabaseSteps, SecretBroker, storable
 from ingest.jobs import leases, queue, reconcile
 
 log = logging.getLogger(__name__)

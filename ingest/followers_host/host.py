@@ -36,10 +36,9 @@ from ingest.followers_host.children import (
 )
 from ingest.followers_host.followed import FollowedSource
 from ingest.followers_host.wanted import Wanted
-from ingest.hosting.database import DatabaseSteps
-from ingest.hosting.secret_delivery import SecretBroker
+from ingest.hosting import DatabaseSteps, SecretBroker
 from ingest.jobs import leases
-from ingest.jobs.specs import source_spec
+from ingest.jobs.kinds import source_spec
 from ingest.pipelines import followers
 from ingest.pipelines.followers import note_begun
 from ingest.pipelines.log_tables import follow_spec, followed_tables

@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from catalog.discovery.services import start_look
 from ingest.contract.following import FollowedTable
 from ingest.followers_host.followed import FollowedSource
-from ingest.hosting.texts import storable
+from ingest.hosting import storable
 from ingest.models import Pipeline
 from ingest.models.states import LOADED, NEEDS_RESYNC
 from ingest.pipelines import transitions

@@ -23,13 +23,12 @@ from core.clock import SystemClock
 from core.database_errors import is_away
 from core.errors import SluiceError, TerminalError, TransientError
 from core.jobs import ACTIVE, CANCELLING, LAUNCHING, RUNNING, moves
-from core.jobs.kinds import UNKNOWN_KIND, End, conclude, names_of
-from core.jobs.moves import move_job
+from core.jobs.moves import UNKNOWN_KIND, End, conclude, move_job, names_of
 from core.models import Job
 from ingest.contract.job import Survivor
 from ingest.jobs import leases
-from ingest.jobs.isolation import Deaths, use_dedicated_driver, wait_after
 from ingest.jobs.kinds import DriverKind, driver_kind
+from ingest.jobs.leases import Deaths, use_dedicated_driver, wait_after
 from ingest.jobs.queue import notify_workers, wake_host
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.fence import Scope

@@ -15,7 +15,7 @@ from typing import Any
 import fastavro
 
 from core.errors import TerminalError, TransientError
-from ingest.lake.hudi.position import EXTRA_KEY, CommitPosition, decode_position, latest
+from ingest.lake.hudi.options import EXTRA_KEY, CommitPosition, decode_position, latest
 from ingest.lake.hudi.timeline import Instant, Timeline
 from ingest.lake.place import place_at
 from ingest.lake.port import Place

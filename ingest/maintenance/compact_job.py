@@ -12,7 +12,7 @@ from catalog.access import audit
 from catalog.models import Table
 from core.advance import advance_all
 from core.jobs import SUCCEEDED
-from core.jobs.kinds import (
+from core.jobs.moves import (
     SCHEDULE,
     Cancelled,
     End,
@@ -24,11 +24,9 @@ from core.jobs.kinds import (
 from core.models import Job
 from ingest.contract.job import COMPACT, CompactWork, DriverSpec, JobSpec
 from ingest.contract.members import value_of
-from ingest.jobs.kinds import Attempt, DriverKind, Left, Refused
-from ingest.jobs.lanes import OWN_LANE
+from ingest.jobs.kinds import Attempt, DriverKind, Left, Refused, shared_by_all
 from ingest.jobs.leases import hold_table
-from ingest.jobs.queue import job_on, put
-from ingest.jobs.specs import shared_by_all
+from ingest.jobs.queue import OWN_LANE, job_on, put
 from ingest.lake.commits import LakeState, read_timeline
 from ingest.lake.place import place_at
 from ingest.maintenance import compaction_drivers
@@ -36,7 +34,7 @@ from ingest.maintenance.compaction_drivers import DriverRequest
 from ingest.models import MaintenancePlan, Pipeline
 from ingest.models.states import PLAN_FAILED, REMOVING
 from ingest.pipelines import compaction_plans
-from ingest.pipelines.policies.effective import policy_of
+from ingest.pipelines.policies.store import policy_of
 from ingest.pipelines.table_commands import not_now
 from ingest.pipelines.table_job import admitted, note_end, queue_again, stop_table
 from ingest.pipelines.transitions import lock_pipeline, locked_pipeline

@@ -25,7 +25,6 @@ from core.json_values import iso
 from core.models import Job
 from core.outbox import NewEvent
 from ingest.contract.job import COMPACT, REPAIR, RESYNC, VERIFY
-from ingest.jobs.job_outcome_events import is_any_due, note_change, rows_due
 from ingest.lake.commits import read_commit
 from ingest.lake.hudi.budget import choose, credit_after, first_credit
 from ingest.lake.hudi.timeline import at_of, instant_of
@@ -44,7 +43,13 @@ from ingest.pipelines.policies.maintenance import MaintenancePolicy
 from ingest.pipelines.policies.policy import Effective, effective
 from ingest.pipelines.policies.store import defaults, policy_of
 from ingest.pipelines.table_status import standing_of
-from ingest.pipelines.transitions import pipeline_of, require_pipeline
+from ingest.pipelines.transitions import (
+    is_any_due,
+    note_change,
+    pipeline_of,
+    require_pipeline,
+    rows_due,
+)
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from catalog.models import Table
 from core.jobs import ACTIVE
 from core.models import Job, Lease
 from ingest.contract.job import REPAIR
+from ingest.jobs.kinds import keep_seconds
 from ingest.jobs.leases import SERVICE, WRITE, lease_name
-from ingest.jobs.specs import keep_seconds
 from ingest.lake.commits import read_properties, read_timeline
 from ingest.lake.fence import fence_path, foreign_token
 from ingest.lake.hudi.identity import TableIdentity, property_drift

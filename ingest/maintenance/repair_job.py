@@ -8,13 +8,19 @@ from dataclasses import replace
 from django.db.models.functions import Now
 
 from core.jobs import CANCELLING
-from core.jobs.kinds import Cancelled, End, Facts, Failed, Retried, Succeeded
+from core.jobs.moves import Cancelled, End, Facts, Failed, Retried, Succeeded
 from core.models import Job
 from ingest.contract.job import REPAIR, JobSpec, RepairWork
 from ingest.contract.members import value_of
-from ingest.jobs.kinds import Attempt, DriverKind, Left, Refused
+from ingest.jobs.kinds import (
+    Attempt,
+    DriverKind,
+    Left,
+    Refused,
+    shared_by_all,
+    source_spec,
+)
 from ingest.jobs.leases import hold_table
-from ingest.jobs.specs import shared_by_all, source_spec
 from ingest.lake.commits import LakeState
 from ingest.maintenance import repairs
 from ingest.models import Pipeline

@@ -14,7 +14,7 @@ from django.utils.translation import gettext
 from catalog.models import Table
 from core.errors import InvalidRequest
 from ingest.contract.job import RepairWork
-from ingest.jobs.specs import keep_seconds
+from ingest.jobs.kinds import keep_seconds
 from ingest.lake.commits import read_commit, read_timeline
 from ingest.lake.hudi.timeline import Timeline
 from ingest.lake.place import place_at

@@ -14,11 +14,10 @@ from django.db.models import QuerySet
 
 from core.clock import SystemClock
 from core.jobs import TERMINAL
-from core.jobs.kinds import SCHEDULE
+from core.jobs.moves import SCHEDULE
 from core.models import Job
 from ingest.contract.job import VERIFY
-from ingest.jobs.lanes import LANE_LIMITS
-from ingest.jobs.queue import new_job, put
+from ingest.jobs.queue import LANE_LIMITS, new_job, put
 from ingest.models import Pipeline
 from ingest.models.states import LOADED
 from ingest.pipelines.policies.store import Policies, policy_of

@@ -5,18 +5,24 @@ from __future__ import annotations
 from django.db.models import Exists, OuterRef, Q
 
 from core.jobs import SUCCEEDED
-from core.jobs.kinds import SCHEDULE, End, Facts, Failed, Rejected, Succeeded
+from core.jobs.moves import SCHEDULE, End, Facts, Failed, Rejected, Succeeded
 from core.models import Job
 from ingest.contract.job import VERIFY, JobSpec, VerifyWork
-from ingest.jobs.kinds import Attempt, DriverKind, Left, Refused
+from ingest.jobs.kinds import (
+    Attempt,
+    DriverKind,
+    Left,
+    Refused,
+    shared_by_all,
+    source_spec,
+)
 from ingest.jobs.leases import hold_table
-from ingest.jobs.specs import shared_by_all, source_spec
 from ingest.lake.commits import LakeState
 from ingest.maintenance import verification_schedule
 from ingest.models import Pipeline
 from ingest.pipelines import schema_drift, transitions
 from ingest.pipelines.log_tables import stream_of
-from ingest.pipelines.policies.effective import policy_of
+from ingest.pipelines.policies.store import policy_of
 from ingest.pipelines.table_job import admitted, note_end, queue_again
 from ingest.planning.facts import LOG
 from ingest.sources.fingerprint import from_data, settled, to_data

@@ -23,8 +23,7 @@ from catalog.models import Datasource, Table
 from core.clock import SystemClock
 from core.errors import SluiceError, TransientError
 from core.jobs import ACTIVE, TERMINAL, WAITING
-from core.jobs.kinds import Cancelled, conclude, names_of
-from core.jobs.moves import move_job
+from core.jobs.moves import Cancelled, conclude, move_job, names_of
 from core.models import Job, Lease
 from ingest.contract.job import LOADS, REMOVE
 from ingest.jobs import leases

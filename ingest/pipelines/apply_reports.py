@@ -37,17 +37,16 @@ from ingest.contract.applying import (
     added,
 )
 from ingest.contract.job import error_from
-from ingest.jobs.job_outcome_events import note_changes
 from ingest.models import Pipeline, SourceFollower, states
 from ingest.pipelines import compaction_plans, transitions
 from ingest.pipelines.apply_work import WantedStream
 from ingest.pipelines.lake_reconcile import healed
-from ingest.pipelines.policies.lateness import late_moment
-from ingest.pipelines.policies.policy import Effective
+from ingest.pipelines.policies.policy import Effective, late_moment
 from ingest.pipelines.schema_diff import show_columns
 from ingest.pipelines.schema_drift import ACTOR, settle
 from ingest.pipelines.table_job import stop_table
 from ingest.pipelines.table_status import SYNCS_BEFORE_FAILING
+from ingest.pipelines.transitions import note_changes
 from ingest.planning.facts import LOG
 
 log = logging.getLogger(__name__)

@@ -21,12 +21,12 @@ from catalog.models import Datasource
 from ingest.contract.applying import ApplyTable
 from ingest.contract.job import CompactionBudget
 from ingest.contract.table import FenceSpec, SourceSpec, TableSpec
-from ingest.jobs.specs import source_spec, table_spec
+from ingest.jobs.kinds import source_spec, table_spec
 from ingest.models import Pipeline, Policy
 from ingest.models.states import LOADED
 from ingest.pipelines.log_tables import stream_of
-from ingest.pipelines.policies.effective import Policies
 from ingest.pipelines.policies.policy import Effective
+from ingest.pipelines.policies.store import Policies
 from ingest.planning.facts import LOG
 from ingest.planning.plan import plan_from_json
 

@@ -24,7 +24,7 @@ from core.jobs import CANCELLED as JOB_CANCELLED
 from core.jobs import FAILED, TERMINAL
 from core.models import Job
 from ingest.contract.job import COMPACT, REPAIR, CompactionBudget
-from ingest.jobs.isolation import wait_after
+from ingest.jobs.leases import wait_after
 from ingest.models import MaintenancePlan, Pipeline, TableHealth
 from ingest.models.states import (
     INFLIGHT,

@@ -16,7 +16,7 @@ from catalog.access.policy import Principal
 from catalog.access.scope import Reach, Scope, in_scope
 from catalog.models import Table
 from core.jobs import FAILED
-from core.jobs.kinds import names_of
+from core.jobs.moves import names_of
 from core.models import Job
 from ingest.jobs.kinds import DriverKind
 from ingest.models import Pipeline, Rollup

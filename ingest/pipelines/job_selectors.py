@@ -14,7 +14,7 @@ from django.utils import timezone
 from catalog.access.policy import Principal
 from catalog.discovery.services import KINDS as SOURCE_KINDS
 from core.jobs import ACTIVE, FAILED, JOB, SUCCEEDED, TERMINAL, UNFINISHED, WAITING
-from core.jobs.kinds import JobKind, names_of
+from core.jobs.moves import JobKind, names_of
 from core.models import Job
 from ingest.contract.job import LOADS, REMOVE, SYNC, VERIFY
 from ingest.pipelines.selectors import jobs_for, of_table, of_tables

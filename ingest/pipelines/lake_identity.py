@@ -12,7 +12,7 @@ import msgspec
 from django.db import transaction
 
 from catalog.models import Table
-from ingest.jobs.specs import table_spec
+from ingest.jobs.kinds import table_spec
 from ingest.lake.hudi.identity import TableIdentity, identity_for
 from ingest.models import Pipeline
 from ingest.planning.plan import CreateTable, Proposal, plan_from_json, plan_to_json

@@ -16,7 +16,7 @@ from core.clock import SystemClock
 from core.errors import SluiceError, TransientError
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.hudi.identity import drift
-from ingest.lake.hudi.position import CommitPosition
+from ingest.lake.hudi.options import CommitPosition
 from ingest.models import Pipeline, states
 from ingest.pipelines import schema_diff, transitions
 from ingest.pipelines.lake_identity import planned_identity, set_buckets

@@ -13,7 +13,7 @@ from catalog.sources.registry import kind_named
 from core.clock import SystemClock
 from core.errors import SluiceError
 from core.jobs import moves
-from core.jobs.kinds import (
+from core.jobs.moves import (
     Cancelled,
     End,
     Facts,
@@ -23,10 +23,16 @@ from core.jobs.kinds import (
 )
 from core.models import Job
 from ingest.contract.job import RESYNC, SNAPSHOT, JobSpec, LogLoad, SnapshotWork
-from ingest.jobs.kinds import Attempt, DriverKind, Left, Refused
+from ingest.jobs.kinds import (
+    Attempt,
+    DriverKind,
+    Left,
+    Refused,
+    shared_by_all,
+    source_spec,
+)
 from ingest.jobs.leases import hold_table
 from ingest.jobs.queue import new_job, put
-from ingest.jobs.specs import shared_by_all, source_spec
 from ingest.lake.commits import LakeState
 from ingest.models import Pipeline, states
 from ingest.pipelines import (
@@ -38,8 +44,8 @@ from ingest.pipelines import (
     transitions,
 )
 from ingest.pipelines.policies import store
-from ingest.pipelines.policies.effective import policy_of
-from ingest.pipelines.policies.lateness import owing
+from ingest.pipelines.policies.policy import owing
+from ingest.pipelines.policies.store import policy_of
 from ingest.pipelines.schema_diff import source_changed
 from ingest.pipelines.table_job import (
     admitted,

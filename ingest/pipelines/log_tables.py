@@ -21,7 +21,7 @@ from core.models import Job
 from ingest.contract.following import FollowSpec, FollowTable
 from ingest.contract.job import VERIFY
 from ingest.contract.table import TableSpec
-from ingest.jobs.specs import source_spec, table_spec
+from ingest.jobs.kinds import source_spec, table_spec
 from ingest.lake.lake_id import lake_id
 from ingest.models import Pipeline
 from ingest.models.states import (

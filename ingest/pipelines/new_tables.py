@@ -18,11 +18,11 @@ from catalog.access.principals import principal_for
 from catalog.discovery.store import NOT_SYNCED
 from catalog.models import Database, Datasource, Table
 from core.errors import SluiceError
-from core.jobs.kinds import SCHEDULE
+from core.jobs.moves import SCHEDULE
 from ingest.models import Onboarding, Pipeline
 from ingest.pipelines.deferred_onboardings import OPERATOR
 from ingest.pipelines.onboarding import start_onboarding
-from ingest.pipelines.policies.effective import Policies
+from ingest.pipelines.policies.store import Policies
 from ingest.pipelines.requests import parse_request
 from ingest.planning.patterns import select
 

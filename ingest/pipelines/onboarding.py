@@ -24,8 +24,8 @@ from core.errors import InvalidRequest
 from core.models import Job
 from ingest.contract.job import SNAPSHOT
 from ingest.contract.members import as_data
+from ingest.jobs.kinds import table_spec
 from ingest.jobs.queue import new_job, put
-from ingest.jobs.specs import table_spec
 from ingest.lake.hudi.identity import identity_for
 from ingest.models import Onboarding, Pipeline
 from ingest.models.states import APPROVED, DISCOVERED, DRAFT, PROPOSED

@@ -18,10 +18,15 @@ from catalog.models import Database, Datasource, Table
 from catalog.selectors.tables import securable_of
 from core.errors import NotFound, StaleState
 from ingest.models import Pipeline
-from ingest.pipelines.policies.effective import Policies, defaults
 from ingest.pipelines.policies.policy import Effective, effective
 from ingest.pipelines.policies.schedule import next_runs
-from ingest.pipelines.policies.store import change_policy, change_table_policy, given_at
+from ingest.pipelines.policies.store import (
+    Policies,
+    change_policy,
+    change_table_policy,
+    defaults,
+    given_at,
+)
 from ingest.pipelines.transitions import pipeline_of
 
 RUNS = 3

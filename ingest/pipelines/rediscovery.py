@@ -12,7 +12,7 @@ from django.db.models.functions import Cast, Now
 
 from catalog.discovery.services import DISCOVER, start_discovery
 from catalog.models import Datasource
-from core.jobs.kinds import SCHEDULE
+from core.jobs.moves import SCHEDULE
 from core.models import Job
 from ingest.models import Pipeline
 from ingest.models.states import CATCHING_UP, LIVE, NEEDS_RESYNC, PAUSED, RESYNCING

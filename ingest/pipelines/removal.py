@@ -20,24 +20,26 @@ from catalog.models import Table
 from core.clock import SystemClock
 from core.errors import SluiceError, TerminalError, TransientError
 from core.jobs import ACTIVE, QUEUED
-from core.jobs.kinds import End, Failed, Rejected, Succeeded, names_of
-from core.jobs.moves import enqueue
+from core.jobs.moves import End, Failed, Rejected, Succeeded, enqueue, names_of
 from core.jobs.pages import Done, More, Outcome, PagedKind, Waits
 from core.leases import owner_of, release_all
 from core.models import Job
 from ingest.contract.job import REMOVE
 from ingest.jobs import leases
-from ingest.jobs.job_outcome_events import report_failure
-from ingest.jobs.kinds import DriverKind
+from ingest.jobs.kinds import DriverKind, staging_path
 from ingest.jobs.queue import notify_workers
-from ingest.jobs.specs import staging_path
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
 from ingest.models import Pipeline, TableHealth
 from ingest.pipelines import compaction_plans, recording
 from ingest.pipelines.selectors import of_table
 from ingest.pipelines.table_commands import ask_to_stop, cancel_waiting
-from ingest.pipelines.transitions import locked_pipeline, move, pipeline_of
+from ingest.pipelines.transitions import (
+    locked_pipeline,
+    move,
+    pipeline_of,
+    report_failure,
+)
 
 PAGE_SECONDS = 2.0
 

@@ -26,7 +26,7 @@ from ingest.contract.members import as_data
 from ingest.models import Pipeline
 from ingest.models.states import RETIRED
 from ingest.pipelines import needed_resync
-from ingest.pipelines.policies.effective import policy_of
+from ingest.pipelines.policies.store import policy_of
 from ingest.planning.drift import (
     NO_DRIFT,
     SchemaDrift,

@@ -26,7 +26,7 @@ from catalog.access.policy import Principal, Securable
 from catalog.models import Datasource, Table
 from catalog.selectors import TableFilter, tables_for
 from core.jobs import SUCCEEDED
-from core.jobs.kinds import names_of
+from core.jobs.moves import names_of
 from core.models import Job
 from ingest.contract.job import LOADS, SYNC
 from ingest.jobs.kinds import DriverKind

@@ -9,7 +9,7 @@ from django.conf import settings
 
 from core.errors import TerminalError
 from ingest.lake.chain import ChainIndex, stream_folder
-from ingest.lake.hudi.position import CommitPosition
+from ingest.lake.hudi.options import CommitPosition
 from ingest.models import Pipeline
 from ingest.pipelines import transitions
 from ingest.pipelines.log_tables import stream_of

@@ -18,7 +18,7 @@ from catalog.compiled import AnyRow
 from core.clock import SystemClock
 from core.errors import SluiceError
 from core.jobs import SUCCEEDED
-from core.jobs.kinds import (
+from core.jobs.moves import (
     SCHEDULE,
     Cancelled,
     End,
@@ -30,20 +30,25 @@ from core.jobs.kinds import (
 )
 from core.models import Job
 from ingest.contract.job import SYNC, JobSpec, SyncWork
-from ingest.jobs.isolation import wait_after
-from ingest.jobs.kinds import Attempt, DriverKind, Left, Refused
-from ingest.jobs.leases import hold_table
+from ingest.jobs.kinds import (
+    Attempt,
+    DriverKind,
+    Left,
+    Refused,
+    shared_by_all,
+    source_spec,
+)
+from ingest.jobs.leases import hold_table, wait_after
 from ingest.jobs.queue import new_job, notify_workers, put
-from ingest.jobs.specs import shared_by_all, source_spec
 from ingest.lake.commits import LakeState
 from ingest.models import Pipeline, states
 from ingest.pipelines import schema_diff, schema_drift, transitions
 from ingest.pipelines.compaction_plans import budget_of
 from ingest.pipelines.load_job import lost_source
 from ingest.pipelines.policies import store
-from ingest.pipelines.policies.effective import policy_of
-from ingest.pipelines.policies.lateness import due_since, owing
+from ingest.pipelines.policies.policy import due_since, owing
 from ingest.pipelines.policies.schedule import describe_skipped, every_seconds_of
+from ingest.pipelines.policies.store import policy_of
 from ingest.pipelines.table_job import (
     admitted,
     columns_of,

@@ -15,8 +15,7 @@ from core.clock import SystemClock
 from core.database_errors import repeat_after_deadlock
 from core.errors import InvalidRequest, NotFound, StaleState
 from core.jobs import ACTIVE, CANCELLING, TERMINAL, WAITING, moves
-from core.jobs.kinds import JobKind, conclude, kind_of, names_of
-from core.jobs.moves import move_job
+from core.jobs.moves import JobKind, conclude, kind_of, move_job, names_of
 from core.models import Job
 from ingest.contract.job import LOADS, RESYNC, SNAPSHOT, SYNC, VERIFY
 from ingest.jobs.queue import new_job, notify_workers, put, wake_host

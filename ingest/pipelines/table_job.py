@@ -13,11 +13,18 @@ from uuid import UUID
 from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError, StaleState
 from core.jobs import WAITING
-from core.jobs.kinds import Cancelled, End, Facts, Failed, Rejected, Retried, Succeeded
-from core.jobs.moves import move_job
+from core.jobs.moves import (
+    Cancelled,
+    End,
+    Facts,
+    Failed,
+    Rejected,
+    Retried,
+    Succeeded,
+    move_job,
+)
 from core.models import Job
 from ingest.contract.job import CUT_GONE, spec_from
-from ingest.jobs.job_outcome_events import note_change, report_failure, report_success
 from ingest.jobs.kinds import Refused, driver_kind
 from ingest.jobs.queue import notify_workers, wake_host
 from ingest.lake.commits import Commit, LakeState
@@ -26,6 +33,7 @@ from ingest.models import Pipeline
 from ingest.models.states import FAILED, NEEDS_RESYNC, PAUSED
 from ingest.pipelines import compaction_plans, schema_drift, transitions
 from ingest.pipelines.lake_reconcile import healed
+from ingest.pipelines.transitions import note_change, report_failure, report_success
 
 # What a table in such a state needs first.
 _BEFORE = {

@@ -1,26 +1,30 @@
 """A table on its way: moves of its onboarding row, and what the lake table shows.
 
 Every move goes through `move()`, so that the state a person sees on the table is
-the state of the row. It must not know reports or drivers.
+the state of the row. For all that end a table's job: the domain events that say what
+the end meant, and the table's next look. It must not know reports or drivers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from functools import cache
 from typing import Any
 
 from django.db import transaction
-from django.db.models.functions import Now
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Greatest, Now
 
-from catalog.compiled import CompiledQuery
+from catalog.compiled import AnyRow, CompiledQuery
 from catalog.models import Table
+from core import outbox
 from core.advance import advance, advance_all
 from core.clock import SystemClock
-from core.errors import InvalidRequest
+from core.errors import InvalidRequest, SluiceError
 from core.models import Job
-from ingest.jobs.job_outcome_events import note_change
-from ingest.models import Pipeline
+from core.outbox import NewEvent
+from ingest.models import Pipeline, TableHealth
 from ingest.models.states import (
     APPROVED,
     CATCHING_UP,
@@ -35,7 +39,7 @@ from ingest.models.states import (
 )
 from ingest.pipelines import needed_resync
 from ingest.pipelines.followers import wake_followers
-from ingest.pipelines.policies.lateness import owing
+from ingest.pipelines.policies.policy import owing
 from ingest.pipelines.policies.store import policy_of
 from ingest.planning.facts import LOG
 
@@ -213,3 +217,62 @@ def show(pipeline: Pipeline, **changes: object) -> None:
     Table.objects.filter(pk=pipeline.lake_table_id).update(
         status=pipeline.state, status_reason=pipeline.status_reason, **changes
     )
+
+
+# a table that commits all the time is not looked at all the time
+AT_MOST_EVERY = timedelta(seconds=15)
+
+
+def report_success(
+    job: Job, facts: Mapping[str, Any], *, has_caught_up: bool = False
+) -> None:
+    """One statement, whether it committed or not."""
+    data: dict[str, Any] = _about(job) | {"caught_up": has_caught_up}
+    if "verdict" in facts:
+        data["verdict"] = facts["verdict"]
+    outbox.append(NewEvent("job.succeeded", "job", str(job.pk), data))
+
+
+def report_failure(job: Job, error: SluiceError, *, failures: int = 0) -> None:
+    """failures  how many syncs failed in a row, when this one is tried again later"""
+    data = _about(job) | {
+        "attempts": job.attempts,
+        "failures": failures,
+        "code": error.code,
+        "message": error.message,
+        "hint": error.hint,
+    }
+    outbox.append(NewEvent("job.failed", "job", str(job.pk), data))
+
+
+def _about(job: Job) -> dict[str, Any]:
+    return {"kind": job.kind, "table": int(job.payload["table"])}
+
+
+def rows_due() -> QuerySet[TableHealth]:
+    """Of the tables to look at now."""
+    return TableHealth.objects.filter(due_at__lte=Now())
+
+
+is_any_due = AnyRow(rows_due)
+
+
+def note_change(table_id: int) -> None:
+    """The table's files changed: it is looked at soon. Cheap, in any transaction."""
+    soon = SystemClock().now()
+    row, is_new = TableHealth.objects.get_or_create(
+        table_id=table_id, defaults={"due_at": soon}
+    )
+    if is_new:
+        return
+    if row.collected_at is not None:
+        soon = max(soon, row.collected_at + AT_MOST_EVERY)
+    if row.due_at is None or row.due_at > soon:
+        TableHealth.objects.filter(pk=row.pk).update(due_at=soon)
+
+
+def note_changes(table_ids: Iterable[int]) -> None:
+    """The same of many that have been looked at, in one statement."""
+    soon = Greatest(Now(), F("collected_at") + AT_MOST_EVERY)
+    rows = TableHealth.objects.filter(table__in=list(table_ids))
+    rows.filter(Q(due_at=None) | Q(due_at__gt=soon)).update(due_at=soon)

@@ -17,7 +17,7 @@ from django.db.models import Count, Exists, OuterRef, Sum
 
 from core.clock import SystemClock
 from core.jobs import FAILED, SUCCEEDED
-from core.jobs.kinds import names_of
+from core.jobs.moves import names_of
 from core.models import Job
 from ingest.alerts.rules import LATE
 from ingest.jobs.kinds import DriverKind

@@ -21,7 +21,7 @@ from catalog.access import forgetting
 from core import outbox_reader
 from core.database_errors import is_away
 from core.jobs import pages
-from core.jobs.kinds import JobKind, kinds_of
+from core.jobs.moves import JobKind, kinds_of
 from core.models import Job
 from ingest.alerts import capture, fan_out, lag, stalled, triggers
 from ingest.alerts.lag import note_presence

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from catalog.schema.widening import widens_in_place
-from ingest.contract.epochs import SealedColumn
-from ingest.contract.table import TableSpec
+from ingest.contract.table import SealedColumn, TableSpec
 
 
 def ahead_of(table: TableSpec, there: Sequence[SealedColumn]) -> tuple[str, ...]:

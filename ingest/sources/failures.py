@@ -2,7 +2,7 @@
 
 Says whose turn it is: ours again (transient), a person must act (terminal), the
 request was wrong (caller). It must not know jobs, and nothing of Spark: of what is
-thrown there, `ingest.driver.failures` says the same.
+thrown there, `ingest.driver.jvm` says the same.
 """
 
 from __future__ import annotations

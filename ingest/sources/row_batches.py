@@ -15,9 +15,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from catalog.schema.types import DataType
-from ingest.contract.epochs import SealedColumn
 from ingest.contract.segments import OP, UNCHANGED, XID
-from ingest.contract.table import ColumnSpec
+from ingest.contract.table import ColumnSpec, SealedColumn
 from ingest.sources.dialect import Dialect
 from ingest.sources.select import Selection, mask_of, select_columns
 

@@ -115,8 +115,12 @@ class SyncBench:
 
     def _options(self) -> dict[str, str]:
         from ingest.lake.hudi.identity import identity_for
-        from ingest.lake.hudi.options import WriterFence, write_options
-        from ingest.lake.hudi.position import CommitPosition, encode_position
+        from ingest.lake.hudi.options import (
+            CommitPosition,
+            WriterFence,
+            encode_position,
+            write_options,
+        )
 
         spec = self.bench.sync_spec(self.table, None)
         identity = identity_for(self.table)

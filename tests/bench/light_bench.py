@@ -113,23 +113,23 @@ class LightBench:
 
 @contextmanager
 def by_spark() -> Iterator[None]:
-    from ingest.driver.apply import light
+    from ingest.driver.apply import writer
 
-    most, light.MOST_ROWS = light.MOST_ROWS, 0
+    most, writer.MOST_ROWS = writer.MOST_ROWS, 0
     try:
         yield
     finally:
-        light.MOST_ROWS = most
+        writer.MOST_ROWS = most
 
 
 def compare(bench: LightBench) -> dict[str, float]:
     """Both ways on a table of their own, in turns."""
-    light, spark = bench.loaded("light"), bench.loaded("spark")
+    writer, spark = bench.loaded("light"), bench.loaded("spark")
     found: dict[str, float] = {}
     for rows in SIZES:
         spent: dict[str, list[float]] = {"light": [], "spark": []}
         for number in range(WARM_UPS + EACH):
-            ours = bench.commit(light, rows)
+            ours = bench.commit(writer, rows)
             with by_spark():
                 theirs = bench.commit(spark, rows)
             if number >= WARM_UPS:
@@ -163,8 +163,8 @@ def go_on(bench: LightBench) -> dict[str, float]:
 
 def main() -> int:
     with started() as (bench, _):
-        light = LightBench(bench)
-        figures: dict[str, Any] = {**compare(light), **go_on(light)}
+        writer = LightBench(bench)
+        figures: dict[str, Any] = {**compare(writer), **go_on(writer)}
     Path(sys.argv[1]).write_text(json.dumps(figures, indent=1))
     return 0
 

@@ -42,7 +42,7 @@ from ingest.driver_host.launcher import CancelMode, Message
 from ingest.lake.commits import read_lake_table
 from ingest.lake.fence import require_fence
 from ingest.lake.hudi.identity import identity_for, properties_of
-from ingest.lake.hudi.position import (
+from ingest.lake.hudi.options import (
     EXTRA_KEY,
     CommitPosition,
     decode_position,

@@ -12,10 +12,9 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from ingest.contract.epochs import SealedColumn
 from ingest.contract.following import SourceLog
 from ingest.contract.segments import OPS
-from ingest.contract.table import TableSpec
+from ingest.contract.table import SealedColumn, TableSpec
 from ingest.sources.port import LogRows
 from ingest.sources.row_batches import schema_of
 

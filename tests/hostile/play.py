@@ -15,7 +15,7 @@ from typing import Any
 from unittest import mock
 
 from ingest.contract.job import JobReport, JobSpec, SnapshotWork
-from ingest.driver.capture import read_with_retry as patience
+from ingest.driver.capture import reading as patience
 from ingest.driver.run import run_job
 from tests.hostile import acts, behaviour, oracle
 from tests.hostile.actors import Actor, Wait

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from config.toolchain.paths import spark_classpath
-from ingest.driver.apply import recovery, writer
+from ingest.driver.apply import apply, writer
 
 _SOURCE = Path(__file__).with_name("FastClock.java")
 _GENERATORS = "org.apache.hudi.common.table.timeline.TimeGenerators"
@@ -22,7 +22,7 @@ _GENERATORS = "org.apache.hudi.common.table.timeline.TimeGenerators"
 def fast_clock(spark: Any, path: str, ahead: timedelta, built: Path) -> Iterator[None]:
     """Hudi reads a clock that is `ahead` for instants of the table at `path`."""
     patch = pytest.MonkeyPatch()
-    for module, name in ((writer, "write_options"), (recovery, "service_options")):
+    for module, name in ((writer, "write_options"), (apply, "service_options")):
         patch.setattr(module, name, _reusing(getattr(module, name)))
     subprocess.run(
         ["javac", "-cp", spark_classpath(), "-d", str(built), str(_SOURCE)],

@@ -20,7 +20,7 @@ from hudi import HudiTableBuilder
 
 from ingest.contract.job import CompactWork, JobReport, JobSpec, RepairWork
 from ingest.contract.table import TableSpec
-from ingest.driver.apply import light
+from ingest.driver.apply import writer
 from ingest.lake.hudi.timeline import Timeline
 from ingest.lake.layout import metadata_partitions
 from ingest.lake.place import place_at
@@ -112,7 +112,7 @@ def _break_attempt(
         assert position is not None
         before = source_rows(bench, name, but="cut", is_now="load", also="one")
         # a light commit would be over before anybody takes its place
-        with patch.object(light, "MOST_ROWS", 0):
+        with patch.object(writer, "MOST_ROWS", 0):
             spec = bench.sync_spec(table, position.end)
             cut_off(bench, spec, "*.deltacommit.inflight")
         return _mend(bench, table, RepairWork("rollback"), token=2), before

@@ -13,8 +13,13 @@ from ingest.contract.table import TableSpec
 from ingest.driver.capture import snapshot
 from ingest.lake.commits import read_lake_table, read_properties
 from ingest.lake.hudi.identity import identity_for
-from ingest.lake.hudi.options import Operation, WriterFence, write_options
-from ingest.lake.hudi.position import CommitPosition, encode_position
+from ingest.lake.hudi.options import (
+    CommitPosition,
+    Operation,
+    WriterFence,
+    encode_position,
+    write_options,
+)
 from ingest.lake.layout import read_layout
 from ingest.lake.place import place_at
 from tests.spark.lake_bench import LakeBench, assert_done

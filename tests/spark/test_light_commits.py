@@ -17,7 +17,7 @@ import pytest
 from ingest.contract.job import ErrorFact, RepairWork
 from ingest.contract.table import TableSpec
 from ingest.driver import run
-from ingest.driver.apply import apply, light, staged_files, writer
+from ingest.driver.apply import apply, writer
 from ingest.driver.table_services import compaction
 from ingest.lake.hudi import timeline
 from ingest.lake.layout import read_layout
@@ -47,7 +47,7 @@ class Writers:
         """By "spark", or as it is chosen: "light". is_light: what comes of that."""
         self.bench.sql(statement)
         made: list[bool] = []
-        real = light.commit_light
+        real = writer.commit_light
 
         def seen(*args: Any) -> bool:
             made.append(real(*args))
@@ -55,7 +55,7 @@ class Writers:
 
         with pytest.MonkeyPatch.context() as patch:
             if by == "spark":
-                patch.setattr(light, "MOST_ROWS", 0)
+                patch.setattr(writer, "MOST_ROWS", 0)
             patch.setattr(writer, "commit_light", seen)
             report = assert_done(
                 self.bench.sync(
@@ -171,7 +171,7 @@ def held(
     reports: list[Any] = []
     with pytest.MonkeyPatch.context() as patch:
         if by == "spark":
-            patch.setattr(light, "MOST_ROWS", 0)
+            patch.setattr(writer, "MOST_ROWS", 0)
         sync = threading.Thread(target=lambda: reports.append(bench.run(spec)))
         sync.start()
         fence.hold_at(lambda: bool(unfinished(table)), "its commit")
@@ -296,7 +296,7 @@ def test_every_type_is_written_alike(
     assert lake_bench.verify(table).facts["verdict"] == "equal"
     # the same rows once more, by Spark
     lake_bench.sql("UPDATE types SET at = clock_timestamp() WHERE id <= 12 OR id = 99")
-    monkeypatch.setattr(light, "MOST_ROWS", 0)
+    monkeypatch.setattr(writer, "MOST_ROWS", 0)
     assert_done(lake_bench.sync(table, report.facts["position"]["to"]))
     assert whole(lake_bench, table) == by_light
     assert_done(lake_bench.compact(table))
@@ -423,12 +423,12 @@ def test_a_new_column_is_brought_by_spark_and_known_from_then_on(
 def test_rows_that_are_too_many_go_by_spark(
     writers: Writers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(light, "MOST_ROWS", 7)
+    monkeypatch.setattr(writer, "MOST_ROWS", 7)
     writers.sync(
         "light", "UPDATE o SET at = clock_timestamp() WHERE id < 9", is_light=False
     )
     writers.sync("light", "UPDATE o SET at = clock_timestamp() WHERE id < 8")
-    monkeypatch.setattr(light, "MOST_BYTES", 10)
+    monkeypatch.setattr(writer, "MOST_BYTES", 10)
     few = "UPDATE o SET at = clock_timestamp() WHERE id < 3"
     writers.sync("light", few, is_light=False)
     writers.require_equal()
@@ -438,13 +438,13 @@ def test_a_footer_is_opened_once(
     writers: Writers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
-    real = staged_files._footer
+    real = writer._footer
 
     def footer(spark: Any, place: Any) -> Any:
         opened.append(place.uri)
         return real(spark, place)
 
-    monkeypatch.setattr(staged_files, "_footer", footer)
+    monkeypatch.setattr(writer, "_footer", footer)
     writers.change("light", "one")
     assert len(opened) == 1
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
-from ingest.driver.apply import recovery, writer
+from ingest.driver.apply import apply, writer
 from ingest.driver.apply.replacement import own_columns, snapshot_of
 from tests.spark.test_light_commits import Writers, held, writers
 from tests.spark.test_stalled_sync import unfinished
@@ -30,7 +30,7 @@ def another_driver(folder: Path) -> Iterator[None]:
         return lambda *args, **k: real(*args, **k) | lock
 
     with pytest.MonkeyPatch.context() as patch:
-        for module, name in ((recovery, "service_options"), (writer, "write_options")):
+        for module, name in ((apply, "service_options"), (writer, "write_options")):
             patch.setattr(module, name, with_lock(getattr(module, name)))
         yield
 
@@ -51,7 +51,7 @@ def test_a_commit_that_is_rolled_back_meanwhile_is_not_completed(
         spec = bench.sync_spec(table, writers.low)
         with (
             another_driver(tmp_path),
-            recovery.write_client(bench.spark, spec) as client,
+            apply.write_client(bench.spark, spec) as client,
         ):
             client.rollback(asked)
         if is_cut_off:

@@ -14,7 +14,7 @@ from catalog.schema.limits import LIMITS
 from ingest.contract.job import SnapshotWork
 from ingest.contract.positions import from_text
 from ingest.contract.table import TableSpec
-from ingest.driver.capture import read_with_retry as patience
+from ingest.driver.capture import reading as patience
 from ingest.lake.staging import StagingArea
 from ingest.sources.dialects import dialect_of
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt

@@ -14,13 +14,13 @@ from core.errors import InvalidRequest, TerminalError, TransientError
 from ingest.contract.applying import COLUMNS_UNDECIDED
 from ingest.contract.segments import Control
 from ingest.contract.table import ColumnSpec, TableSpec
-from ingest.driver.apply import light, log_apply, log_read
+from ingest.driver.apply import log_apply, log_read, writer
 from ingest.driver.apply.log_apply import NEEDS_RESYNC, LogTable, Step
 from ingest.driver.apply.log_read import Stream
-from ingest.driver.failures import failure_of
+from ingest.driver.jvm import failure_of
 from ingest.driver.table_services.compaction import plan_when_due
 from ingest.lake.chain import collect, take_over
-from ingest.lake.hudi.position import LoadPoint
+from ingest.lake.hudi.options import LoadPoint
 from ingest.lake.segment_files import SegmentBuilder
 from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.lake_bench import LakeBench, assert_done
@@ -386,7 +386,7 @@ def test_a_large_transaction_is_merged_piece_by_piece(
 def test_many_rows_go_by_spark(
     followed: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(light, "MOST_ROWS", 0)
+    monkeypatch.setattr(writer, "MOST_ROWS", 0)
     log, table = followed.log, followed.table
     log.segment(table, ("update", 1, "one", AT), ("delete", 2, None, None))
     log.segment(table, ("insert", 2, "again", AT), ("delete", 3, None, None))
@@ -453,7 +453,7 @@ def test_a_row_that_changes_its_partition_leaves_the_old_one(
     partitioned: Partitioned, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     """Also where two values lie in one folder."""
-    monkeypatch.setattr(light, "MOST_ROWS", most)
+    monkeypatch.setattr(writer, "MOST_ROWS", most)
     old, later = "2024-01-01 10:00+00", "2024-01-01 11:00+00"
     next_day = "2024-01-02 10:00+00"
     found = partitioned.apply(
@@ -522,7 +522,7 @@ def test_every_type_is_what_the_load_read(
         )
 
     for most, turn in ((5_000, None), (0, None), (5_000, 0), (0, 1)):
-        monkeypatch.setattr(light, "MOST_ROWS", most)
+        monkeypatch.setattr(writer, "MOST_ROWS", most)
         sent = rows if turn is None else [unsent(row, turn) for row in rows]
         log.segment(table, *(("update", *row) for row in sent))
         while stream.refresh():

@@ -16,7 +16,7 @@ from ingest.contract.job import CUT_GONE, CUT_MISSING, LogLoad, SnapshotWork
 from ingest.contract.segments import Control
 from ingest.contract.source_positions import PostgresLog
 from ingest.contract.table import TableSpec
-from ingest.driver.capture import log_load, read_with_retry
+from ingest.driver.capture import log_load, reading
 from ingest.lake.chain import ChainWriter, begin_stream, stream_folder, take_over
 from ingest.lake.staging import StagingArea
 from ingest.sources.postgresql.snapshot import SnapshotHolder
@@ -249,7 +249,7 @@ def test_a_snapshot_that_is_lost_while_chunks_are_read_begins_the_load_again(
 ) -> None:
     table = orders(lake_bench)
     stream.note("cut", table, load="a")
-    monkeypatch.setattr(read_with_retry, "PAUSES", (0.1, 0.1))
+    monkeypatch.setattr(reading, "PAUSES", (0.1, 0.1))
 
     pids: list[int] = []
 

@@ -16,8 +16,12 @@ from ingest.driver.apply import writer
 from ingest.driver.apply.writer import Batch, Span
 from ingest.driver.table_services import compaction
 from ingest.lake.hudi.identity import identity_for
-from ingest.lake.hudi.options import WriterFence, write_options
-from ingest.lake.hudi.position import CommitPosition, encode_position
+from ingest.lake.hudi.options import (
+    CommitPosition,
+    WriterFence,
+    encode_position,
+    write_options,
+)
 from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.cut_off import cut_off
 from tests.spark.lake_bench import LakeBench, assert_done

@@ -17,7 +17,7 @@ import pytest
 
 from catalog.sources.registry import footprint_of
 from ingest.driver.capture import jdbc, snapshot
-from ingest.driver.capture import read_with_retry as patience
+from ingest.driver.capture import reading as patience
 from ingest.driver.capture import timestamp as capture_timestamp
 from ingest.driver.table_services import verify
 from ingest.sources.mariadb import reader

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from core.object_store import hadoop_properties
-from ingest.driver.apply import light
+from ingest.driver.apply import writer
 from ingest.driver.session import use_store
 from ingest.driver.sessions import ApplySessions
 from ingest.lake.fence import fence_path, raise_fence
@@ -107,7 +107,7 @@ def test_a_table_is_followed_on_an_object_store(
     sessions.set(log.work(table))
     try:
         heard.has_applied(table, last.number)
-        monkeypatch.setattr(light, "MOST_ROWS", 0)
+        monkeypatch.setattr(writer, "MOST_ROWS", 0)
         last = log.segment(table, ("update", 4, "by Spark", at))
         heard.has_applied(table, last.number)
     finally:

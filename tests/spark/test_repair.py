@@ -12,8 +12,12 @@ import pytest
 from ingest.contract.job import CompactWork, RepairWork
 from ingest.driver.apply import replacement, undoing
 from ingest.lake.hudi.identity import identity_for
-from ingest.lake.hudi.options import WriterFence, write_options
-from ingest.lake.hudi.position import CommitPosition, encode_position
+from ingest.lake.hudi.options import (
+    CommitPosition,
+    WriterFence,
+    encode_position,
+    write_options,
+)
 from tests.spark.cut_off import cut_off
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.test_maintenance import change, loaded, seen, wanted

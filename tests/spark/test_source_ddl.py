@@ -14,7 +14,7 @@ import pytest
 
 from catalog.schema.limits import SourceLimits
 from ingest.contract.job import JobReport, JobSpec
-from ingest.driver.capture import read_with_retry as patience
+from ingest.driver.capture import reading as patience
 from ingest.driver.capture import snapshot
 from ingest.sources.postgresql import snapshot as postgresql_snapshot
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt

@@ -13,12 +13,16 @@ import pytest
 from ingest.contract.job import RepairWork
 from ingest.contract.positions import from_text, to_text
 from ingest.contract.table import TableSpec
-from ingest.driver.apply import apply, light
+from ingest.driver.apply import apply, writer
 from ingest.driver.serve import SparkWork
 from ingest.lake import files
 from ingest.lake.hudi.identity import identity_for
-from ingest.lake.hudi.options import WriterFence, write_options
-from ingest.lake.hudi.position import CommitPosition, encode_position
+from ingest.lake.hudi.options import (
+    CommitPosition,
+    WriterFence,
+    encode_position,
+    write_options,
+)
 from ingest.lake.place import place_at
 from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
@@ -340,7 +344,7 @@ def test_only_certainly_unique_keys_skip_the_combining(
         unique.append(batch.unique_keys)
         return real(spec, batch, state)
 
-    monkeypatch.setattr(light, "MOST_ROWS", 0)
+    monkeypatch.setattr(writer, "MOST_ROWS", 0)
     for name, constraint in (("u", "UNIQUE"), ("k", "")):
         lake_bench.sql(
             f"CREATE TABLE {name} (id int NOT NULL {constraint}, v text,"

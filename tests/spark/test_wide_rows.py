@@ -15,7 +15,7 @@ import pytest
 from catalog.schema.limits import LIMITS
 from ingest.driver.apply import writer
 from ingest.driver.capture import jdbc
-from ingest.driver.capture import read_with_retry as patience
+from ingest.driver.capture import reading as patience
 from ingest.driver.table_services import verify
 from ingest.lake.hudi import options
 from ingest.sources import port

@@ -1,38 +1,211 @@
 """Applying what a sync staged to its lake table: one commit.
 
-What the table has is what its newest commit says, so rows that come again change
-nothing. It must not know how rows are captured.
+What writers that are known to be dead left is rolled back first, under a raised fence:
+the lock provider keeps the old writer from completing anything. Requested compactions
+are plans, and stay. Then job and table have to agree: each refusal is about rows that
+would be lost or mixed up silently. What the table has is what its newest commit says,
+so rows that come again change nothing. It must not know how rows are captured.
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from core.errors import InvalidRequest, TransientError
-from ingest.contract.epochs import seq_of
+from core.errors import InvalidRequest, SluiceError, TerminalError, TransientError
 from ingest.contract.job import JobSpec
+from ingest.contract.positions import later, seq_of
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.jobrun import JobRun
-from ingest.driver.apply.light import is_light, read_light
 from ingest.driver.apply.partitions import nameless_partitions
-from ingest.driver.apply.recovery import roll_back_writes
 from ingest.driver.apply.rows import lake_rows, read_staged, unfit_counts
-from ingest.driver.apply.staged_files import ParquetFile, parquet_files
 from ingest.driver.apply.writer import (
     Batch,
+    ParquetFile,
     Span,
     checked_state,
     commit_rows,
+    is_light,
+    parquet_files,
     qualified_name,
+    read_light,
+    require_identity,
+    writer_fence,
 )
-from ingest.lake.commits import Commit, LakeState
-from ingest.lake.hudi.evolution import lacking_columns
+from ingest.lake.commits import Commit, LakeState, read_lake_table, read_timeline
+from ingest.lake.fence import require_fence
+from ingest.lake.hudi.evolution import lacking_columns, other_types
+from ingest.lake.hudi.identity import identity_for
+from ingest.lake.hudi.layout import parse_file
+from ingest.lake.hudi.options import service_options
+from ingest.lake.hudi.timeline import LEAST_COMMITS, WRITES, Timeline
+from ingest.lake.layout import (
+    META,
+    list_files,
+    read_begun_rollbacks,
+    read_compaction_plan,
+)
+from ingest.lake.place import place_at
 from ingest.lake.port import Place
 from ingest.sources.dialects import dialect_of
 from ingest.sources.select import Selection, select_columns
+
+
+def recover_table(spark: SparkSession, spec: JobSpec) -> dict[str, Any]:
+    """Kind recover: rolls back every write that never completed."""
+    require_fence(spec.fence)
+    before = read_lake_table(spec.table.path)
+    undone = [i.asked for i in before.timeline.pending_writes]
+    is_uncommitted = before.exists and not before.timeline.completed_writes
+    if is_uncommitted and spec.kind == "snapshot":
+        require_identity(spec, before)
+        clear_uncommitted_table(spec, before)
+    elif not is_uncommitted:
+        roll_back_writes(spark, spec, before)
+    return {"rolled_back": undone}
+
+
+def roll_back_writes(spark: SparkSession, spec: JobSpec, state: LakeState) -> LakeState:
+    """Rolls pending writes back, newest first; returns the state afterwards."""
+    pending = unfinished_writes(spec, state.timeline)
+    if not pending:
+        return state
+    try:
+        with write_client(spark, spec) as client:
+            for asked in reversed(pending):
+                client.rollback(asked)
+    except Py4JJavaError:
+        timeline = read_timeline(place_at(spec.table.path))
+        for begun in read_begun_rollbacks(spec.table.path, timeline):
+            remove_sign_of_life(spec, begun.instant)
+        raise
+    after = read_lake_table(spec.table.path)
+    left = {*unfinished_writes(spec, after.timeline)} & {*pending}
+    require_undone(spec, left, after.timeline)
+    return after
+
+
+def remove_sign_of_life(spec: JobSpec, asked: str) -> None:
+    """Of an attempt of ours that has failed. Hudi leaves it there when it could not
+    write it whole: the next attempt would be put off by a writer that is nobody."""
+    with contextlib.suppress(SluiceError):
+        require_fence(spec.fence)
+        (place_at(spec.table.path) / META / ".heartbeat" / asked).delete()
+
+
+def require_undone(spec: JobSpec, left: set[str], timeline: Timeline) -> None:
+    """Raises for instants that are there after their rollback."""
+    if not left:
+        return
+    which = f"{', '.join(sorted(left))} of {qualified_name(spec)}"
+    begun = {r.undoes for r in read_begun_rollbacks(spec.table.path, timeline)}
+    if left & begun:
+        # it leaves a rollback alone for some seconds after its last sign of life
+        raise TransientError(
+            f"the rollback of {which} was begun by a driver that is gone, and Hudi"
+            " does not take it over yet",
+            code="rollback_begun",
+            hint="nothing: it is tried again",
+        )
+    raise TerminalError(
+        f"could not roll back {which}",
+        code="rollback_failed",
+        hint="look at the driver's log; readers do not see these instants",
+    )
+
+
+def unfinished_writes(spec: JobSpec, timeline: Timeline) -> list[str]:
+    """Oldest first. A write whose rollback was cut off when the write was gone from the
+    timeline counts: Hudi completes that rollback when it is asked again."""
+    begun = read_begun_rollbacks(spec.table.path, timeline)
+    gone = {
+        r.undoes for r in begun if r.action in WRITES and not timeline.find(r.undoes)
+    }
+    return sorted({i.asked for i in timeline.pending_writes} | gone)
+
+
+def clear_uncommitted_table(spec: JobSpec, state: LakeState) -> LakeState:
+    """A table without any completed commit was never visible: its first load
+    begins with nothing instead of a rollback of everything.
+
+    TerminalError `timeline_lost` when a file lies there that no unfinished write of
+    its timeline made: it is somebody else's table, or ours without its timeline.
+    """
+    base = place_at(spec.table.path)
+    unfinished = {instant.asked for instant in state.timeline.pending_writes}
+    for file in list_files(base):
+        written = parse_file(file.name)
+        is_ours = written.instant in unfinished if written else _is_beside(file.name)
+        if not is_ours:
+            raise _not_ours(spec, f"{file.partition}/{file.name}".lstrip("/"))
+    # files first: without them what is left after a death has no commit still
+    for name in base.names():
+        if name != META:
+            (base / name).delete_all()
+    base.delete_all()
+    return LakeState(exists=False)
+
+
+def _is_beside(name: str) -> bool:
+    """Checksums, and the file by which Hudi knows a partition."""
+    return name.startswith(".") and name.endswith((".crc", "_partition_metadata"))
+
+
+def _not_ours(spec: JobSpec, name: str) -> TerminalError:
+    return TerminalError(
+        f"the timeline of {qualified_name(spec)} shows no commit, yet {name} lies there"
+        " which no unfinished load made. Nothing was removed or written",
+        code="timeline_lost",
+        hint=f"put back the folder {META} of {spec.table.path}, or move what is there"
+        " to another place and retry",
+    )
+
+
+def service_session(spark: SparkSession, spec: JobSpec) -> SparkSession:
+    """A session of its own whose conf carries the lock, fence and position keys;
+    procedures take them from nowhere else."""
+    session = spark.newSession()
+    options = service_options(
+        identity_for(spec.table), name=spec.table.name, fence=writer_fence(spec)
+    )
+    for key, value in options.items():
+        session.conf.set(key, value)
+    return session
+
+
+@contextmanager
+def write_client(
+    spark: SparkSession, spec: JobSpec, *, keep_commits: int = LEAST_COMMITS
+) -> Iterator[Any]:
+    """Hudi's Java write client for table services."""
+    options = service_options(
+        identity_for(spec.table),
+        name=spec.table.name,
+        fence=writer_fence(spec),
+        keep_commits=keep_commits,
+    )
+    jvm: Any = spark._jvm
+    java_options = jvm.java.util.HashMap()
+    for key, value in options.items():
+        java_options.put(key, value)
+    client = jvm.org.apache.hudi.DataSourceUtils.createHoodieClient(
+        spark.sparkContext._jsc,
+        "",
+        place_at(spec.table.path).uri,
+        spec.table.name,
+        java_options,
+    )
+    try:
+        yield client
+    finally:
+        client.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,3 +335,90 @@ def lacking(spec: JobSpec, state: LakeState) -> tuple[str, ...]:
 def missing_columns(spec: JobSpec, state: LakeState) -> tuple[str, ...]:
     """Those of them that are not there at all, in whatever type."""
     return tuple(name for name in lacking(spec, state) if name not in state.columns)
+
+
+def require_loaded(spec: JobSpec, state: LakeState) -> None:
+    """Changes belong behind a load, and to begin a table with them would hide that the
+    rows before them are missing."""
+    if state.timeline.completed_writes:
+        return
+    if behind := spec.sync.behind if spec.sync else 0:
+        raise TerminalError(
+            f"the files of {qualified_name(spec)} are gone from the lake, where it was"
+            f" at epoch {behind}, and Sluice did not remove them. Nothing was read",
+            code="files_gone",
+            hint="put them back, or resync the table: the source has its rows",
+        )
+    raise InvalidRequest(
+        f"lake table {qualified_name(spec)} has no load yet",
+        code="not_loaded",
+        hint="load the table first",
+    )
+
+
+def refuse_gone_back(spec: JobSpec, state: LakeState) -> None:
+    """A sync that began behind commits which are gone would leave out their rows.
+    Epochs say so: instants do not, a compaction of older rows has a newer one."""
+    behind, reached = spec.sync.behind if spec.sync else 0, reached_by(spec, state)
+    if behind > reached:
+        raise TerminalError(
+            f"{qualified_name(spec)} was at epoch {behind} and is at epoch {reached}"
+            " now: it went back, and no restore is known. Nothing was read",
+            code="lake_went_back",
+            hint="its capture goes on from there with the next sync; resync the table"
+            " if it does not",
+        )
+
+
+def reached_by(spec: JobSpec, state: LakeState) -> int:
+    """The last epoch of the job's source in the table; 0 = none of it."""
+    source, position = spec.source.datasource_id if spec.source else 0, state.position
+    return position.epoch_to if position and position.source == source else 0
+
+
+def position_of(spec: JobSpec, state: LakeState) -> str | None:
+    """Where a sync goes on: where the lake is, or further, behind syncs that found
+    nothing. Services that do not know its newest commit know nothing behind that, their
+    last report was lost, or the database is from a backup. None = all is read."""
+    known = spec.sync.low if spec.sync else None
+    if not known or state.position is None or not reached_by(spec, state):
+        return known
+    if unreported_commit(spec, state):
+        return state.position.end or known
+    return later(known, state.position.end)
+
+
+def unreported_commit(spec: JobSpec, state: LakeState) -> Commit | None:
+    """The table's newest commit, when the services do not know it."""
+    behind = spec.sync.behind if spec.sync else 0
+    return state.newest_write if 0 < behind < reached_by(spec, state) else None
+
+
+def refuse_other_types(spec: JobSpec, state: LakeState) -> None:
+    """After a re-sync that was to bring other types and was cancelled, or a restore of
+    a moment before it: Hudi would read older rows as what they are not."""
+    found = other_types(state.written_schema, spec.table.columns)
+    if not found:
+        return
+    wanted = {c.name: c.type for c in spec.table.columns}
+    said = ", ".join(f"{n} is {t}, not {wanted[n]}" for n, t in found.items())
+    raise TerminalError(
+        f"the lake table {qualified_name(spec)} has its columns in other types than"
+        f" the plan: {said}. Nothing was read",
+        code="lake_types_differ",
+        hint="resync the table: readers keep the present copy until then",
+    )
+
+
+def refuse_unreadable_plan(spec: JobSpec, state: LakeState) -> None:
+    """Hudi would find it only half way through a write, and leave one to roll back."""
+    for plan in state.timeline.pending_compactions:
+        if not read_compaction_plan(spec.table.path, plan.asked).is_readable:
+            # not terminal: once it is repaired, the next sync goes on
+            raise TransientError(
+                f"the request of planned compaction {plan.asked} of"
+                f" {qualified_name(spec)} is gone or damaged: the table can neither be"
+                " read nor written. Nothing was read",
+                code="plan_unreadable",
+                hint="unschedule it: the table's health page offers that",
+            )

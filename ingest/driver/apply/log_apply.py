@@ -22,12 +22,15 @@ from pyspark.sql import functions as F
 
 from core.errors import TerminalError, TransientError
 from ingest.contract.applying import COLUMNS_UNDECIDED, ApplyTable, ApplyWork
-from ingest.contract.epochs import seq_of
 from ingest.contract.job import JobSpec
+from ingest.contract.positions import seq_of
 from ingest.contract.segments import OP
-from ingest.driver.apply.apply import refuse_changes
-from ingest.driver.apply.changes import change_fields, change_seq, is_delete
-from ingest.driver.apply.light import LightRows, is_light, read_merged
+from ingest.driver.apply.apply import (
+    refuse_changes,
+    refuse_other_types,
+    refuse_unreadable_plan,
+    roll_back_writes,
+)
 from ingest.driver.apply.log_fold import (
     Lacking,
     Merged,
@@ -36,23 +39,29 @@ from ingest.driver.apply.log_fold import (
     unfit_counts,
 )
 from ingest.driver.apply.log_read import Stream, Waiting, is_before, is_replaced
-from ingest.driver.apply.preconditions import (
-    refuse_other_types,
-    refuse_unreadable_plan,
-)
-from ingest.driver.apply.recovery import roll_back_writes
 from ingest.driver.apply.replacement import snapshot_of
-from ingest.driver.apply.rows import lake_rows, latest_per_key, read_staged, spark_type
+from ingest.driver.apply.rows import (
+    change_fields,
+    change_seq,
+    is_delete,
+    lake_rows,
+    latest_per_key,
+    read_staged,
+    spark_type,
+)
 from ingest.driver.apply.writer import (
     Batch,
+    LightRows,
     Span,
     checked_state,
     commit_rows,
+    is_light,
     qualified_name,
+    read_merged,
 )
 from ingest.lake.commits import Commit, LakeState, read_timeline
 from ingest.lake.hudi.identity import DELETED, SEQ
-from ingest.lake.hudi.position import CommitPosition, LoadPoint
+from ingest.lake.hudi.options import CommitPosition, LoadPoint
 from ingest.lake.place import place_at
 from ingest.sources.dialects import dialect_of
 from ingest.sources.select import Selection, select_columns

@@ -18,7 +18,7 @@ from ingest.contract.source_positions import order_of
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.log_fold import Part, without_shown
 from ingest.lake.chain import ChainIndex, read_segment, require_kept
-from ingest.lake.hudi.position import LoadPoint
+from ingest.lake.hudi.options import LoadPoint
 from ingest.lake.segment_files import read_table
 from ingest.sources.ahead import ahead_of
 from ingest.sources.row_batches import columns_in

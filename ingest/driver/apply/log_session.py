@@ -37,8 +37,7 @@ from ingest.driver.apply.log_apply import LogTable, Step, spec_of
 from ingest.driver.apply.log_read import Stream
 from ingest.driver.apply.log_turns import Turn, backoff, pause_of
 from ingest.driver.apply.writer import qualified_name
-from ingest.driver.failures import breaks_jvm, failure_of
-from ingest.driver.jvm import GRACE_SECONDS, Jvm
+from ingest.driver.jvm import GRACE_SECONDS, Jvm, breaks_jvm, failure_of
 from ingest.lake.chain import ChainIndex, stream_folder
 from ingest.lake.hudi.timeline import Timeline
 from ingest.sources.failures import Failure

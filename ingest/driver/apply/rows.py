@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from catalog.schema.types import DataType
+from ingest.contract.events import INDEX, OP
 from ingest.contract.table import TableSpec
 from ingest.lake.hudi.identity import (
     COUNT,
@@ -272,3 +273,17 @@ def _row_hash(selection: Selection) -> Column:
         some = F.concat(F.length(text).cast("string"), F.lit(":"), text)
         parts.append(F.coalesce(some, F.lit("-")))
     return F.sha2(F.concat(*parts), 256)
+
+
+def change_fields() -> tuple[T.StructField, ...]:
+    """What a file of changes has beside the columns of its rows."""
+    return T.StructField(OP, T.StringType()), T.StructField(INDEX, T.LongType())
+
+
+def change_seq() -> Column:
+    """`_sluice_seq` of a change."""
+    return F.coalesce(INDEX, F.lit(0)).cast("bigint")
+
+
+def is_delete() -> Column:
+    return F.coalesce(F.col(OP) == "delete", F.lit(False))  # noqa: FBT003

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, TerminalError
 from ingest.contract.job import JobSpec, RepairWork
+from ingest.driver.apply.apply import require_undone, unfinished_writes, write_client
 from ingest.driver.apply.jobrun import JobRun
-from ingest.driver.apply.recovery import require_undone, unfinished_writes, write_client
 from ingest.driver.apply.writer import qualified_name
 from ingest.lake.commits import read_timeline
 from ingest.lake.fence import require_fence

@@ -18,8 +18,8 @@ from core.errors import TransientError
 from ingest.contract.job import SyncWork
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.jobrun import JobRun
-from ingest.driver.capture.cursor import has_zone
-from ingest.driver.failures import failure_of
+from ingest.driver.capture.reading import has_zone
+from ingest.driver.jvm import failure_of
 from ingest.sources.dialects import Dialect
 from ingest.sources.registry import SOURCE_ERRORS, Source
 from ingest.sources.select import relation_of

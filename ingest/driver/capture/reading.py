@@ -1,25 +1,48 @@
-"""Reading one statement's rows into Parquet files, counted, and stoppable.
+"""Reading a source table: how far it can be trusted, and its rows into Parquet files.
 
-It must not know why the rows are read.
+A statement is counted and stoppable. When the source was in the way (a lock, a rewrite,
+a snapshot that it gave back), everything held there is given back first, then the job
+pauses, says why and reads again. It must not know why rows are read.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
 
 from pyspark import SparkContext
 from pyspark.sql import Observation, SparkSession
 
 from catalog.schema.limits import LIMITS
-from ingest.contract.table import TableSpec
+from catalog.sources.mariadb.clusters import RIGHT_TO_ASK as RIGHT_OF_MEMBERS
+from catalog.sources.mariadb.replicas import RIGHT_TO_ASK
+from core.errors import InvalidRequest, TerminalError, TransientError
+from ingest.contract.positions import (
+    Bound,
+    Replica,
+    SourceClock,
+    came_to_rest,
+    from_text,
+    most_delay,
+    plan_bound,
+    wall_clock,
+)
+from ingest.contract.table import ColumnSpec, TableSpec
+from ingest.driver.apply.clocks import checked_clock
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.rows import observed_counts
-from ingest.driver.capture.jdbc import Fetch, read_statement
+from ingest.driver.capture.jdbc import NARROWINGS, Fetch, read_statement
+from ingest.driver.capture.source_fingerprint import check_source_fingerprint
 from ingest.driver.capture.stall_timeout import SourceWatch
+from ingest.driver.jvm import failure_of
 from ingest.lake.port import Place
+from ingest.sources.dialects import Dialect
+from ingest.sources.failures import TEXT_REFUSED
+from ingest.sources.fingerprint import from_data
 from ingest.sources.registry import (
     SOURCE_ERRORS,
     Snapshot,
@@ -29,8 +52,144 @@ from ingest.sources.registry import (
     describe_sessions,
     idle_sessions,
     open_source,
+    row_too_wide,
 )
 from ingest.sources.select import Selection
+
+_CURSOR_TYPES = frozenset({"timestamp", "timestamp_ntz"})
+# A replica that has applied nothing for so long has a primary that is idle, or is cut
+# off from it.
+_QUIET = timedelta(minutes=5)
+
+
+def cursor_column(table: TableSpec) -> ColumnSpec:
+    column = next(c for c in table.columns if c.source_name == table.cursor)
+    if column.type not in _CURSOR_TYPES:
+        raise InvalidRequest(
+            f"column {column.source_name} ({column.source_type}) cannot be a cursor",
+            code="bad_cursor",
+            hint="a cursor is a timestamp that every write sets to the current time",
+        )
+    return column
+
+
+def has_zone(table: TableSpec) -> bool:
+    return cursor_column(table).type == "timestamp"
+
+
+def read_bound(
+    run: JobRun, source: Source, *, lag_seconds: float, low: str | None
+) -> tuple[SourceClock, Bound]:
+    """The source's clock, and up to where every row of the table is committed by this
+    reading. What it cannot tell is warned of. TransientError `clock_ahead`."""
+    clock = checked_clock(source.clock)
+    _require_readable(run, clock)
+    column = cursor_column(run.spec.table)
+    before = from_data(run.spec.sync.source_fingerprint if run.spec.sync else {}).clock
+    is_zoned = column.type == "timestamp"
+    bound = plan_bound(
+        clock if is_zoned else wall_clock(clock),
+        lag_seconds=lag_seconds,
+        low=from_text(low) if low else None,
+        fraction_digits=source.dialect.fraction_digits(column.source_type),
+        came_to_rest=came_to_rest(
+            clock, datetime.fromisoformat(before) if before else None
+        ),
+    )
+    if not clock.sees_others:
+        run.warn(
+            "open transactions of others cannot be seen"
+            f" ({source.right_to_see_others} is missing): rows that commit more"
+            f" than {lag_seconds:g} s after their cursor time can be missed"
+        )
+    delay = timedelta(0) if is_zoned else most_delay(clock)
+    if delay:
+        run.warn(
+            "the cursor has no time zone and the server is not on UTC: rows arrive"
+            f" up to {delay.total_seconds():g} s later"
+        )
+    if bound.set_back:
+        run.warn(
+            f"the source's clock is {bound.set_back.total_seconds():.0f} s behind this"
+            " table's position: it was set back. Rows written until it gets there can"
+            " be missed: verify the table then, and resync it if rows differ"
+        )
+    check_source_fingerprint(run, source, clock, low=low, is_zoned=is_zoned)
+    return clock, bound
+
+
+def _require_readable(run: JobRun, clock: SourceClock) -> None:
+    """Whether a high watermark can be told at this server. InvalidRequest for one that
+    applies what others commit without a chosen lag, TransientError while it does not
+    know how far it is."""
+    work = run.spec.sync or run.spec.snapshot
+    if clock.replica is None:
+        return
+    if work is None or not work.lag_is_chosen:
+        raise InvalidRequest(
+            "the source is a standby, a replica or one of several members of a cluster:"
+            " it does not show the open transactions of other servers, so rows could be"
+            " passed over. Nothing was written",
+            code="standby_without_lag",
+            hint="set lag_seconds by policy, longer than the longest transaction of"
+            " other servers, or read from the primary; then resume",
+        )
+    if clock.replica.replayed is None:
+        raise _unknown_end(clock.replica)
+    if not clock.replica.may_ask:
+        run.warn(
+            "how far this replica is behind its primary cannot be seen"
+            f" ({RIGHT_TO_ASK}): what it applies later than {work.lag_seconds:g} s can"
+            " be missed"
+        )
+    quiet = clock.now - clock.complete_until
+    if quiet > _QUIET:
+        run.warn(
+            f"the source is known to be complete until {clock.complete_until:%H:%M:%S}"
+            f" UTC only, {quiet.total_seconds():.0f} s ago: its primary has committed"
+            " nothing since, or it does not get here. The position waits there. A"
+            " standby of PostgreSQL tells these apart when its primary_conninfo has"
+            " target_session_attrs=primary"
+        )
+
+
+def _unknown_end(replica: Replica) -> TransientError:
+    if replica.follows_replica:
+        why = (
+            "it follows a server that is a replica itself, which may be cut off from"
+            " its primary without saying so"
+        )
+        hint = "read from the primary, or from a replica that follows it directly"
+    else:
+        why = "it receives no changes now, or has replayed none since it started"
+        hint = (
+            "look at the replication of the source; of a member of a group of MySQL,"
+            f" the login needs {RIGHT_OF_MEMBERS}"
+        )
+    return TransientError(
+        "the source is a standby, a replica or one of several members of a cluster and"
+        f" does not say up to when it is complete: {why}. Nothing was written",
+        code="replication_stopped",
+        hint=hint,
+    )
+
+
+def range_of(dialect: Dialect, table: TableSpec, low: str, high: str) -> str:
+    """SQL for rows with a cursor in (low, high]; low "" = from the beginning."""
+    cursor, is_zoned = dialect.name(table.cursor or ""), has_zone(table)
+    terms = [f"{cursor} <= {dialect.moment(high, has_zone=is_zoned)}"]
+    if low:
+        terms.append(f"{cursor} > {dialect.moment(low, has_zone=is_zoned)}")
+    return " AND ".join(terms)
+
+
+def never_read(dialect: Dialect, table: TableSpec, *, position: str) -> str:
+    """SQL for rows whose changes no window holds: they have no cursor value, or one
+    below every position. position "" = of no load."""
+    column = cursor_column(table)
+    below = dialect.below_all(column, position=position)
+    return f"({dialect.name(column.source_name)} IS NULL OR {below})"
+
 
 # Left to itself, a writer first looks after 100 rows how large they are, and a reader
 # takes 1,024 rows of a group at once.
@@ -152,3 +311,127 @@ def read_to_parquet(
     rows.write.options(**options).mode("overwrite").parquet(folder.uri)
     found = observed.get
     return Counts(*(int(found[name] or 0) for name in ("rows", "null_keys", "unfit")))
+
+
+T = TypeVar("T")
+
+# Seconds between one try and the next; after the last the job ends, and is tried again
+# like any other that failed in passing.
+PAUSES: tuple[float, ...] = (1, 2, 4, 8, 15, 30)
+_POLL_SECONDS = 0.2
+REWRITTEN = "source_rewritten"
+LOCKED = "source_locked"
+_WIDE = "source_rows_wide"
+_REASONS = {
+    LOCKED: "waits for a lock at the source",
+    REWRITTEN: "the source table was rewritten while it was read",
+    "source_snapshot_lost": "the snapshot of the source is gone",
+    _WIDE: "rows are too wide for so many at a time",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One try.
+
+    definition  of the table when it began; see `Source.definition`
+    was_wide    how many tries before found rows too wide for the number of rows that
+                they fetched at a time
+    """
+
+    definition: str = ""
+    was_wide: int = 0
+
+
+def read_patiently(
+    run: JobRun,
+    source: Source,
+    read: Callable[[Trial], T],
+    *,
+    drop: Callable[[], None],
+) -> T:
+    """`read`'s result. What was staged goes by `drop` when it no longer counts."""
+    table = run.spec.table
+    was_wide = 0
+    for pause in (*PAUSES, None):
+        try:
+            return _unchanged(source, table, read, was_wide)
+        except Exception as error:
+            code = failure_of(error).error.code
+            if code == TEXT_REFUSED and run.stop_mode is None:
+                raise _text_refused(source, table, error) from error
+            if source.gave_way:
+                # whatever failed, we ended it
+                code = LOCKED
+            if code not in _REASONS or run.stop_mode is not None:
+                raise
+            reason = _explained(source, table, code)
+            if code == _WIDE and was_wide >= NARROWINGS:
+                raise row_too_wide(_name(table)) from error
+            if pause is None:
+                raise _given_up(table, code, reason) from error
+            if code == REWRITTEN:
+                drop()
+            was_wide += code == _WIDE
+        run.explain(reason)
+        run.say("warning", f"{reason}: tried again in {pause:g} s")
+        _pause(run, pause)
+        run.explain("")
+    raise AssertionError("the last try returns or raises")
+
+
+def _unchanged(
+    source: Source, table: TableSpec, read: Callable[[Trial], T], was_wide: int
+) -> T:
+    """What `read` found, if the table was defined the same before and after it."""
+    before = source.definition(table)
+    try:
+        found = read(Trial(before, was_wide))
+    finally:
+        source.give_back()
+    if source.definition(table) != before:
+        raise TransientError(
+            f"source table {_name(table)} was changed while it was read",
+            code=REWRITTEN,
+        )
+    return found
+
+
+def _explained(source: Source, table: TableSpec, code: str) -> str:
+    holder = ""
+    # the lock may be that of a catalog, and the connection may be gone
+    with contextlib.suppress(*SOURCE_ERRORS):
+        holder = source.lock_holders(table)
+    return f"{_REASONS[code]}, {holder}" if holder else _REASONS[code]
+
+
+def _text_refused(source: Source, table: TableSpec, error: Exception) -> TerminalError:
+    """The source's own words do not say where the text is."""
+    found, said = "", failure_of(error).error
+    with contextlib.suppress(*SOURCE_ERRORS):
+        found = source.bad_text(table)
+    why = f"{_name(table)} cannot be read: {found}" if found else said.message
+    return TerminalError(
+        f"{why}. Nothing of this job is visible", code=said.code, hint=said.hint
+    )
+
+
+def _given_up(table: TableSpec, code: str, reason: str) -> TransientError:
+    return TransientError(
+        f"{_name(table)} could not be read: {reason}."
+        f" Given up after {len(PAUSES) + 1} tries; nothing of this job is visible",
+        code=code,
+        hint="it is tried again automatically; end what changes or locks the table at"
+        " the source, if it should not run",
+    )
+
+
+def _name(table: TableSpec) -> str:
+    return f"{table.source_schema}.{table.source_table}"
+
+
+def _pause(run: JobRun, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        run.check()
+        time.sleep(_POLL_SECONDS)

@@ -17,8 +17,8 @@ from core.errors import InvalidRequest
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.rows import record_key
-from ingest.driver.capture.cursor import cursor_column, range_of
 from ingest.driver.capture.jdbc import fetch_rows, read_statement
+from ingest.driver.capture.reading import cursor_column, range_of
 from ingest.lake.hudi.identity import DELETED, key_column
 from ingest.lake.place import place_at
 from ingest.sources.dialects import dialect_of

@@ -14,11 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from core.errors import InvalidRequest, TerminalError
-from ingest.contract.epochs import seq_of
 from ingest.contract.job import JobSpec, SnapshotWork
 from ingest.contract.members import encode
-from ingest.contract.positions import to_text
-from ingest.driver.apply.apply import next_epoch
+from ingest.contract.positions import seq_of, to_text
+from ingest.driver.apply.apply import (
+    clear_uncommitted_table,
+    next_epoch,
+    roll_back_writes,
+)
 from ingest.driver.apply.clocks import wall
 from ingest.driver.apply.future import remove_future
 from ingest.driver.apply.jobrun import JobRun
@@ -27,7 +30,6 @@ from ingest.driver.apply.partitions import (
     refuse_long_partitions,
     refuse_many_partitions,
 )
-from ingest.driver.apply.recovery import clear_uncommitted_table, roll_back_writes
 from ingest.driver.apply.rows import (
     duplicate_keys,
     lake_rows,
@@ -49,7 +51,6 @@ from ingest.driver.capture.chunking import (
     key_parts,
     predicate_for,
 )
-from ingest.driver.capture.cursor import has_zone, read_bound
 from ingest.driver.capture.gate import SourceGate
 from ingest.driver.capture.jdbc import Fetch, fetch_rows
 from ingest.driver.capture.keys import null_keys, refuse_shared_texts
@@ -61,15 +62,22 @@ from ingest.driver.capture.log_load import (
     wait_for_cut,
 )
 from ingest.driver.capture.parallel import run_parallel
-from ingest.driver.capture.read_with_retry import Trial, read_patiently
-from ingest.driver.capture.reading import Reading, open_stoppable, read_to_parquet
+from ingest.driver.capture.reading import (
+    Reading,
+    Trial,
+    has_zone,
+    open_stoppable,
+    read_bound,
+    read_patiently,
+    read_to_parquet,
+)
 from ingest.driver.capture.source_check import (
     refuse_doubtful_emptiness,
     require_columns,
 )
 from ingest.lake.commits import Commit, LakeState
 from ingest.lake.hudi.evolution import lacking_columns
-from ingest.lake.hudi.position import LoadPoint
+from ingest.lake.hudi.options import LoadPoint
 from ingest.lake.port import bytes_below
 from ingest.lake.staging import (
     ChunkManifest,

@@ -17,9 +17,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, SluiceError, TerminalError
-from ingest.contract.epochs import MAX_INDEX
 from ingest.contract.job import SyncWork
-from ingest.contract.positions import Bound, SourceClock, from_text, to_text
+from ingest.contract.positions import MAX_INDEX, Bound, SourceClock, from_text, to_text
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.apply import StagedRows
 from ingest.driver.apply.jobrun import JobRun
@@ -31,13 +30,6 @@ from ingest.driver.capture.added_columns import (
     find_earlier_values,
     new_columns,
 )
-from ingest.driver.capture.cursor import (
-    cursor_column,
-    has_zone,
-    never_read,
-    range_of,
-    read_bound,
-)
 from ingest.driver.capture.gate import SourceGate
 from ingest.driver.capture.jdbc import Fetch, fetch_rows
 from ingest.driver.capture.keys import (
@@ -46,11 +38,17 @@ from ingest.driver.capture.keys import (
     refuse_repeated_keys,
     refuse_shared_texts,
 )
-from ingest.driver.capture.read_with_retry import Trial, read_patiently
 from ingest.driver.capture.reading import (
     Counts,
     Reading,
+    Trial,
+    cursor_column,
+    has_zone,
+    never_read,
     open_stoppable,
+    range_of,
+    read_bound,
+    read_patiently,
     read_to_parquet,
 )
 from ingest.driver.capture.same_table import ensure_same_table

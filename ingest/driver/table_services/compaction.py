@@ -19,14 +19,14 @@ from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, SluiceError, TerminalError
 from ingest.contract.job import CompactionBudget, CompactWork, JobSpec
-from ingest.driver.apply.jobrun import JobRun
-from ingest.driver.apply.recovery import (
+from ingest.driver.apply.apply import (
     remove_sign_of_life,
     service_session,
     write_client,
 )
+from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.writer import checked_state, qualified_name
-from ingest.driver.failures import failure_of
+from ingest.driver.jvm import failure_of
 from ingest.driver.table_services.savepoints import drop_old_savepoints
 from ingest.lake.commits import read_commit, read_lake_table, read_timeline
 from ingest.lake.fence import require_fence

@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 from core.errors import InvalidRequest
 from ingest.contract.job import JobSpec
 from ingest.contract.table import TableSpec
+from ingest.driver.apply.apply import roll_back_writes
 from ingest.driver.apply.jobrun import JobRun
-from ingest.driver.apply.recovery import roll_back_writes
 from ingest.driver.apply.replacement import (
     bytes_of,
     own_columns,

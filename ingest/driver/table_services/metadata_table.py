@@ -12,8 +12,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from core.errors import TerminalError
+from ingest.driver.apply.apply import write_client
 from ingest.driver.apply.jobrun import JobRun
-from ingest.driver.apply.recovery import write_client
 from ingest.driver.apply.writer import qualified_name
 from ingest.lake.fence import require_fence
 from ingest.lake.layout import metadata_partitions

@@ -13,12 +13,12 @@ from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest
 from ingest.contract.job import JobSpec, RepairAction, RepairWork
-from ingest.driver.apply.future import rewrite_future
-from ingest.driver.apply.jobrun import JobRun
-from ingest.driver.apply.recovery import (
+from ingest.driver.apply.apply import (
     roll_back_writes,
     service_session,
 )
+from ingest.driver.apply.future import rewrite_future
+from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.undoing import (
     roll_back,
     unschedule,

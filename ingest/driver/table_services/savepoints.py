@@ -17,13 +17,12 @@ from pyspark.sql import SparkSession
 from core.errors import InvalidRequest, SluiceError, TerminalError
 from ingest.contract.job import JobSpec
 from ingest.contract.table import TableSpec
+from ingest.driver.apply.apply import write_client
 from ingest.driver.apply.jobrun import JobRun
-from ingest.driver.apply.recovery import write_client
 from ingest.driver.apply.writer import qualified_name
-from ingest.driver.capture.cursor import has_zone, never_read
-from ingest.driver.capture.reading import open_stoppable
+from ingest.driver.capture.reading import has_zone, never_read, open_stoppable
 from ingest.driver.capture.source_check import require_columns
-from ingest.driver.failures import failure_of
+from ingest.driver.jvm import failure_of
 from ingest.lake.commits import (
     LakeState,
     read_commit,
@@ -31,7 +30,7 @@ from ingest.lake.commits import (
     read_timeline,
 )
 from ingest.lake.fence import require_fence
-from ingest.lake.hudi.position import CommitPosition
+from ingest.lake.hudi.options import CommitPosition
 from ingest.lake.hudi.timeline import ended_savepoints
 from ingest.lake.layout import read_begun_restore, remove_half_savepoints
 from ingest.lake.place import place_at

@@ -22,8 +22,8 @@ from core.errors import SluiceError, TransientError
 from ingest.contract.job import JobSpec, VerifyWork
 from ingest.contract.positions import from_text, later
 from ingest.contract.table import SourceSpec
+from ingest.driver.apply.apply import require_loaded
 from ingest.driver.apply.jobrun import JobRun
-from ingest.driver.apply.preconditions import require_loaded
 from ingest.driver.apply.rows import column_hashes, content_hash, record_key, spark_type
 from ingest.driver.apply.writer import checked_state
 from ingest.driver.capture.chunking import (
@@ -32,16 +32,19 @@ from ingest.driver.capture.chunking import (
     key_parts,
     predicate_for,
 )
-from ingest.driver.capture.cursor import has_zone
 from ingest.driver.capture.gate import Pace, SourceGate
 from ingest.driver.capture.jdbc import Fetch, fetch_rows, read_statement
 from ingest.driver.capture.log_load import read_until
 from ingest.driver.capture.parallel import run_parallel
-from ingest.driver.capture.read_with_retry import Trial, read_patiently
-from ingest.driver.capture.reading import open_stoppable
+from ingest.driver.capture.reading import (
+    Trial,
+    has_zone,
+    open_stoppable,
+    read_patiently,
+)
 from ingest.driver.capture.source_check import require_columns
 from ingest.driver.capture.source_fingerprint import ahead_of, count_ahead
-from ingest.driver.failures import failure_of
+from ingest.driver.jvm import failure_of
 from ingest.driver.table_services.differences import (
     Sides,
     differing_keys,

@@ -15,12 +15,11 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from core.errors import TransientError
-from ingest.driver.apply.changes import change_fields
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.log_apply import write_rows
 from ingest.driver.apply.log_fold import Shape, merge
 from ingest.driver.apply.log_read import Stream, Waiting, is_before
-from ingest.driver.apply.rows import read_staged, record_key
+from ingest.driver.apply.rows import change_fields, read_staged, record_key
 from ingest.driver.apply.writer import qualified_name
 from ingest.driver.capture.log_load import take_moment
 from ingest.lake.chain import ChainIndex, stream_folder

@@ -21,7 +21,7 @@ from ingest.driver_host.commands import (
 )
 from ingest.driver_host.host import DriverHost
 from ingest.driver_host.warm import DriverCommand, kill_leftovers
-from ingest.hosting.wake_up import serve
+from ingest.hosting import serve
 from ingest.jobs.queue import CHANNEL
 
 log = logging.getLogger(__name__)

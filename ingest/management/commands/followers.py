@@ -12,7 +12,7 @@ from core.processes.stop import stop_event
 from ingest.driver_host.commands import place_of
 from ingest.followers_host.commands import follower_command
 from ingest.followers_host.host import FollowersHost
-from ingest.hosting.wake_up import serve
+from ingest.hosting import serve
 from ingest.pipelines.followers import CHANNEL
 
 

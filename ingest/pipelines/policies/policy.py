@@ -1,6 +1,7 @@
 """Settings that a table inherits from its database and datasource. Pure.
 
 Each level may give some of them; the nearest one that does decides, and says so.
+By them and its schedule a table is late.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, NoReturn
 from zoneinfo import available_timezones
 
@@ -21,7 +23,9 @@ from ingest.pipelines.policies.maintenance import (
     quiet_from,
 )
 from ingest.pipelines.policies.schedule import (
+    Manual,
     Schedule,
+    next_runs,
     parse_schedule,
     refuse_all,
     schedule_to_json,
@@ -299,3 +303,45 @@ KEEPING: Mapping[str, Any] = {
 def _refuse(pointer: str, detail: str, code: str = "invalid_request") -> NoReturn:
     errors = [{"pointer": pointer, "detail": detail}]
     raise InvalidRequest(detail, code=code, facts={"errors": errors})
+
+
+def owing(
+    policy: Effective, since: datetime, *, capture: str = "timestamp"
+) -> dict[str, datetime | None]:
+    """Columns of a table with this policy that owes what is due after `since`."""
+    late = late_moment(policy, since, capture=capture)
+    return {"due_since": since, "late_at": late}
+
+
+def late_moment(
+    policy: Effective, since: datetime, *, capture: str = "timestamp"
+) -> datetime | None:
+    if capture == "log":
+        # its changes are due at once, whatever schedule other tables have
+        return since + timedelta(seconds=policy.late_after)
+    return late_at(policy.schedule, since, policy.late_after)
+
+
+def due_since(
+    began: datetime, behind_seconds: float, allowed_seconds: float
+) -> datetime:
+    """From when on syncs are owed by a table whose last complete one began then.
+
+    That its rows are older, by the safety lag, is meant; what an open transaction kept
+    behind that for longer than is allowed is owed still.
+    """
+    is_owed = behind_seconds > allowed_seconds
+    return began - timedelta(seconds=behind_seconds) if is_owed else began
+
+
+def late_at(
+    schedule: Schedule, since: datetime, allowed_seconds: float
+) -> datetime | None:
+    """When a table that owes syncs since `since` counts as late; None = never.
+
+    By its own schedule: one that runs once a day is not late after an hour.
+    """
+    if isinstance(schedule, Manual):
+        return None
+    due = next(iter(next_runs(schedule, since, 1)), None)
+    return due + timedelta(seconds=allowed_seconds) if due else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from catalog.models import Datasource, Grant, Table
-from core.jobs.kinds import Cancelled, Succeeded, conclude
+from core.jobs.moves import Cancelled, Succeeded, conclude
 from core.models import Job
 from ingest.maintenance.facts import LakeFacts
 from ingest.maintenance.score import score

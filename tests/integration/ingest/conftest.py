@@ -26,7 +26,7 @@ def _quick_lake(settings, tmp_path, monkeypatch):
     settings.CELERY_BROKER_URL = "redis://127.0.0.1:1/0"  # nobody is there
     # the test's PostgreSQL may be seconds old
     monkeypatch.setattr(reconcile, "GRACE_SECONDS", 0)
-    monkeypatch.setattr("ingest.jobs.isolation.GLITCH_SECONDS", 0)
+    monkeypatch.setattr("ingest.jobs.leases.GLITCH_SECONDS", 0)
     monkeypatch.setattr("core.jobs.moves.pause_after", lambda job, failures: 0.0)
     monkeypatch.setattr("ingest.jobs.reconcile.wait_after", lambda failures: 0.0)
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from core.control_channel.stdio import take_over_stdio
 from ingest.contract.job import SecretAnswer, spec_from
 from ingest.contract.members import value_of
-from ingest.driver.control import Control, ControlSocket
+from ingest.driver.serve import Control, ControlSocket
 from tests.doubles.launcher import FakeLauncher, Fault
 
 PATIENCE = 120.0

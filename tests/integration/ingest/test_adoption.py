@@ -22,7 +22,7 @@ from ingest.contract.job import JobSpec
 from ingest.contract.table import FenceSpec
 from ingest.jobs import leases as job_leases
 from ingest.jobs import queue, reconcile
-from ingest.jobs.specs import shared_by_all, source_spec
+from ingest.jobs.kinds import shared_by_all, source_spec
 from ingest.lake.fence import fence_at, fence_path
 from ingest.lake.records import delete_table_record
 from ingest.maintenance import compact_job

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 
 from ingest.contract.job import CLOCK
-from ingest.hosting.secret_delivery import SecretBroker
+from ingest.hosting import SecretBroker
 
 
 @pytest.mark.django_db

@@ -115,7 +115,7 @@ def test_the_database_goes_away_and_everything_said_is_kept(world, monkeypatch) 
         return finish(report)
 
     monkeypatch.setattr("ingest.driver_host.attempts.finish", failing)
-    monkeypatch.setattr("ingest.hosting.database.connection.close", lambda: None)
+    monkeypatch.setattr("ingest.hosting.connection.close", lambda: None)
     for _ in range(10):
         world.host.step(0)
     assert world.jobs("snapshot")[0].state == "RUNNING"

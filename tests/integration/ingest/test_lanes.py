@@ -206,7 +206,7 @@ def test_smaller_ones_overtake_within_bounds(world) -> None:
 
 
 def test_deaths_within_seconds_use_up_nothing(world, monkeypatch) -> None:
-    monkeypatch.setattr("ingest.jobs.isolation.GLITCH_SECONDS", 30)
+    monkeypatch.setattr("ingest.jobs.leases.GLITCH_SECONDS", 30)
     world.fail_with("snapshot", *[Fault.DIE_RUNNING] * 6)
     onboard(world.source, "orders", schedule={"every_seconds": 60})
     world.until_live("orders")
@@ -223,7 +223,7 @@ def test_pauses_grow_with_each_death(world, monkeypatch) -> None:
         asked.append(failures)
         return 0.0
 
-    monkeypatch.setattr("ingest.jobs.isolation.GLITCH_SECONDS", 30)
+    monkeypatch.setattr("ingest.jobs.leases.GLITCH_SECONDS", 30)
     monkeypatch.setattr("ingest.jobs.reconcile.wait_after", wait_after)
     world.fail_with("snapshot", *[Fault.DIE_RUNNING] * 3)
     onboard(world.source, "orders", schedule={"every_seconds": 60})

@@ -9,7 +9,7 @@ import pytest
 from catalog.sources.mariadb.clusters import Membership, membership_of
 from config.toolchain.checks import GALERA
 from core.errors import InvalidRequest
-from ingest.driver.capture.cursor import read_bound
+from ingest.driver.capture.reading import read_bound
 from ingest.sources.registry import open_source
 from tests.integration.ingest.bound_runs import run_of
 from tests.integration.ingest.test_mariadb_replica import TABLE, started

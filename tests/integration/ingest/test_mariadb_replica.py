@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from core.errors import InvalidRequest, TransientError
-from ingest.driver.capture.cursor import read_bound
+from ingest.driver.capture.reading import read_bound
 from ingest.sources.registry import open_source
 from tests.hostile.proxy import proxy_of
 from tests.integration.ingest.bound_runs import LAG, run_of, table_of

@@ -17,9 +17,9 @@ from ingest.contract.positions import Bound, SourceClock
 from ingest.contract.table import ColumnSpec, FenceSpec, TableSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.capture.chunking import cut_table, key_parts, predicate_for
-from ingest.driver.capture.cursor import never_read
 from ingest.driver.capture.jdbc import Fetch, fetch_rows
 from ingest.driver.capture.keys import refuse_shared_texts
+from ingest.driver.capture.reading import never_read
 from ingest.driver.capture.timestamp import _window
 from ingest.sources.chunks import KeyPart
 from ingest.sources.mariadb.dialect import MariadbDialect

@@ -17,7 +17,7 @@ import pytest
 from core.errors import TransientError
 from ingest.contract.table import SourceSpec
 from ingest.driver.apply.clocks import wall
-from ingest.driver.capture.cursor import read_bound
+from ingest.driver.capture.reading import read_bound
 from ingest.sources.fingerprint import SourceFingerprint, what_changed
 from ingest.sources.registry import Source, SourceAccess, open_source
 from tests.integration.ingest.bound_runs import LAG, run_of, table_of

@@ -9,7 +9,7 @@ import pytest
 
 from core.errors import InvalidRequest
 from core.jobs import moves
-from core.jobs.kinds import conclude
+from core.jobs.moves import conclude
 from core.models import Job
 from ingest.pipelines import table_commands
 from ingest.pipelines.schema_approval import approve_schema_change, proposal_of

@@ -9,7 +9,7 @@ import pytest
 
 from catalog.models import Datasource
 from core.models import Job
-from ingest.hosting.secret_delivery import SecretBroker
+from ingest.hosting import SecretBroker
 from ingest.pipelines import table_commands
 from tests.integration.ingest.world import make_source
 from tests.waiting import LIMIT_SECONDS

@@ -15,7 +15,7 @@ from core.errors import InvalidRequest, NotFound, TerminalError, TransientError
 from core.leases import release_all, take_lease
 from core.models import Job, Lease
 from ingest.jobs import leases
-from ingest.jobs.specs import staging_path
+from ingest.jobs.kinds import staging_path
 from ingest.lake.place import place_at
 from ingest.maintenance import compact_job
 from ingest.models import Pipeline

@@ -13,8 +13,8 @@ from catalog.sources.access import SourceAccess as DiscoveryAccess
 from catalog.sources.postgresql.discover import PostgresReader
 from core.errors import TerminalError
 from ingest.contract.table import ColumnSpec, TableSpec
-from ingest.driver.capture.cursor import never_read
 from ingest.driver.capture.jdbc import Fetch, fetch_rows
+from ingest.driver.capture.reading import never_read
 from ingest.sources.failures import failure_of
 from ingest.sources.fingerprint import (
     SourceFingerprint,

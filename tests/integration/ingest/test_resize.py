@@ -11,7 +11,7 @@ from django.test import Client
 
 from catalog.models import AuditEntry
 from ingest.api import health_replies
-from ingest.lake.hudi.position import EXTRA_KEY, CommitPosition, encode_position
+from ingest.lake.hudi.options import EXTRA_KEY, CommitPosition, encode_position
 from ingest.pipelines.lake_identity import planned_identity
 from tests.doubles.launcher import Fault, write_instant
 from tests.integration.catalog.asking import problem

@@ -16,7 +16,7 @@ from core.models import Job
 from ingest.alerts import triggers
 from ingest.lake.commits import Commit, LakeState
 from ingest.lake.hudi.identity import TableIdentity
-from ingest.lake.hudi.position import CommitPosition
+from ingest.lake.hudi.options import CommitPosition
 from ingest.lake.hudi.timeline import Instant
 from ingest.models import Pipeline
 from ingest.models.alerts import Alert

@@ -8,7 +8,7 @@ import pytest
 
 from core.errors import InvalidRequest
 from core.jobs import moves
-from core.jobs.kinds import Succeeded, conclude
+from core.jobs.moves import Succeeded, conclude
 from ingest.jobs.kinds import Attempt, driver_kind
 from ingest.models import Pipeline
 from ingest.pipelines.sync_job import start_sync

@@ -14,8 +14,8 @@ import pytest
 
 from core.errors import InvalidRequest, TerminalError
 from ingest.contract.table import SourceSpec
-from ingest.driver.capture import cursor
-from ingest.driver.capture.cursor import read_bound
+from ingest.driver.capture import reading
+from ingest.driver.capture.reading import read_bound
 from ingest.sources.fingerprint import SourceFingerprint, what_changed
 from ingest.sources.port import LogNames
 from ingest.sources.registry import Source, open_log_reader, open_source
@@ -53,7 +53,7 @@ def replayed_by(source: Source) -> datetime | None:
 def test_a_standby_is_followed_behind_what_it_has_replayed(
     standby: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cursor, "_QUIET", timedelta(milliseconds=100))
+    monkeypatch.setattr(reading, "_QUIET", timedelta(milliseconds=100))
     primary, mirror = standby
     table = table_of("public", "timestamp with time zone")
     with opened(mirror) as (source, spec), opened(primary) as (origin, _):

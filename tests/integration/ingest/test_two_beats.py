@@ -15,7 +15,7 @@ from django.db import connection, connections
 from django.db.models.functions import Now
 
 from core.jobs import pages
-from core.jobs.kinds import register, unregister
+from core.jobs.moves import register, unregister
 from core.jobs.pages import Done, More, Outcome, PagedKind
 from core.models import Job, JobLog, Lease
 from ingest.contract.job import JobReport

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.models import JobLog
-from ingest.hosting.texts import storable
+from ingest.hosting import storable
 from tests.doubles.launcher import Fault
 
 pytestmark = pytest.mark.django_db

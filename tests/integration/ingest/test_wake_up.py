@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
-from ingest.hosting import wake_up
+from ingest import hosting
 from ingest.jobs import queue
 from tests.waiting import LIMIT_SECONDS
 
@@ -35,7 +35,7 @@ def wakes(transactional_db: Any) -> Iterator[Wakes]:
     """Of a listener that is connected."""
     found, stop = Wakes(), threading.Event()
     listener = threading.Thread(
-        target=wake_up.listen, args=(queue.CHANNEL, found, stop)
+        target=hosting.listen, args=(queue.CHANNEL, found, stop)
     )
     listener.start()
     assert found.is_woken(), "once at its beginning"
@@ -60,7 +60,7 @@ def test_the_host_is_woken_as_of_the_commit(wakes: Wakes) -> None:
 def test_a_listener_whose_connection_ended_comes_back(
     wakes: Wakes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wake_up, "AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(hosting, "AGAIN_SECONDS", 0.0)
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"

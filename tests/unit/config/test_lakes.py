@@ -13,7 +13,7 @@ from config.lakes import lake_lock, lake_uri, object_store
 from config.toolchain.paths import extras_of, jar_paths
 from core.object_store import StoreAccess
 from ingest.contract.job import LAKE_SECRET
-from ingest.hosting.secret_delivery import SecretBroker
+from ingest.hosting import SecretBroker
 from ingest.lake.hudi.identity import LOCK_PROVIDER, SHARED_LOCK_PROVIDER, TableIdentity
 from ingest.lake.hudi.options import SharedLock, WriterFence, service_options
 from ingest.maintenance.storage_check import store_problem

@@ -10,14 +10,14 @@ import pytest
 from core.errors import TerminalError
 from ingest.contract.job import JobSpec, SyncWork
 from ingest.contract.table import FenceSpec, SourceSpec, TableSpec
-from ingest.driver.apply.preconditions import (
+from ingest.driver.apply.apply import (
     position_of,
     refuse_gone_back,
     unreported_commit,
 )
 from ingest.lake.commits import Commit, LakeState
 from ingest.lake.hudi.identity import TableIdentity
-from ingest.lake.hudi.position import CommitPosition
+from ingest.lake.hudi.options import CommitPosition
 from ingest.lake.hudi.timeline import Timeline
 
 EPOCH = 30

@@ -25,8 +25,8 @@ from ingest.maintenance.facts import (
     TakenLock,
 )
 from ingest.maintenance.score import BROKEN_CODES, score
-from ingest.pipelines.policies.lateness import due_since, late_at
 from ingest.pipelines.policies.maintenance import MaintenancePolicy
+from ingest.pipelines.policies.policy import due_since, late_at
 from ingest.pipelines.policies.schedule import Cron, Every, Manual
 
 NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)

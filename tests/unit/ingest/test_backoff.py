@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.jobs.isolation import Deaths, wait_after
+from ingest.jobs.leases import Deaths, wait_after
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from core.control_channel.channel import Channel, SocketStream
 from core.control_channel.framing import LARGEST_GREETING
 from core.sockets import connect_unix
-from ingest.driver.control import ControlSocket
+from ingest.driver.serve import ControlSocket
 from ingest.driver_host.control_socket import Connection, ControlDoor, Greeting
 from tests.waiting import LIMIT_SECONDS, wait_for
 

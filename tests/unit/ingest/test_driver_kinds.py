@@ -8,7 +8,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from core.errors import InvalidRequest
-from core.jobs.kinds import names_of
+from core.jobs.moves import names_of
 from ingest.contract.job import (
     COMPACT,
     LOADS,

@@ -16,9 +16,9 @@ from core.errors import (
     TransientError,
 )
 from ingest.contract.job import CONNECTIONS_USED_UP
-from ingest.driver import failures
+from ingest.driver import jvm
 from ingest.driver.capture.jdbc import NARROWINGS, Fetch, fetch_rows
-from ingest.driver.failures import breaks_jvm, failure_of
+from ingest.driver.jvm import breaks_jvm, failure_of
 from ingest.sources.registry import Widths
 
 
@@ -120,7 +120,7 @@ def test_words_of_javas_defects_are_no_reason() -> None:
         "org.apache.hudi.exception.HoodieException: File /x/y does not exist",
     )
     for words in thrown:
-        fact = failures._java_failure(RuntimeError(), words).error
+        fact = jvm._java_failure(RuntimeError(), words).error
         assert fact.code == "spark_failed"
         assert words.partition(":")[2] not in fact.message
 
@@ -200,7 +200,7 @@ def test_a_full_disk_is_told_by_whose_it_is(error: Exception, code: str) -> None
     ],
 )  # fmt: skip
 def test_a_full_disk_is_told_by_who_says_it_in_spark(words: str, code: str) -> None:
-    assert failures._java_failure(RuntimeError(), words).error.code == code
+    assert jvm._java_failure(RuntimeError(), words).error.code == code
 
 
 def test_rows_that_were_too_wide_are_asked_for_by_ever_fewer() -> None:

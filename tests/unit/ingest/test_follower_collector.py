@@ -13,7 +13,7 @@ from ingest.follower import collector
 from ingest.follower.collector import Collector
 from ingest.lake.chain import begin_stream, read_segment, stream_folder, take_over
 from ingest.lake.hudi.identity import identity_for
-from ingest.lake.hudi.position import EXTRA_KEY, CommitPosition, encode_position
+from ingest.lake.hudi.options import EXTRA_KEY, CommitPosition, encode_position
 from ingest.lake.port import Place
 from ingest.lake.segment_files import SegmentBuilder
 from tests.doubles.launcher import write_instant

@@ -19,12 +19,14 @@ from ingest.lake.hudi.identity import (
     put_back,
     refuse_drift,
 )
-from ingest.lake.hudi.options import WriterFence, service_options, write_options
-from ingest.lake.hudi.position import (
+from ingest.lake.hudi.options import (
     CommitPosition,
+    WriterFence,
     decode_position,
     encode_position,
     latest,
+    service_options,
+    write_options,
 )
 from ingest.lake.hudi.timeline import Timeline, parse_instant
 

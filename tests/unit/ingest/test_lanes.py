@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.jobs.lanes import LARGE_ROWS, LaneUse, Place, full_for
+from ingest.jobs.queue import LARGE_ROWS, LaneUse, Place, full_for
 
 BIG, SMALL = LARGE_ROWS, 5
 

@@ -14,9 +14,8 @@ import pytest
 
 from catalog.schema.types import DataType
 from core.errors import TerminalError
-from ingest.contract.epochs import SealedColumn
 from ingest.contract.segments import OPS
-from ingest.contract.table import ColumnSpec
+from ingest.contract.table import ColumnSpec, SealedColumn
 from ingest.driver.apply.log_fold import (
     Merged,
     Part,

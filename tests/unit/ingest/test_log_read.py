@@ -9,10 +9,9 @@ import pyarrow as pa
 import pytest
 
 from core.errors import StaleState, TerminalError
-from ingest.contract.epochs import SealedColumn
 from ingest.contract.segments import AHEAD, Control, Segment
 from ingest.contract.source_positions import PostgresLog
-from ingest.contract.table import ColumnSpec, TableSpec
+from ingest.contract.table import ColumnSpec, SealedColumn, TableSpec
 from ingest.driver.apply import log_read
 from ingest.driver.apply.log_read import Stream, Waiting, is_before
 from ingest.lake.chain import (

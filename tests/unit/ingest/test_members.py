@@ -33,7 +33,7 @@ from ingest.contract.job import (
 from ingest.contract.members import as_data, encode, value_of
 from ingest.contract.table import ColumnSpec, FenceSpec, SourceSpec, TableSpec
 from ingest.lake.hudi.identity import TableIdentity
-from ingest.lake.hudi.position import (
+from ingest.lake.hudi.options import (
     CommitPosition,
     LoadPoint,
     decode_position,

@@ -20,17 +20,17 @@ from hypothesis.stateful import (
 )
 
 from core.errors import TerminalError
-from ingest.contract.epochs import seq_of
 from ingest.contract.job import SyncWork
-from ingest.driver.apply.apply import next_epoch
-from ingest.driver.apply.preconditions import (
+from ingest.contract.positions import seq_of
+from ingest.driver.apply.apply import (
+    next_epoch,
     position_of,
     refuse_gone_back,
     unreported_commit,
 )
 from ingest.lake.commits import Commit, LakeState
 from ingest.lake.hudi.identity import TableIdentity
-from ingest.lake.hudi.position import CommitPosition
+from ingest.lake.hudi.options import CommitPosition
 from ingest.lake.hudi.timeline import Timeline
 from tests.unit.ingest.test_agreement import spec
 

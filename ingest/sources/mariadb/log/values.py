@@ -18,9 +18,8 @@ import pyarrow.compute as pc
 
 from catalog.schema.types import DataType
 from core.errors import TerminalError
-from ingest.contract.epochs import SealedColumn
 from ingest.contract.segments import OP, XID
-from ingest.contract.table import ColumnSpec
+from ingest.contract.table import ColumnSpec, SealedColumn
 from ingest.sources.dialects import dialect_of
 from ingest.sources.mariadb.log import table_map as kinds
 from ingest.sources.mariadb.log.binlog import TRUNCATE, Rows

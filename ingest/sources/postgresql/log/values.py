@@ -19,8 +19,7 @@ import pyarrow.compute as pc
 
 from catalog.schema.types import DataType
 from core.errors import TerminalError
-from ingest.contract.epochs import SealedColumn
-from ingest.contract.table import ColumnSpec
+from ingest.contract.table import ColumnSpec, SealedColumn
 from ingest.sources.dialects import dialect_of
 from ingest.sources.postgresql.log.pgoutput import Relation, Rows, Value
 from ingest.sources.row_batches import BatchForm, Converted, arrow_type

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from core.advance import advance
 from core.errors import TerminalError
-from core.jobs.kinds import (
+from core.jobs.moves import (
     Cancelled,
     End,
     Failed,
@@ -24,9 +24,8 @@ from core.jobs.pages import Done, More, Outcome, PagedKind
 from core.models import Job, Lease
 from ingest.contract.job import CompactWork, JobSpec
 from ingest.jobs import queue
-from ingest.jobs.kinds import Attempt, DriverKind, Left, Refused
+from ingest.jobs.kinds import Attempt, DriverKind, Left, Refused, shared_by_all
 from ingest.jobs.leases import hold_table
-from ingest.jobs.specs import shared_by_all
 from ingest.lake.commits import LakeState
 from ingest.pipelines.transitions import lock_pipeline
 from tests.doubles.launcher import Fault

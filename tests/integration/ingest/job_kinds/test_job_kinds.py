@@ -12,12 +12,12 @@ from django.db import connection
 from django.utils import timezone
 
 from core.errors import TerminalError, TransientError
-from core.jobs import kinds, pages
-from core.jobs.kinds import JobKind, kinds_of, register
+from core.jobs import moves, pages
+from core.jobs.moves import JobKind, kinds_of, register
 from core.jobs.pages import PagedKind
 from core.models import Job
 from ingest.jobs.kinds import DriverKind, driver_kind
-from ingest.jobs.lanes import LANE_LIMITS
+from ingest.jobs.queue import LANE_LIMITS
 from ingest.pipelines import table_commands
 from ingest.scheduler import tick
 from tests.doubles.launcher import Fault
@@ -164,7 +164,7 @@ def test_a_page_that_takes_too_long_keeps_no_other_from_its_turn(
 def replace(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
     """COUNT is another value meanwhile."""
     other = dataclasses.replace(COUNT, **changes)
-    monkeypatch.setitem(kinds._registered, "count", other)
+    monkeypatch.setitem(moves._registered, "count", other)
 
 
 def _save_of(broken: Job, save: Any) -> Any:

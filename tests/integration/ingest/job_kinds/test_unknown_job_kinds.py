@@ -9,11 +9,11 @@ import pytest
 
 from core.errors import TerminalError
 from core.jobs import pages
-from core.jobs.kinds import kind_of, unregister
+from core.jobs.moves import kind_of, unregister
 from core.models import Job, Lease
 from ingest.contract.job import JobReport
 from ingest.driver_host import attempts
-from ingest.jobs import lanes, leases, queue, reconcile
+from ingest.jobs import leases, queue, reconcile
 from ingest.maintenance.compact_job import start_compaction
 from ingest.pipelines import table_commands
 from ingest.scheduler import tick
@@ -63,10 +63,10 @@ def running(world: Any) -> Iterator[Job]:
     world.until(lambda: Job.objects.get(pk=job.pk).state == "RUNNING")
     # as in a process of the release before, which never knew it
     unregister("polish")
-    lanes._taken.cache_clear()
+    queue._taken.cache_clear()
     job.refresh_from_db()
     yield job
-    lanes._taken.cache_clear()
+    queue._taken.cache_clear()
 
 
 def lose_driver(job: Job) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ingest.contract.epochs import SealedColumn
 from ingest.contract.segments import OP, UNCHANGED, XID, Control
+from ingest.contract.table import SealedColumn
 from ingest.lake.chain import begin_stream, read_segment, stream_folder, take_over
 from ingest.lake.port import Place
 from ingest.lake.segment_files import SegmentBuilder, read_table

@@ -1,12 +1,15 @@
-"""Handing secrets to a driver: the key of the lake's object store, and a source's
-password with the only addresses it may go to.
+"""What hosts share that start processes by rows: waking, secrets, the database's steps.
 
-The name is looked up at each hand-over and every address is held against the denied
-networks; the driver connects to these addresses and does not ask the name servers. So
-a name that points elsewhere since the registration, or turns while a job starts, leads
-nowhere. What remains: a job that runs goes on when the setting changes.
+Whoever changes rows that a host reads notifies a channel of PostgreSQL as of its
+commit. A message that is lost costs nothing but the host's next look.
 
-Looking up may take seconds, which the host's step must not: it happens on threads.
+A process gets the key of the lake's object store, and a source's password with the only
+addresses it may go to. The name is looked up at each hand-over and every address is
+held against the denied networks; the process connects to these addresses and does not
+ask the name servers. So a name that points elsewhere since the registration, or turns
+while a job starts, leads nowhere. What remains: a job that runs goes on when the
+setting changes. Looking up may take seconds, which the host's step must not: it happens
+on threads.
 """
 
 from __future__ import annotations
@@ -17,17 +20,112 @@ import json
 import logging
 import queue
 import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, Protocol
 
+import django.db
+import psycopg
 from django.conf import settings
 from django.db import connection
+from psycopg import sql
 
 from catalog.models import Datasource
 from catalog.sources.access import SourceAccess, access_for, resolved
 from catalog.sources.tls import ca_file
+from core.database_errors import is_away
 from core.errors import NotFound, SluiceError, TerminalError
 from ingest.contract.job import CLOCK, LAKE_SECRET, ErrorFact, SecretAnswer, outcome_of
-from ingest.jobs.specs import SECRET_PREFIX
+from ingest.jobs.kinds import SECRET_PREFIX
+
+CHECK_SECONDS = 1.0
+AGAIN_SECONDS = 2.0
+
+
+class Host(Protocol):
+    def wake(self) -> None: ...
+
+    def step(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+def serve(host: Host, *, channel: str, stop: threading.Event) -> None:
+    """Steps of the host, woken by the channel, until `stop` is set; then its end."""
+    woken = (channel, host.wake, stop)
+    threading.Thread(target=listen, args=woken, daemon=True).start()
+    try:
+        while not stop.is_set():
+            host.step()
+    finally:
+        host.stop()
+
+
+def listen(channel: str, wake: Callable[[], None], stop: threading.Event) -> None:
+    """Call `wake` for each message until `stop` is set, on a connection of its own."""
+    parameters = connection.get_connection_params()
+    while not stop.is_set():
+        try:
+            _listen(parameters, channel, wake, stop)
+        except psycopg.Error as error:
+            log.debug("not notified on %s now: %s", channel, error)
+            stop.wait(AGAIN_SECONDS)
+
+
+def _listen(
+    parameters: dict[str, object],
+    channel: str,
+    wake: Callable[[], None],
+    stop: threading.Event,
+) -> None:
+    with psycopg.connect(**parameters, autocommit=True) as link:  # type: ignore[arg-type]
+        link.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+        wake()  # what came before
+        while not stop.is_set():
+            # several that came together are one
+            if list(link.notifies(timeout=CHECK_SECONDS, stop_after=1)):
+                wake()
+
+
+@dataclass(slots=True)
+class DatabaseSteps:
+    """who: the host, and what goes on without the database, for its log."""
+
+    who: str
+    goes_on: str
+    is_away: bool = False
+
+    def run(self, work: Callable[[], object]) -> None:
+        """Never raises: the next step tries again, and what the host looks after must
+        not end with a defect of ours, or because another process was first."""
+        try:
+            work()
+            self.is_away = False
+        except Exception as error:
+            if is_away(error):
+                if not self.is_away:
+                    log.warning("the database is away, %s: %s", self.goes_on, error)
+                self.is_away = True
+                connection.close()
+                return
+            log.exception("a step of %s failed", self.who)
+            if isinstance(error, django.db.Error):
+                connection.close()
+
+
+def storable(value: Any) -> Any:
+    """Return a JSON value with NUL and halves of letters, which PostgreSQL has no place
+    for, written as Python writes them: a value of a row may be in any text."""
+    if isinstance(value, str):
+        shown = value.replace("\x00", "\\x00")
+        return shown.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(value, Mapping):
+        return {storable(key): storable(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [storable(one) for one in value]
+    return value
+
 
 log = logging.getLogger(__name__)
 

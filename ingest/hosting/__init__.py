@@ -1,1 +1,0 @@
-"""What processes share that start others by rows: being woken, and handing secrets."""
