@@ -56,6 +56,8 @@ GROUPS: tuple[tuple[StrOrPromise, tuple[Number, ...]], ...] = (
                    is_whole=False),
             Number("max_waiting_bytes", _("At most … bytes wait"), _("Of the log, for "
                    "a table that does not go on."), "bytes"),
+            Number("keep_changes_seconds", _("Keep changes for … seconds"), _("So long "
+                   "its changes can be read one by one."), "s"),
         ),
     ),
     (

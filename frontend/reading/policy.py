@@ -80,6 +80,12 @@ def _described(policy: Effective, table: Table) -> Iterator[tuple[str, str, str]
     )
     waiting = gettext("at most %(size)s") % {"size": size(policy.max_waiting)}
     yield "max_waiting_bytes", gettext("A log waits for a stopped table"), waiting
+    kept = gettext("for %(time)s") % {"time": duration(policy.keep_changes)}
+    yield (
+        "keep_changes_seconds",
+        gettext("Changes of a followed log can be read one by one"),
+        kept if policy.keep_changes else gettext("while they wait"),
+    )
     added = gettext("Columns added at the source")
     yield "schema_changes", added, str(_FOLLOWED[policy.schema_changes])
 

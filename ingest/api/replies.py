@@ -17,6 +17,7 @@ from core.clock import SystemClock
 from core.models import Job as JobRow
 from ingest.alerts.stalled import stalled_since
 from ingest.api.timetables import Scheduled, Timetable, timetable_of_capture
+from ingest.contract.segments import OPS
 from ingest.lake.commits import Commit as CommitRow
 from ingest.lake.hudi.timeline import at_of
 from ingest.models import Pipeline
@@ -414,6 +415,36 @@ class SampleColumn(Reply):
 class Sample(Reply):
     columns = SampleColumn(many=True)
     rows = s.ListField(child=s.ListField(child=s.JSONField(allow_null=True)))
+
+
+class Change(Reply):
+    op: Any = s.ChoiceField(
+        choices=OPS,
+        help_text="moved: the row of the delete just before, under its new key",
+    )
+    key = s.DictField()
+    row = s.DictField(
+        allow_null=True, help_text="without the columns of `unchanged`; null when gone"
+    )
+    before = s.DictField(
+        allow_null=True,
+        help_text="of a delete: the key, and the rest if the log has it",
+    )
+    unchanged = s.ListField(
+        child=s.CharField(), help_text="columns that the log did not send: as they were"
+    )
+    position = s.CharField(help_text="where its epoch ends in the source's log")
+    committed_at = Instant(
+        allow_null=True, help_text="of the newest transaction of its epoch"
+    )
+    epoch = Count()
+    after = s.CharField(help_text="goes on behind this change")
+
+
+class Changes(Reply):
+    items = Change(many=True)
+    after = s.CharField(help_text="goes on behind these")
+    is_last = s.BooleanField(help_text="nothing more was there")
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,6 +171,11 @@ class PolicyChange(s.Serializer[Any]):
         allow_null=True,
         help_text="of a log: what may wait in the lake for a table that does not go on",
     )
+    keep_changes_seconds = s.FloatField(
+        required=False,
+        allow_null=True,
+        help_text="of a table that follows a log: how long its changes can be read",
+    )
 
 
 class CaptureStart(s.Serializer[Any]):

@@ -8,18 +8,25 @@ from rest_framework.response import Response
 
 from catalog.access.enforcement import require
 from catalog.access.policy import Privilege
+from catalog.access.rules import reads_whole
+from catalog.api.stream_limit import Places
+from catalog.api.user_concurrency import RETRY_SECONDS, TooManyRequests
 from catalog.api.views import ApiView, page_size
 from catalog.models import Table
 from catalog.selectors.tables import securable_of, table_for
-from core.errors import InvalidRequest
+from core.errors import AccessDenied, InvalidRequest
 from core.models import Job
 from ingest.api import replies
 from ingest.models import Pipeline
 from ingest.models.states import RETIRED
 from ingest.pipelines import samples, sampling
+from ingest.pipelines.change_stream import changes_of
 
 LARGEST_SAMPLE = 200
 DEFAULT_SAMPLE = 20
+MOST_CHANGES = 1_000
+DEFAULT_CHANGES = 100
+CHANGE_READERS = Places(most=4, most_each=2)
 
 
 def lake_table_of(view: ApiView, table_id: int, privilege: Privilege) -> Table:
@@ -80,13 +87,48 @@ class SampleView(ApiView):
         return Response(replies.Sample.body({"columns": columns, "rows": sample.rows}))
 
 
+class ChangesView(ApiView):
+    """Changes of a table that follows a log, as the lake has applied them; needs
+    `select`, and that no rule and no grant on columns limits the caller. Without
+    `after`: none, and the token of now."""
+
+    queries = frozenset({"after", "limit"})
+
+    @extend_schema(responses=replies.Changes)
+    def get(self, request: Request, table_id: int) -> Response:
+        table = lake_table_of(self, table_id, Privilege.SELECT)
+        if not reads_whole(self.principal, securable_of(table)):
+            raise AccessDenied(
+                f"rules limit the rows or columns of {table} for you, and changes show"
+                " all of them",
+                code="changes_limited",
+                hint="read the table by SQL, which keeps the rules",
+            )
+        limit = _limit(request, default=DEFAULT_CHANGES, most=MOST_CHANGES)
+        place = CHANGE_READERS.take(self.principal.name)
+        if place is None:
+            raise TooManyRequests(
+                "changes are being read for you or for others",
+                hint="send the request again in some seconds",
+                facts={"retry_after_seconds": RETRY_SECONDS},
+            )
+        with place:
+            after = request.query_params.get("after") or None
+            found = changes_of(table, after=after, limit=limit)
+        return Response(replies.Changes.body(found))
+
+
 def sample_limit(request: Request) -> int:
-    text = request.query_params.get("limit", str(DEFAULT_SAMPLE))
+    return _limit(request, default=DEFAULT_SAMPLE, most=LARGEST_SAMPLE)
+
+
+def _limit(request: Request, *, default: int, most: int) -> int:
+    text = request.query_params.get("limit", str(default))
     is_number = text.isascii() and text.isdigit() and len(text) < 6
-    if not is_number or not 1 <= int(text) <= LARGEST_SAMPLE:
+    if not is_number or not 1 <= int(text) <= most:
         raise InvalidRequest(
             f"limit is '{text}'",
             code="invalid_limit",
-            hint=f"a number from 1 to {LARGEST_SAMPLE}",
+            hint=f"a number from 1 to {most}",
         )
     return int(text)

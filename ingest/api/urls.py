@@ -58,6 +58,7 @@ urlpatterns: list[URLPattern] = [
     path(f"{_TABLE}/schema-change", schema_changes.SchemaChangeView.as_view()),
     path(f"{_TABLE}/commits", tables.CommitsView.as_view()),
     path(f"{_TABLE}/sample", tables.SampleView.as_view()),
+    path(f"{_TABLE}/changes", tables.ChangesView.as_view()),
     path(f"{_TABLE}/health", health.HealthView.as_view()),
     path(f"{_TABLE}/files", health.FilesView.as_view()),
     path(f"{_TABLE}/metrics", health.MetricsView.as_view()),

@@ -36,6 +36,8 @@ class FollowTable:
                  stream moves on soon, also without rows
     is_unread    its plan cannot be read: `table` has only its names, nothing of it is
                  taken, and who sent the list is told so by the problem `deferred`
+    keep_seconds, keep_bytes  how long changes of it stay for their readers, and how
+                 many bytes of the stream at most
     A table that is no longer in the list gets `removed`
     """
 
@@ -45,6 +47,8 @@ class FollowTable:
     deferred: str = ""
     is_awaited: bool = False
     is_unread: bool = False
+    keep_seconds: float = 0.0
+    keep_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

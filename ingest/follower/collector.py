@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -32,10 +33,19 @@ class _Seen:
     kept: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """seconds: changes that were committed since then are kept. most_bytes: of them."""
+
+    seconds: float = 0.0
+    most_bytes: int = 0
+
+
 @dataclass(slots=True)
 class Collector:
-    """first: the first segment that is kept. waiting_bytes: of all that are. unread:
-    which lake table cannot be read, and why, "" = all can.
+    """first: the first segment that some table needs. waiting_bytes: of those from it
+    on. unread: which lake table cannot be read, and why, "" = all can. kept: what is
+    kept beyond that for readers of changes. now: seconds since 1970.
 
     A lake table that cannot be read holds what it held when it last could, and all of
     its own before it could once: what the others applied goes all the same.
@@ -44,6 +54,8 @@ class Collector:
     folder: Place
     stream: str
     tables: Callable[[], Iterable[TableSpec]]
+    kept: Callable[[], Kept] = lambda: Kept()
+    now: Callable[[], float] = time.time
     first: int = 0
     waiting_bytes: int = 0
     unread: str = ""
@@ -70,9 +82,17 @@ class Collector:
         while self._index.refresh():
             pass
         first = self._index.needed_from(*self._needs())
-        collect(self._index, first=first)
-        self.first = max(first, self._index.beginning.number)
-        self.waiting_bytes = bytes_below(self.folder)
+        self.first = first = max(first, self._index.beginning.number)
+        kept = self.kept()
+        since = int((self.now() - kept.seconds) * 1e6)
+        recent = first
+        if kept.seconds:
+            recent = self._index.recent_from(
+                first, since=since, most_bytes=kept.most_bytes
+            )
+        collect(self._index, first=recent)
+        every = bytes_below(self.folder)
+        self.waiting_bytes = every - self._index.bytes_between(recent, first)
 
     def _look_at(self, table: TableSpec, problems: list[str]) -> _Seen | None:
         try:

@@ -23,7 +23,7 @@ from ingest.contract.following import (
 )
 from ingest.contract.segments import Control, StreamTable, state_of
 from ingest.contract.table import TableSpec
-from ingest.follower.collector import Collector
+from ingest.follower.collector import Collector, Kept
 from ingest.follower.controls import (
     all_deferred,
     followed,
@@ -120,7 +120,7 @@ class Follower:
                 self._specs(), loaded=loaded_identities(self._wanted, self._known)
             )
             log.start(chain.last.end)
-            collector = Collector(folder, self.spec.stream, self._specs)
+            collector = Collector(folder, self.spec.stream, self._specs, self._kept)
             collector.first = index.beginning.number
             collector.start()
             try:
@@ -245,6 +245,13 @@ class Follower:
 
     def _specs(self) -> list[TableSpec]:
         return [one.table for one in self._wanted if not one.is_unread]
+
+    def _kept(self) -> Kept:
+        """Segments have rows of all tables: the longest that one of them wants."""
+        return Kept(
+            max((one.keep_seconds for one in self._wanted), default=0.0),
+            max((one.keep_bytes for one in self._wanted), default=0),
+        )
 
     def _wait(self, reason: str) -> None:
         """Called while something at the source is waited for. What the list became

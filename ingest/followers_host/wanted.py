@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from ingest.models import Pipeline, SourceFollower
+from ingest.models import Pipeline, Policy, SourceFollower
 from ingest.pipelines.followers import (
     WITHOUT_PLAN,
     abandoned_followers,
@@ -42,12 +42,15 @@ def table_marks(sources: Collection[int]) -> dict[int, Any]:
     of their cost, for each second."""
     columns = (
         "pk", "state", "load_name", "bound", "drift", "status_reason",
-        "lake_table__schema_version",
+        "lake_table__schema_version", "policy",
     )  # fmt: skip
     of = "source_table__database__datasource"
     rows = Pipeline.objects.filter(**{f"{of}__in": list(sources)}, capture=LOG)
     awaited = sorted(awaited_tables())
     found: dict[int, list[Any]] = {source: [awaited] for source in sources}
+    given = Policy.objects.filter(datasource__in=list(sources)).order_by("pk")
+    for source, policy in given.values_list("datasource", "given"):
+        found[source].append(policy)
     shown = rows.exclude(state__in=WITHOUT_PLAN).order_by("pk")
     for source, *mark in shown.values_list(of, *columns):
         found[source].append(mark)

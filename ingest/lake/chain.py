@@ -253,6 +253,9 @@ class ChainIndex:
     _about: dict[int, array[int]] = field(default_factory=dict)
     _controls: list[tuple[int, Control]] = field(default_factory=list)
     _files: dict[int, frozenset[str]] = field(default_factory=dict)
+    # of each kept segment: when its newest transaction was committed, and its bytes
+    _committed: array[int] = field(default_factory=lambda: array("q"))
+    _bytes: array[int] = field(default_factory=lambda: array("q"))
 
     def refresh(self) -> list[Segment]:
         """Reads what is new, each segment's footer once; what came, at most `_PAGE`:
@@ -321,6 +324,25 @@ class ChainIndex:
             first = min([first, *self.about(table_id, after=after)[:1]])
         return first
 
+    def recent_from(self, before: int, *, since: int, most_bytes: int) -> int:
+        """The first segment before that one by which nothing is older than `since`,
+        microseconds since 1970, nor all from it on larger than `most_bytes`; that one
+        when none is."""
+        first, total = before, 0
+        for number in range(before - 1, self.beginning.number - 1, -1):
+            place = number - self.beginning.number
+            total += self._bytes[place]
+            committed = self._committed[place]
+            if total > most_bytes or 0 < committed < since:
+                break
+            first = number if committed else first
+        return first
+
+    def bytes_between(self, first: int, end: int) -> int:
+        """Of the rows in segments from `first` to before `end`."""
+        begin = self.beginning.number
+        return sum(self._bytes[first - begin : end - begin])
+
     def files_before(self, number: int) -> list[str]:
         """Names of all files of segments before that one, in their order."""
         found: list[str] = []
@@ -337,8 +359,10 @@ class ChainIndex:
             return
         if beginning.number > self._next:
             self.newest = None  # what is between was collected unread
-        self.beginning = beginning
         first = beginning.number
+        gone = first - self.beginning.number
+        self._committed, self._bytes = self._committed[gone:], self._bytes[gone:]
+        self.beginning = beginning
         self._controls = [one for one in self._controls if one[0] >= first]
         self._files = {n: f for n, f in self._files.items() if n >= first}
         for table_id, numbers in self._about.items():
@@ -355,6 +379,8 @@ class ChainIndex:
                 hint="resync the tables that are followed by it",
             )
         self.newest = segment
+        self._committed.append(segment.committed)
+        self._bytes.append(sum(part.bytes for part in segment.parts))
         self._controls += ((segment.number, one) for one in segment.controls)
         if segment.files:
             self._files[segment.number] = segment.files

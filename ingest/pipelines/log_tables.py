@@ -7,7 +7,7 @@ compares. Must not know how a follower is run.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from django.conf import settings
@@ -33,6 +33,8 @@ from ingest.models.states import (
     RETIRED,
 )
 from ingest.pipelines import needed_resync
+from ingest.pipelines.policies.policy import Effective
+from ingest.pipelines.policies.store import Policies
 from ingest.planning.facts import LOG
 from ingest.planning.plan import plan_from_json
 
@@ -106,9 +108,21 @@ def followed_tables(
         .order_by("lake_table_id")
     )
     awaited = awaited_tables()
-    found = (_followed_alone(row, known) for row in rows)
+    policies = Policies([datasource.pk])
     return tuple(
-        replace(one, is_awaited=one.table.table_id in awaited) for one in found
+        _as_wanted(_followed_alone(row, known), policies.of_pipeline(row), awaited)
+        for row in rows
+    )
+
+
+def _as_wanted(
+    one: FollowTable, policy: Effective, awaited: Collection[int]
+) -> FollowTable:
+    return replace(
+        one,
+        is_awaited=one.table.table_id in awaited,
+        keep_seconds=policy.keep_changes,
+        keep_bytes=policy.max_waiting,
     )
 
 

@@ -106,8 +106,9 @@ def _unreadable(hint: str) -> TransientError:
     )
 
 
-def plain(value: Any) -> Any:
-    """One value for JSON, without loss: what JSON cannot hold exactly is a string."""
+def plain(value: Any, *, longest: int | None = MAX_TEXT) -> Any:
+    """One value for JSON: what JSON cannot hold exactly is a string. longest: of texts
+    and bytes, which are cut there; None = nothing is."""
     if isinstance(value, bool | None):
         return value
     if isinstance(value, int):
@@ -121,11 +122,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, dt.date | dt.time):
         return value.isoformat()
     if isinstance(value, bytes):
-        return base64.b64encode(value[:MAX_TEXT]).decode()
+        return base64.b64encode(value[:longest]).decode()
     if isinstance(value, list):
-        return [plain(item) for item in value]
+        return [plain(item, longest=longest) for item in value]
     text = str(value)
-    return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "…"
+    is_short = longest is None or len(text) <= longest
+    return text if is_short else text[:longest] + "…"
 
 
 def _named(value: float) -> str:

@@ -76,6 +76,7 @@ class Effective:
     schema_changes  what becomes of columns that are added at the source
     freshness    seconds within which changes of a followed log shall be in the lake
     max_waiting  bytes of a stream that may wait for a table that does not go on
+    keep_changes seconds for which a followed log's changes stay for their readers
     """
 
     schedule: Schedule
@@ -89,6 +90,7 @@ class Effective:
     schema_changes: SchemaPolicy = "follow"
     freshness: float = FRESHNESS_SECONDS
     max_waiting: int = MAX_WAITING_BYTES
+    keep_changes: float = 0.0
 
     @property
     def compact_after(self) -> int:
@@ -143,6 +145,7 @@ def effective(chain: Sequence[Level], defaults: Mapping[str, Any]) -> Effective:
         schema_changes=values["schema_changes"],
         freshness=float(values["freshness_seconds"]),
         max_waiting=int(values["max_waiting_bytes"]),
+        keep_changes=float(values["keep_changes_seconds"]),
     )
 
 
@@ -278,6 +281,7 @@ KEYS: Mapping[str, Callable[[Any, str], Any]] = {
     "new_tables": _one_of(*NEW_TABLES),
     "freshness_seconds": _number(LEAST_FRESHNESS_SECONDS, MONTH_SECONDS),
     "max_waiting_bytes": _whole(LEAST_WAITING_BYTES, MOST_WAITING_BYTES),
+    "keep_changes_seconds": _number(0, MONTH_SECONDS),
 }
 # What a table itself can give: new ones are no table's.
 TABLE_KEYS = tuple(key for key in KEYS if key != "new_tables")
@@ -297,6 +301,7 @@ KEEPING: Mapping[str, Any] = {
     "new_tables": "ignore",
     "freshness_seconds": FRESHNESS_SECONDS,
     "max_waiting_bytes": MAX_WAITING_BYTES,
+    "keep_changes_seconds": 0.0,
 }
 
 

@@ -142,6 +142,7 @@ LEAST_OF_OTHERS = {
     ("PATCH", "tables/<id:table_id>/policy"): "manage",
     ("GET", "tables/<id:table_id>/commits"): "discover",
     ("GET", "tables/<id:table_id>/sample"): "select",
+    ("GET", "tables/<id:table_id>/changes"): "select",
     ("GET", "tables/<id:table_id>/health"): "discover",
     ("GET", "tables/<id:table_id>/files"): "discover",
     ("GET", "tables/<id:table_id>/metrics"): "discover",

@@ -10,7 +10,7 @@ import pytest
 from ingest.contract.segments import Control
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.follower import collector
-from ingest.follower.collector import Collector
+from ingest.follower.collector import Collector, Kept
 from ingest.lake.chain import begin_stream, read_segment, stream_folder, take_over
 from ingest.lake.hudi.identity import identity_for
 from ingest.lake.hudi.options import EXTRA_KEY, CommitPosition, encode_position
@@ -181,3 +181,35 @@ def test_a_table_that_waits_for_nothing_holds_nothing(stream: Stream) -> None:
     stream.tables[1] = replace(stream.tables[1], path="/nowhere")
     stream.collector.collect()
     assert stream.numbers() == [7]
+
+
+def test_what_readers_of_changes_may_want_stays_within_its_bounds(
+    stream: Stream,
+) -> None:
+    """It counts for no table as waiting."""
+
+    def commit(seconds: int) -> int:
+        stream.builder.add(1, 1, batch_of([(1, Row("t", "insert", 1))]))
+        end = str(stream.builder.writer.next_number)
+        return stream.builder.close(end=end, committed=seconds * 1_000_000).number
+
+    for seconds in (100, 110, 120):
+        commit(seconds)
+    stream.segment()
+    for table in (1, 2):
+        stream.applied(table, 10)
+    kept = Kept(15.0, 1 << 20)
+    reader = Collector(
+        stream.folder, "pg1", lambda: stream.tables, lambda: kept, lambda: 124.0
+    )
+    reader.collect()
+    assert stream.numbers() == [8, 9, 10], "those of 110 and 120, and the newest"
+    assert reader.first == 10
+    alone = reader.waiting_bytes
+    kept = Kept(15.0, 1_000)
+    reader.collect()
+    assert stream.numbers() == [9, 10]
+    kept = Kept()
+    reader.collect()
+    assert stream.numbers() == [10]
+    assert reader.waiting_bytes <= alone
