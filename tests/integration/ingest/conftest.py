@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.small_disk import may_mount
 from tests.source_server import SourceServer
 from tests.waiting import wait_for
 
 if TYPE_CHECKING:
     from tests.integration.ingest.following import World as Followed
     from tests.integration.ingest.world import World
+
+collect_ignore = [] if may_mount() else ["test_full_chain_disk.py"]
 
 
 @pytest.fixture(autouse=True)

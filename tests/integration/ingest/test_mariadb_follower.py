@@ -152,6 +152,30 @@ def test_a_log_that_was_deleted_is_named_and_passed_over_when_decided(
     assert ("deferred", 1) in maria.controls()
 
 
+def test_what_other_writers_did_and_the_server_deleted_stops_nothing(
+    maria: MariaWorld,
+) -> None:
+    """PeerDB PR #4601, debezium/dbz#1385: transactions of a domain and a server that we
+    never met are among those that the server has, and gone from its log."""
+    maria.run(
+        "SET SESSION gtid_domain_id = 7, server_id = 99",
+        "INSERT INTO mark VALUES (-1)",
+        "SET SESSION gtid_domain_id = 0, server_id = 1",
+        "FLUSH BINARY LOGS",
+    )
+    maria.purge()
+    run = maria.following(FIRST)
+    maria.run("INSERT INTO t VALUES (1, 'a')")
+    maria.run(
+        "SET SESSION gtid_domain_id = 8, server_id = 99",
+        "INSERT INTO t VALUES (2, 'theirs')",
+        "SET SESSION gtid_domain_id = 0, server_id = 1",
+        "INSERT INTO t VALUES (3, 'c')",
+    )
+    maria.durable(run)
+    assert [one.values["id"] for one in maria.changes()] == [1, 2, 3]
+
+
 def test_a_log_that_was_reset_is_another_one(maria: MariaWorld) -> None:
     """airbyte#85783: numbers begin anew, and nothing more came. The file of that name
     is another one, however long it is."""

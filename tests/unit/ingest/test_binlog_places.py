@@ -23,6 +23,7 @@ def event(
 
 
 def test_events_move_it_on() -> None:
+    """debezium/dbz#2519: whether its transactions have numbers of their own or not."""
     place = Place(START)
     place.take(event(QUERY, end=104))
     place.take(event(XID, end=204, when=61))
