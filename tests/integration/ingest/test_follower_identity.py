@@ -96,6 +96,32 @@ def test_what_was_not_sent_while_nobody_followed_is_missed(
     assert "for a while" in run.problem(1)
 
 
+@pytest.mark.parametrize(
+    ("is_interrupted", "first"),
+    [(True, "DROP TABLES IN SCHEMA public"), (False, "ADD TABLE t")],
+)
+def test_a_schema_that_left_a_publication_for_a_while(
+    followed: World, first: str, *, is_interrupted: bool
+) -> None:
+    """PostgreSQL has no row in the catalog for each of its tables."""
+    link = followed.link
+    link.execute(T)
+    link.execute("CREATE PUBLICATION theirs FOR TABLES IN SCHEMA public, TABLE mark")
+    run = followed.following(FIRST)
+    run.until(lambda s: s.tables[0].state == "cut", "its cut")
+    link.execute(f"ALTER PUBLICATION theirs {first}")
+    if not is_interrupted:
+        run.want(FIRST)  # who gets a list looks at once
+        followed.durable(run)
+        link.execute("ALTER PUBLICATION theirs DROP TABLES IN SCHEMA public")
+        run.want(FIRST)
+        followed.durable(run)
+    link.execute("ALTER PUBLICATION theirs ADD TABLES IN SCHEMA public")
+    run.want(FIRST)
+    followed.durable(run)
+    assert ("for a while" in run.problem(1)) == is_interrupted
+
+
 def test_a_mended_table_waits_for_no_row(followed: World) -> None:
     """What the log said of it last is how it was before."""
     link = followed.link

@@ -32,19 +32,31 @@ FROM pg_publication p LEFT JOIN pg_replication_slots s ON s.slot_name = %s
 # is. Ours has a note that it was there first; one that is made anew has none.
 _FIRST = "slot {} begins behind it"
 # What was altered of the publication itself, as which changes it has, and altered back
-# shows in its row's xmin only. Row filters came with PostgreSQL 15.
+# shows in its row's xmin only. A table is in it by itself, by what it is a part of, by
+# the schema of one of these, or as all are. Row filters came with PostgreSQL 15.
 _PUBLISHED = """
 SELECT t.schemaname::text, t.tablename::text, t.pubname::text,
-  coalesce(r.oid, p.oid) || '/' || p.xmin
+  m.kind || m.oid || '/' || p.xmin
 FROM pg_publication_tables t JOIN pg_publication p USING (pubname)
 JOIN pg_namespace n ON n.nspname = t.schemaname
 JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
-LEFT JOIN pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = c.oid
+JOIN LATERAL (
+  SELECT 'p', p.oid WHERE p.puballtables
+  UNION ALL SELECT 'r', r.oid FROM pg_publication_rel r
+  WHERE r.prpubid = p.oid AND (
+    r.prrelid = c.oid OR r.prrelid IN (SELECT pg_partition_ancestors(c.oid)))
+  {schemas}
+) m(kind, oid) ON true
 WHERE p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate
   AND to_jsonb(t) ->> 'rowfilter' IS NULL
   AND (t.schemaname, t.tablename) IN (
     SELECT w.schema, w.name FROM unnest(%s::name[], %s::name[]) w(schema, name))
 """
+# Since PostgreSQL 15.
+_SCHEMAS = """UNION ALL SELECT 's', s.oid FROM pg_publication_namespace s
+  JOIN pg_class a ON a.relnamespace = s.pnnspid
+  WHERE s.pnpubid = p.oid AND (
+    a.oid = c.oid OR a.oid IN (SELECT pg_partition_ancestors(c.oid)))"""
 _MEMBERS = """
 SELECT n.nspname::text, c.relname::text
 FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid
@@ -283,7 +295,9 @@ class Publications:
         schemas = [table.source_schema for table in tables]
         names = [table.source_table for table in tables]
         found: dict[Name, frozenset[Member]] = {}
-        rows = self.control.rows(_PUBLISHED, [schemas, names])
+        has_schemas = self.control.connection.info.server_version >= 150_000
+        sql = _PUBLISHED.replace("{schemas}", _SCHEMAS if has_schemas else "")
+        rows = self.control.rows(sql, [schemas, names])
         for schema, name, publication, number in rows:
             key = schema, name
             found[key] = found.get(key, frozenset()) | {(publication, number)}

@@ -493,6 +493,15 @@ def _require_whole(slot: Slot | None, name: str, after: str, here: PostgresLog) 
             code="source_changed",
             hint=f"bring that server back, or {ANEW}",
         )
+    if here.lsn < position.lsn:
+        # what is written from here on would be taken for what was read
+        raise TerminalError(
+            f"the source's log ends at {lsn_text(here.lsn)}, and it was read up to"
+            f" {lsn_text(position.lsn)}: an older state of its disk was put back, or it"
+            " lost the log's end (fsync = off). Nothing was read",
+            code="source_changed",
+            hint=ANEW,
+        )
     _kept_slot(slot, name, position)
 
 

@@ -106,7 +106,8 @@ class Identity:
         """With what the plan has by now. has_more: it will get more that is there."""
         columns = {**now.columns, **self.columns}
         file = self.file if has_more else now.file
-        return Identity(self.oid, columns, self.members or now.members, file)
+        # it is in one of them still, so it was in these all the time
+        return Identity(self.oid, columns, now.members or self.members, file)
 
 
 def unsent_for_a_while(table: TableSpec) -> str:
