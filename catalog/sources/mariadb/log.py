@@ -18,10 +18,16 @@ SETTINGS = """
 SHOW GLOBAL VARIABLES WHERE Variable_name IN
   ('version', 'log_bin', 'binlog_format', 'binlog_row_image', 'binlog_row_metadata',
    'log_slave_updates', 'server_id', 'server_uid', 'binlog_expire_logs_seconds',
-   'expire_logs_days', 'lower_case_table_names')
+   'expire_logs_days', 'lower_case_table_names', 'sync_binlog',
+   'innodb_flush_log_at_trx_commit')
 """
 PLACE = "SHOW MASTER STATUS"
 GRANTS = "SHOW GRANTS"
+# Of others a login sees them that may read the database mysql.
+CHANGERS = """
+SELECT DISTINCT grantee FROM information_schema.user_privileges
+WHERE privilege_type IN ('BINLOG ADMIN', 'SUPER') ORDER BY 1
+"""
 # Engines that write no row before its transaction commits.
 ENGINE = "INNODB"
 _WANTED = {
@@ -92,6 +98,35 @@ def setting_lacks(settings: Mapping[str, str]) -> tuple[Lack, ...]:
         for name, (wanted, why) in _WANTED.items()
         if settings.get(name, "").upper() != wanted
     )
+
+
+def may_lose_commits(settings: Mapping[str, str]) -> bool:
+    """Whether tables of a server that died may be behind its log."""
+    return settings.get("innodb_flush_log_at_trx_commit", "1") != "1"
+
+
+def doubts_of(settings: Mapping[str, str], changers: Sequence[str]) -> tuple[str, ...]:
+    """Behind what every table that is followed needs a resync, in sentences. changers:
+    accounts that may set binlog_format, as far as the login sees them."""
+    who = f" (of those seen: {', '.join(changers)})" if changers else ""
+    found = [
+        f"whoever has BINLOG ADMIN or SUPER{who} may set binlog_format in a session:"
+        " once one logs a statement in place of rows, all followed tables need a resync"
+    ]
+    if settings.get("sync_binlog", "1") != "1":
+        found.append(
+            f"sync_binlog is {settings['sync_binlog']}: a power failure may take the"
+            " end of a log that was read, and all followed tables need a resync then:"
+            " SET GLOBAL sync_binlog = 1"
+        )
+    if may_lose_commits(settings):
+        value = settings["innodb_flush_log_at_trx_commit"]
+        found.append(
+            f"innodb_flush_log_at_trx_commit is {value}: once the server dies, all"
+            " followed tables need a resync:"
+            " SET GLOBAL innodb_flush_log_at_trx_commit = 1"
+        )
+    return tuple(found)
 
 
 def lacks_of(server: LogServer, who: str) -> tuple[Lack, ...]:

@@ -209,6 +209,35 @@ def test_only_what_was_rolled_back_is_gone() -> None:
     assert values(made) == [(1, b"a"), (3, b"a"), (5, b"a")]
 
 
+def test_rows_behind_a_savepoint_that_came_after_some_were_taken() -> None:
+    made = opened(GTID, TABLE, changed(23, row(1, b"a")))
+    assert values(made) == [(1, b"a")]
+    for sent in (
+        query(b"SAVEPOINT s"), changed(23, row(2, b"a")), query(b"ROLLBACK TO s"),
+        changed(23, row(3, b"a")), END,
+    ):  # fmt: skip
+        assert not any(isinstance(one, Missed) for one in made.decode(sent))
+    assert values(made) == [(3, b"a")]
+
+
+def test_a_table_is_named_whose_rows_were_taken_before_they_were_rolled_back() -> None:
+    made = opened(GTID, TABLE, query(b"SAVEPOINT s"), changed(23, row(1, b"a")))
+    assert values(made) == [(1, b"a")]
+    made.decode(changed(23, row(2, b"a")))
+    (missed,) = made.decode(query(b"ROLLBACK TO s"))
+    assert isinstance(missed, Missed)
+    assert missed.tables == (("d", "t"),)
+    for sent in (
+        changed(23, row(3, b"a")),
+        END,
+        GTID,
+        TABLE,
+        changed(23, row(4, b"a")),
+    ):
+        made.decode(sent)
+    assert values(made) == [], "the stream goes on, without the table"
+
+
 def test_a_server_that_died_within_a_transaction() -> None:
     made = opened(GTID, TABLE, changed(23, row(1, b"a")))
     said = made.decode(FORMAT)

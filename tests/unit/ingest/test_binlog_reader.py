@@ -18,7 +18,11 @@ from ingest.sources.mariadb.log import reader as binlog_reader
 from ingest.sources.mariadb.log.reader import MariaDbLogReader
 from ingest.sources.mariadb.log.tables import FoundTable, Name
 from ingest.sources.port import SourceAccess
-from tests.unit.ingest.test_binlog import FORMAT, event, query
+from tests.unit.ingest.test_binlog import END, FORMAT, GTID, event, query
+
+# of every event there
+WHEN = 1_700_000_000
+STOP = event(3, b"")
 
 # of a statement that stands alone
 ALONE = event(162, struct.pack("<QIB", 5, 0, 1) + bytes(6))
@@ -38,8 +42,8 @@ TABLE = TableSpec(
 class _Source:
     """Of a server that compares names like this."""
 
-    def __init__(self, lower_case: str, events: Collection[bytes]) -> None:
-        self._settings: Mapping[str, str] = {"lower_case_table_names": lower_case}
+    def __init__(self, events: Collection[bytes], **settings: str) -> None:
+        self._settings: Mapping[str, str] = settings
         self._events = [*events]
         self.silent_for = 0.0
         self.session = 7
@@ -57,7 +61,7 @@ class _Source:
 
 def reader_of(source: Any) -> MariaDbLogReader:
     access = SourceAccess(SourceSpec(1, "mariadb", "h", 1, "", "u", "s"), "", "a")
-    place = MariaDbLog(1, "", "b.", 1, 0, 4)
+    place = MariaDbLog(1, "", "b.", 1, WHEN, 4)
     return MariaDbLogReader(access, source, source, place)
 
 
@@ -70,11 +74,67 @@ def reader_of(source: Any) -> MariaDbLogReader:
 def test_statements_name_tables_as_the_server_compares_them(
     lower_case: str, statement: bytes, *, is_same: bool
 ) -> None:
-    source = _Source(lower_case, [FORMAT, ALONE, query(statement, database=b"SHOP")])
-    reader = reader_of(source)
+    events = [FORMAT, ALONE, query(statement, database=b"SHOP")]
+    reader = reading(events, lower_case_table_names=lower_case)
+    assert (TABLE.table_id in reader.lost()) == is_same
+
+
+def reading(events: Collection[bytes], **settings: str) -> MariaDbLogReader:
+    """Of a reader that stands in a file, all that came."""
+    reader = reader_of(_Source(events, **settings))
     reader.follow([TABLE])
     reader.read(0)
-    assert (TABLE.table_id in reader.lost()) == is_same
+    return reader
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_doubted"),
+    [(b"INSERT INTO v VALUES (1)", True), (b"SELECT `x`.`f`(1)", True), (b"GRANT x", False)],
+)  # fmt: skip
+def test_a_statement_in_place_of_rows_is_a_doubt_about_every_table(
+    statement: bytes, *, is_doubted: bool
+) -> None:
+    """Views, triggers and functions write to tables that no text names."""
+    reader = reading([FORMAT, GTID, query(statement, database=b"x"), END])
+    assert ("may have been changed" in reader.lost().get(1, "")) == is_doubted
+
+
+ROTATE = event(4, struct.pack("<Q", 4) + b"b.000002", flags=0x20)
+
+
+def file_of(started: int) -> bytes:
+    body = struct.pack("<H50sIB", 4, b"10.11.19-MariaDB-log", started, 19)
+    return event(15, body + bytes(60) + b"\1")
+
+
+def test_no_place_to_go_on_from_is_in_a_file_that_is_not_known_yet() -> None:
+    """Killed there, nobody could tell another log of that name from this one."""
+    reader = reading([file_of(0), ROTATE])
+    assert ":b.000001:" in reader.position
+    assert f":b.000002:{WHEN}:" in reading([file_of(0), ROTATE, file_of(0)]).position
+
+
+@pytest.mark.parametrize(
+    ("between", "started", "flush", "is_doubted"),
+    [
+        ([], 1, "0", True),
+        ([], 1, "2", True),
+        ([], 1, "1", False),  # the log's end says what is lost
+        ([STOP], 1, "0", False),
+        ([], 0, "0", False),  # the next file of a server that lives
+    ],
+)
+def test_a_server_that_died_may_have_lost_what_its_log_has(
+    between: list[bytes], started: int, flush: str, *, is_doubted: bool
+) -> None:
+    events = [file_of(0), GTID, END, *between, ROTATE, file_of(started)]
+    reader = reading(events, innodb_flush_log_at_trx_commit=flush)
+    assert ("server died" in reader.lost().get(1, "")) == is_doubted
+
+
+def test_a_stop_is_seen_again_by_who_goes_on_behind_it() -> None:
+    before = reading([file_of(0), GTID, END]).position
+    assert reading([file_of(0), GTID, END, STOP]).position == before
 
 
 @pytest.mark.parametrize(
@@ -89,7 +149,7 @@ def test_a_connection_of_which_nothing_comes_is_named(
     monkeypatch: pytest.MonkeyPatch, answer: tuple[str, str] | OSError
 ) -> None:
     """DBZ-9755, risingwave PR #25233: half a connection, and RUNNING for ever."""
-    source = _Source("0", [])
+    source = _Source([])
     reader = reader_of(source)
     reader.read(0)
     monkeypatch.setattr(binlog_reader, "sender_state", Mock(side_effect=[answer]))
@@ -100,7 +160,7 @@ def test_a_connection_of_which_nothing_comes_is_named(
 
 
 def test_a_server_at_work_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    source = _Source("0", [])
+    source = _Source([])
     reader = reader_of(source)
     works = ("Binlog Dump", "Finished reading one binlog; switching to next binlog")
     monkeypatch.setattr(binlog_reader, "sender_state", Mock(return_value=works))

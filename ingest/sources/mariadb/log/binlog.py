@@ -335,8 +335,7 @@ class Decoder:
                 _refuse(event, "a rollback of no transaction")
             return (self._undone(),)
         if found := _BACK.fullmatch(short):
-            self._back_to(event, found[1])
-            return ()
+            return self._back_to(found[1])
         if found := _SAVEPOINT.fullmatch(short):
             self._savepoints[found[1]] = {
                 key: len(rows.ops) for key, (rows, _) in self._touched.items()
@@ -352,13 +351,18 @@ class Decoder:
             self._gtid = ""
         return Statement(database, text, gtid, _when(event), self._is_within)
 
-    def _back_to(self, event: bytes, savepoint: str) -> None:
+    def _back_to(self, savepoint: str) -> tuple[What, ...]:
+        """A server leaves out of its log what was rolled back, unless it is between
+        changes of tables that know no transactions."""
         counts = self._savepoints.get(savepoint)
-        if counts is None or self._is_taken:
-            _refuse(event, "a rollback to a savepoint whose rows were taken")
         for key, (rows, before) in self._touched.items():
-            count = counts.get(key, before)
+            count = (counts or {}).get(key, before)
             del rows.ops[count:], rows.values[count:]
+        if counts is not None:
+            return ()
+        # rows of before it, or behind it, were taken: which of them is not known
+        names = tuple(dict.fromkeys(map(table_name, self._numbers.values())))
+        return self._missed(names, "rows that were taken were rolled back")
 
     def _transaction_of_several(
         self, event: bytes, verb: str, name: str

@@ -83,6 +83,8 @@ _WIDE = {
     "utf8mb3": "utf_8",
     "utf8mb4": "utf_8",
 }
+# Those with bytes that are no character. Of characters that are read, no two are one.
+INEXACT = frozenset({*_BYTES, "gb2312", "gbk"} - {"latin1"})
 _NONE = "?"
 # What is no character reads as one question mark.
 _HANDLER = "sluice.question_mark"
@@ -124,6 +126,12 @@ def decoded(data: bytes, charset: str) -> str:
     if name := _WIDE.get(charset):
         return data.decode(name, _HANDLER)
     raise ValueError(f"the character set {charset} is not read from the log")
+
+
+def is_shared(data: bytes, charset: str) -> bool:
+    """Whether other bytes are the same text in Unicode, or may be. charset: one of
+    INEXACT."""
+    return decoded(data, charset).count(_NONE) > data.count(_NONE.encode())
 
 
 @cache

@@ -23,10 +23,11 @@ Rows = Callable[[str], list[tuple[Any, ...]]]
 
 # Of an event: when, its kind, whose, its bytes, where it ends (32 bits), flags.
 HEAD = struct.Struct("<IBIIIH")
-ROTATE, FORMAT, HEARTBEAT, GTID, _GTIDS = 4, 15, 27, 162, 163
+STOP, ROTATE, FORMAT, HEARTBEAT, GTID, _GTIDS = 3, 4, 15, 27, 162, 163
 _ARTIFICIAL = 0x20
 _GTID_BODY = struct.Struct("<QI")
 _ENTRY = struct.Struct("<IIQ")
+_STARTED = struct.Struct("<52xI")
 _FILE = re.compile(r"(?P<base>[^:/]*\.)(?P<number>\d{6,10})")
 _SHOWN = """
 SHOW STATUS
@@ -68,6 +69,11 @@ def log_place(rows: Rows) -> list[tuple[Any, ...]]:
             code="source_privilege_missing",
             hint="at the source: GRANT BINLOG MONITOR ON *.* TO the datasource's user",
         ) from error
+
+
+def started_at(event: bytes) -> int:
+    """When the server started with this FORMAT, seconds since 1970; 0 = it did not."""
+    return int(_STARTED.unpack_from(event, HEAD.size)[0])
 
 
 def parts_of(file: str) -> tuple[str, int]:

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 import pymysql
 
-from catalog.sources.mariadb.log import LogServer
+from catalog.sources.mariadb.log import LogServer, may_lose_commits
 from core.errors import TerminalError, TransientError
 from ingest.contract.following import SourceLog
 from ingest.contract.source_positions import MariaDbLog
@@ -44,7 +44,7 @@ from ingest.sources.mariadb.log.control import (
     open_control,
     sender_state,
 )
-from ingest.sources.mariadb.log.places import FORMAT, GTID, Place
+from ingest.sources.mariadb.log.places import FORMAT, GTID, STOP, Place, started_at
 from ingest.sources.mariadb.log.statements import effect_of
 from ingest.sources.mariadb.log.table_map import TableMap
 from ingest.sources.mariadb.log.tables import (
@@ -70,6 +70,11 @@ _WHEN = struct.Struct("<I")
 _ROLLED_BACK = (
     "{} has rows in the log of a transaction that did not happen in the end; resync the"
     " table"
+)
+
+_DIED = (
+    "the source's server died, and with innodb_flush_log_at_trx_commit other than 1 its"
+    " tables may have lost what its log has"
 )
 
 Wait = Callable[[str], None]
@@ -107,6 +112,8 @@ class MariaDbLogReader:
     _begun: int = 0
     _has_rows: bool = False
     _is_headed: bool = False
+    # the server ended in order, and what it wrote next has not come
+    _is_stopped: bool = False
     # of the open transaction, tables whose rows were taken
     _touched: set[int] = field(default_factory=set)
     _is_to_look: bool = False
@@ -212,14 +219,27 @@ class MariaDbLogReader:
         if event[4] == FORMAT:
             self._require_same_file(event)
         self._place.take(event)
+        if event[4] in {FORMAT, STOP}:
+            self._note_start(event)
         for what in found:
             self._note(what)
         # of a statement that stands alone the number comes before it
         self._is_headed = event[4] == GTID
-        if self.is_within:
+        if self.is_within or self._is_stopped or not self._place.here.made:
+            # nor is there a place to go on from in a file that has not said yet which
+            # one it is, or behind a stop: what follows it has to be seen with it
             return False
         self._end = replace(self._place.here, gtids=self._place.gtids)
         return any(isinstance(what, Commit) for what in found)
+
+    def _note_start(self, event: bytes) -> None:
+        """A file that begins with the server, and none that ends with its stop before
+        it: it died. A dump's first description has no such time and no place."""
+        was_stopped, self._is_stopped = self._is_stopped, event[4] == STOP
+        if self._is_stopped or was_stopped:
+            return
+        if started_at(event) and may_lose_commits(self._server.settings):
+            self._note_missed(Missed(None, _DIED))
 
     def _decoded(self, event: bytes) -> tuple[What, ...]:
         try:
@@ -267,11 +287,12 @@ class MariaDbLogReader:
             elif effect.is_harmless:
                 self._is_to_look = True
             else:
+                verb = "may have been" if effect.may_be_any else "was"
                 self._refuse(
                     table,
-                    f"{where(table)} was changed at the source by a statement, of which"
-                    f" the log has no rows: {statement.text[:200]}; discover it again,"
-                    " and resync the table",
+                    f"{where(table)} {verb} changed at the source by a statement, of"
+                    f" which the log has no rows: {statement.text[:200]}; discover it"
+                    " again, and resync the table",
                 )
 
     def _note_missed(self, missed: Missed) -> None:
@@ -302,7 +323,7 @@ class MariaDbLogReader:
         try:
             if found.problem:
                 raise ValueError(found.problem)
-            reader = RowReader.of(found, table.columns)
+            reader = RowReader.of(found, table.columns, key=table.key)
             key = found.positions(identifying(table))
         except (KeyError, ValueError) as error:
             self._refuse(table, _unreadable(table, error))
@@ -451,15 +472,22 @@ def _require_whole(reader: MariaDbLogReader, position: MariaDbLog) -> None:
             hint=f"bring that server back, or {ANEW}",
         )
     place = reader.find(position)
-    if place.made and place.made != _made(reader.access, reader.log.name, place):
+    if place.made != _made(reader.access, reader.log.name, place):
         raise other_history(place)
 
 
 def _made(access: SourceAccess, name: str, place: MariaDbLog) -> int:
-    """When the file was made that has this name now; 0 = it is gone meanwhile."""
+    """When the file was made that has this name now. TransientError when it is gone
+    meanwhile."""
     with open_log(access, name, 0) as log:
         event = log.first_event_of(place.file)
-    return int(_WHEN.unpack_from(event)[0]) if event else 0
+    if not event:
+        raise TransientError(
+            f"the source deletes {place.file} of its log just now",
+            code="log_moved",
+            hint="reading begins again at once",
+        )
+    return int(_WHEN.unpack_from(event)[0])
 
 
 def other_history(place: MariaDbLog) -> TerminalError:

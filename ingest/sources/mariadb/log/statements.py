@@ -1,7 +1,7 @@
 """What a statement in the log does to tables: of such there are no rows. Pure.
 
-No grammar of SQL: the few forms that are understood say what they do, and anything else
-counts for every table whose name is in it.
+No grammar of SQL: the few forms that are understood say what they do. Anything else may
+change rows of any table: no text says what views, triggers and functions write to.
 """
 
 from __future__ import annotations
@@ -84,17 +84,19 @@ _DROPS = frozenset({"INDEX", "KEY", "CONSTRAINT", "CHECK", "FOREIGN"})
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """tables: that it is about, followed or not; database: all of it. empties: they
-    have no rows now, and nothing else happened. is_harmless: every value is as it was,
-    though there may be more columns, or keys."""
+    """tables: that it is about, followed or not; database: all of it; may_be_any: it
+    may write rows of tables that its text does not name. empties: they have no rows
+    now, and nothing else happened. is_harmless: every value is as it was, though there
+    may be more columns, or keys."""
 
     tables: frozenset[Name] = frozenset()
     database: str = ""
     empties: bool = False
     is_harmless: bool = False
+    may_be_any: bool = False
 
     def is_about(self, name: Name) -> bool:
-        return name in self.tables or name[0] == self.database
+        return self.may_be_any or name in self.tables or name[0] == self.database
 
     def named(self, change: Callable[[str, str], Name]) -> Effect:
         """By names as the server compares them: the log has the text as it was
@@ -104,6 +106,8 @@ class Effect:
 
 
 NOTHING = Effect()
+# As a session logs it that does not log rows.
+_ANYTHING = Effect(may_be_any=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +131,11 @@ def effect_of(statement: str, database: str) -> Effect:
     if verb == "TRUNCATE":
         name, _ = _name(rest[head[0] == "TABLE" :], database)
         return Effect(frozenset({name}), empties=True)
+    if verb == "RENAME":
+        return Effect(frozenset(_names(rest, database)))
     if verb in {"CREATE", "ALTER", "DROP"}:
         return _definition(verb, rest, database)
-    return Effect(frozenset(_names(tokens, database)))
+    return _ANYTHING
 
 
 def _definition(verb: str, rest: Sequence[_Token], database: str) -> Effect:
@@ -138,6 +144,8 @@ def _definition(verb: str, rest: Sequence[_Token], database: str) -> Effect:
         skipped.add(rest[0].word)
         rest = rest[1:]
     kind = rest[0].word if rest else ""
+    if verb == "CREATE" and kind in {"TABLE", "TEMPORARY"} and _selects(rest):
+        return _ANYTHING
     if kind in {"DATABASE", "SCHEMA"}:
         names = [t.name for t in rest[1:] if t.name and t.word not in _BETWEEN]
         is_gone = verb == "DROP" or "REPLACE" in skipped
@@ -164,6 +172,15 @@ def _definition(verb: str, rest: Sequence[_Token], database: str) -> Effect:
         if not {"RENAME", "EXCHANGE"} & {token.word for token in parts}:
             return Effect(frozenset({name}))
     return Effect(frozenset(_names(rest, database)))
+
+
+def _selects(tokens: Sequence[_Token]) -> bool:
+    """Whether its rows are computed, maybe by functions that write; of a server that
+    logs rows such a statement comes without that."""
+    return any(
+        token.word == "SELECT" or (token.word == "VALUES" and after.sign == "(")
+        for token, after in zip(tokens, [*tokens[1:], _Token()], strict=True)
+    )
 
 
 def _keeps(part: Sequence[_Token]) -> bool:

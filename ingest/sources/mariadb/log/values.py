@@ -23,7 +23,13 @@ from ingest.contract.table import ColumnSpec, SealedColumn
 from ingest.sources.dialects import dialect_of
 from ingest.sources.mariadb.log import table_map as kinds
 from ingest.sources.mariadb.log.binlog import TRUNCATE, Rows
-from ingest.sources.mariadb.log.charsets import charset_of, decoded, is_read
+from ingest.sources.mariadb.log.charsets import (
+    INEXACT,
+    charset_of,
+    decoded,
+    is_read,
+    is_shared,
+)
 from ingest.sources.mariadb.log.decimals import (
     Groups,
     decimal_bytes,
@@ -54,14 +60,18 @@ class RowReader:
     """Turns a table's rows into batches. Made once for each description of the table.
 
     places  of the columns among those of the log
+    texts   places of the key's texts of inexact character sets, and those
     """
 
     form: BatchForm
     places: tuple[int, ...]
     codecs: tuple[Codec, ...]
+    texts: tuple[tuple[int, str], ...] = ()
 
     @classmethod
-    def of(cls, table: TableMap, columns: Sequence[ColumnSpec]) -> RowReader:
+    def of(
+        cls, table: TableMap, columns: Sequence[ColumnSpec], *, key: Sequence[str] = ()
+    ) -> RowReader:
         """KeyError names a column that the log does not have; ValueError says why
         values of a column cannot be read."""
         places = table.positions(tuple(column.source_name for column in columns))
@@ -69,12 +79,18 @@ class RowReader:
             codec_of(table.columns[place], column)
             for place, column in zip(places, columns, strict=True)
         )
-        return cls(BatchForm.of(_DIALECT, columns), places, codecs)
+        keys = ((n, table.columns[n]) for n in table.positions(tuple(key)))
+        texts = ((n, charset_of(c.collation)) for n, c in keys if c.collation)
+        inexact = tuple((n, charset) for n, charset in texts if charset in INEXACT)
+        return cls(BatchForm.of(_DIALECT, columns), places, codecs, inexact)
 
     def batch(self, rows: Rows) -> pa.RecordBatch:
-        """TerminalError `log_value_unreadable` names the column."""
+        """TerminalError `log_value_unreadable` names the column, `key_text_shared` a
+        key that the lake cannot tell from another one."""
         count = len(rows.ops)
         by_column = list(zip(*rows.values, strict=True))
+        for place, charset in self.texts:
+            _refuse_shared(by_column[place], rows.table, place, charset)
         head = [
             pa.array(rows.ops, pa.int8()),
             pa.repeat(pa.scalar(0, pa.uint32()), count),
@@ -452,6 +468,26 @@ def _binaries(
 
 def _utf8(values: Sequence[Value], *, to: pa.DataType) -> Converted:
     return pa.array(values, pa.binary()).cast(to), []
+
+
+def _refuse_shared(
+    values: Sequence[Value], table: TableMap, place: int, charset: str
+) -> None:
+    """As `refuse_shared_texts` of a load does."""
+    column = table.columns[place]
+    found = {value for value in values if isinstance(value, bytes)}
+    if column.type in (kinds.ENUM, kinds.SET):
+        found = {*column.words}
+    for data in sorted(found):
+        if is_shared(data, charset):
+            raise TerminalError(
+                f"{table.schema}.{table.name}: {column.name} ({charset}) is of the key"
+                f" and has X'{data.hex()[:60]}', which in Unicode is"
+                f" '{decoded(data, charset)[:60]}', as another key is or can be",
+                code="key_text_shared",
+                hint="give the column the character set utf8mb4 at the source, or"
+                " change this value there; then resync the table",
+            )
 
 
 def _converted(
