@@ -51,10 +51,10 @@ WITHOUT_TLS = Outcome(
 )
 
 
-def followable(lacks: Sequence[Lack]) -> Outcome:
-    """Whether a log can be followed that lacks this."""
+def followable(lacks: Sequence[Lack], doubts: Sequence[str] = ()) -> Outcome:
+    """Whether a log can be followed that lacks this. doubts: what may end that."""
     if not lacks:
-        return Outcome("its log can be followed")
+        return Outcome("its log can be followed", "; ".join(doubts))
     reasons = "; ".join(lack.reason for lack in lacks)
     mending = " ".join(lack.statement for lack in lacks if lack.statement)
     return Outcome(

@@ -15,6 +15,12 @@ from ingest.planning.facts import ROW_HASH, TableFacts
 from ingest.planning.plan import Proposal
 
 _TABLES = frozenset({"table", "partitioned table"})
+# What a connection test says of the server's settings.
+_DOUBTS = (
+    "a resync is needed once a session of the source logs a statement in place of rows,"
+    " and where a power failure took the end of its log; with"
+    " innodb_flush_log_at_trx_commit other than 1, once the server dies"
+)
 _ELSE = "use capture 'timestamp' or 'snapshot'"
 
 
@@ -27,20 +33,13 @@ def why_not_followed(
     return ". ".join(_told(lack) for lack in lacks)
 
 
-def what_is_seen() -> tuple[str, ...]:
+def what_is_seen(source_kind: str) -> tuple[str, ...]:
     """In sentences for people."""
-    return (
+    seen = (
         "inserts, updates, deletes, keys that change and TRUNCATE are seen, in the"
-        " order of their commits, within seconds",
+        " order of their commits, within seconds"
     )
-
-
-def what_is_missed() -> tuple[str, ...]:
-    """The same of what the log does not say."""
-    return (
-        "a table that is dropped and made again under its name is another one: it"
-        " needs a resync",
-    )
+    return (seen, _DOUBTS) if source_kind == "mariadb" else (seen,)
 
 
 @dataclass(frozen=True, slots=True)

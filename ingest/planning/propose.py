@@ -260,7 +260,7 @@ def _steps(
             )
         )
     if conditions.capture == LOG:
-        steps.append(FollowLog(what_is_seen()))
+        steps.append(FollowLog(what_is_seen(facts.source_kind)))
     lake = f"lake.{target.database}.{target.name}"
     steps.append(Publish(lake=lake, jdbc=f"{target.database}.{target.name}"))
     return tuple(steps)
@@ -309,7 +309,7 @@ def _warnings(
                 "source shares no snapshot between connections without a lock"
             )
     elif conditions.capture == LOG:
-        found += what_is_seen()
+        found += what_is_seen(facts.source_kind)
     elif proposals["cursor"].value:
         found += _missed(facts, proposals, conditions)
     found += what_holds(_partitions(facts, proposals, target))

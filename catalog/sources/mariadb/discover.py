@@ -191,6 +191,14 @@ def log_lacks(link: Link) -> tuple[Lack, ...]:
     return mariadb_log.lacks_of(server, account(*str(current).rsplit("@", 1)))
 
 
+def log_doubts(link: Link) -> tuple[str, ...]:
+    """What may end following it one day."""
+    found = link.rows(mariadb_log.SETTINGS)
+    settings = {str(name).lower(): str(value) for name, value in found}
+    changers = [str(name) for (name,) in link.rows(mariadb_log.CHANGERS)]
+    return mariadb_log.doubts_of(settings, changers)
+
+
 def _within_width(names: list[Name], link: Link) -> list[Name]:
     """As many tables from the front as the column bound allows, at least one."""
     if not names:

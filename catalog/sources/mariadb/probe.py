@@ -20,6 +20,7 @@ from catalog.sources.mariadb.discover import (
     described,
     filter_of,
     is_standby,
+    log_doubts,
     log_lacks,
     sees_all_transactions,
 )
@@ -145,8 +146,9 @@ class MariadbSteps(Steps):
     def log(self) -> Outcome:
         with statements(self._connected(), self.access) as link:
             lacks = log_lacks(link)
+            doubts = () if lacks else log_doubts(link)
         self.facts["log_lacks"] = [[lack.reason, lack.statement] for lack in lacks]
-        return followable(lacks)
+        return followable(lacks, doubts)
 
     def sample(self) -> Outcome:
         bounds = {"after_schema": "", "after_table": "", "limit": FIRST_NAMES}

@@ -77,6 +77,8 @@ def test_what_keeps_its_log_from_being_followed_is_said_with_what_mends_it(
     report = run_probe(maria.access())
     assert report.facts["log_lacks"] == []
     assert report.steps[-1].message == "its log can be followed"
+    for said in ("may set binlog_format", "sync_binlog is 0"):
+        assert said in report.steps[-1].hint
 
 
 def test_a_datasource_of_the_other_kind_works_and_says_so(maria) -> None:

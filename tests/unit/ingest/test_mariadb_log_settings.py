@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from catalog.sources.mariadb.log import LogServer, lacks_of, read_server, unfit
+from catalog.sources.mariadb.log import (
+    LogServer,
+    doubts_of,
+    lacks_of,
+    read_server,
+    unfit,
+)
 
 SETTINGS = {
     "version": "10.11.19-MariaDB-log",
@@ -86,3 +92,13 @@ def test_what_a_server_says_of_itself() -> None:
     assert unfit(server, "shop", "InnoDB") == ""
     assert "out of its log" in unfit(server, "other", "InnoDB")
     assert "Aria" in unfit(server, "shop", "Aria")
+
+
+def test_what_may_end_following_it_is_said_with_who_may_bring_it_about() -> None:
+    (changers,) = doubts_of({"sync_binlog": "1"}, ["'root'@'localhost'"])
+    assert "'root'@'localhost'" in changers
+    assert "BINLOG ADMIN" in changers
+    unsafe = {"sync_binlog": "0", "innodb_flush_log_at_trx_commit": "2"}
+    _, end, behind = doubts_of(unsafe, [])
+    assert "SET GLOBAL sync_binlog = 1" in end
+    assert "once the server dies" in behind
