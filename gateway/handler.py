@@ -20,7 +20,7 @@ from gateway.engines.port import Orientation as EngineOrientation
 from gateway.faults import GENERAL, Fault, clean
 from gateway.hs2 import messages, values
 from gateway.hs2.calls import REPLIES
-from gateway.hs2.getinfo import info_value
+from gateway.hs2.metadata import info_value
 from gateway.hs2.rowset import encode_row_set
 from gateway.hs2.values import FetchOrientation, State, StatusCode
 from gateway.metadata import MetadataService

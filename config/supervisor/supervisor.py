@@ -9,18 +9,19 @@ import fcntl
 import json
 import logging
 import os
+import shutil
 import signal
 import socket
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
+from typing import Final
 
-from config.supervisor.connection import ConnectionFile, connection_of
-from config.supervisor.home import make_keys
-from config.supervisor.log_files import bound_logs
+from config.supervisor.home import Home, make_keys
 from config.supervisor.stack import (
     Options,
     Role,
@@ -32,6 +33,7 @@ from config.supervisor.stack import (
 from config.toolchain.javac import ensure_sluice_jar
 from config.toolchain.paths import extras_of, jar_paths
 from core.errors import TerminalError
+from core.files import write_private
 from core.processes.child import (
     Child,
     ChildSpec,
@@ -40,8 +42,103 @@ from core.processes.child import (
     spawn,
     stop_all,
 )
-from core.processes.identity import ProcessIdentity, descendants, end, write_identity
+from core.processes.identity import (
+    ProcessIdentity,
+    descendants,
+    end,
+    read_identity,
+    write_identity,
+)
 from core.retries import Backoff
+
+# `connection.json`: where everything answers and which processes there are.
+
+
+def connection_of(stack: Stack, pids: Mapping[str, int | None]) -> dict[str, object]:
+    """The content, from what is running now. `pids`: by role, of our own children."""
+    login = json.loads(stack.home.administrator_file.read_text())
+    host, port = stack.gateway_host, stack.ports.gateway
+    return {
+        "web_url": stack.web_url,
+        "username": login["username"],
+        "password": login["password"],
+        "token": login["token"],
+        "gateway": {"host": host.strip("[]"), "port": port, "http_port": None},
+        "jdbc_url": f"jdbc:hive2://{host}:{port}/default",
+        "demo_source": demo_source(stack),
+        "pids": {**pids, **reported_pids(stack.home)},
+        "lake": _lake(stack),
+    }
+
+
+def demo_source(stack: Stack) -> dict[str, object] | None:
+    """How to reach the demo shop, as a user who is not the server's superuser."""
+    path = stack.home.keys / "demo_source.json"
+    if stack.servers.demo is None or not path.exists():
+        return None
+    body: dict[str, object] = json.loads(path.read_text())
+    return {**body, "port": stack.servers.demo.address.port}
+
+
+def reported_pids(home: Home) -> dict[str, object]:
+    """Processes that our children start and report: the Spark driver, engines, and
+    those that follow logs."""
+    return {
+        "driver": _live_pid(home.run / "driver.pid.json"),
+        "engines": _live_pids(home, "engine-*.pid.json"),
+        "captures": _live_pids(home, "follower-*.pid.json"),
+    }
+
+
+def _live_pids(home: Home, pattern: str) -> list[int]:
+    found = (_live_pid(path) for path in sorted(home.run.glob(pattern)))
+    return [pid for pid in found if pid is not None]
+
+
+def _live_pid(path: Path) -> int | None:
+    identity = read_identity(path)
+    return identity.pid if identity and identity.is_alive() else None
+
+
+def _lake(stack: Stack) -> str:
+    named = os.environ.get("SLUICE_LAKE_URI")
+    return (named or str(stack.home.path / "lake")).removeprefix("file://")
+
+
+class ConnectionFile:
+    """Rewrites the file only when its content changes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._written = ""
+
+    def write(self, content: dict[str, object]) -> None:
+        text = json.dumps(content, indent=2)
+        if text != self._written:
+            write_private(self._path, text)
+            self._written = text
+
+
+# Logs below a home stay small, whoever makes their processes write: anybody who can
+# reach the web process does, by each request.
+
+
+MOST_BYTES: Final = 64 * 2**20
+# Each engine has a log of its own.
+ENGINES_KEPT: Final = 50
+
+
+def bound_logs(folder: Path) -> None:
+    """Begin large logs anew, with what was in them beside as `.log.1`; of engines the
+    newest logs stay. Their processes append, so they go on at the new beginning."""
+    for path in folder.glob("*.log"):
+        if path.stat().st_size > MOST_BYTES:
+            shutil.copy(path, path.with_suffix(".log.1"))
+            os.truncate(path, 0)
+    engines = sorted(folder.glob("engine-*.log*"), key=lambda one: one.stat().st_mtime)
+    for path in engines[:-ENGINES_KEPT]:
+        path.unlink(missing_ok=True)
+
 
 log = logging.getLogger(__name__)
 

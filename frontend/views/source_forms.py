@@ -6,11 +6,12 @@ thread of the web server, so it is short and few run at a time.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext
 from django.views.decorators.debug import sensitive_post_parameters
@@ -24,15 +25,54 @@ from catalog.datasources import DatasourceChange, NewDatasource
 from catalog.discovery.probe import Report, run_probe
 from catalog.discovery.services import start_test
 from catalog.models import Datasource
+from catalog.secrets import decrypt, encrypt
 from catalog.sources.access import access_for
 from catalog.sources.kinds import SourceKind
 from catalog.sources.registry import KINDS, kind_named
-from core.errors import SluiceError, TransientError
-from frontend import sealed
+from core.errors import SluiceError, TerminalError, TransientError
 from frontend.forms.sources import MAIN, SourceForm, initial_of
 from frontend.pages import NOT_CONFIRMED, PageRequest, is_confirmed, page
 from frontend.reading.sources import report_steps
 from frontend.views.sources import source_named
+
+# A password that was typed into a form with mistakes: kept sealed at the server.
+#
+# Until the form goes through; it is never sent back. Who logs out or waits half an hour
+# types it anew.
+
+
+KEPT_SECONDS = 1800
+_SLOT = "sealed-passwords"
+_MOST = 5
+
+
+def keep(request: HttpRequest, form: str, password: str) -> None:
+    kept = dict(request.session.get(_SLOT, {}))
+    kept.pop(form, None)
+    newest = list(kept.items())[1 - _MOST :]
+    entry = {"sealed": encrypt(password), "at": time.time()}
+    request.session[_SLOT] = dict([*newest, (form, entry)])
+
+
+def kept(request: HttpRequest, form: str) -> str:
+    """What was typed there last; "" when nothing is kept or its key is gone."""
+    entry = request.session.get(_SLOT, {}).get(form)
+    if not entry or time.time() - entry["at"] > KEPT_SECONDS:
+        return ""
+    try:
+        return decrypt(entry["sealed"])
+    except TerminalError:
+        return ""
+
+
+def forget(request: HttpRequest, form: str) -> None:
+    if form in request.session.get(_SLOT, {}):
+        request.session[_SLOT] = {
+            name: entry
+            for name, entry in request.session[_SLOT].items()
+            if name != form
+        }
+
 
 MOST_TRIED, MOST_TRIED_OF_ONE = 3, 2
 CONNECT_SECONDS, STATEMENT_SECONDS = 5, 10
@@ -206,19 +246,19 @@ def _form_page(
         return _render(request, kind, form, error=error, source=stored)
     if saved is None:
         return _render(request, kind, form, source=stored, report=entry.report)
-    sealed.forget(request, slot)
+    forget(request, slot)
     messages.success(request, entry.outcome(saved), extra_tags="ok")
     return redirect("frontend:source", saved.name)
 
 
 def _kept_password(request: PageRequest, slot: str) -> str:
     if request.method != "POST":
-        sealed.forget(request, slot)
+        forget(request, slot)
         return ""
     if typed := request.POST.get("password", "")[:MOST_TYPED]:
-        sealed.keep(request, slot, typed)
+        keep(request, slot, typed)
         return typed
-    return sealed.kept(request, slot)
+    return kept(request, slot)
 
 
 @page

@@ -30,8 +30,7 @@ from catalog.selectors import (
 from catalog.sources.registry import footprint_of
 from core.errors import NotFound
 from frontend.pages import PageRequest, attempt, keyed_page, numbered_page, page
-from frontend.reading.capture import capture_of_source
-from frontend.reading.pipelines import pipelines_of_source
+from frontend.reading.pipelines import capture_of_source, pipelines_of_source
 from frontend.reading.routes import sources_shown
 from frontend.reading.sources import steps_of, stored_steps
 from ingest.models.states import MOVING

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from gateway.api import sessions, statements
+from gateway.api import statements
 
 _ONE = "sql/statements/<uuid:id>"
 
@@ -13,6 +13,6 @@ urlpatterns: list[URLPattern] = [
     path(_ONE, statements.StatementView.as_view()),
     path(f"{_ONE}/results", statements.ResultsView.as_view()),
     path(f"{_ONE}:cancel", statements.CancelView.as_view()),
-    path("sessions", sessions.SessionsView.as_view()),
-    path("sessions/<uuid:id>", sessions.SessionView.as_view()),
+    path("sessions", statements.SessionsView.as_view()),
+    path("sessions/<uuid:id>", statements.SessionView.as_view()),
 ]

@@ -12,20 +12,26 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models.functions import Now
 
 from core.errors import SluiceError, TransientError
-from core.jobs import LAUNCHING
+from core.jobs import CANCELLING, LAUNCHING, RUNNING
+from core.leases import owner_of
+from core.models import Job, JobLog
+from core.processes.identity import ProcessIdentity
 from core.redaction import redact
 from ingest.contract.applying import ApplyReport
 from ingest.contract.job import DRIVER_DIED, JobReport, Progress, report_from
 from ingest.contract.members import value_of
-from ingest.driver_host import attempts, report_store
+from ingest.driver_host import attempts
 from ingest.driver_host.apply_sessions import ApplySessions
 from ingest.driver_host.attempts import (
     START_SECONDS,
@@ -34,10 +40,126 @@ from ingest.driver_host.attempts import (
     LostAttempt,
 )
 from ingest.driver_host.backlog import Backlog
-from ingest.driver_host.incarnation import Incarnation
 from ingest.driver_host.launcher import Launcher, Message
 from ingest.hosting import DatabaseSteps, SecretBroker, storable
 from ingest.jobs import leases, queue, reconcile
+from ingest.models import DriverIncarnation
+
+# What drivers said, as rows: lines of logs, their own state, how far jobs are.
+#
+# Called by the host with what it has gathered; each call may be repeated.
+
+
+def write_logs(lines: Sequence[tuple[str, str, str]]) -> None:
+    """lines: (job id, level, message); those of jobs that are gone are dropped."""
+    known = {job_id for job_id, _, _ in lines}
+    rows = Job.objects.filter(pk__in=known).values_list("pk", flat=True)
+    present = {str(pk) for pk in rows}
+    JobLog.objects.bulk_create(
+        [
+            JobLog(job_id=UUID(job_id), level=level, message=text)
+            for job_id, level, text in lines
+            if job_id in present
+        ]
+    )
+
+
+def write_incarnation(incarnation: Incarnation, *, pid: int | None, place: str) -> bool:
+    """That the driver lives, and once what it said of itself. False when it counts as
+    ended: another host took over while this one was silent."""
+    changes: dict[str, Any] = {"heartbeat_at": Now(), "pid": pid}
+    if incarnation.away:
+        facts = {"place": place, "away": incarnation.away}
+        changes |= {"ready_at": None, "facts": facts}
+    elif incarnation.is_ready and incarnation.facts is not None:
+        changes |= {"ready_at": Now(), "facts": {"place": place} | incarnation.facts}
+        found = ProcessIdentity.of(pid) if pid else None
+        changes["pid_started"] = found.start_time if found else None
+        incarnation.facts = None
+    return bool(
+        DriverIncarnation.objects.filter(pk=incarnation.id, ended_at=None).update(
+            **changes
+        )
+    )
+
+
+def write_progress(in_flight: Sequence[InFlightJob]) -> None:
+    """Their leases renewed, and what is new of each."""
+    leases.renew([owner_of(f.job_id, f.attempt) for f in in_flight])
+    Job.objects.filter(
+        pk__in=[f.job_id for f in in_flight], state__in=[RUNNING, CANCELLING]
+    ).update(progress_at=Now())
+    for flight in in_flight:
+        progress, flight.progress = flight.progress, None
+        if progress is None:
+            continue
+        Job.objects.filter(
+            pk=flight.job_id, attempts=flight.attempt, finished_at=None
+        ).update(
+            phase=progress.phase[:60],
+            done=progress.done,
+            total=progress.total,
+            unit=progress.unit[:20],
+            reason=progress.reason,
+            **_moved(progress),
+        )
+
+
+def _moved(progress: Progress) -> dict[str, Any]:
+    """By how long ago: clocks of drivers may be wrong."""
+    if progress.still is None:
+        return {}
+    return {"moved_at": Now() - timedelta(seconds=progress.still)}
+
+
+# What a driver host holds in memory of the warm driver's present start.
+
+# How long a driver may go on with threads that answer nothing any more: they hold
+# cores, connections and perhaps a lock of their table.
+ABANDONED_SECONDS = 60.0
+# That the driver lives is written so often when there is nothing new to say of it.
+ALIVE_SECONDS = 3.0
+
+
+@dataclass(slots=True)
+class Incarnation:
+    """The warm driver's present start.
+
+    facts  what it said of itself, None once that is written
+    away   why it cannot take work though it has not ended
+    written   when it was last written that it lives
+    abandoned, abandoned_since   jobs that it was told to abandon and whose threads
+           still live, and since when there are such
+    is_told_to_end   its end is our doing: not held against its jobs
+    """
+
+    id: UUID = field(default_factory=uuid4)
+    is_stored: bool = False
+    is_started: bool = False
+    is_ready: bool = False
+    facts: dict[str, Any] | None = None
+    away: str = ""
+    heard: float = 0.0
+    written: float = -math.inf
+    abandoned: tuple[str, ...] = ()
+    abandoned_since: float = 0.0
+    is_told_to_end: bool = False
+
+    def is_worth_writing(self, now: float) -> bool:
+        """Whether there is news of it, or it was last written a while ago."""
+        is_news = self.facts is not None or bool(self.away)
+        return is_news or now - self.written >= ALIVE_SECONDS
+
+    def note_abandoned(self, jobs: Sequence[str], *, now: float) -> None:
+        if not self.abandoned:
+            self.abandoned_since = now
+        self.abandoned = tuple(jobs)
+
+    def is_hampered(self, now: float) -> bool:
+        """Whether threads that answer nothing have lived on in it for too long."""
+        waited = now - self.abandoned_since
+        return bool(self.abandoned) and waited >= ABANDONED_SECONDS
+
 
 log = logging.getLogger(__name__)
 
@@ -382,7 +504,7 @@ class DriverHost:
     def _write_logs(self) -> None:
         lines = self._logs[:]
         if lines:
-            report_store.write_logs(lines)
+            write_logs(lines)
             del self._logs[: len(lines)]
 
     def _write_incarnation(self) -> None:
@@ -394,7 +516,7 @@ class DriverHost:
         if not driver.is_worth_writing(self.clock()):
             return
         pid, place = self.launcher.pid, self.place
-        if not report_store.write_incarnation(driver, pid=pid, place=place):
+        if not write_incarnation(driver, pid=pid, place=place):
             log.error("another driver host has taken over: ending all drivers here")
             driver.is_told_to_end = True
             for origin in ("", *self.in_flight):
@@ -414,7 +536,7 @@ class DriverHost:
         self._progressed = now  # not before: what is lost is judged behind this
         leases.renew(self._sessions.owners)
         if fresh := [f for f in self.in_flight.values() if now - f.seen < 10]:
-            report_store.write_progress(fresh)
+            write_progress(fresh)
 
     # ------------------------------------------------------------------- looking
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -21,15 +21,17 @@ from django.db.models.functions import Now
 
 from catalog.models import Datasource, Table
 from core.clock import SystemClock
-from core.errors import SluiceError, TransientError
+from core.errors import SluiceError, TerminalError, TransientError
 from core.jobs import ACTIVE, TERMINAL, WAITING
 from core.jobs.moves import Cancelled, conclude, move_job, names_of
 from core.models import Job, Lease
 from ingest.contract.job import LOADS, REMOVE
 from ingest.jobs import leases
 from ingest.jobs.kinds import DriverKind
+from ingest.lake.chain import ChainIndex, stream_folder
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.hudi.identity import COUNT, DELETED, KEY, SEQ, drift
+from ingest.lake.hudi.options import CommitPosition
 from ingest.lake.ids import last_source, last_table
 from ingest.lake.place import place_at
 from ingest.models import DriverIncarnation, Pipeline
@@ -55,10 +57,55 @@ from ingest.pipelines.adoption_rules import (
 from ingest.pipelines.lake_identity import planned_identity, set_buckets
 from ingest.pipelines.lake_reconcile import follow_lake
 from ingest.pipelines.load_job import note_loaded
+from ingest.pipelines.log_tables import stream_of
 from ingest.pipelines.rebuilding import ACTOR
-from ingest.pipelines.stream_state import Streams, follow_stream
 from ingest.planning.facts import LOG, TIMESTAMP
 from ingest.planning.plan import CreateTable, plan_from_json
+
+# What the stream of a source says of a table whose row is older than it: the row takes
+# over the name of its load, or the table needs a resync. The chain is right.
+
+
+@dataclass(slots=True)
+class Streams:
+    """Each is read once: all footers of what is kept of it."""
+
+    _read: dict[str, ChainIndex] = field(default_factory=dict)
+
+    def of_source(self, source_id: int) -> ChainIndex:
+        """TerminalError when the stream was never begun, or is broken."""
+        stream = stream_of(source_id)
+        if stream not in self._read:
+            folder = stream_folder(settings.SLUICE_LAKE_URI, stream)
+            index = ChainIndex(folder, stream)
+            while index.refresh():
+                pass
+            self._read[stream] = index
+        return self._read[stream]
+
+
+def follow_stream(
+    pipeline: Pipeline, position: CommitPosition, streams: Streams
+) -> str:
+    """Why only a new load brings a loaded table on; "" = it goes on where it is, with
+    the load that the stream knows."""
+    table_id = pipeline.lake_table_id
+    assert table_id is not None
+    try:
+        index = streams.of_source(pipeline.source_table.database.datasource_id)
+    except TerminalError as error:
+        return error.message
+    known = index.tables().get(table_id)
+    if known is None or not known.load:
+        return "the stream of its source does not know it"
+    if known.cut > position.epoch_to:
+        return "a load of it had begun that is not in the lake"
+    if index.is_lost(table_id, position.epoch_to):
+        return "segments of its stream that it had not applied are gone"
+    at = position.load.at if position.load else position.end
+    transitions.set_columns(pipeline, load_name=known.load, bound=known.at or at)
+    return ""
+
 
 WHY = "the database was restored"
 PAGE = 500

@@ -10,7 +10,7 @@ import pytest
 
 from ingest.contract.job import RepairWork, SyncWork
 from ingest.driver.apply import replacement
-from ingest.driver.table_services import metadata_table, resize
+from ingest.driver.table_services import repair, resize
 from ingest.lake.hudi.identity import identity_for
 from ingest.lake.hudi.options import table_options
 from ingest.lake.layout import metadata_partitions, read_layout
@@ -60,7 +60,7 @@ def test_a_metadata_table_of_another_writer_is_removed_even_after_a_kill(
 
     for name in ("write_client", "require_fence"):
         with monkeypatch.context() as patch:
-            patch.setattr(metadata_table, name, die)
+            patch.setattr(repair, name, die)
             with contextlib.suppress(KeyboardInterrupt):
                 bench.run(spec)
     done = assert_done(bench.run(spec)).facts

@@ -11,11 +11,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from core.errors import InvalidRequest
+from core.errors import InvalidRequest, TerminalError
 from ingest.contract.job import JobSpec, RepairAction, RepairWork
 from ingest.driver.apply.apply import (
     roll_back_writes,
     service_session,
+    write_client,
 )
 from ingest.driver.apply.future import rewrite_future
 from ingest.driver.apply.jobrun import JobRun
@@ -24,16 +25,16 @@ from ingest.driver.apply.undoing import (
     unschedule,
     unschedule_all,
 )
-from ingest.driver.apply.writer import checked_state
+from ingest.driver.apply.writer import checked_state, qualified_name
 from ingest.driver.table_services.compaction import schedule_compaction, tidy
 from ingest.driver.table_services.dedupe import deduplicate
-from ingest.driver.table_services.metadata_table import drop_metadata_table
 from ingest.driver.table_services.resize import resize
 from ingest.driver.table_services.savepoints import make_savepoint, restore
 from ingest.lake.commits import read_lake_table, read_properties
 from ingest.lake.fence import require_fence
 from ingest.lake.hudi.identity import identity_for, property_drift, put_back
 from ingest.lake.layout import (
+    metadata_partitions,
     write_properties,
 )
 from ingest.lake.place import place_at
@@ -148,3 +149,38 @@ def _put_properties_back(spec: JobSpec) -> None:
     found = read_properties(place_at(spec.table.path))
     if found is not None and property_drift(found, wanted):
         write_properties(spec.table.path, lambda text: put_back(text, wanted))
+
+
+# Removing a metadata table that another writer made, by Hudi's own way.
+#
+# Ours write without one: it costs more than the commit itself. With any of them Hudi
+# removes it by itself; this is for tables that nobody writes to for a while. Hudi first
+# stops listing it, so that nobody believes it, then deletes it.
+
+
+def drop_metadata_table(run: JobRun, spark: SparkSession) -> dict[str, Any]:
+    """Nothing happens where there is none, so it can be repeated after a kill."""
+    spec = run.spec
+    base = place_at(spec.table.path)
+    found = metadata_partitions(base)
+    run.enter("removing the metadata table", total=len(found), unit="partitions")
+    if found:
+        jvm: Any = spark._jvm
+        with write_client(spark, spec) as client:
+            table = jvm.org.apache.hudi.table.HoodieSparkTable.create(
+                client.getConfig(), client.getEngineContext()
+            )
+            require_fence(spec.fence)
+            jvm.org.apache.hudi.metadata.HoodieTableMetadataUtil.deleteMetadataTable(
+                table.getMetaClient(),
+                client.getEngineContext(),
+                False,  # noqa: FBT003 - no copy of it is kept
+            )
+    if left := metadata_partitions(base):
+        raise TerminalError(
+            f"{qualified_name(spec)} still has a metadata table: {', '.join(left)}",
+            code="repair_incomplete",
+            hint="look whether another writer works on it, then ask again",
+        )
+    run.add_done(len(found))
+    return {"action": "drop-metadata-table", "dropped": list(found)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,8 +18,9 @@ import psycopg
 from catalog.schema.limits import LIMITS
 from catalog.sources.postgresql.columns import COLUMNS, readable
 from core.errors import TransientError
-from ingest.contract.positions import SourceClock
+from ingest.contract.positions import OpenTransaction, Replica, SourceClock
 from ingest.contract.table import TableSpec
+from ingest.sources.dialects import dialect_of
 from ingest.sources.fingerprint import ServerFingerprint
 from ingest.sources.port import (
     KeyFacts,
@@ -32,13 +33,11 @@ from ingest.sources.port import (
     row_too_wide,
     rows_hidden,
 )
-from ingest.sources.postgresql.clock import read_clock
 from ingest.sources.postgresql.connection import (
     CONTROL_SETTINGS,
     DIALECT,
     connect,
 )
-from ingest.sources.postgresql.encoding import find_bad_text
 from ingest.sources.postgresql.fingerprint import read_fingerprint
 from ingest.sources.postgresql.log import transactions
 from ingest.sources.postgresql.snapshot import (
@@ -380,3 +379,149 @@ def open_source(access: SourceAccess) -> Iterator[PostgresSource]:
             yield source
         finally:
             source.give_back()
+
+
+# What a PostgreSQL server's clock shows, and who has a transaction open there.
+
+
+def read_clock(one: Callable[[str], Row]) -> SourceClock:
+    """The time, then the open transactions of others: a transaction that begins
+    between the two statements is younger than the time."""
+    now, offsets, sees, is_standby, replayed, may_control = one(_CLOCK)
+    if is_standby and may_control:
+        (checkpoint,) = one(_CHECKPOINT)
+        replayed = max(replayed or checkpoint, checkpoint)
+    pids, starts, hidden, names, times = one(_TRANSACTIONS)
+    replica = Replica(replayed) if is_standby else None
+    if is_standby:
+        # sessions there only read; those that write are on the primary
+        pids = starts = None
+    transactions = [
+        OpenTransaction(pid, since)
+        for pid, since in zip(pids or (), starts or (), strict=True)
+    ]
+    transactions += [
+        OpenTransaction(0, since, is_prepared=True, name=name)
+        for name, since in zip(names or (), times or (), strict=True)
+    ]
+    return SourceClock(
+        now,
+        tuple(transactions),
+        bool(sees) and (is_standby or not hidden),
+        (int(offsets[0]), int(offsets[1])),
+        replica,
+    )
+
+
+# The zone is the one sessions get by default, not the one we set. A standby has
+# replayed up to the last commit; with all of the log that the sender had when it sent
+# its last message, up to that message, whose time only pg_read_all_stats may see. But a
+# sender that is a standby itself goes on sending messages when it is cut off from the
+# primary, and nothing tells one from the other: the sender counts when the connection
+# was only made because it is the primary. Before its first message the two times are
+# that of the beginning.
+_CLOCK = """
+SELECT clock_timestamp(),
+  (SELECT ARRAY[min(o.seconds), max(o.seconds)]
+   FROM pg_settings s, generate_series(-52, 52) weeks,
+     LATERAL (SELECT now() + weeks * interval '7 days') t(at),
+     LATERAL (SELECT extract(epoch FROM (t.at AT TIME ZONE s.reset_val)
+                                      - (t.at AT TIME ZONE 'UTC'))::int) o(seconds)
+   WHERE s.name = 'TimeZone'),
+  pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'),
+  pg_is_in_recovery(),
+  CASE WHEN pg_is_in_recovery() THEN greatest(
+    pg_last_xact_replay_timestamp(),
+    (SELECT max(w.last_msg_send_time) FROM pg_stat_wal_receiver w
+     WHERE w.status = 'streaming' AND w.latest_end_lsn <= pg_last_wal_replay_lsn()
+       AND w.last_msg_send_time <> w.last_msg_receipt_time
+       AND w.conninfo ~ '\\mtarget_session_attrs=(primary|read-write)\\M'))
+  END,
+  has_function_privilege('pg_control_checkpoint()', 'EXECUTE')
+"""
+# Of the primary, and replayed: all that a standby knows when it was started and the
+# primary has committed nothing since.
+_CHECKPOINT = "SELECT checkpoint_time FROM pg_control_checkpoint()"
+# Autovacuum and the like never write rows of users. Sluice's own transactions only
+# read. Arrays side by side: psycopg reads the fields of anonymous records as text.
+# Without track_activities a session does not say when its transaction began. One that
+# has written has a number, and did not begin before its session; others may write yet.
+_TRANSACTIONS = """
+SELECT active.pids, active.starts, active.hidden, prepared.names, prepared.times
+FROM
+  (SELECT array_agg(a.pid) FILTER (WHERE a.since IS NOT NULL) AS pids,
+     array_agg(a.since) FILTER (WHERE a.since IS NOT NULL) AS starts,
+     coalesce(bool_or(a.state = 'disabled'), false) AS hidden
+   FROM (
+     SELECT *, coalesce(xact_start, CASE WHEN state = 'disabled'
+       AND backend_xid IS NOT NULL THEN backend_start END) AS since
+     FROM pg_stat_activity
+   ) AS a
+   WHERE a.pid <> pg_backend_pid()
+     AND a.datname = current_database()
+     AND coalesce(a.backend_type, '') NOT IN ('autovacuum worker', 'walsender')
+     AND NOT (a.application_name LIKE 'sluice:%' AND a.usename = current_user)
+  ) AS active,
+  (SELECT array_agg(p.gid) AS names, array_agg(p.prepared) AS times
+   FROM pg_prepared_xacts p WHERE p.database = current_database()
+  ) AS prepared
+"""
+
+
+# Which text of a table is not in the encoding in which readers get it.
+#
+# A database in SQL_ASCII takes any bytes, and its server refuses to send those that are
+# no UTF-8, without a word about where they are.
+
+
+_CHECKS_NOTHING = "SQL_ASCII"
+_DIALECT = dialect_of("postgresql")
+# There a regular expression sees bytes. By Unicode's table of well-formed sequences.
+_TAIL = r"[\u0080-\u00bf]"
+_UTF8 = "|".join(
+    (
+        r"[\u0001-\u007f]",
+        rf"[\u00c2-\u00df]{_TAIL}",
+        rf"\u00e0[\u00a0-\u00bf]{_TAIL}",
+        rf"[\u00e1-\u00ec\u00ee\u00ef]{_TAIL}{{2}}",
+        rf"\u00ed[\u0080-\u009f]{_TAIL}",
+        rf"\u00f0[\u0090-\u00bf]{_TAIL}{{2}}",
+        rf"[\u00f1-\u00f3]{_TAIL}{{3}}",
+        rf"\u00f4[\u0080-\u008f]{_TAIL}{{2}}",
+    )
+)
+_MOST_SHOWN = 60
+
+
+def find_bad_text(ask: Callable[[str], list[Row]], table: TableSpec) -> str:
+    """Column and key of one row with bytes that are no UTF-8, and the encoding, in
+    words; "" = there is none, or the database's encoding is another one. Reads the
+    table until it finds one.
+
+    ask  runs a statement at the source
+    """
+    [(encoding,)] = ask("SHOW server_encoding")
+    names = [c.source_name for c in table.columns if "string" in c.type]
+    if encoding != _CHECKS_NOTHING or not names:
+        return ""
+    pattern = _DIALECT.literal(f"^({_UTF8})*$")
+    bad = [f'{_DIALECT.name(n)}::text COLLATE "C" !~ {pattern}' for n in names]
+    key = [_DIALECT.name(name) for name in table.key] or ["ctid"]
+    shown = [f"encode(convert_to({k}::text, '{encoding}'), 'escape')" for k in key]
+    flags = [f"coalesce({each}, false)" for each in bad]
+    found = ask(
+        f"SELECT {', '.join([*shown, *flags])} FROM {relation_of(_DIALECT, table)}"
+        f" WHERE {' OR '.join(bad)} LIMIT 1"
+    )
+    if not found:
+        return ""
+    values, is_bad = found[0][: len(key)], found[0][len(key) :]
+    column = names[list(is_bad).index(True)]
+    row = ", ".join(
+        f"{name} = {str(value)[:_MOST_SHOWN]}"
+        for name, value in zip(table.key or ("ctid",), values, strict=True)
+    )
+    return (
+        f"column '{column}' of the row with {row} has bytes that are no UTF-8, which"
+        f" the database's encoding {encoding} takes unchecked"
+    )

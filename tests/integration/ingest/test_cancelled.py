@@ -8,7 +8,7 @@ from core.errors import StaleState
 from core.models import Job, Lease
 from ingest.driver_host import attempts, host
 from ingest.driver_host.attempts import UNANSWERED_SECONDS
-from ingest.driver_host.incarnation import ABANDONED_SECONDS
+from ingest.driver_host.host import ABANDONED_SECONDS
 from ingest.jobs.queue import LANE_LIMITS
 from ingest.pipelines import table_commands
 from tests.doubles.launcher import Fault

@@ -14,8 +14,8 @@ from django.utils import timezone
 from catalog.access import grants
 from catalog.models import AuditEntry, Table
 from config.supervisor import doctor
-from config.supervisor.connection import reported_pids
 from config.supervisor.home import Home
+from config.supervisor.supervisor import reported_pids
 from core.processes.identity import write_identity
 from ingest.models import Pipeline, SourceFollower
 from ingest.pipelines import followers

@@ -167,7 +167,7 @@ def test_a_reader_ends_for_who_waits_for_its_table(
     server: MariaDbServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "ingest.sources.mariadb.watch.LIMITS",
+        "ingest.sources.mariadb.reader.LIMITS",
         limits.SourceLimits(give_way=1, beat=0.1),
     )
     failed: list[BaseException] = []

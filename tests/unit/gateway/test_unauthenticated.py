@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gateway.unauthenticated import UnauthenticatedPeers
+from gateway.server import UnauthenticatedPeers
 
 
 class Caller:

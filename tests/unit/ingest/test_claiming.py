@@ -6,7 +6,7 @@ import pytest
 
 from ingest.driver_host import attempts
 from ingest.driver_host.attempts import AGAIN_SECONDS, ClaimLoop
-from ingest.driver_host.incarnation import ALIVE_SECONDS, Incarnation
+from ingest.driver_host.host import ALIVE_SECONDS, Incarnation
 from ingest.jobs import queue as rows
 
 

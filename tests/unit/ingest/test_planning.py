@@ -21,8 +21,7 @@ from ingest.planning.plan import (
     plan_from_json,
     plan_to_json,
 )
-from ingest.planning.propose import propose_table
-from ingest.planning.sizing import WIDE_ROW_BYTES, lake_bytes
+from ingest.planning.propose import WIDE_ROW_BYTES, lake_bytes, propose_table
 
 MB = 1024 * 1024
 
