@@ -353,7 +353,7 @@ AUTH_PASSWORD_VALIDATORS = [
     },
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
-PASSWORD_HASHERS = ["catalog.access.backend.PasswordHash"]
+PASSWORD_HASHERS = ["catalog.access.password_hash.PasswordHash"]
 AUTHENTICATION_BACKENDS = ["catalog.access.backend.SluiceBackend"]
 LOGIN_URL = "/login"
 LOGIN_REDIRECT_URL = "/"

@@ -63,7 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     settings.INSTALLED_APPS  # noqa: B018  loads the settings before pytest-django looks
 
-    from catalog.access.backend import PasswordHash
+    from catalog.access.password_hash import PasswordHash
 
     # the least that Argon2 does, each time that somebody is made or logs in
     PasswordHash.time_cost, PasswordHash.memory_cost = 1, 8

@@ -1,10 +1,8 @@
-"""Django's ways to `catalog.access.authentication`: the session, and how a password is
-stored."""
+"""Django's door to `catalog.access.authentication`, for the login form's session."""
 
 from __future__ import annotations
 
 from django.contrib.auth.backends import ModelBackend
-from django.contrib.auth.hashers import Argon2PasswordHasher
 from django.contrib.auth.models import User
 from django.http import HttpRequest
 
@@ -28,13 +26,3 @@ class SluiceBackend(ModelBackend):
             return prove(username, password, door="web").row
         except SluiceError:
             return None
-
-
-class PasswordHash(Argon2PasswordHasher):
-    """Argon2id, which costs a guesser memory as well as time: OWASP's second setting
-    (Password Storage Cheat Sheet), 19 MiB, two passes, one lane. A login takes a tenth
-    of the processor's time that PBKDF2 of the same strength takes."""
-
-    time_cost = 2
-    memory_cost = 19_456  # KiB
-    parallelism = 1

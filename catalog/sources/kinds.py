@@ -36,10 +36,6 @@ class SourceTypes(Protocol):
         """Which values of a column's type have no place in its lake type; "" = none."""
         ...
 
-    def unsupported_reason(self, source_type: str) -> str:
-        """Why a column of this type is not synced."""
-        ...
-
 
 class Privileges(Protocol):
     """The `privileges` module of a kind's folder: statements for an administrator of

@@ -64,11 +64,6 @@ def cannot_hold(source_type: str, lake: str, *, kind: str) -> str:
     return kind_named(kind).types.cannot_hold(source_type, lake)
 
 
-def unsupported_reason(source_type: str, *, kind: str) -> str:
-    """Why a column of this type is not synced, from the type's text alone."""
-    return kind_named(kind).types.unsupported_reason(source_type)
-
-
 def proposed_choice(source_type: str, lake: str, *, kind: str) -> Lossy:
     """What to do with values the lake type cannot hold, unless the plan names one.
 

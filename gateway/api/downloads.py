@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +18,6 @@ from gateway.exports import (
     csv_chunks,
     parquet_chunks,
 )
-
-log = logging.getLogger(__name__)
 
 # A slow reader holds a thread of the web process for as long as it reads.
 DOWNLOADS = Places(most=3, most_each=2)

@@ -111,7 +111,6 @@ CROSS_REFERENCE = _columns(
     ("PK_NAME", _S),
     ("DEFERRABILITY", _I),
 )
-LOG = _columns(("operation_log", _S))
 
 
 _NULLABLE, _SEARCHABLE, _NONE = 1, 3, 0

@@ -5,7 +5,7 @@ Rows, networks and the present time are the callers'.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -166,10 +166,6 @@ def span(seconds: float) -> str:
         if seconds >= length:
             return f"{seconds / length:.0f} {unit}"
     return f"{seconds:.0f} s"
-
-
-def named(sources: Sequence[str]) -> str:
-    return ", ".join(sources)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ without. Pure: the clock is the source's, its reading is handed in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -207,10 +206,6 @@ def most_delay(clock: SourceClock) -> timedelta:
     """How much later than others the rows of a cursor without zone come, at most."""
     lowest, highest = clock.offsets
     return timedelta(seconds=max(0, highest) - min(0, lowest))
-
-
-def oldest(transactions: Iterable[OpenTransaction]) -> OpenTransaction | None:
-    return min(transactions, key=lambda t: t.since, default=None)
 
 
 def _shifted(transaction: OpenTransaction, shift: timedelta) -> OpenTransaction:

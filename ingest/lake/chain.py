@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from core.errors import StaleState, TerminalError, TransientError
@@ -96,28 +96,6 @@ def read_rows(folder: Place, segment: Segment, part: TablePart) -> bytes:
     """One part, checked; no other is read. TerminalError `segment_damaged`."""
     place = folder / part.file if part.file else _segment(folder, segment.number)
     return checked(part, place.read_part(part.offset, part.bytes))
-
-
-def read_since(
-    index: ChainIndex, table_id: int, *, after: int
-) -> Iterator[tuple[Segment, TablePart, bytes]]:
-    """The table's parts behind segment `after`, in order. What came counts only when
-    all came: StaleState `segment_collected` when segments went meanwhile (refresh the
-    index, by which the table may be lost)."""
-    numbers = index.about(table_id, after=after)
-    for number in numbers:
-        segment = read_segment(index.folder, number)
-        if segment is None:
-            break
-        for part in segment.parts_of(table_id):
-            try:
-                yield segment, part, read_rows(index.folder, segment, part)
-            except TerminalError:
-                require_kept(index.folder, numbers[0])
-                raise
-    # what was read may be the file of a stopped writer in place of a collected one
-    if numbers:
-        require_kept(index.folder, numbers[0])
 
 
 def newest_number(folder: Place, *, start: int) -> int:

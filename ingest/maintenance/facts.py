@@ -80,7 +80,6 @@ class Conflict:
 
     partition: str
     bucket: int
-    file_ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +309,7 @@ def _highest(groups: Iterable[FileGroup]) -> int:
 
 
 def _conflicts(layout: Layout) -> list[Conflict]:
-    found = [Conflict(p, b, ids) for (p, b), ids in layout.conflicts.items()]
+    found = [Conflict(p, b) for p, b in layout.conflicts]
     return sorted(found, key=lambda c: (c.partition, c.bucket))
 
 

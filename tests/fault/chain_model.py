@@ -25,7 +25,7 @@ from functools import lru_cache
 from typing import Any
 from unittest.mock import patch
 
-from core.errors import SluiceError, StaleState
+from core.errors import SluiceError, StaleState, TerminalError
 from ingest.contract import segments
 from ingest.contract.segments import (
     Control,
@@ -255,11 +255,32 @@ def begin_load(world: World, table: int) -> None:
         world.database.cuts.pop(table, None)
 
 
+def read_since(
+    index: chain.ChainIndex, table_id: int, *, after: int
+) -> Iterator[bytes]:
+    """The table's parts behind segment `after`, in order, as a reader takes them: what
+    came counts only when all came."""
+    numbers = index.about(table_id, after=after)
+    for number in numbers:
+        segment = chain.read_segment(index.folder, number)
+        if segment is None:
+            break
+        for part in segment.parts_of(table_id):
+            try:
+                yield chain.read_rows(index.folder, segment, part)
+            except TerminalError:
+                chain.require_kept(index.folder, numbers[0])
+                raise
+    # what was read may be the file of a stopped writer in place of a collected one
+    if numbers:
+        chain.require_kept(index.folder, numbers[0])
+
+
 def fold(world: World, index: chain.ChainIndex, table: int, before: Commit) -> Rows:
     rows, after = before.rows, before.epoch
     if "remembered" in world.broken:
         after = max(after, world.remembered[table])
-    for _, _, data in chain.read_since(index, table, after=after):
+    for data in read_since(index, table, after=after):
         rows = world.source.fold(table, [*map(int, data.split(b","))], rows)
     return rows
 

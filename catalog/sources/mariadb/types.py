@@ -61,7 +61,7 @@ def lake_type(source_type: str) -> Mapped:
     name, numbers, is_unsigned = _split(source_type)
     lake = _lake(name, numbers, is_unsigned=is_unsigned)
     if not lake:
-        return Mapped("", reason=unsupported_reason(source_type))
+        return Mapped("", reason=_unsupported_reason(source_type))
     return Mapped(lake, cannot_hold=cannot_hold(source_type, lake))
 
 
@@ -72,7 +72,7 @@ def cannot_hold(source_type: str, lake: str) -> str:
     return ""
 
 
-def unsupported_reason(source_type: str) -> str:
+def _unsupported_reason(source_type: str) -> str:
     """Why a column of this type is not carried."""
     name, *_ = _split(source_type)
     return _LATER.get(name, f"type {source_type} is not synced yet")

@@ -111,12 +111,6 @@ def cannot_hold(source_type: str, lake: str) -> str:
     return "; ".join(found)
 
 
-def unsupported_reason(source_type: str) -> str:
-    """Why a column of this type is not carried, from the type's text alone."""
-    _, reason = _scalar(source_type.removesuffix("[]"), "")
-    return reason
-
-
 def key_forms(source_type: str, *, is_nondeterministic: bool) -> str:
     """Values of a key that are equal there and differ in the lake, which compares byte
     by byte; by example, "" = nothing does."""

@@ -6,7 +6,6 @@ taken, and remembered while the timeline shows no other newest write.
 
 from __future__ import annotations
 
-import logging
 import shutil
 import time
 from collections import Counter
@@ -65,8 +64,6 @@ from ingest.lake.hudi.options import CommitPosition, LoadPoint
 from ingest.lake.place import place_at
 from ingest.sources.dialects import dialect_of
 from ingest.sources.select import Selection, select_columns
-
-log = logging.getLogger(__name__)
 
 # Columns of the scratch files are read by Spark at once; nothing of them is kept.
 _COMPRESSION = "none"

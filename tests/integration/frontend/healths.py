@@ -62,7 +62,7 @@ ILL = replace(
     rollbacks_of_a_day=6,
     rollbacks=tuple(f"2026010101{n:02d}00000" for n in range(0, 60, 10)),
     conflicts_total=1,
-    conflicts=(Conflict("", 3, ("a", "b")),),
+    conflicts=(Conflict("", 3),),
     pending=(
         Pending("20260101010000000", "compaction", "INFLIGHT", 7200, False, 9, PLAN),
         Pending("20260101011000000", "compaction", "REQUESTED", 99, True, 8, GONE),

@@ -141,7 +141,7 @@ def test_nobody_has_to_look_at_a_page_to_hear_of_a_heavy_loss():
         altered=("hoodie.table.version is 8, not 9",),
         taken=(TakenLock("write", "9", 8),),
         conflicts_total=1,
-        conflicts=(Conflict("", 3, ("a", "b")),),
+        conflicts=(Conflict("", 3),),
         pending=(Pending("1", "compaction", "INFLIGHT", 99, False, 0, gone),),
     )
     issues = score(facts, MaintenancePolicy(), differs=True).issues

@@ -143,9 +143,7 @@ def test_a_preview_tells_before_and_after() -> None:
         (4, facts(4, 4, 4), "nothing_to_do"),
         (
             2,
-            replace(
-                facts(4, 4, 4), conflicts_total=1, conflicts=(Conflict("", 1, ()),)
-            ),
+            replace(facts(4, 4, 4), conflicts_total=1, conflicts=(Conflict("", 1),)),
             "has_duplicates",
         ),
     ],

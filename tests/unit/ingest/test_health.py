@@ -235,7 +235,7 @@ STUCK = Pending(at(0), "compaction", "INFLIGHT", 600, False, 3, PlanFacts(2, 10)
             [("write_stuck", 10, "rollback")],
         ),
         (
-            replace(WELL, conflicts_total=1, conflicts=(Conflict("", 3, ("a", "b")),)),
+            replace(WELL, conflicts_total=1, conflicts=(Conflict("", 3),)),
             [("bucket_conflict", 40, "deduplicate")],
         ),
         (

@@ -32,7 +32,6 @@ BEAT_SECONDS = 5
 _MOST_BYTES = 4 << 20
 _RECEIVE_BYTES = 256 << 10
 _PACKET_BYTES = (1 << 24) - 1
-_REGISTER = struct.Struct("<HII")
 _DUMP = struct.Struct("<IHI")
 _ENDS = 1  # flag of a dump that ends with the log
 _NO_RIGHT = frozenset({PRIVILEGE_MISSING, 1045, 1142})

@@ -48,7 +48,6 @@ _EPOCH = date(1970, 1, 1).toordinal()
 _WIDE = pa.decimal128(38, 0)
 _PLAIN = frozenset({kinds.TINY, kinds.SHORT, kinds.LONG, kinds.LONGLONG, kinds.YEAR})
 _UTF8 = frozenset({"utf8mb3", "utf8mb4"})
-_BINARY = 63
 
 _ERRORS = (ArithmeticError, LookupError, TypeError, ValueError)
 

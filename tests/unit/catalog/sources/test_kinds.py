@@ -70,9 +70,6 @@ def test_the_words_of_a_new_kind_are_its_own() -> None:
         "book", "entries", status=NO_PRIVILEGE, reason="", login=("ledger", "ann")
     )
     assert "LET ann READ book/entries" in told.way_out
-    assert registry.unsupported_reason("wax", kind="ledger").startswith(
-        "a ledger's wax"
-    )
     assert registry.footprint_of("ledger", 2).transactions == 2
 
 
@@ -87,7 +84,6 @@ def test_the_words_of_a_new_kind_are_its_own() -> None:
         dialect_of,
         lambda kind: registry.footprint_of(kind, 2),
         lambda kind: registry.cannot_hold("text", "string", kind=kind),
-        lambda kind: registry.unsupported_reason("text", kind=kind),
     ],
 )
 def test_an_unknown_kind_is_an_error_everywhere(

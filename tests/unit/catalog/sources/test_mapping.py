@@ -9,7 +9,6 @@ from catalog.sources.postgresql.types import (
     SourceType,
     cannot_hold,
     lake_type,
-    unsupported_reason,
 )
 from catalog.sources.registry import proposed_choice
 from core.errors import InvalidRequest
@@ -128,14 +127,6 @@ def test_what_is_not_carried_says_why(source: SourceType, words: str) -> None:
     found = lake_type(source)
     assert found.type == ""
     assert words in found.reason
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [("regproc", "inside"), ("a.b", "type a.b"), ("a.b[]", "type a.b")],
-)
-def test_the_reason_from_the_text_alone(text: str, words: str) -> None:
-    assert words in unsupported_reason(text)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from catalog.schema.types import DataType
 from catalog.sources import registry
-from catalog.sources.mariadb.types import lake_type, unsupported_reason
+from catalog.sources.mariadb.types import lake_type
 
 ZERO = "zero dates, dates with a zero month or day"
 CARRIED = [
@@ -95,8 +95,6 @@ def test_dates_that_are_in_no_calendar_need_a_choice(text: str, expected: str) -
 def test_what_is_not_carried_says_why(text: str, words: str) -> None:
     assert lake_type(text).type == ""
     assert words in lake_type(text).reason
-    assert words in unsupported_reason(text)
-    assert words in registry.unsupported_reason(text, kind="mysql")
 
 
 def test_the_kind_decides_which_values_do_not_fit() -> None:
@@ -105,7 +103,6 @@ def test_the_kind_decides_which_values_do_not_fit() -> None:
     numeric = "decimal(5,2)"
     assert registry.cannot_hold("numeric(5,2)", numeric, kind="postgresql") == "NaN"
     assert registry.cannot_hold("decimal(5,2)", numeric, kind="mariadb") == ""
-    assert "bit" in registry.unsupported_reason("nobit", kind="postgresql")
 
 
 @pytest.mark.parametrize(

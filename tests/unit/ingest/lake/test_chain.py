@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from core.errors import StaleState, TerminalError
@@ -25,7 +23,6 @@ from ingest.lake.chain import (
     read_beginning,
     read_rows,
     read_segment,
-    read_since,
     remove_orphans,
     segment_name,
     stream_folder,
@@ -229,27 +226,6 @@ def test_a_reader_that_was_away_goes_on_where_the_stream_begins(folder: Place) -
     collect(index_of(folder), first=106)
     assert [s.number for s in late.refresh()] == [106, 107]
     assert late.is_lost(7, 101)
-
-
-def test_a_part_that_was_collected_is_not_a_damaged_one(folder: Place) -> None:
-    index = followed(folder)
-    found = [data for _, _, data in read_since(index, 7, after=103)]
-    assert found == [b"105 of 7", b"107 of 7"]
-    # a stopped writer's file in place of a collected one, before it takes it back
-    collect(index_of(folder), first=107)
-    (folder / segment_name(105)).create(encode_segment(replace(STRAY, number=105)))
-    with pytest.raises(StaleState) as collected:
-        list(read_since(index, 7, after=103))
-    assert collected.value.code == "segment_collected"
-
-
-def test_a_part_that_is_missing_is_damage(folder: Place) -> None:
-    writer = writer_of(folder, "one")
-    part = part_of(7, b"1", rows=1, schema_version=1, offset=0, file="beside")
-    writer.append(end="1", parts=[part])
-    with pytest.raises(TerminalError) as damaged:
-        list(read_since(index_of(folder), 7, after=0))
-    assert damaged.value.code == "segment_damaged"
 
 
 def test_an_index_takes_up_no_file_of_a_stopped_writer(folder: Place) -> None:

@@ -11,7 +11,3 @@ def lake_type(source_type: str) -> str:
 
 def cannot_hold(source_type: str, lake: str) -> str:
     return "amounts beyond 36 digits" if source_type == "amount" else ""
-
-
-def unsupported_reason(source_type: str) -> str:
-    return f"a ledger's {source_type} has no place in the lake"
