@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import replace
 
 from django.contrib import messages
@@ -43,6 +45,7 @@ from ingest.pipelines.table_status import failing_by_source, standings
 
 SHOWN_PLANS = 20
 SHOWN_WARNINGS = 10
+PIPELINE = "frontend:source-pipeline"
 
 
 def source_named(request: PageRequest, name: str) -> Datasource:
@@ -114,32 +117,33 @@ def source_work(request: PageRequest, name: str) -> HttpResponse:
     return response
 
 
+def _operate(
+    request: PageRequest,
+    name: str,
+    done: str,
+    work: Callable[[Datasource], object],
+    *,
+    back: str = "frontend:source",
+) -> HttpResponse:
+    """A command on the source by who may operate it, then its page."""
+    source = source_named(request, name)
+    require(request.principal, Privilege.OPERATE, Securable(source.name))
+    attempt(request, done, lambda: work(source))
+    return redirect(back, name)
+
+
 @page
 @require_POST
 def test_source(request: PageRequest, name: str) -> HttpResponse:
-    source = source_named(request, name)
-    require(request.principal, Privilege.OPERATE, Securable(source.name))
-    actor = request.principal.name
-    attempt(
-        request,
-        gettext("Connection test requested."),
-        lambda: start_test(source, by=actor),
-    )
-    return redirect("frontend:source", name)
+    work = functools.partial(start_test, by=request.principal.name)
+    return _operate(request, name, gettext("Connection test requested."), work)
 
 
 @page
 @require_POST
 def discover(request: PageRequest, name: str) -> HttpResponse:
-    source = source_named(request, name)
-    require(request.principal, Privilege.OPERATE, Securable(source.name))
-    actor = request.principal.name
-    attempt(
-        request,
-        gettext("Discovery requested."),
-        lambda: start_discovery(source, by=actor),
-    )
-    return redirect("frontend:source", name)
+    work = functools.partial(start_discovery, by=request.principal.name)
+    return _operate(request, name, gettext("Discovery requested."), work)
 
 
 @page
@@ -158,30 +162,23 @@ def resume_tables(request: PageRequest, name: str) -> HttpResponse:
 @page
 @require_POST
 def start_reading(request: PageRequest, name: str) -> HttpResponse:
-    source = source_named(request, name)
-    require(request.principal, Privilege.OPERATE, Securable(source.name))
-    attempt(request, gettext("Reading requested."), lambda: start_capture(source))
-    return redirect("frontend:source-pipeline", name)
+    done = gettext("Reading requested.")
+    return _operate(request, name, done, start_capture, back=PIPELINE)
 
 
 @page
 @require_POST
 def begin_anew(request: PageRequest, name: str) -> HttpResponse:
-    source = source_named(request, name)
-    require(request.principal, Privilege.OPERATE, Securable(source.name))
     done = gettext("Reading starts over; resync its tables.")
-    attempt(request, done, lambda: start_capture(source, begin_anew=True))
-    return redirect("frontend:source-pipeline", name)
+    work = functools.partial(start_capture, begin_anew=True)
+    return _operate(request, name, done, work, back=PIPELINE)
 
 
 @page
 @require_POST
 def stop_reading(request: PageRequest, name: str) -> HttpResponse:
-    source = source_named(request, name)
-    require(request.principal, Privilege.OPERATE, Securable(source.name))
     done = gettext("Reading of its log stopped.")
-    attempt(request, done, lambda: stop_capture(source))
-    return redirect("frontend:source-pipeline", name)
+    return _operate(request, name, done, stop_capture, back=PIPELINE)
 
 
 @page

@@ -6,7 +6,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.access.enforcement import require
+from catalog.access.enforcement import require, require_admin
 from catalog.access.policy import Privilege
 from catalog.access.rules import reads_whole
 from catalog.api.stream_limit import Places
@@ -132,3 +132,25 @@ def _limit(request: Request, *, default: int, most: int) -> int:
             hint=f"a number from 1 to {most}",
         )
     return int(text)
+
+
+class AccessPreviewView(ApiView):
+    """Some rows of a table of the lake as a user sees them: their rows, their columns,
+    their masks. For administrators; it is in the audit."""
+
+    queries = frozenset({"principal", "on", "limit"})
+
+    @extend_schema(responses=replies.Sample)
+    def get(self, request: Request) -> Response:
+        require_admin(self.principal)
+        given = request.query_params
+        if not given.get("on"):
+            raise InvalidRequest("`on` is missing", hint="on=lake.shop.orders")
+        sample = sampling.preview_for(
+            given.get("principal") or f"user:{self.principal.name}",
+            given["on"],
+            by=self.principal.name,
+            limit=sample_limit(request),
+        )
+        columns = [{"name": name, "type": kind} for name, kind in sample.columns]
+        return Response(replies.Sample.body({"columns": columns, "rows": sample.rows}))

@@ -6,7 +6,6 @@ from django.urls import URLPattern, path
 
 from catalog.api import converters
 from ingest.api import (
-    access,
     actions,
     alerts,
     events,
@@ -27,7 +26,7 @@ _TABLE = "tables/<id:table_id>"
 _TARGET = "alert-targets/<source:target>"
 
 urlpatterns: list[URLPattern] = [
-    path("access/preview", access.AccessPreviewView.as_view()),
+    path("access/preview", tables.AccessPreviewView.as_view()),
     path("onboardings", onboardings.OnboardingsView.as_view()),
     path(_ONE, onboardings.OnboardingView.as_view()),
     path(f"{_ONE}:approve", onboardings.ApproveView.as_view()),
