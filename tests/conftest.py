@@ -7,7 +7,9 @@ come from the same parts the product runs on.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import inspect
 import os
 import shutil
 import tempfile
@@ -67,6 +69,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
     # the least that Argon2 does, each time that somebody is made or logs in
     PasswordHash.time_cost, PasswordHash.memory_cost = 1, 8
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """A test that is a coroutine has a loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    wanted = pyfuncitem._fixtureinfo.argnames
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in wanted}))
+    return True
 
 
 @pytest.hookimpl(optionalhook=True)

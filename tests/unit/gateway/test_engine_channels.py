@@ -61,104 +61,91 @@ def run(scenario) -> None:
     asyncio.run(within())
 
 
-def test_callers_at_once_open_no_more_than_the_session_may_have():
-    async def scenario(link):
-        link.gate.clear()
-        calls = link.begin(50)
-        await settled()
-        link.gate.set()
-        await settled()
-        assert link.served == list(range(MOST_CHANNELS - 1))
-        await link.channels.control()
-        assert link.count == MOST_CHANNELS
-        link.go.set()
-        await asyncio.gather(*calls)
-        assert link.served == list(range(50))
-        assert link.count == MOST_CHANNELS
-
-    run(scenario)
+async def test_callers_at_once_open_no_more_than_the_session_may_have():
+    link = Link()
+    link.gate.clear()
+    calls = link.begin(50)
+    await settled()
+    link.gate.set()
+    await settled()
+    assert link.served == list(range(MOST_CHANNELS - 1))
+    await link.channels.control()
+    assert link.count == MOST_CHANNELS
+    link.go.set()
+    await asyncio.gather(*calls)
+    assert link.served == list(range(50))
+    assert link.count == MOST_CHANNELS
 
 
-def test_what_is_answered_at_once_waits_for_no_long_call():
-    async def scenario(link):
-        assert await link.channels.at_once() is link.channels.owner
-        calls = link.begin(50)
-        await settled()
-        one, two = await asyncio.gather(
-            link.channels.at_once(), link.channels.control()
-        )
-        assert one is two
-        assert link.count == MOST_CHANNELS
-        link.go.set()
-        await asyncio.gather(*calls)
-
-    run(scenario)
+async def test_what_is_answered_at_once_waits_for_no_long_call():
+    link = Link()
+    assert await link.channels.at_once() is link.channels.owner
+    calls = link.begin(50)
+    await settled()
+    one, two = await asyncio.gather(link.channels.at_once(), link.channels.control())
+    assert one is two
+    assert link.count == MOST_CHANNELS
+    link.go.set()
+    await asyncio.gather(*calls)
 
 
-def test_what_nobody_uses_goes_but_the_owner():
-    async def scenario(link):
-        calls = link.begin(3)
-        await settled()
-        busy = await link.channels.control()
-        busy.is_at_rest = False
-        link.channels.close_idle()
-        assert link.count == 4
-        link.go.set()
-        await asyncio.gather(*calls)
-        link.channels.close_idle()
-        assert [one for one in link.opened if not one.is_closed] == [
-            link.channels.owner,
-            busy,
-        ]
-        busy.is_at_rest = True
-        link.channels.close_idle()
-        assert link.count == 1
-        assert await link.channels.control() is not busy
-
-    run(scenario)
+async def test_what_nobody_uses_goes_but_the_owner():
+    link = Link()
+    calls = link.begin(3)
+    await settled()
+    busy = await link.channels.control()
+    busy.is_at_rest = False
+    link.channels.close_idle()
+    assert link.count == 4
+    link.go.set()
+    await asyncio.gather(*calls)
+    link.channels.close_idle()
+    assert [one for one in link.opened if not one.is_closed] == [
+        link.channels.owner,
+        busy,
+    ]
+    busy.is_at_rest = True
+    link.channels.close_idle()
+    assert link.count == 1
+    assert await link.channels.control() is not busy
 
 
-def test_a_channel_that_broke_gives_its_place_back():
-    async def scenario(link):
+async def test_a_channel_that_broke_gives_its_place_back():
+    link = Link()
+    for _ in range(3 * MOST_CHANNELS):
+        async with link.channels.one(), link.channels.one() as second:
+            second.close()
+    assert link.count == 1
+
+
+async def test_an_engine_that_opens_nothing_keeps_no_place():
+    link = Link()
+
+    async def refuse():
+        raise EngineUnavailable("full")
+
+    link.channels._opener = refuse
+    async with link.channels.one():
         for _ in range(3 * MOST_CHANNELS):
-            async with link.channels.one(), link.channels.one() as second:
-                second.close()
-        assert link.count == 1
-
-    run(scenario)
+            with pytest.raises(EngineUnavailable, match="full"):
+                async with link.channels.one():
+                    pass
 
 
-def test_an_engine_that_opens_nothing_keeps_no_place():
-    async def scenario(link):
-        async def refuse():
-            raise EngineUnavailable("full")
-
-        link.channels._opener = refuse
-        async with link.channels.one():
-            for _ in range(3 * MOST_CHANNELS):
-                with pytest.raises(EngineUnavailable, match="full"):
-                    async with link.channels.one():
-                        pass
-
-    run(scenario)
-
-
-def test_the_end_closes_all_and_those_that_are_being_opened():
-    async def scenario(link):
-        calls = link.begin(2)
-        await settled()
-        link.gate.clear()
-        calls += link.begin(MOST_CHANNELS)
-        await settled()
-        link.channels.close()
-        link.gate.set()
-        link.go.set()
-        ends = await asyncio.gather(*calls, return_exceptions=True)
-        gone = [one for one in ends if isinstance(one, EngineUnavailable)]
-        assert len(gone) == MOST_CHANNELS
-        assert link.count == 0
-
-    run(scenario)
+async def test_the_end_closes_all_and_those_that_are_being_opened():
+    link = Link()
+    calls = link.begin(2)
+    await settled()
+    link.gate.clear()
+    calls += link.begin(MOST_CHANNELS)
+    await settled()
+    link.channels.close()
+    link.gate.set()
+    link.go.set()
+    ends = await asyncio.gather(*calls, return_exceptions=True)
+    gone = [one for one in ends if isinstance(one, EngineUnavailable)]
+    assert len(gone) == MOST_CHANNELS
+    assert link.count == 0
 
 
 def test_the_engine_has_threads_for_all_channels_of_all_sessions(tmp_path):

@@ -39,99 +39,82 @@ def test_who_asks_a_hundred_times_lets_others_between() -> None:
     assert order == ["many", "one", "many", "one", "many", "many", "many"]
 
 
-def test_nobody_holds_more_than_his_places() -> None:
-    async def scene() -> None:
-        shared = places(3)
-        await shared.acquire(MANY)
-        await shared.acquire(MANY)
-        assert shared.must_wait(MANY)
-        third = asyncio.create_task(shared.acquire(MANY))
-        await asyncio.sleep(0)
-        assert not shared.must_wait(ONE)
-        await shared.acquire(ONE)
-        shared.release(ONE)
-        await asyncio.sleep(0)
-        assert not third.done()
-        shared.release(MANY)
-        await third
-
-    asyncio.run(scene())
+async def test_nobody_holds_more_than_his_places() -> None:
+    shared = places(3)
+    await shared.acquire(MANY)
+    await shared.acquire(MANY)
+    assert shared.must_wait(MANY)
+    third = asyncio.create_task(shared.acquire(MANY))
+    await asyncio.sleep(0)
+    assert not shared.must_wait(ONE)
+    await shared.acquire(ONE)
+    shared.release(ONE)
+    await asyncio.sleep(0)
+    assert not third.done()
+    shared.release(MANY)
+    await third
 
 
-def test_a_caller_that_rests_leaves_his_place_to_others_only() -> None:
-    async def scene() -> None:
-        shared = places(1)
-        alone = Caller("alone", 1)
-        await shared.acquire(alone)
-        order: list[str] = []
-        his = asyncio.create_task(taken(shared, order, alone))
-        await asyncio.sleep(0)
-        shared.release(alone, rest=0.05)
-        assert shared.must_wait(alone)
-        assert not shared.must_wait(ONE)
-        await shared.acquire(ONE)
-        assert order == []
-        shared.release(ONE)
-        await his
-        assert order == ["alone"]
-
-    asyncio.run(scene())
+async def test_a_caller_that_rests_leaves_his_place_to_others_only() -> None:
+    shared = places(1)
+    alone = Caller("alone", 1)
+    await shared.acquire(alone)
+    order: list[str] = []
+    his = asyncio.create_task(taken(shared, order, alone))
+    await asyncio.sleep(0)
+    shared.release(alone, rest=0.05)
+    assert shared.must_wait(alone)
+    assert not shared.must_wait(ONE)
+    await shared.acquire(ONE)
+    assert order == []
+    shared.release(ONE)
+    await his
+    assert order == ["alone"]
 
 
-def test_who_gives_way_has_one_place_while_others_hold_any() -> None:
-    async def scene() -> None:
-        gives_way = {"many"}
-        shared = FairPlaces(
-            4, waiting=9, waiting_each=9, gives_way=gives_way.__contains__
-        )
-        await shared.acquire(MANY)
-        assert not shared.must_wait(MANY)  # he is alone
-        await shared.acquire(ONE)
-        assert shared.must_wait(MANY)
-        second = asyncio.create_task(shared.acquire(MANY))
-        await asyncio.sleep(0)
-        await shared.acquire(ONE)
-        shared.release(ONE)
-        await asyncio.sleep(0)
-        assert not second.done()
-        shared.release(ONE)  # alone again
-        await second
-
-    asyncio.run(scene())
+async def test_who_gives_way_has_one_place_while_others_hold_any() -> None:
+    gives_way = {"many"}
+    shared = FairPlaces(4, waiting=9, waiting_each=9, gives_way=gives_way.__contains__)
+    await shared.acquire(MANY)
+    assert not shared.must_wait(MANY)  # he is alone
+    await shared.acquire(ONE)
+    assert shared.must_wait(MANY)
+    second = asyncio.create_task(shared.acquire(MANY))
+    await asyncio.sleep(0)
+    await shared.acquire(ONE)
+    shared.release(ONE)
+    await asyncio.sleep(0)
+    assert not second.done()
+    shared.release(ONE)  # alone again
+    await second
 
 
 @pytest.mark.parametrize(("waiting", "each"), [(2, 100), (100, 2)])
-def test_room_to_wait_is_bounded(waiting: int, each: int) -> None:
-    async def scene() -> None:
-        shared = places(waiting=waiting, each=each)
+async def test_room_to_wait_is_bounded(waiting: int, each: int) -> None:
+    shared = places(waiting=waiting, each=each)
+    await shared.acquire(MANY)
+    tasks = [asyncio.create_task(shared.acquire(MANY)) for _ in range(2)]
+    await asyncio.sleep(0)
+    with pytest.raises(TooManyWait):
         await shared.acquire(MANY)
-        tasks = [asyncio.create_task(shared.acquire(MANY)) for _ in range(2)]
-        await asyncio.sleep(0)
-        with pytest.raises(TooManyWait):
-            await shared.acquire(MANY)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        assert shared.waiting == 0
-
-    asyncio.run(scene())
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert shared.waiting == 0
 
 
-def test_a_place_given_in_the_moment_of_a_cancel_is_given_on() -> None:
-    async def scene() -> None:
-        shared = places()
-        await shared.acquire(MANY)
-        tasks = [asyncio.create_task(shared.acquire(c)) for c in (MANY, ONE, MANY)]
-        await asyncio.sleep(0)
-        tasks[0].cancel()  # before its turn
-        shared.release(MANY)  # to the second, cancelled before it sees that
-        tasks[1].cancel()
-        await tasks[2]
-        assert shared.must_wait(ONE)
-        shared.release(MANY)
-        assert not shared.must_wait(ONE)
-
-    asyncio.run(scene())
+async def test_a_place_given_in_the_moment_of_a_cancel_is_given_on() -> None:
+    shared = places()
+    await shared.acquire(MANY)
+    tasks = [asyncio.create_task(shared.acquire(c)) for c in (MANY, ONE, MANY)]
+    await asyncio.sleep(0)
+    tasks[0].cancel()  # before its turn
+    shared.release(MANY)  # to the second, cancelled before it sees that
+    tasks[1].cancel()
+    await tasks[2]
+    assert shared.must_wait(ONE)
+    shared.release(MANY)
+    assert not shared.must_wait(ONE)
 
 
 def test_strangers_of_an_address_share_a_turn_and_acquaintances_do_not() -> None:

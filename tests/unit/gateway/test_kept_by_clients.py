@@ -58,64 +58,55 @@ def test_the_oldest_answers_to_metadata_calls_go_first(sizes, kept):
     assert kept_after(sizes) == kept
 
 
-def test_the_oldest_answers_of_a_user_go_whatever_session_they_are_of():
-    async def ask() -> None:
-        limits = GatewayLimits(answered_rows_per_user=10)
-        services = Services(cast(Any, None), cast(Any, None), limits)
-        first, second, other = (
-            Session(services, user, protocol=SERVER_VERSION)
-            for user in ("ann", "ann", "bob")
-        )
-        for held, size in (
-            (first, 4),
-            (other, 9),
-            (second, 5),
-            (first, 3),
-            (second, 1),
-        ):
-            made = answer(size)
-            held.add(made)
-            await held.keep(made)
-        assert [len(one.operations) for one in (first, second, other)] == [1, 2, 1]
-        grown = next(iter(second.operations.values()))
-        assert grown.local
-        grown.local.rows += [()] * 20
-        await second.keep(grown)
-        assert services.metadata_results.rows == {"ann": 25, "bob": 9}
-        await first.close()
-        await second.close()
-        assert services.metadata_results.rows == {"bob": 9}
-
-    asyncio.run(ask())
+async def test_the_oldest_answers_of_a_user_go_whatever_session_they_are_of():
+    limits = GatewayLimits(answered_rows_per_user=10)
+    services = Services(cast(Any, None), cast(Any, None), limits)
+    first, second, other = (
+        Session(services, user, protocol=SERVER_VERSION)
+        for user in ("ann", "ann", "bob")
+    )
+    for held, size in (
+        (first, 4),
+        (other, 9),
+        (second, 5),
+        (first, 3),
+        (second, 1),
+    ):
+        made = answer(size)
+        held.add(made)
+        await held.keep(made)
+    assert [len(one.operations) for one in (first, second, other)] == [1, 2, 1]
+    grown = next(iter(second.operations.values()))
+    assert grown.local
+    grown.local.rows += [()] * 20
+    await second.keep(grown)
+    assert services.metadata_results.rows == {"ann": 25, "bob": 9}
+    await first.close()
+    await second.close()
+    assert services.metadata_results.rows == {"bob": 9}
 
 
-def test_the_rows_of_all_users_are_bounded_and_the_greediest_loses_his_oldest():
-    async def ask() -> None:
-        limits = GatewayLimits(answered_rows_per_user=10, answered_rows=20)
-        services = Services(cast(Any, None), cast(Any, None), limits)
-        ann, bob, eve = (
-            Session(services, user, protocol=SERVER_VERSION)
-            for user in ("ann", "bob", "eve")
-        )
-        for held, size in ((ann, 4), (bob, 3), (ann, 5), (bob, 5), (eve, 6), (eve, 4)):
-            made = answer(size)
-            held.add(made)
-            await held.keep(made)
-        assert services.metadata_results.rows == {"ann": 5, "bob": 8, "eve": 4}
-        assert [len(one.operations) for one in (ann, bob, eve)] == [1, 2, 1]
-
-    asyncio.run(ask())
+async def test_the_rows_of_all_users_are_bounded_and_the_greediest_loses_his_oldest():
+    limits = GatewayLimits(answered_rows_per_user=10, answered_rows=20)
+    services = Services(cast(Any, None), cast(Any, None), limits)
+    ann, bob, eve = (
+        Session(services, user, protocol=SERVER_VERSION)
+        for user in ("ann", "bob", "eve")
+    )
+    for held, size in ((ann, 4), (bob, 3), (ann, 5), (bob, 5), (eve, 6), (eve, 4)):
+        made = answer(size)
+        held.add(made)
+        await held.keep(made)
+    assert services.metadata_results.rows == {"ann": 5, "bob": 8, "eve": 4}
+    assert [len(one.operations) for one in (ann, bob, eve)] == [1, 2, 1]
 
 
-def test_statements_are_not_closed_for_a_metadata_call():
-    async def ask() -> None:
-        held = session()
-        for _ in range(KEPT):
-            held.add(Operation(OperationType.EXECUTE_STATEMENT, "select 1"))
-        with pytest.raises(InvalidRequest, match="3 open operations"):
-            await held.make_room()
-
-    asyncio.run(ask())
+async def test_statements_are_not_closed_for_a_metadata_call():
+    held = session()
+    for _ in range(KEPT):
+        held.add(Operation(OperationType.EXECUTE_STATEMENT, "select 1"))
+    with pytest.raises(InvalidRequest, match="3 open operations"):
+        await held.make_room()
 
 
 def test_bytes_of_a_connection_that_went_during_a_call_are_not_held():
@@ -168,19 +159,16 @@ def test_sessions_in_the_engine_are_counted_per_user():
 
 
 @pytest.mark.parametrize("is_hung_up_on", [True, False])
-def test_a_client_that_does_not_read_loses_its_connection(is_hung_up_on):
-    async def read_nothing() -> None:
-        services = SimpleNamespace(limits=GatewayLimits(unread_seconds=0))
-        client = ClientProtocol(GatewayServer(cast(Any, services)))
-        socket = Transport()
-        client.connection_made(cast(Any, socket))
-        if is_hung_up_on:
-            await client.end("he was disabled")
-        else:
-            client.pause_writing()
-        await socket.aborted.wait()
-
-    asyncio.run(read_nothing())
+async def test_a_client_that_does_not_read_loses_its_connection(is_hung_up_on):
+    services = SimpleNamespace(limits=GatewayLimits(unread_seconds=0))
+    client = ClientProtocol(GatewayServer(cast(Any, services)))
+    socket = Transport()
+    client.connection_made(cast(Any, socket))
+    if is_hung_up_on:
+        await client.end("he was disabled")
+    else:
+        client.pause_writing()
+    await socket.aborted.wait()
 
 
 def test_a_client_that_reads_in_time_keeps_its_connection():

@@ -84,22 +84,19 @@ def test_the_whole_group_ends_and_nothing_stays(spec: EngineSpec) -> None:
     assert not list(spec.run_dir.iterdir())
 
 
-def test_orphans_of_a_dead_gateway_are_killed(spec: EngineSpec) -> None:
-    async def scenario() -> None:
-        process = EngineProcess(spec, "three", SECRET)
-        await process.launch()
-        await asyncio.wait_for(_until_logged(process), LIMIT_SECONDS)
-        scratch = spec.home / "engines" / "three"
-        assert process.socket_path.parent.is_dir()
-        assert scratch.is_dir()
-        assert clean_orphans(spec.run_dir) == [process.pid]
-        assert not process.socket_path.parent.exists(), "it held the engine's secret"
-        assert not scratch.exists()
-        assert await asyncio.wait_for(process.wait(), LIMIT_SECONDS) == -9
-        assert clean_orphans(spec.run_dir) == []
-        await process.end(grace_seconds=0)
-
-    asyncio.run(scenario())
+async def test_orphans_of_a_dead_gateway_are_killed(spec: EngineSpec) -> None:
+    process = EngineProcess(spec, "three", SECRET)
+    await process.launch()
+    await asyncio.wait_for(_until_logged(process), LIMIT_SECONDS)
+    scratch = spec.home / "engines" / "three"
+    assert process.socket_path.parent.is_dir()
+    assert scratch.is_dir()
+    assert clean_orphans(spec.run_dir) == [process.pid]
+    assert not process.socket_path.parent.exists(), "it held the engine's secret"
+    assert not scratch.exists()
+    assert await asyncio.wait_for(process.wait(), LIMIT_SECONDS) == -9
+    assert clean_orphans(spec.run_dir) == []
+    await process.end(grace_seconds=0)
 
 
 def test_a_gateway_killed_before_its_engine_ran_leaves_no_secret(

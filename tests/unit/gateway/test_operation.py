@@ -51,16 +51,13 @@ def test_cancel_and_time_out_carry_their_states():
     assert (cancelled.fault.sql_state, late.fault.sql_state) == ("HY008", "HYT00")
 
 
-def test_waiting_ends_with_the_operation_or_the_time():
-    async def scenario():
-        one = operation()
-        await one.wait(0.01)
-        assert one.is_alive
-        asyncio.get_running_loop().call_later(0.01, one.finish)
-        await one.wait(LIMIT_SECONDS)
-        assert one.state is OperationState.FINISHED
-
-    asyncio.run(scenario())
+async def test_waiting_ends_with_the_operation_or_the_time():
+    one = operation()
+    await one.wait(0.01)
+    assert one.is_alive
+    asyncio.get_running_loop().call_later(0.01, one.finish)
+    await one.wait(LIMIT_SECONDS)
+    assert one.state is OperationState.FINISHED
 
 
 def test_log_lines_are_read_once():

@@ -41,74 +41,59 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-def test_replies_wait_for_room_in_turn() -> None:
-    async def scenario() -> None:
-        replies = Replies()
-        for name, size in [("a", 60), ("b", 30), ("c", 50), ("d", 5)]:
-            await replies.begin(name, size)
-        assert (replies.sent, replies.room.held) == (["a", "b"], 90)
-        await replies.read("a")
-        assert (replies.sent, replies.room.held) == (["a", "b", "c", "d"], 85)
-        for name in "bcd":
-            await replies.read(name)
-        assert replies.room.held == 0
-
-    asyncio.run(scenario())
+async def test_replies_wait_for_room_in_turn() -> None:
+    replies = Replies()
+    for name, size in [("a", 60), ("b", 30), ("c", 50), ("d", 5)]:
+        await replies.begin(name, size)
+    assert (replies.sent, replies.room.held) == (["a", "b"], 90)
+    await replies.read("a")
+    assert (replies.sent, replies.room.held) == (["a", "b", "c", "d"], 85)
+    for name in "bcd":
+        await replies.read(name)
+    assert replies.room.held == 0
 
 
-def test_what_is_larger_than_the_room_has_it_alone() -> None:
-    async def scenario() -> None:
-        replies = Replies()
-        for name, size in [("a", 1), ("large", 500), ("b", 1)]:
-            await replies.begin(name, size)
-        assert replies.sent == ["a"]
-        await replies.read("a")
-        assert replies.sent == ["a", "large"]
-        await replies.read("large")
-        assert replies.sent == ["a", "large", "b"]
-
-    asyncio.run(scenario())
+async def test_what_is_larger_than_the_room_has_it_alone() -> None:
+    replies = Replies()
+    for name, size in [("a", 1), ("large", 500), ("b", 1)]:
+        await replies.begin(name, size)
+    assert replies.sent == ["a"]
+    await replies.read("a")
+    assert replies.sent == ["a", "large"]
+    await replies.read("large")
+    assert replies.sent == ["a", "large", "b"]
 
 
-def test_who_leaves_holds_nobody_up() -> None:
-    async def scenario() -> None:
-        replies = Replies()
-        await replies.begin("a", 100)
-        leaving = await replies.begin("b", 100)
-        await replies.begin("c", 10)
-        leaving.cancel()
-        await replies.read("a")
-        assert (replies.sent, replies.room.held) == (["a", "c"], 10)
-
-    asyncio.run(scenario())
+async def test_who_leaves_holds_nobody_up() -> None:
+    replies = Replies()
+    await replies.begin("a", 100)
+    leaving = await replies.begin("b", 100)
+    await replies.begin("c", 10)
+    leaving.cancel()
+    await replies.read("a")
+    assert (replies.sent, replies.room.held) == (["a", "c"], 10)
 
 
-def test_who_leaves_as_his_turn_comes_gives_the_room_on() -> None:
-    async def scenario() -> None:
-        replies = Replies()
-        first = await replies.begin("a", 100)
-        second = await replies.begin("b", 100)
-        await replies.begin("c", 100)
-        first.cancel()
-        await asyncio.sleep(0)  # what it held is given to `b`, who does not know yet
-        second.cancel()
-        await settled()
-        assert (replies.sent, replies.room.held) == (["a", "c"], 100)
-
-    asyncio.run(scenario())
+async def test_who_leaves_as_his_turn_comes_gives_the_room_on() -> None:
+    replies = Replies()
+    first = await replies.begin("a", 100)
+    second = await replies.begin("b", 100)
+    await replies.begin("c", 100)
+    first.cancel()
+    await asyncio.sleep(0)  # what it held is given to `b`, who does not know yet
+    second.cancel()
+    await settled()
+    assert (replies.sent, replies.room.held) == (["a", "c"], 100)
 
 
-def test_what_is_there_already_waits_for_nothing_and_counts() -> None:
-    async def scenario() -> None:
-        replies = Replies()
-        await replies.begin("a", 90)
-        with replies.room.count(500):
-            await replies.begin("b", 1)
-            assert (replies.sent, replies.room.held) == (["a"], 590)
-        await settled()
-        assert replies.sent == ["a", "b"]
-
-    asyncio.run(scenario())
+async def test_what_is_there_already_waits_for_nothing_and_counts() -> None:
+    replies = Replies()
+    await replies.begin("a", 90)
+    with replies.room.count(500):
+        await replies.begin("b", 1)
+        assert (replies.sent, replies.room.held) == (["a"], 590)
+    await settled()
+    assert replies.sent == ["a", "b"]
 
 
 def test_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

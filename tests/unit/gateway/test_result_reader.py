@@ -82,14 +82,12 @@ def run(scenario, **facts):
 
 @pytest.mark.parametrize("count", [1, 3, FIRST_ROWS, 101, 400, 5000])
 @pytest.mark.parametrize("rows", [0, 1, 99, 100, 101, 1000])
-def test_every_row_comes_once_and_in_order(rows, count):
-    async def scenario(reading):
-        reading.reader.begin()
-        assert await reading.all(count) == list(range(rows))
-        reading.reader.close()
-        assert reading.room.held == 0
-
-    run(scenario, rows=rows)
+async def test_every_row_comes_once_and_in_order(rows, count):
+    reading = Reading(rows=rows)
+    reading.reader.begin()
+    assert await reading.all(count) == list(range(rows))
+    reading.reader.close()
+    assert reading.room.held == 0
 
 
 @pytest.mark.parametrize("count", [1, 7])
@@ -139,169 +137,145 @@ def test_a_client_that_left_while_a_batch_was_sliced_loses_no_row(monkeypatch):
     run(scenario)
 
 
-def test_the_next_batch_is_under_way_before_it_is_asked_for():
-    async def scenario(reading):
-        reading.reader.begin()
-        await reading.numbers(300)
-        await asyncio.sleep(0)
-        assert reading.engine.asked == [(NEXT, FIRST_ROWS), (NEXT, 300)]
-        assert reading.room.held > 0
-        await reading.numbers(300)
-        await asyncio.sleep(0)
-        assert len(reading.engine.asked) == 3
-
-    run(scenario)
+async def test_the_next_batch_is_under_way_before_it_is_asked_for():
+    reading = Reading()
+    reading.reader.begin()
+    await reading.numbers(300)
+    await asyncio.sleep(0)
+    assert reading.engine.asked == [(NEXT, FIRST_ROWS), (NEXT, 300)]
+    assert reading.room.held > 0
+    await reading.numbers(300)
+    await asyncio.sleep(0)
+    assert len(reading.engine.asked) == 3
 
 
-def test_a_result_of_one_row_costs_one_question():
-    async def scenario(reading):
-        reading.reader.begin()
-        assert await reading.numbers(1000) == [0]
-        await settled()
-        assert reading.engine.asked == [(NEXT, FIRST_ROWS)]
-
-    run(scenario, rows=1)
+async def test_a_result_of_one_row_costs_one_question():
+    reading = Reading(rows=1)
+    reading.reader.begin()
+    assert await reading.numbers(1000) == [0]
+    await settled()
+    assert reading.engine.asked == [(NEXT, FIRST_ROWS)]
 
 
 @pytest.mark.parametrize("bounds", [{"per_batch": 1000}, {"total": 1000}])
-def test_without_room_nothing_is_read_ahead_and_all_rows_come(bounds):
-    async def scenario(reading):
-        reading.reader.begin()
-        assert await reading.all(500) == list(range(1000))
-        assert reading.room.held == 0
-
-    run(scenario, **bounds)
+async def test_without_room_nothing_is_read_ahead_and_all_rows_come(bounds):
+    reading = Reading(**bounds)
+    reading.reader.begin()
+    assert await reading.all(500) == list(range(1000))
+    assert reading.room.held == 0
 
 
-def test_going_back_waits_for_the_read_under_way_and_begins_anew():
-    async def scenario(reading):
-        reading.reader.begin()
-        assert await reading.numbers(50, FIRST) == list(range(50))
-        assert await reading.numbers(50, FIRST) == list(range(50))
-        assert await reading.numbers(50) == list(range(50, 100))
-        reading.engine.gate.clear()
-        back = asyncio.create_task(reading.numbers(10, FIRST))
-        await settled()
-        reading.engine.gate.set()
-        assert await back == list(range(10))
-
-    run(scenario)
+async def test_going_back_waits_for_the_read_under_way_and_begins_anew():
+    reading = Reading()
+    reading.reader.begin()
+    assert await reading.numbers(50, FIRST) == list(range(50))
+    assert await reading.numbers(50, FIRST) == list(range(50))
+    assert await reading.numbers(50) == list(range(50, 100))
+    reading.engine.gate.clear()
+    back = asyncio.create_task(reading.numbers(10, FIRST))
+    await settled()
+    reading.engine.gate.set()
+    assert await back == list(range(10))
 
 
-def test_after_an_error_rows_are_never_skipped_in_silence():
-    async def scenario(reading):
-        reading.reader.begin()
-        assert await reading.numbers(100) == list(range(100))
-        for _ in range(3):
-            with pytest.raises(EngineRefused, match="too far"):
-                await reading.numbers(100)
-        assert await reading.numbers(20, FIRST) == list(range(20))
-
-    run(scenario, bad=150)
+async def test_after_an_error_rows_are_never_skipped_in_silence():
+    reading = Reading(bad=150)
+    reading.reader.begin()
+    assert await reading.numbers(100) == list(range(100))
+    for _ in range(3):
+        with pytest.raises(EngineRefused, match="too far"):
+            await reading.numbers(100)
+    assert await reading.numbers(20, FIRST) == list(range(20))
 
 
-def test_closing_never_waits_and_gives_the_room_back():
-    async def scenario(reading):
-        reading.engine.gate.clear()
-        reading.reader.begin()
-        await asyncio.sleep(0)
-        reading.reader.close()
-        reading.reader.close()
-        with pytest.raises(EngineUnavailable):
-            await reading.numbers(10)
-        reading.engine.gate.set()
-        await settled()
-        assert reading.room.held == 0
-
-    run(scenario)
+async def test_closing_never_waits_and_gives_the_room_back():
+    reading = Reading()
+    reading.engine.gate.clear()
+    reading.reader.begin()
+    await asyncio.sleep(0)
+    reading.reader.close()
+    reading.reader.close()
+    with pytest.raises(EngineUnavailable):
+        await reading.numbers(10)
+    reading.engine.gate.set()
+    await settled()
+    assert reading.room.held == 0
 
 
-def test_a_client_that_left_while_waiting_leaves_the_read_to_the_next_one():
-    async def scenario(reading):
-        reading.engine.gate.clear()
-        reading.reader.begin()
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(reading.numbers(100), 0.01)
-        reading.engine.gate.set()
-        assert await reading.numbers(100) == list(range(100))
-
-    run(scenario)
+async def test_a_client_that_left_while_waiting_leaves_the_read_to_the_next_one():
+    reading = Reading()
+    reading.engine.gate.clear()
+    reading.reader.begin()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(reading.numbers(100), 0.01)
+    reading.engine.gate.set()
+    assert await reading.numbers(100) == list(range(100))
 
 
-def test_an_engine_that_is_gone_is_said_so():
-    async def scenario(reading):
-        reading.reader.begin()
-        await settled()
-        reading.engine.is_closed = True
-        with pytest.raises(EngineUnavailable, match="run the statement again"):
-            await reading.numbers(10)
-
-    run(scenario)
+async def test_an_engine_that_is_gone_is_said_so():
+    reading = Reading()
+    reading.reader.begin()
+    await settled()
+    reading.engine.is_closed = True
+    with pytest.raises(EngineUnavailable, match="run the statement again"):
+        await reading.numbers(10)
 
 
-def test_a_result_that_was_ended_is_read_no_further():
-    async def scenario(reading):
-        assert await reading.numbers(3) == [0, 1, 2]
-        reading.reader.end(EngineRefused("it was left", sql_state="HYT00"))
-        for orientation in (NEXT, FIRST):
-            with pytest.raises(EngineRefused, match="it was left") as refused:
-                await reading.numbers(3, orientation)
-            assert refused.value.sql_state == "HYT00"
-
-    run(scenario)
+async def test_a_result_that_was_ended_is_read_no_further():
+    reading = Reading()
+    assert await reading.numbers(3) == [0, 1, 2]
+    reading.reader.end(EngineRefused("it was left", sql_state="HYT00"))
+    for orientation in (NEXT, FIRST):
+        with pytest.raises(EngineRefused, match="it was left") as refused:
+            await reading.numbers(3, orientation)
+        assert refused.value.sql_state == "HYT00"
 
 
-def test_a_read_under_way_ends_with_its_statement_whatever_the_engine_does():
-    async def scenario(reading):
-        reading.engine.gate.clear()
-        asked = asyncio.create_task(reading.numbers(3))
-        await settled()
-        reading.reader.end(EngineRefused("it was left"))
-        with pytest.raises(EngineRefused, match="it was left"):
-            await asked
-
-    run(scenario)
+async def test_a_read_under_way_ends_with_its_statement_whatever_the_engine_does():
+    reading = Reading()
+    reading.engine.gate.clear()
+    asked = asyncio.create_task(reading.numbers(3))
+    await settled()
+    reading.reader.end(EngineRefused("it was left"))
+    with pytest.raises(EngineRefused, match="it was left"):
+        await asked
 
 
 @pytest.mark.parametrize("is_ahead", [True, False])
-def test_what_the_engine_still_reads_is_known_until_it_has_come(is_ahead, monkeypatch):
-    async def scenario(reading):
-        now = [100.0]
-        monkeypatch.setattr(result_reader.time, "monotonic", lambda: now[0])
-        reading.engine.gate.clear()
-        if is_ahead:
-            reading.reader.begin()
-        asked = asyncio.create_task(reading.numbers(500))
-        await settled()
-        now[0] = 107.0
-        assert reading.reader.seconds_under_way == 7.0
-        reading.engine.gate.set()
-        await asked
-        await settled()
-        assert reading.reader.seconds_under_way == 0.0
-
-    run(scenario, rows=50)
-
-
-def test_a_client_that_left_while_waiting_leaves_the_engine_at_work(monkeypatch):
-    async def scenario(reading):
-        now = [100.0]
-        monkeypatch.setattr(result_reader.time, "monotonic", lambda: now[0])
-        reading.engine.gate.clear()
-        asked = asyncio.create_task(reading.numbers(3))
-        await settled()
-        asked.cancel()
-        await settled()
-        now[0] = 107.0
-        assert reading.reader.seconds_under_way == 7.0
-
-    run(scenario)
+async def test_what_the_engine_still_reads_is_known_until_it_has_come(
+    is_ahead, monkeypatch
+):
+    reading = Reading(rows=50)
+    now = [100.0]
+    monkeypatch.setattr(result_reader.time, "monotonic", lambda: now[0])
+    reading.engine.gate.clear()
+    if is_ahead:
+        reading.reader.begin()
+    asked = asyncio.create_task(reading.numbers(500))
+    await settled()
+    now[0] = 107.0
+    assert reading.reader.seconds_under_way == 7.0
+    reading.engine.gate.set()
+    await asked
+    await settled()
+    assert reading.reader.seconds_under_way == 0.0
 
 
-def test_a_read_that_failed_is_not_under_way():
-    async def scenario(reading):
-        with pytest.raises(EngineRefused):
-            await reading.numbers(100)
-        assert reading.reader.seconds_under_way == 0.0
+async def test_a_client_that_left_while_waiting_leaves_the_engine_at_work(monkeypatch):
+    reading = Reading()
+    now = [100.0]
+    monkeypatch.setattr(result_reader.time, "monotonic", lambda: now[0])
+    reading.engine.gate.clear()
+    asked = asyncio.create_task(reading.numbers(3))
+    await settled()
+    asked.cancel()
+    await settled()
+    now[0] = 107.0
+    assert reading.reader.seconds_under_way == 7.0
 
-    run(scenario, bad=50)
+
+async def test_a_read_that_failed_is_not_under_way():
+    reading = Reading(bad=50)
+    with pytest.raises(EngineRefused):
+        await reading.numbers(100)
+    assert reading.reader.seconds_under_way == 0.0

@@ -61,26 +61,23 @@ def test_the_oldest_ended_statement_makes_room_for_a_new_one(tmp_path: Path) -> 
     assert 7 in ages
 
 
-def test_one_whose_engine_does_not_answer_holds_up_no_sweep(
+async def test_one_whose_engine_does_not_answer_holds_up_no_sweep(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Channels that rest are closed in sessions of REST, too."""
     monkeypatch.setattr("gateway.statement_service.SWEEP_SECONDS", 0)
     monkeypatch.setattr("gateway.ending.ENDING_SECONDS", 0)
 
-    async def scene() -> None:
-        service, swept = service_of(tmp_path), asyncio.Event()
-        for end_overdue in (asyncio.Event().wait, nothing):
-            add(service, tmp_path, "ann", is_done=False)
-            newest = [*service._statements.values()][-1]
-            newest.session = cast(
-                Any,
-                SimpleNamespace(
-                    close=nothing, end_overdue=end_overdue, close_idle=swept.set
-                ),
-            )
-        service.open()
-        await swept.wait()
-        await service.close()
-
-    asyncio.run(scene())
+    service, swept = service_of(tmp_path), asyncio.Event()
+    for end_overdue in (asyncio.Event().wait, nothing):
+        add(service, tmp_path, "ann", is_done=False)
+        newest = [*service._statements.values()][-1]
+        newest.session = cast(
+            Any,
+            SimpleNamespace(
+                close=nothing, end_overdue=end_overdue, close_idle=swept.set
+            ),
+        )
+    service.open()
+    await swept.wait()
+    await service.close()

@@ -38,7 +38,7 @@ def test_the_error_of_a_call_whose_caller_is_gone_is_not_logged() -> None:
 
 
 @pytest.mark.parametrize(("is_right", "rests"), [(True, False), (False, True)])
-def test_only_work_that_failed_costs_its_caller_a_rest(
+async def test_only_work_that_failed_costs_its_caller_a_rest(
     is_right: bool, rests: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.work_queue.LONGEST_REST", 0.01)
@@ -48,14 +48,11 @@ def test_only_work_that_failed_costs_its_caller_a_rest(
         if not is_right:
             raise ValueError("wrong")
 
-    async def scenario() -> None:
-        queue = WorkQueue("test", threads=2, seconds=60)
-        with contextlib.suppress(ValueError):
-            await queue.run(guest, work)
-        assert queue._places.must_wait(guest) is rests
-        assert not queue._places.must_wait(Caller("another", 1))
-        with contextlib.suppress(ValueError):
-            await queue.run(guest, work)  # its turn comes, after the rest
-        await queue.close()
-
-    asyncio.run(scenario())
+    queue = WorkQueue("test", threads=2, seconds=60)
+    with contextlib.suppress(ValueError):
+        await queue.run(guest, work)
+    assert queue._places.must_wait(guest) is rests
+    assert not queue._places.must_wait(Caller("another", 1))
+    with contextlib.suppress(ValueError):
+        await queue.run(guest, work)  # its turn comes, after the rest
+    await queue.close()
