@@ -10,8 +10,8 @@ from django.conf import settings
 
 from catalog.models import Table
 from ingest.api import replies
-from ingest.contract.epochs import SealedColumn
 from ingest.contract.segments import OPS, Control
+from ingest.contract.table import SealedColumn
 from ingest.followers_host.wanted import table_marks
 from ingest.lake.chain import begin_stream, stream_folder, take_over
 from ingest.lake.segment_files import SegmentBuilder
