@@ -12,18 +12,23 @@ from catalog.access.enforcement import decision_for
 from catalog.access.policy import Principal, Privilege
 from catalog.models import Table
 from catalog.selectors.tables import securable_of
+from core.models import Job
 from frontend.reading.policy import level_words
 from frontend.reading.schedules import schedule_words
+from frontend.templatetags.figures import figure, rows_of
 from frontend.templatetags.states import look
 from ingest.actions.registry import ACTIONS
 from ingest.maintenance.table_action import TableAction
-from ingest.models import Pipeline
+from ingest.models import Pipeline, TableHealth
+from ingest.pipelines.job_selectors import newest_count
 from ingest.pipelines.load_job import how_consistent
 from ingest.pipelines.policies.policy import DEFAULT, OWN
 from ingest.pipelines.policies.store import policy_of
 from ingest.pipelines.schema_approval import SchemaProposal, proposal_of
 from ingest.pipelines.transitions import pipeline_of
 from ingest.planning.facts import LOG
+
+USUAL = ("sync", "pause", "resume")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,15 @@ class TablePipeline:
     may_operate: bool = False
 
     @property
+    def usual(self) -> list[TableAction]:
+        """What is asked for often; `more`: the rest."""
+        return [action for action in self.actions if action.name in USUAL]
+
+    @property
+    def more(self) -> list[TableAction]:
+        return [action for action in self.actions if action.name not in USUAL]
+
+    @property
     def missed(self) -> list[str]:
         """What its syncs cannot see, as its plan says it."""
         steps = self._plan.get("steps", [])
@@ -56,6 +70,29 @@ class TablePipeline:
     @property
     def _plan(self) -> Mapping[str, Any]:
         return self.row.plan if self.row else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """How large a table is. counted_by: the job that counted its rows, None = they
+    are estimated; health: as its files were last seen, or None."""
+
+    rows: str
+    counted_by: Job | None
+    health: TableHealth | None
+
+    @property
+    def bytes(self) -> int | None:
+        return self.health.base_bytes + self.health.log_bytes if self.health else None
+
+
+def figures_of(table: Table) -> Figures:
+    found = newest_count(table.pk)
+    seen = TableHealth.objects.filter(table=table, collected_at__isnull=False)
+    health = seen.only("score", "base_bytes", "log_bytes", "collected_at").first()
+    if found is None:
+        return Figures(rows_of(table), None, health)
+    return Figures(figure(found[0]), found[1], health)
 
 
 def pipeline_for(principal: Principal, table: Table) -> TablePipeline:

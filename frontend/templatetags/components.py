@@ -15,6 +15,12 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext_lazy as _
+
+from catalog.access.enforcement import decision_for
+from catalog.access.policy import Principal, Privilege
+from catalog.models import Table
+from catalog.selectors.tables import securable_of
 
 register = template.Library()
 
@@ -211,3 +217,39 @@ def crumb(word: str, view: str, *args: object) -> SafeString:
 def tab(url: str, icon: str, word: str, here: str, name: str = "") -> dict[str, object]:
     """One of the pages of a table or source; `here` names the one that is shown."""
     return {"url": url, "icon": icon, "word": word, "is_here": here == name}
+
+
+# A table's tabs: the rest of the name of its address, icon, word.
+TABLE_TABS = {
+    "": ("table", _("Overview")),
+    "data": ("sql", _("Data")),
+    "columns": ("menu", _("Columns")),
+    "activity": ("job", _("Activity")),
+    "health": ("chart", _("Health")),
+    "access": ("key", _("Access")),
+    "connect": ("plug", _("Connect")),
+    "policy": ("refresh", _("Settings")),
+}
+
+
+@register.inclusion_tag("frontend/tables/tabs.html", takes_context=True)
+def tabletabs(context: template.Context, table: Table, here: str) -> dict[str, object]:
+    """Those that this person may open."""
+    principal: Principal = context["request"].principal
+    manages = decision_for(principal, Privilege.MANAGE, securable_of(table)).allowed
+    tabs = [
+        (
+            reverse(f"frontend:table{name and '-'}{name}", args=[table.pk]),
+            icon,
+            word,
+            name == here,
+        )
+        for name, (icon, word) in TABLE_TABS.items()
+        if manages or name != "policy"
+    ]
+    return {"table": table, "tabs": tabs}
+
+
+@register.simple_tag
+def tabword(name: str) -> str:
+    return str(TABLE_TABS[name][1])

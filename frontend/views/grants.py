@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib import messages
 from django.contrib.auth.models import Group, User
 from django.http import HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.utils.translation import gettext
 from django.views.decorators.http import (
     require_http_methods,
@@ -19,7 +19,7 @@ from catalog.access.grants import grant, parse_securable, revoke
 from catalog.models import AuditEntry, Grant
 from core.errors import SluiceError
 from frontend.forms.people import GrantForm
-from frontend.pages import PageRequest, admin_page, attempt, numbered_page
+from frontend.pages import PageRequest, admin_page, attempt, back, numbered_page
 
 DOORS = ("web", "rest", "gateway", "cli")
 
@@ -42,7 +42,7 @@ def grant_list(request: PageRequest) -> HttpResponse:
                 gettext("Granted: %(grant)s.") % {"grant": row},
                 extra_tags="ok",
             )
-            return redirect("frontend:grants")
+            return back(request, "grants")
     rows = Grant.objects.order_by("principal_kind", "principal_name", "id")
     q = request.GET.get("q", "").strip()
     if q:
@@ -92,7 +92,7 @@ def revoke_grant(request: PageRequest, grant_id: int) -> HttpResponse:
         gettext("Revoked, for every statement from now on."),
         lambda: revoke(grant_id, by=actor),
     )
-    return redirect("frontend:grants")
+    return back(request, "grants")
 
 
 @admin_page

@@ -9,15 +9,13 @@ from django.views.decorators.http import require_POST, require_safe
 
 from catalog.access.enforcement import require
 from catalog.access.policy import Privilege
-from catalog.models import Table
-from catalog.selectors import table_for
 from catalog.selectors.tables import securable_of
-from core.errors import NotFound
 from frontend.pages import PageRequest, attempt, keyed_page, page
 from frontend.reading.fleet import fleet_for, wanted_from
 from frontend.reading.health import TITLES, health_for, open_alerts
 from frontend.reading.policy import policy_rows
 from frontend.reading.tables import pipeline_for
+from frontend.views.table_page import lake_table
 from ingest.maintenance.health_collector import look_now
 from ingest.pipelines.table_status import standings
 
@@ -41,7 +39,7 @@ def fleet(request: PageRequest) -> HttpResponse:
 @page
 @require_safe
 def table_health(request: PageRequest, table_id: int) -> HttpResponse:
-    table = _lake_table(request, table_id)
+    table = lake_table(request, table_id)
     pipeline = pipeline_for(request.principal, table)
     context = {
         "table": table,
@@ -60,14 +58,7 @@ def table_health(request: PageRequest, table_id: int) -> HttpResponse:
 @require_POST
 def check_now(request: PageRequest, table_id: int) -> HttpResponse:
     """Looks at the files while the page waits: names and commits only are read."""
-    table = _lake_table(request, table_id)
+    table = lake_table(request, table_id)
     require(request.principal, Privilege.OPERATE, securable_of(table))
     attempt(request, gettext("Checked just now."), lambda: look_now(table))
     return redirect("frontend:table-health", table_id)
-
-
-def _lake_table(request: PageRequest, table_id: int) -> Table:
-    table = table_for(request.principal, table_id)
-    if table.kind != Table.LAKE:
-        raise NotFound("only tables of the lake have files to look at")
-    return table

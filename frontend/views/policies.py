@@ -70,7 +70,8 @@ def _form_page(
         "runs": level.runs(timezone.now()) if level.has_syncs else [],
     }
     status = 422 if request.method == "POST" else 200
-    return render(request, "frontend/policy.html", context, status=status)
+    template = "tables/settings" if "table" in context else "sources/policy"
+    return render(request, f"frontend/{template}.html", context, status=status)
 
 
 def _change(request: PageRequest, level: Settings, form: PolicyForm) -> None:

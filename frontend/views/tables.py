@@ -1,6 +1,4 @@
-"""Tables: the list, one table's page and its parts. What may be seen is decided by
-the catalog's selectors.
-"""
+"""The list of tables. What may be seen is decided by the catalog's selectors."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from catalog.access.enforcement import may_register, require
+from catalog.access.enforcement import may_register
 from catalog.access.grants import grants_of
 from catalog.access.policy import Principal, Privilege
 from catalog.models import Table
@@ -20,17 +18,9 @@ from catalog.selectors import (
     ByName,
     Found,
     Ordered,
-    SchemaStep,
     TableFilter,
-    schema_steps,
-    schema_versions,
-    table_for,
     tables_for,
 )
-from catalog.selectors.tables import securable_of
-from core.errors import SluiceError
-from core.jobs import ACTIVE
-from frontend.connect import snippets_for
 from frontend.pages import (
     KeyedPage,
     NumberedPage,
@@ -39,24 +29,13 @@ from frontend.pages import (
     numbered_page,
     page,
 )
-from frontend.reading.commits import commits_of
-from frontend.reading.health import open_alerts
-from frontend.reading.jobs import verified_of
-from frontend.reading.tables import pipeline_for
-from ingest.alerts.rules import STALLED
-from ingest.alerts.store import open_on
 from ingest.models.states import APPROVED, MOVING, REMOVING
-from ingest.pipelines.job_selectors import newest_on_table
-from ingest.pipelines.sampling import sample_for
 from ingest.pipelines.table_status import standings
 
-JOBS_SHOWN = 5
 STATES = (
     "LIVE", "CATCHING_UP", "SNAPSHOTTING", "RESYNCING", "APPROVED", "PAUSED",
     "NEEDS_RESYNC", "FAILED", "REMOVING", "RETIRED",
 )  # fmt: skip
-SAMPLE_ROWS = 20
-STEPS_SHOWN = 20
 CHANGING = MOVING | {APPROVED, REMOVING}
 SORTS: dict[str, tuple[str | OrderBy, ...]] = {
     "name": ("name", "id"),
@@ -115,78 +94,9 @@ def table_list(request: PageRequest) -> HttpResponse:
     return render(request, f"frontend/{template}", context)
 
 
-@page
-@require_safe
-def table_page(request: PageRequest, table_id: int) -> HttpResponse:
-    table = table_for(request.principal, table_id)
-    context = {
-        "table": table,
-        "columns": table.columns.all(),
-        "history": _history(table),
-        "snippets": snippets_for(request, table),
-        "verified": verified_of(request.principal, table.pk),
-        **_moving(request, table),
-    }
-    return render(request, "frontend/tables/table.html", context)
-
-
-@page
-@require_safe
-def table_state(request: PageRequest, table_id: int) -> HttpResponse:
-    """The part of the table page that moves."""
-    table = table_for(request.principal, table_id)
-    context = {"table": table, **_moving(request, table)}
-    return render(request, "frontend/tables/state.html", context)
-
-
-@page
-@require_safe
-def table_commits(request: PageRequest, table_id: int) -> HttpResponse:
-    table = table_for(request.principal, table_id)
-    context = {"table": table, "commits": commits_of(table)}
-    return render(request, "frontend/tables/commits.html", context)
-
-
-@page
-@require_safe
-def table_sample(request: PageRequest, table_id: int) -> HttpResponse:
-    table = table_for(request.principal, table_id)
-    require(request.principal, Privilege.SELECT, securable_of(table))
-    context: dict[str, object] = {"table": table}
-    try:
-        sample = sample_for(request.principal.name, table, limit=SAMPLE_ROWS)
-        columns = [{"name": name, "type": kind} for name, kind in sample.columns]
-        context |= {"columns": columns, "rows": sample.rows}
-    except SluiceError as error:
-        context["error"] = error
-    return render(request, "frontend/tables/sample.html", context)
-
-
 def _may_add(principal: Principal) -> bool:
     """Some source's tables."""
     held = grants_of(principal)
     return may_register(principal) or any(
         one.privilege == Privilege.MANAGE for one in held
     )
-
-
-def _moving(request: PageRequest, table: Table) -> dict[str, object]:
-    jobs = newest_on_table(request.principal, table.pk, limit=JOBS_SHOWN)
-    is_moving = table.status in MOVING or any(job.state in ACTIVE for job in jobs)
-    return {
-        "pipeline": pipeline_for(request.principal, table),
-        "jobs": jobs,
-        "stalled": open_on(table.pk, {STALLED}).first(),
-        "alerts": open_alerts(request.principal, table),
-        "standing": standings([table.pk]).states.get(table.pk, table.status),
-        "is_moving": is_moving,
-        "poll_seconds": 2 if is_moving else 10,
-    }
-
-
-def _history(table: Table) -> list[SchemaStep]:
-    """The newest steps; nothing while there is but one version."""
-    if table.schema_version < 2:
-        return []
-    newest = schema_versions(table.pk).order_by("-version")
-    return schema_steps(list(newest.values_list("pk", flat=True)[:STEPS_SHOWN]))

@@ -61,6 +61,16 @@ def newest_verification(principal: Principal, table_id: int) -> Job | None:
     return rows.filter(state=SUCCEEDED).order_by("-created_at").first()
 
 
+def newest_count(table_id: int) -> tuple[int, Job] | None:
+    """How many rows a table had at the end of its newest load or verification."""
+    kinds = {*LOADS, VERIFY}
+    rows = Job.objects.filter(subject_id=str(table_id), kind__in=kinds, state=SUCCEEDED)
+    job = rows.order_by("-created_at").first()
+    facts = (job.report or {}).get("facts") or {} if job else {}
+    counted = facts.get("lake_rows", facts.get("rows"))
+    return (counted, job) if job and counted is not None else None
+
+
 def newest_failures(principal: Principal, table_ids: list[int]) -> dict[int, Job]:
     """Of each of these tables the newest job that failed; two statements."""
     keys = [str(pk) for pk in table_ids]

@@ -120,8 +120,9 @@ def look_at_table(page: Page, name: str, keep: Keep) -> None:
     page.wait_for_url("**q=*")
     page.click(f"#table-list a:has-text('people'):near(:text('lake.{name}'))")
     page.wait_for_selector("#table-state [data-state=LIVE]")
+    page.click(".page-tabs >> text=Activity")
     page.wait_for_selector("#commits td")
-    page.click("text=Show some rows")
+    page.click(".page-tabs >> text=Data")
     page.wait_for_selector("#sample td:has-text('person ')", timeout=SLOW)
     keep(page, "journey-7-table")
 

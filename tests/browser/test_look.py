@@ -16,6 +16,7 @@ os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+TABS = ("data", "columns", "activity", "access", "connect")
 WIDE, NARROW = 1280, 390
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
 EVERYTHING = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -49,6 +50,7 @@ def paths(world):
         "table-failed": f"/tables/{world.lake_tables['legacy'].pk}",
         "tables": "/tables",
         "table": f"/tables/{orders}",
+        **{f"table-{tab}": f"/tables/{orders}/{tab}" for tab in TABS},
         "table-source": f"/tables/{world.source_tables['orders'].pk}",
         "health": "/health",
         "table-health": f"/tables/{orders}/health",
@@ -95,7 +97,7 @@ def test_pages(live_server, settings, redis_url, open_page, keep, look):
     page.wait_for_selector("h1:has-text('Home')")
     for name, path in paths(world).items():
         page.goto(live_server.url + path)
-        if name == "table":
+        if name == "table-activity":
             page.wait_for_selector("#commits .empty")
         if name == "plan":
             page.locator("summary").nth(1).click()

@@ -42,6 +42,11 @@ PAGES = {
     "tables": (lambda w: [], 200, 200, 200),
     "table": (lambda w: [w.lake_tables["orders"].pk], 200, 200, 404),
     "table-state": (lambda w: [w.lake_tables["orders"].pk], 200, 200, 404),
+    "table-data": (lambda w: [w.lake_tables["orders"].pk], 200, 200, 404),
+    "table-columns": (lambda w: [w.lake_tables["orders"].pk], 200, 200, 404),
+    "table-activity": (lambda w: [w.lake_tables["orders"].pk], 200, 200, 404),
+    "table-access": (lambda w: [w.lake_tables["orders"].pk], 200, 200, 404),
+    "table-connect": (lambda w: [w.lake_tables["orders"].pk], 200, 200, 404),
     "table-commits": (lambda w: [w.lake_tables["orders"].pk], 200, 200, 404),
     "table-action": (lambda w: [w.lake_tables["orders"].pk, "remove"], 200, 403, 404),
     "table-policy": (lambda w: [w.lake_tables["orders"].pk], 200, 403, 404),
@@ -257,7 +262,7 @@ def test_a_table_s_page_says_what_its_syncs_cannot_see(world, browse):
     promised = ["A plain table: a snapshot shows: its rows"]
     plan = {"steps": [missed], "reading": promised}
     world.onboarding.tables.filter(lake_table=table).update(plan=plan)
-    page = browse("root").get(f"/tables/{table.pk}").content.decode()
+    page = browse("root").get(f"/tables/{table.pk}/data").content.decode()
     assert "What syncs do not capture" in page
     assert "Deleted rows stay in the lake" in page
     assert promised[0] in page

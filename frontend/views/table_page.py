@@ -1,0 +1,219 @@
+"""One table's page: a tab is an address of its own, read in a fixed number of
+statements. What moves on the overview, and what is read of the lake, are parts.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from django.contrib.auth.models import Group, User
+from django.db.models import Q
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from catalog.access.effective import explained, for_the_bound
+from catalog.access.enforcement import decision_for, require
+from catalog.access.policy import Privilege
+from catalog.models import AccessRule, Grant, Table
+from catalog.names import LAKE
+from catalog.selectors import SchemaStep, schema_steps, schema_versions, table_for
+from catalog.selectors.tables import securable_of
+from core.errors import NotFound, SluiceError
+from core.jobs import ACTIVE
+from frontend.connect import snippets_for
+from frontend.forms.people import MEANINGS, ROLE_MEANINGS
+from frontend.pages import PageRequest, page
+from frontend.reading.commits import commits_of
+from frontend.reading.freshness import freshness_of
+from frontend.reading.health import open_alerts
+from frontend.reading.jobs import verified_of
+from frontend.reading.tables import figures_of, pipeline_for
+from ingest.alerts.rules import STALLED
+from ingest.alerts.store import open_on
+from ingest.models.states import MOVING
+from ingest.pipelines.job_selectors import newest_on_table
+from ingest.pipelines.sampling import sample_for
+from ingest.pipelines.table_status import standings
+
+JOBS_SHOWN = 5
+SAMPLE_ROWS = 20
+STEPS_SHOWN = 20
+MOST_GRANTS = 200
+MOST_NAMES = 500
+
+
+def lake_table(request: PageRequest, table_id: int) -> Table:
+    """For its viewers; NotFound for a table of a source."""
+    table = table_for(request.principal, table_id)
+    if table.kind != Table.LAKE:
+        raise NotFound("only tables of the lake have this page")
+    return table
+
+
+@page
+@require_safe
+def overview(request: PageRequest, table_id: int) -> HttpResponse:
+    table = table_for(request.principal, table_id)
+    if table.kind != Table.LAKE:
+        return _source_table(request, table)
+    context = {"table": table, "here": "", **_moving(request, table)}
+    return render(request, "frontend/tables/overview.html", context)
+
+
+def _source_table(request: PageRequest, table: Table) -> HttpResponse:
+    """With the lake table that it feeds, for who may see that one."""
+    sync = getattr(table, "sync", None) or {}
+    synced_as = None
+    with suppress(NotFound):
+        if sync.get("lake_table"):
+            synced_as = table_for(request.principal, sync["lake_table"])
+    context = {"table": table, "synced_as": synced_as, "columns": table.columns.all()}
+    return render(request, "frontend/tables/source_table.html", context)
+
+
+@page
+@require_safe
+def state(request: PageRequest, table_id: int) -> HttpResponse:
+    """The part of the overview that moves."""
+    table = lake_table(request, table_id)
+    context = {"table": table, **_moving(request, table)}
+    return render(request, "frontend/tables/state.html", context)
+
+
+@page
+@require_safe
+def data(request: PageRequest, table_id: int) -> HttpResponse:
+    """Rows come as a part of their own; with `?rows` within the page."""
+    table = lake_table(request, table_id)
+    may = decision_for(request.principal, Privilege.SELECT, securable_of(table))
+    context = {
+        "table": table,
+        "here": "data",
+        "pipeline": pipeline_for(request.principal, table),
+        "may_select": may.allowed,
+    }
+    if may.allowed and "rows" in request.GET:
+        context |= {"has_rows": True, **_sample(request, table)}
+    return render(request, "frontend/tables/data.html", context)
+
+
+@page
+@require_safe
+def sample(request: PageRequest, table_id: int) -> HttpResponse:
+    table = table_for(request.principal, table_id)
+    require(request.principal, Privilege.SELECT, securable_of(table))
+    context = {"table": table, **_sample(request, table)}
+    return render(request, "frontend/tables/sample.html", context)
+
+
+@page
+@require_safe
+def columns(request: PageRequest, table_id: int) -> HttpResponse:
+    table = lake_table(request, table_id)
+    context = {
+        "table": table,
+        "here": "columns",
+        "columns": table.columns.all(),
+        "history": _history(table),
+    }
+    return render(request, "frontend/tables/columns_page.html", context)
+
+
+@page
+@require_safe
+def activity(request: PageRequest, table_id: int) -> HttpResponse:
+    table = lake_table(request, table_id)
+    context = {
+        "table": table,
+        "here": "activity",
+        "jobs": newest_on_table(request.principal, table.pk, limit=25),
+    }
+    return render(request, "frontend/tables/activity.html", context)
+
+
+@page
+@require_safe
+def commits(request: PageRequest, table_id: int) -> HttpResponse:
+    table = table_for(request.principal, table_id)
+    context = {"table": table, "commits": commits_of(table)}
+    return render(request, "frontend/tables/commits.html", context)
+
+
+@page
+@require_safe
+def access(request: PageRequest, table_id: int) -> HttpResponse:
+    """What the reader may do here; for administrators who else may, and a form."""
+    table = lake_table(request, table_id)
+    on = securable_of(table)
+    found = for_the_bound(explained(request.principal, on))
+    context = {
+        "table": table,
+        "here": "access",
+        "found": found,
+        "rights": found.privileges,
+    }
+    if request.principal.is_admin:
+        covering = Q(database="") | Q(database=on.database, table__in=("", on.table))
+        rules = AccessRule.objects.filter(database=on.database, table=on.table)
+        context |= {
+            "on": on,
+            "grants": Grant.objects.filter(covering, datasource=LAKE).order_by(
+                "principal_kind", "principal_name", "id"
+            )[:MOST_GRANTS],
+            "rules": rules.filter(datasource=LAKE).order_by("id")[:MOST_GRANTS],
+            "users": User.objects.order_by("username")[:MOST_NAMES],
+            "groups": Group.objects.order_by("name")[:MOST_NAMES],
+            "privileges": [*MEANINGS.items(), *ROLE_MEANINGS.items()],
+        }
+    return render(request, "frontend/tables/access.html", context)
+
+
+@page
+@require_safe
+def connect(request: PageRequest, table_id: int) -> HttpResponse:
+    table = lake_table(request, table_id)
+    context = {
+        "table": table,
+        "here": "connect",
+        "snippets": snippets_for(request, table),
+    }
+    return render(request, "frontend/tables/connect.html", context)
+
+
+def _moving(request: PageRequest, table: Table) -> dict[str, object]:
+    jobs = newest_on_table(request.principal, table.pk, limit=JOBS_SHOWN)
+    is_moving = table.status in MOVING or any(job.state in ACTIVE for job in jobs)
+    pipeline = pipeline_for(request.principal, table)
+    return {
+        "pipeline": pipeline,
+        "freshness": freshness_of(pipeline.row, timezone.now())
+        if pipeline.row
+        else None,
+        "figures": figures_of(table),
+        "jobs": jobs,
+        "stalled": open_on(table.pk, {STALLED}).first(),
+        "alerts": open_alerts(request.principal, table),
+        "verified": verified_of(request.principal, table.pk),
+        "standing": standings([table.pk]).states.get(table.pk, table.status),
+        "is_moving": is_moving,
+        "poll_seconds": 2 if is_moving else 10,
+    }
+
+
+def _sample(request: PageRequest, table: Table) -> dict[str, object]:
+    try:
+        found = sample_for(request.principal.name, table, limit=SAMPLE_ROWS)
+    except SluiceError as error:
+        return {"error": error}
+    columns = [{"name": name, "type": kind} for name, kind in found.columns]
+    return {"columns": columns, "rows": found.rows}
+
+
+def _history(table: Table) -> list[SchemaStep]:
+    """The newest steps; nothing while there is but one version."""
+    if table.schema_version < 2:
+        return []
+    newest = schema_versions(table.pk).order_by("-version")
+    return schema_steps(list(newest.values_list("pk", flat=True)[:STEPS_SHOWN]))
