@@ -407,6 +407,10 @@ class Migration(migrations.Migration):
             constraint=models.UniqueConstraint(fields=('user', 'key'), name='one_reply_per_key'),
         ),
         migrations.AddIndex(
+            model_name='auditentry',
+            index=models.Index(condition=models.Q(('action__in', ('grant.create', 'grant.delete', 'rule.create', 'rule.update', 'rule.delete', 'policy.change'))), fields=['-at'], name='decisions'),
+        ),
+        migrations.AddIndex(
             model_name='savedquery',
             index=models.Index(condition=models.Q(('is_shared', True)), fields=['name', 'id'], name='shared_queries'),
         ),

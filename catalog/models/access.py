@@ -10,9 +10,17 @@ from typing import ClassVar
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Q
 from django.db.models.functions import MD5, Cast
 
 from catalog.names import join_name
+
+
+# What people decided on who may do what, and on how tables are kept.
+DECISIONS = (
+    "grant.create", "grant.delete", "rule.create", "rule.update", "rule.delete",
+    "policy.change",
+)  # fmt: skip
 
 
 class Grant(models.Model):
@@ -167,6 +175,10 @@ class AuditEntry(models.Model):
         indexes: ClassVar = [
             models.Index(fields=["-at", "id"]),
             models.Index(fields=["actor", "-at"]),
+            # few among all that was done
+            models.Index(
+                fields=["-at"], condition=Q(action__in=DECISIONS), name="decisions"
+            ),
         ]
 
     def __str__(self) -> str:

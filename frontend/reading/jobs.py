@@ -13,9 +13,6 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from catalog.access.policy import Principal
-from catalog.models import Table
-from catalog.selectors import table_for
-from core.errors import NotFound
 from core.models import Job, JobLog
 from ingest.actions.registry import action_of
 from ingest.contract.job import REPAIR, RepairWork
@@ -33,16 +30,6 @@ DIFFERENCES = {
     "extra": _("Only in the lake"),
     "different": _("With other values"),
 }
-
-
-def table_named_by(principal: Principal, subject: str) -> Table | None:
-    """The table whose jobs are asked for, when this person may see it."""
-    if not subject.isascii() or not subject.isdigit() or len(subject) > 18:
-        return None
-    try:
-        return table_for(principal, int(subject))
-    except NotFound:
-        return None
 
 
 @dataclass(frozen=True, slots=True)

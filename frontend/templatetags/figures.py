@@ -182,6 +182,22 @@ def clock(value: object) -> SafeString | str:
 
 
 @register.filter
+def span(position: Mapping[str, str]) -> str:
+    """From where to where a sync went: times as 14:03:22 → 14:03:52, other positions
+    by their ends."""
+    ends = [_short(str(position.get(end) or "")) for end in ("from", "to")]
+    return " → ".join(filter(None, ends))
+
+
+def _short(position: str) -> str:
+    try:
+        at = datetime.fromisoformat(position)
+    except ValueError:
+        return position if len(position) <= 20 else f"…{position[-19:]}"
+    return f"{timezone.localtime(at) if at.tzinfo else at:%H:%M:%S}"
+
+
+@register.filter
 def instant(value: object) -> SafeString | str:
     """A <time> as 2026-08-22 14:03:22 in the reader's zone."""
     return _local(value, "%Y-%m-%d %H:%M:%S")

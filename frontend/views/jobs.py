@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass, replace
 
-from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -21,18 +20,19 @@ from core import jobs as states
 from core.clock import SystemClock
 from core.jobs.moves import JobKind, names_of
 from core.models import Job
-from frontend.pages import PageRequest, attempt, numbered_page, page
+from frontend.pages import PAGE_SIZE, PageRequest, attempt, numbered_page, page
+from frontend.reading.activity import rows_of, timeline_of
 from frontend.reading.jobs import (
     asked_again,
     findings_of,
     log_of,
     repaired_of,
-    table_named_by,
 )
 from frontend.reading.sources import steps_of
 from ingest.alerts.stalled import stalled_since
 from ingest.contract.job import COMPACT, REPAIR, VERIFY
 from ingest.pipelines import table_commands
+from ingest.pipelines.activity import Activity
 from ingest.pipelines.job_selectors import (
     JobFilter,
     may_cancel,
@@ -42,7 +42,7 @@ from ingest.pipelines.job_selectors import (
 )
 from ingest.pipelines.selectors import job_for, securable_of_job
 
-UNFINISHED = "unfinished"
+UNFINISHED, EVENTS = "unfinished", "events"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,41 +52,57 @@ class Wanted:
     q: str
     kind: str
     state: str
-    subject: str
+    is_quiet: bool
 
     @classmethod
     def of(cls, request: PageRequest) -> Wanted:
         get = request.GET.get
         return cls(get("q", "").strip()[:300], get("kind", ""), get("state", ""),
-                   get("subject", ""))  # fmt: skip
+                   bool(get("quiet")))  # fmt: skip
 
-    def rows(self, request: PageRequest) -> QuerySet[Job]:
+    def activity(self, request: PageRequest) -> Activity:
         is_open = self.state == UNFINISHED
-        wanted = JobFilter(
+        jobs = JobFilter(
             states=(self.state,) if self.state and not is_open else (),
-            kinds=(self.kind,) if self.kind else (),
-            table=self.subject,
+            kinds=(self.kind,) if self.kind and self.kind != EVENTS else (),
             is_finished=False if is_open else None,
             q=self.q,
         )
-        return wanted.rows(request.principal).order_by("-created_at", "id")
+        return Activity(
+            request.principal,
+            jobs,
+            is_quiet=self.is_quiet,
+            has_jobs=self.kind != EVENTS,
+            has_events=self.kind == EVENTS or not (self.kind or self.state),
+        )
+
+
+def activity_shown(
+    request: PageRequest, found: Activity, *, size: int = PAGE_SIZE
+) -> dict[str, object]:
+    """A page of it, its timeline, and how many syncs it leaves out."""
+    listed = numbered_page(request, found, size=size)
+    rows = rows_of(request.principal, listed.items)
+    since = rows[-1].at if listed.has_next else None
+    return {
+        "activity": replace(listed, items=rows),
+        "timeline": timeline_of(rows, by_kind=found.table is not None),
+        "hidden": found.hidden(since) if listed.number == 1 else 0,
+        "is_quiet": found.is_quiet,
+        "poll_seconds": 2 if any(row.is_moving for row in rows) else 10,
+    }
 
 
 @page
 @require_safe
 def job_list(request: PageRequest) -> HttpResponse:
     wanted = Wanted.of(request)
-    found = numbered_page(request, wanted.rows(request))
-    shown = job_without_contents(request.principal)
-    is_moving = any(not job.is_finished for job in found.items)
     context = {
         "wanted": wanted,
-        "jobs": replace(found, items=[shown(job) for job in found.items]),
-        "table": table_named_by(request.principal, wanted.subject),
+        **activity_shown(request, wanted.activity(request)),
         "kinds": [name for name in names_of(JobKind) if name != LOOK],
         "states": states.JOB.states,
-        "is_filtered": any((wanted.q, wanted.kind, wanted.state, wanted.subject)),
-        "poll_seconds": 2 if is_moving else 10,
+        "is_filtered": any((wanted.q, wanted.kind, wanted.state)),
     }
     part = request.htmx and request.htmx.target == "job-list"
     template = "jobs/rows.html" if part else "jobs/list.html"

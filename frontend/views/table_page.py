@@ -21,23 +21,26 @@ from catalog.names import LAKE
 from catalog.selectors import SchemaStep, schema_steps, schema_versions, table_for
 from catalog.selectors.tables import securable_of
 from core.errors import NotFound, SluiceError
-from core.jobs import ACTIVE
 from frontend.connect import snippets_for
 from frontend.forms.people import MEANINGS, ROLE_MEANINGS
 from frontend.pages import PageRequest, page
+from frontend.reading.activity import rows_of
 from frontend.reading.commits import commits_of
 from frontend.reading.freshness import freshness_of
 from frontend.reading.health import open_alerts
 from frontend.reading.jobs import verified_of
 from frontend.reading.tables import figures_of, pipeline_for
+from frontend.views.jobs import activity_shown
 from ingest.alerts.rules import STALLED
 from ingest.alerts.store import open_on
 from ingest.models.states import MOVING
-from ingest.pipelines.job_selectors import newest_on_table
+from ingest.pipelines.activity import Activity
+from ingest.pipelines.job_selectors import JobFilter
 from ingest.pipelines.sampling import sample_for
 from ingest.pipelines.table_status import standings
 
-JOBS_SHOWN = 5
+SHOWN = 5
+ROWS_SHOWN = 20
 SAMPLE_ROWS = 20
 STEPS_SHOWN = 20
 MOST_GRANTS = 200
@@ -128,8 +131,10 @@ def activity(request: PageRequest, table_id: int) -> HttpResponse:
     context = {
         "table": table,
         "here": "activity",
-        "jobs": newest_on_table(request.principal, table.pk, limit=25),
+        **activity_shown(request, _activity(request, table), size=ROWS_SHOWN),
     }
+    if request.htmx and request.htmx.target == "job-list":
+        return render(request, "frontend/jobs/rows.html", context)
     return render(request, "frontend/tables/activity.html", context)
 
 
@@ -183,8 +188,8 @@ def connect(request: PageRequest, table_id: int) -> HttpResponse:
 
 
 def _moving(request: PageRequest, table: Table) -> dict[str, object]:
-    jobs = newest_on_table(request.principal, table.pk, limit=JOBS_SHOWN)
-    is_moving = table.status in MOVING or any(job.state in ACTIVE for job in jobs)
+    newest = rows_of(request.principal, _activity(request, table)[0:SHOWN])
+    is_moving = table.status in MOVING or any(row.is_moving for row in newest)
     pipeline = pipeline_for(request.principal, table)
     return {
         "pipeline": pipeline,
@@ -192,7 +197,7 @@ def _moving(request: PageRequest, table: Table) -> dict[str, object]:
         if pipeline.row
         else None,
         "figures": figures_of(table),
-        "jobs": jobs,
+        "newest": newest,
         "stalled": open_on(table.pk, {STALLED}).first(),
         "alerts": open_alerts(request.principal, table),
         "verified": verified_of(request.principal, table.pk),
@@ -200,6 +205,12 @@ def _moving(request: PageRequest, table: Table) -> dict[str, object]:
         "is_moving": is_moving,
         "poll_seconds": 2 if is_moving else 10,
     }
+
+
+def _activity(request: PageRequest, table: Table) -> Activity:
+    jobs = JobFilter(table=str(table.pk))
+    is_quiet = bool(request.GET.get("quiet"))
+    return Activity(request.principal, jobs, table, is_quiet=is_quiet)
 
 
 def _sample(request: PageRequest, table: Table) -> dict[str, object]:

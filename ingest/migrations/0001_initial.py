@@ -362,6 +362,10 @@ class Migration(migrations.Migration):
             constraint=models.UniqueConstraint(fields=('alert', 'target', 'event'), name='one_delivery_per_event'),
         ),
         migrations.AddIndex(
+            model_name='pipelineevent',
+            index=models.Index(condition=models.Q(('event__in', ('approve', 'pause', 'fail', 'lose_position', 'resume_approved', 'resume_snapshot', 'resume_catch_up', 'resume_resync', 'resume_needs_resync', 'remove', 'retire', 'keep'))), fields=['-id'], name='decided_moves'),
+        ),
+        migrations.AddIndex(
             model_name='maintenanceplan',
             index=models.Index(fields=['created_at'], name='plans_by_age'),
         ),

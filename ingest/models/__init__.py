@@ -177,6 +177,14 @@ class PipelineEvent(EventBase):
 
     class Meta:
         ordering: ClassVar = ["id"]
+        indexes: ClassVar = [
+            # few among all moves
+            models.Index(
+                fields=["-id"],
+                condition=Q(event__in=states.DECIDED),
+                name="decided_moves",
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.before} → {self.after}"

@@ -79,6 +79,13 @@ PIPELINE = Transitions(
     },
 )
 
+# Events of a pipeline that people asked for, or should know; jobs tell the others.
+DECIDED = (
+    "approve", "pause", "fail", "lose_position", "resume_approved", "resume_snapshot",
+    "resume_catch_up", "resume_resync", "resume_needs_resync", "remove", "retire",
+    "keep",
+)  # fmt: skip
+
 PROPOSED_PLAN, SCHEDULED, INFLIGHT = "PROPOSED", "SCHEDULED", "INFLIGHT"
 COMPLETED, PLAN_FAILED, CANCELLED, SUPERSEDED = (
     "COMPLETED",

@@ -44,11 +44,6 @@ class JobFilter:
         return rows.filter(subject__icontains=self.q) if self.q else rows
 
 
-def newest_on_table(principal: Principal, table_id: int, *, limit: int) -> list[Job]:
-    rows = of_table(jobs_for(principal), str(table_id))
-    return list(rows.order_by("-created_at")[:limit])
-
-
 def newest_on_source(principal: Principal, source_id: int) -> Job | None:
     """The newest test or discovery of a datasource."""
     rows = jobs_for(principal).filter(kind__in=SOURCE_KINDS, subject_id=str(source_id))

@@ -49,8 +49,8 @@ def test_the_keyboard_reaches_everything_and_narrow_screens_have_a_menu(page):
     page.open("/")
     assert not page.is_visible("#nav")
     page.click("text=Menu")
-    page.click("#nav >> text=Jobs")
-    page.wait_for_selector("h1:has-text('Jobs')")
+    page.click("#nav >> text=Activity")
+    page.wait_for_selector("h1:has-text('Activity')")
     assert page.is_visible("td:has-text('lake.shop.customers')")
 
 
