@@ -15,7 +15,6 @@ from django.db.models.functions import MD5, Cast
 
 from catalog.names import join_name
 
-
 # What people decided on who may do what, and on how tables are kept.
 DECISIONS = (
     "grant.create", "grant.delete", "rule.create", "rule.update", "rule.delete",

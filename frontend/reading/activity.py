@@ -18,7 +18,7 @@ from core.models import Job
 from frontend.charts import Mark, lane_of
 from frontend.reading.health_charts import TimelineChart
 from frontend.templatetags.figures import duration, figure, parsed
-from frontend.templatetags.states import as_work, look
+from frontend.templatetags.states import as_work, look, word_of
 from ingest.pipelines.activity import COLUMNS, JOB, MOVE, Entry
 
 MOST_LANES = 8
@@ -75,9 +75,9 @@ def _row(entry: Entry, shown: Any) -> Row:
         table = int(job.subject_id) if is_of_table else 0
         return Row(entry.at, job.subject, table, job)
     if entry.of == MOVE:
-        icon, word = MOVES.get(facts["event"], RESUMED)
+        icon, moved = MOVES.get(facts["event"], RESUMED)
         who = {"actor": facts["actor"], "why": facts["reason"]}
-        return Row(entry.at, *_named(facts), icon=icon, word=str(word), **who)
+        return Row(entry.at, *_named(facts), icon=icon, word=str(moved), **who)
     if entry.of == COLUMNS:
         said = {"version": facts["version"]}
         word = gettext("columns changed, version %(version)s") % said
@@ -149,7 +149,7 @@ def _mark(job: Job) -> Mark:
     seen = look(job.state)
     said = [as_work(job.kind), seen.word, duration(seconds)]
     if job.done:
-        said.append(f"{figure(job.done)} {job.unit}")
+        said.append(f"{figure(job.done)} {word_of(job.unit, 'unit')}")
     tone = "" if seen.tone == "ok" else seen.tone
     return Mark(job.started_at.timestamp(), end.timestamp(), ", ".join(said), tone)
 

@@ -9,16 +9,22 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from catalog.access.policy import Principal
 from core.models import Job, JobLog
+from frontend.charts import Mark, lane_of
+from frontend.reading.health_charts import TimelineChart
+from frontend.templatetags.figures import duration
+from frontend.templatetags.states import PHASES
 from ingest.actions.registry import action_of
 from ingest.contract.job import REPAIR, RepairWork
 from ingest.pipelines.job_selectors import newest_verification
 
 LOG_PAGE = 200
+MOST_STEPS = 20
 DONE = {
     "rolled_back": _("Attempts rolled back"),
     "unscheduled": _("Plans taken off the timeline"),
@@ -48,6 +54,39 @@ def log_of(job: Job, *, before: int | None = None, size: int = LOG_PAGE) -> LogP
     found = list(rows[: size + 1])
     lines = found[:size][::-1]
     return LogPage(lines, lines[0].pk if len(found) > size else None)
+
+
+def steps_timed(job: Job) -> TimelineChart | None:
+    """How long a job waited and what each step of its newest attempt took."""
+    if job.started_at is None:
+        return None
+    lines = job.log_lines.filter(message__in=PHASES, at__gte=job.started_at)
+    began = [
+        (str(PHASES[line.message]), line.at)
+        for line in lines.order_by("id")[:MOST_STEPS]
+    ]
+    if not began:
+        return None
+    end = job.finished_at or timezone.now()
+    queued = job.queued_at or job.started_at
+    spans = [(gettext("waiting for a place"), queued, job.started_at)]
+    ends = [at for _name, at in began[1:]] + [end]
+    spans += [(name, at, to) for (name, at), to in zip(began, ends, strict=True)]
+    lanes = []
+    for name, start, stop in spans:
+        took = duration((stop - start).total_seconds())
+        mark = Mark(start.timestamp(), stop.timestamp(), f"{name}: {took}")
+        title = f"{name} · {took}"
+        box = {"begin": queued.timestamp(), "end": end.timestamp()}
+        lanes.append(lane_of(title, [mark], summary=f"{name}: {took}", **box))
+    form = "%H:%M:%S"
+    return TimelineChart(
+        gettext("Time per step"),
+        "",
+        f"{timezone.localtime(queued):{form}}",
+        f"{timezone.localtime(end):{form}}",
+        lanes,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,6 +108,29 @@ def titles_of_jobs() -> dict[str, str]:
     return {each.name: each.title for each in kinds_of(JobKind)}
 
 
+# What jobs write to their log as they enter a step.
+PHASES: Mapping[str, object] = {
+    "asking the source": _("asking the source"),
+    "taking a moment of the source": _("taking a moment of the source"),
+    "checking": _("checking"),
+    "planning": _("planning"),
+    "reading": _("reading"),
+    "checking keys": _("checking keys"),
+    "counting": _("counting"),
+    "comparing": _("comparing"),
+    "listing differences": _("listing differences"),
+    "applying": _("applying"),
+    "committing": _("committing"),
+    "compacting": _("compacting"),
+    "cleaning": _("cleaning"),
+    "rewriting": _("rewriting"),
+    "replacing": _("replacing"),
+    "restoring": _("restoring"),
+    "rolling back": _("rolling back"),
+    "looking for duplicates": _("looking for duplicates"),
+    "keeping a savepoint": _("keeping a savepoint"),
+}
+
 # By what a stored value is of: elsewhere the same one may mean another thing.
 WORDS: Mapping[str, Mapping[str, object]] = {
     # what a delivery tells of an alert
@@ -130,7 +153,7 @@ WORDS: Mapping[str, Mapping[str, object]] = {
     # of a source: names of products
     "kind": {"postgresql": "PostgreSQL", "mariadb": "MariaDB", "mysql": "MySQL"},
     # where a job is: a step of a connection test has a name for people
-    "phase": NAMES,
+    "phase": {**PHASES, **NAMES},
     # what a job counts
     "unit": {
         "rows": _("rows"),

@@ -27,6 +27,7 @@ from frontend.reading.jobs import (
     findings_of,
     log_of,
     repaired_of,
+    steps_timed,
 )
 from frontend.reading.sources import steps_of
 from ingest.alerts.stalled import stalled_since
@@ -194,6 +195,7 @@ def _live(request: PageRequest, job: Job) -> dict[str, object]:
         "rate": speed_of(job),
         "stalled_since": stalled_since(job, SystemClock().now()),
         "steps": steps_of(job) if job.kind == TEST else [],
+        "timed": steps_timed(job),
         "is_moving": not job.is_finished,
         "can_cancel": may and may_cancel(job),
         "asked_again": asked_again(job),

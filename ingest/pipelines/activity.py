@@ -103,11 +103,10 @@ class Activity:
         """Moves of the state machine that people asked for, or should know."""
         rows = PipelineEvent.objects.filter(event__in=DECIDED)
         table = "pipeline__lake_table"
-        read = {name: F(name) for name in ("event", "actor")}
-        read |= {"reason": Left("reason", LONGEST), **_named(table)}
-        return _as_entries(
-            self._of_tables(rows, table).order_by("-id"), MOVE, "at", **read
-        )
+        read = {name: F(name) for name in ("event", "actor")} | _named(table)
+        reason = Left("reason", LONGEST)
+        rows = self._of_tables(rows, table).order_by("-id")
+        return _as_entries(rows, MOVE, "at", reason=reason, **read)
 
     def _columns(self) -> QuerySet[Any, Any]:
         rows = SchemaVersion.objects.filter(version__gt=1, table__kind=Table.LAKE)
@@ -157,8 +156,9 @@ def _named(path: str) -> dict[str, F]:
 def _as_entries(
     rows: QuerySet[Any], of: str, at: str, **facts: Any
 ) -> QuerySet[Any, Any]:
-    return rows.annotate(
+    found: QuerySet[Any, Any] = rows.annotate(
         moment=F(at),
         entry_of=Cast(Value(of), CharField()),
         entry=JSONObject(**facts),
     ).values_list("moment", "entry_of", "entry")
+    return found

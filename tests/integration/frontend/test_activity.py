@@ -119,3 +119,20 @@ def test_a_page_of_everything_is_one_statement(
     lanes = timeline_of(rows_of(principal, [*of_one, *of_one]), by_kind=True)
     assert lanes is not None
     assert [lane.title for lane in lanes.lanes] == ["sync"]
+
+
+def test_a_job_tells_how_long_each_step_took(world: Any, browse: Any) -> None:
+    job = synced(world.lake_tables["orders"], 5, instant="20261121113000123")
+    assert job.started_at is not None
+    for after, word in ((-9, "reading"), (1, "checking"), (3, "reading"), (4, "odd")):
+        line = job.log_lines.create(level="info", message=word)
+        at = job.started_at + timedelta(seconds=after)
+        job.log_lines.filter(pk=line.pk).update(at=at)
+    text = html_of(browse("root").get(f"/jobs/{job.pk}"))
+    steps = text.partition("Time per step")[2].partition("</figure>")[0]
+    assert "checking · 2.0 s" in steps
+    assert "reading · 6.0 s" in steps
+    assert steps.count("reading ·") == 1
+    assert "odd" not in steps
+    place = f"/tables/{job.subject_id}/activity#commits-title"
+    assert f'<a href="{place}"><code>20261121113000123</code>' in text
