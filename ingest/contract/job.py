@@ -124,6 +124,8 @@ class SyncWork:
     source_fingerprint  see ingest.sources.fingerprint
     behind        the last epoch that the services know of in the table: a lake that
                   is at an older one was taken back meanwhile; 0 = not known
+    instant       of the commit that brought it; "" = not known. Behind a restore
+                  another one may have the same epoch
     added, known, stops_at_new  see ingest.driver.capture.added_columns
     """
 
@@ -131,6 +133,7 @@ class SyncWork:
     lag_seconds: float
     max_rows: int = 5_000_000
     behind: int = 0
+    instant: str = ""
     added: tuple[str, ...] = ()
     known: tuple[str, ...] = ()
     stops_at_new: bool = False

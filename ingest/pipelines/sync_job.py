@@ -125,6 +125,7 @@ def spec_for(job: Job) -> Attempt | Refused | None:
         low=pipeline.position or None,
         lag_seconds=policy.lag_seconds,
         behind=table.last_commit_epoch or 0,
+        instant=table.last_commit_instant,
         lag_is_chosen=policy.is_chosen("lag_seconds"),
         source_fingerprint=pipeline.source_fingerprint,
         **schema_drift.sync_facts(job, pipeline, follows=follows),

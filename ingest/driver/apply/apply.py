@@ -383,15 +383,23 @@ def position_of(spec: JobSpec, state: LakeState) -> str | None:
     known = spec.sync.low if spec.sync else None
     if not known or state.position is None or not reached_by(spec, state):
         return known
-    if unreported_commit(spec, state):
+    if _is_unreported(spec, state):
         return state.position.end or known
     return later(known, state.position.end)
 
 
 def unreported_commit(spec: JobSpec, state: LakeState) -> Commit | None:
     """The table's newest commit, when the services do not know it."""
-    behind = spec.sync.behind if spec.sync else 0
-    return state.newest_write if 0 < behind < reached_by(spec, state) else None
+    return state.newest_write if _is_unreported(spec, state) else None
+
+
+def _is_unreported(spec: JobSpec, state: LakeState) -> bool:
+    """By its epoch, or as one that has the epoch of a commit which a restore took."""
+    work, reached, newest = spec.sync, reached_by(spec, state), state.newest_write
+    if work is None or not 0 < work.behind <= reached:
+        return False
+    known = newest.instant.asked if newest and work.instant else work.instant
+    return work.behind < reached or known != work.instant
 
 
 def refuse_other_types(spec: JobSpec, state: LakeState) -> None:

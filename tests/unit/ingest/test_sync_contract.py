@@ -48,8 +48,9 @@ class Version:
     state: LakeState = field(default_factory=lambda: LakeState(exists=True))
 
     def after(
-        self, changed: dict[int, int], epoch: int, index: int, end: str
+        self, changed: dict[int, int], epoch: int, index: int, end: str, made: int
     ) -> Version:
+        """made: when, as no two commits are."""
         seq = seq_of(epoch, index)
         rows = dict(self.rows)
         for key, value in changed.items():
@@ -57,7 +58,7 @@ class Version:
             rows[key] = max(rows.get(key, (0, 0)), (seq, value))
         identity = TableIdentity(("id",), 2)
         position = CommitPosition(7, "", end, epoch, epoch, "j", 1, identity)
-        instant = f"{epoch:017d}"
+        instant = f"{made:017d}"
         timeline = Timeline.of([f"{instant}_{instant}.deltacommit"])
         commit = Commit(timeline.completed_writes[0], "UPSERT", position)
         state = LakeState(True, timeline, (commit,), position)
@@ -70,6 +71,7 @@ class Known:
 
     position: str = ""
     epoch: int = 0
+    instant: str = ""
 
 
 def moment(clock: int) -> str:
@@ -79,7 +81,7 @@ def moment(clock: int) -> str:
 class Contract(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
-        self.clock = 0
+        self.clock = self.made = 0
         self.source: dict[int, tuple[str, int]] = {}
         self.versions = [Version()]
         self.known = Known()
@@ -91,12 +93,15 @@ class Contract(RuleBasedStateMachine):
         self.clock += 1
         self.source[key] = (moment(self.clock), self.clock)
 
-    @rule(death=DEATHS)
-    def sync(self, death: Death) -> None:
-        """Behind what is known of the lake; refused where that went back and nobody noticed."""
+    @rule(death=DEATHS, most=st.sampled_from((1, 9)))
+    def sync(self, death: Death, most: int) -> None:
+        """most: rows that one reads. Behind what is known of the lake; refused where that went back and nobody noticed."""
         lake, known = self.versions[-1], self.known
         job = replace(
-            spec("lake"), sync=SyncWork(known.position or None, 0, behind=known.epoch)
+            spec("lake"),
+            sync=SyncWork(
+                known.position or None, 0, behind=known.epoch, instant=known.instant
+            ),
         )
         try:
             refuse_gone_back(job, lake.state)
@@ -104,19 +109,23 @@ class Contract(RuleBasedStateMachine):
             self.follow_lake()
             return
         low = position_of(job, lake.state) or ""
-        end = max(low, moment(self.clock))
+        waits = sorted(at for at, _ in self.source.values() if at > low)
+        is_all = len(waits) <= most
+        end = max(low, moment(self.clock)) if is_all else waits[most - 1]
         changed = {k: v for k, (at, v) in self.source.items() if low < at <= end}
         if death == "before the commit":
             return
         if changed:
-            self.commit(lake.after(changed, next_epoch(lake.state), 1, end))
+            self.commit(changed, lake, 1, end)
         if death == "before the report":
             return
         told = self.versions[-1].state.newest_write if changed else None
         told = told or unreported_commit(job, lake.state)
         epoch = told.position.epoch_to if told and told.position else known.epoch
-        self.known = Known(end, epoch)
-        self.require_all()
+        instant = told.instant.asked if told else known.instant
+        self.known = Known(end, epoch, instant)
+        if is_all:
+            self.require_all()
 
     @rule(death=DEATHS)
     def load(self, death: Death) -> None:
@@ -125,11 +134,15 @@ class Contract(RuleBasedStateMachine):
             return
         before = Version(state=self.versions[-1].state)
         rows = {key: value for key, (_, value) in self.source.items()}
-        epoch = next_epoch(before.state)
-        self.commit(before.after(rows, epoch, 0, moment(self.clock)))
+        self.commit(rows, before, 0, moment(self.clock))
         self.follow_lake()
 
-    def commit(self, version: Version) -> None:
+    def commit(
+        self, rows: dict[int, int], behind: Version, index: int, end: str
+    ) -> None:
+        self.made += 1
+        epoch = next_epoch(behind.state)
+        version = behind.after(rows, epoch, index, end, self.made)
         before, now = self.versions[-1].state.position, version.state.position
         assert now is not None
         assert before is None or now.epoch_to > before.epoch_to
@@ -142,9 +155,11 @@ class Contract(RuleBasedStateMachine):
             self.follow_lake()
 
     def follow_lake(self) -> None:
-        position = self.versions[-1].state.position
+        state = self.versions[-1].state
+        position, newest = state.position, state.newest_write
         assert position is not None
-        self.known = Known(position.end, position.epoch_to)
+        assert newest is not None
+        self.known = Known(position.end, position.epoch_to, newest.instant.asked)
 
     @rule()
     def back_up(self) -> None:
@@ -169,3 +184,17 @@ def test_the_lake_has_all_changes() -> None:
         Contract,
         settings=settings(max_examples=60, stateful_step_count=30, deadline=None),
     )
+
+
+def test_a_backup_of_the_database_knows_a_commit_that_a_restore_took_away() -> None:
+    """Another one has its epoch by now, and has read less."""
+    world = Contract()
+    world.begin()
+    world.write(1)
+    world.write(2)
+    world.sync("", 9)
+    world.back_up()
+    world.restore(1, is_told=True)
+    world.sync("", 1)
+    world.lose_database()
+    world.sync("", 9)
