@@ -9,8 +9,10 @@ from dataclasses import dataclass, field, replace
 import psycopg
 import pytest
 
+from core.errors import TerminalError
 from ingest.contract.following import FollowTable
 from ingest.contract.segments import Control
+from ingest.contract.source_positions import PostgresLog
 from ingest.lake.chain import begin_stream, take_over
 from ingest.sources.port import LogNames
 from ingest.sources.postgresql.log.connection import open_log
@@ -549,6 +551,25 @@ def test_a_reader_that_goes_on_meanwhile_is_no_loss(followed: World) -> None:
         postgresql_at(followed.dsn), names, [], after=after, begin_anew=True, wait=print
     ) as log:
         assert log.anew == ""
+
+
+def test_a_log_that_ends_before_what_was_read_is_named(followed: World) -> None:
+    """Its server's disk went back, and what it writes from now on has numbers that were
+    read."""
+    spec = followed.spec
+    followed.following().kill()
+    newest = followed.newest()
+    assert newest is not None
+    read = PostgresLog.decode(newest.end)
+    further = replace(read, lsn=read.lsn + (1 << 40)).encode()
+    names = LogNames(spec.slot, spec.publication)
+    access = postgresql_at(followed.dsn)
+    with (
+        pytest.raises(TerminalError, match="an older state of its disk") as caught,
+        open_log_reader(access, names, [], after=lambda: further, wait=print),
+    ):
+        pass
+    assert caught.value.code == "source_changed"
 
 
 def test_a_slot_that_serves_something_else_is_left_alone(followed: World) -> None:
