@@ -56,6 +56,8 @@ GROUPS: tuple[tuple[StrOrPromise, tuple[Number, ...]], ...] = (
                    is_whole=False),
             Number("max_waiting_bytes", _("At most … bytes wait"), _("Of the log, for "
                    "a table that does not go on."), "bytes"),
+            Number("max_waiting_seconds", _("It waits at most … seconds"), _("Then a "
+                   "table that does not go on needs a resync."), "s"),
             Number("keep_changes_seconds", _("Keep changes for … seconds"), _("So long "
                    "its changes can be read one by one."), "s"),
         ),

@@ -78,8 +78,11 @@ def _described(policy: Effective, table: Table) -> Iterator[tuple[str, str, str]
         gettext("Changes of a followed log are in the lake"),
         fresh,
     )
+    stopped = gettext("A log waits for a stopped table")
     waiting = gettext("at most %(size)s") % {"size": size(policy.max_waiting)}
-    yield "max_waiting_bytes", gettext("A log waits for a stopped table"), waiting
+    yield "max_waiting_bytes", stopped, waiting
+    longest = gettext("for %(time)s") % {"time": duration(policy.max_waiting_seconds)}
+    yield "max_waiting_seconds", stopped, longest
     kept = gettext("for %(time)s") % {"time": duration(policy.keep_changes)}
     yield (
         "keep_changes_seconds",

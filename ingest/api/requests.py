@@ -171,6 +171,9 @@ class PolicyChange(s.Serializer[Any]):
         allow_null=True,
         help_text="of a log: what may wait in the lake for a table that does not go on",
     )
+    max_waiting_seconds = s.FloatField(
+        required=False, allow_null=True, help_text="the same, for how long"
+    )
     keep_changes_seconds = s.FloatField(
         required=False,
         allow_null=True,

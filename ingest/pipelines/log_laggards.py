@@ -1,18 +1,28 @@
 """Tables that do not go on and hold back more of their source's log than they may.
 
 Segments have rows of many tables, so the one that has applied least keeps all that came
-since, in the lake. Beyond its `max_waiting_bytes` only a resync brings it on.
+since, in the lake. Beyond its `max_waiting_bytes` or its `max_waiting_seconds` only a
+resync brings it on.
 """
 
 from __future__ import annotations
 
-from django.db import transaction
-from django.db.models import Q
+from datetime import UTC, datetime, timedelta
 
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q
+
+from core.clock import SystemClock
+from ingest.lake.chain import read_segment, stream_folder
 from ingest.models import Pipeline, SourceFollower
 from ingest.models.states import FAILED, LOADED, PAUSED
 from ingest.pipelines import needed_resync, transitions
-from ingest.pipelines.policies.policy import LEAST_WAITING_BYTES
+from ingest.pipelines.log_tables import stream_of
+from ingest.pipelines.policies.policy import (
+    LEAST_WAITING_BYTES,
+    LEAST_WAITING_SECONDS,
+)
 from ingest.pipelines.policies.store import policy_of
 from ingest.pipelines.table_status import SYNCS_BEFORE_FAILING
 from ingest.planning.facts import LOG
@@ -25,7 +35,15 @@ _STOPPED = Q(state__in=[PAUSED, FAILED]) | Q(
 def give_up_laggards() -> int:
     """How many were given up: one of a source at most, for the next one may hold back
     nothing once the segments of this one are gone."""
-    rows = SourceFollower.objects.filter(waiting_bytes__gte=LEAST_WAITING_BYTES)
+    since = SystemClock().now() - timedelta(seconds=LEAST_WAITING_SECONDS)
+    stopped = Pipeline.objects.filter(
+        _STOPPED,
+        capture=LOG,
+        source_table__database__datasource=OuterRef("datasource"),
+        lake_table__caught_up_at__lt=since,
+    )
+    is_large = Q(waiting_bytes__gte=LEAST_WAITING_BYTES)
+    rows = SourceFollower.objects.filter(is_large | Exists(stopped))
     return sum(_give_up_oldest(row) for row in rows)
 
 
@@ -34,16 +52,39 @@ def _give_up_oldest(follower: SourceFollower) -> bool:
         pipeline = _oldest(follower)
         if pipeline is None:
             return False
-        most = policy_of(pipeline).max_waiting
-        if follower.waiting_bytes <= most:
-            return False
-        why = (
+        why = _why_too_much(pipeline, follower)
+        if why:
+            transitions.lose_position(pipeline, reason=f"{why}; resync it")
+    return bool(why)
+
+
+def _why_too_much(pipeline: Pipeline, follower: SourceFollower) -> str:
+    policy = policy_of(pipeline)
+    if follower.waiting_bytes > policy.max_waiting:
+        return (
             f"it was {pipeline.state} while {follower.waiting_bytes:,} bytes of its"
-            f" source's log came, more than the {most:,} that may wait for it"
-            " (max_waiting_bytes); resync it"
+            f" source's log came, more than the {policy.max_waiting:,} that may wait"
+            " for it (max_waiting_bytes)"
         )
-        transitions.lose_position(pipeline, reason=why)
-    return True
+    since = _waits_since(pipeline, follower)
+    most = timedelta(seconds=policy.max_waiting_seconds)
+    if since is None or SystemClock().now() - since <= most:
+        return ""
+    return (
+        f"it was {pipeline.state} and its source's log waits for it since"
+        f" {since:%Y-%m-%d %H:%M} UTC, longer than it may (max_waiting_seconds)"
+    )
+
+
+def _waits_since(pipeline: Pipeline, follower: SourceFollower) -> datetime | None:
+    """When the first of what is kept was committed, if the table is what it is kept
+    for."""
+    lake = settings.SLUICE_LAKE_URI
+    folder = stream_folder(lake, stream_of(follower.datasource_id))
+    segment = read_segment(folder, follower.first)
+    if segment is None or pipeline.lake_table_id not in segment.tables:
+        return None
+    return datetime.fromtimestamp(segment.committed / 1e6, UTC)
 
 
 def _oldest(follower: SourceFollower) -> Pipeline | None:

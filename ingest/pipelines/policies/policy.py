@@ -51,6 +51,7 @@ LEAST_FRESHNESS_SECONDS = 0.5
 MAX_WAITING_BYTES = 64 * 2**30
 LEAST_WAITING_BYTES = 2**20
 MOST_WAITING_BYTES = 2**50
+LEAST_WAITING_SECONDS = 3600
 NEW_TABLES = ("join", "ask", "ignore")
 OWN, DEFAULT = "table", "default"
 
@@ -75,7 +76,8 @@ class Effective:
     verification when the table is compared with its source automatically
     schema_changes  what becomes of columns that are added at the source
     freshness    seconds within which changes of a followed log shall be in the lake
-    max_waiting  bytes of a stream that may wait for a table that does not go on
+    max_waiting  bytes of a stream that may wait for a table that does not go on;
+                 max_waiting_seconds: for how long
     keep_changes seconds for which a followed log's changes stay for their readers
     """
 
@@ -90,6 +92,7 @@ class Effective:
     schema_changes: SchemaPolicy = "follow"
     freshness: float = FRESHNESS_SECONDS
     max_waiting: int = MAX_WAITING_BYTES
+    max_waiting_seconds: float = MONTH_SECONDS
     keep_changes: float = 0.0
 
     @property
@@ -145,6 +148,7 @@ def effective(chain: Sequence[Level], defaults: Mapping[str, Any]) -> Effective:
         schema_changes=values["schema_changes"],
         freshness=float(values["freshness_seconds"]),
         max_waiting=int(values["max_waiting_bytes"]),
+        max_waiting_seconds=float(values["max_waiting_seconds"]),
         keep_changes=float(values["keep_changes_seconds"]),
     )
 
@@ -281,6 +285,7 @@ KEYS: Mapping[str, Callable[[Any, str], Any]] = {
     "new_tables": _one_of(*NEW_TABLES),
     "freshness_seconds": _number(LEAST_FRESHNESS_SECONDS, MONTH_SECONDS),
     "max_waiting_bytes": _whole(LEAST_WAITING_BYTES, MOST_WAITING_BYTES),
+    "max_waiting_seconds": _number(LEAST_WAITING_SECONDS, YEAR_SECONDS),
     "keep_changes_seconds": _number(0, MONTH_SECONDS),
 }
 # What a table itself can give: new ones are no table's.
@@ -301,6 +306,7 @@ KEEPING: Mapping[str, Any] = {
     "new_tables": "ignore",
     "freshness_seconds": FRESHNESS_SECONDS,
     "max_waiting_bytes": MAX_WAITING_BYTES,
+    "max_waiting_seconds": float(MONTH_SECONDS),
     "keep_changes_seconds": 0.0,
 }
 

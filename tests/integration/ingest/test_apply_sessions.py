@@ -7,10 +7,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import OperationalError
 from django.db.models.functions import Now
 
 from catalog.models import Table
+from core.clock import SystemClock
 from core.models import Job, Lease
 from ingest.contract.applying import (
     Applied,
@@ -20,8 +22,10 @@ from ingest.contract.applying import (
 )
 from ingest.contract.job import ErrorFact
 from ingest.jobs import leases
+from ingest.lake.chain import begin_stream, stream_folder, take_over
 from ingest.lake.fence import fence_at
 from ingest.lake.place import place_at
+from ingest.lake.segment_files import SegmentBuilder
 from ingest.maintenance import compact_job
 from ingest.models import (
     Alert,
@@ -30,13 +34,14 @@ from ingest.models import (
     Pipeline,
     SourceFollower,
 )
-from ingest.pipelines import log_laggards
+from ingest.pipelines import log_laggards, log_tables
 from ingest.pipelines.apply_reports import Gathered
 from ingest.pipelines.apply_work import WantedTables
 from ingest.pipelines.lake_reconcile import follow_lake
 from ingest.pipelines.policies.store import change_policy, change_table_policy
 from ingest.pipelines.table_commands import pause, resume
 from tests.doubles.launcher import FakeSession, Fault
+from tests.doubles.log_source import Row, batch_of
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.ingest.world import World
 
@@ -357,6 +362,36 @@ def test_a_stopped_table_holds_back_only_so_much_of_the_log(log_world: World) ->
     tables.update(last_commit_epoch=99)
     assert log_laggards.give_up_laggards() == 1
     assert log_world.pipeline("second").state == "NEEDS_RESYNC"
+
+
+def test_a_log_waits_for_a_stopped_table_only_so_long(log_world: World) -> None:
+    """By the age of what is kept for it, not by how long it is stopped."""
+    lake = log_world.lake("first")
+    folder = stream_folder(
+        settings.SLUICE_LAKE_URI, log_tables.stream_of(log_world.source.pk)
+    )
+    begin_stream(folder, above=99)
+    writer = take_over(folder, stream="s", writer="w", server="1", begin="0")
+    builder = SegmentBuilder(writer)
+    builder.add(lake.pk, 1, batch_of([(1, Row("t", "insert", 1))]))
+    hours = SystemClock().now() - timedelta(hours=3)
+    kept = builder.close(end="1", committed=int(hours.timestamp() * 1e6))
+    follower = SourceFollower.objects.filter(datasource=log_world.source)
+    follower.update(first=kept.number, waiting_bytes=100)
+    tables = Table.objects.filter(kind=Table.LAKE)
+    tables.update(last_commit_epoch=100, caught_up_at=hours)
+    change_policy(log_world.source, None, {"max_waiting_seconds": 7200})
+    assert log_laggards.give_up_laggards() == 0, "it goes on"
+    pause(log_world.lake("second"), actor="x")
+    assert log_laggards.give_up_laggards() == 0, "nothing is kept for it"
+    resume(log_world.lake("second"), actor="x")
+    pause(log_world.lake("first"), actor="x")
+    change_policy(log_world.source, None, {"max_waiting_seconds": 4 * 3600})
+    assert log_laggards.give_up_laggards() == 0
+    change_policy(log_world.source, None, {"max_waiting_seconds": 7200})
+    assert log_laggards.give_up_laggards() == 1
+    assert "max_waiting_seconds" in log_world.pipeline("first").status_reason
+    assert log_laggards.give_up_laggards() == 0
 
 
 def test_a_removed_table_is_given_up_first(log_world: World, admin: Any) -> None:
