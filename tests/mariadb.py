@@ -97,6 +97,27 @@ class MariaDbServer:
         self._zone = zone
         self.restart()
 
+    def crash(self) -> None:
+        """kill -9. With `--innodb-flush-log-at-trx-commit=1` it comes back with what
+        was committed."""
+        self._hang_up()
+        if self._child is not None:
+            self._child.kill()
+            self._child.wait(LIMIT_SECONDS)
+        self._serve()
+
+    def end_sessions(self) -> None:
+        """Every connection breaks, those of replicas too."""
+        self._hang_up()
+        with closing(self.connect()) as link, link.cursor() as cursor:
+            cursor.execute(
+                "SELECT id FROM information_schema.processlist"
+                " WHERE user <> 'system user' AND id <> connection_id()"
+            )
+            for (number,) in cursor.fetchall():
+                with suppress(pymysql.MySQLError):  # it may have ended meanwhile
+                    cursor.execute(f"KILL SOFT CONNECTION {number}")
+
     def back_up(self) -> None:
         """Keeps what it has now for `restore`; every connection breaks."""
         self._stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import os
 import subprocess
@@ -20,16 +21,26 @@ class SmallDisk:
 
     @contextlib.contextmanager
     def full(self, *, but: int = 0) -> Iterator[None]:
-        """So many bytes are free inside."""
+        """So many bytes are free inside; others may write there meanwhile."""
         ballast = self.path / "ballast"
-        free = os.statvfs(self.path).f_bavail * _BLOCK
         with ballast.open("wb") as file:
-            if free > but:
-                os.posix_fallocate(file.fileno(), 0, free - but)
+            while not self._takes(file.fileno(), but):
+                pass
         try:
             yield
         finally:
             ballast.unlink()
+
+    def _takes(self, file: int, but: int) -> bool:
+        free = os.statvfs(self.path).f_bavail * _BLOCK
+        try:
+            if free > but:
+                os.posix_fallocate(file, 0, free - but)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            return False
+        return True
 
 
 @contextlib.contextmanager

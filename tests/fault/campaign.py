@@ -2,8 +2,9 @@
 killed in the middle of repairs, and sources that change under running jobs.
 
 Writes one JSON line per run to `.sluice/fault/report.jsonl` and ends with a summary.
-SLUICE_FAULT_RUNS (default 40), SLUICE_FAULT_LOGS (default 200, of tables that follow a
-log), SLUICE_FAULT_REPAIRS (default 4, each of every kind
+SLUICE_FAULT_RUNS (default 40), SLUICE_FAULT_LOGS (default 200, of tables that follow the
+logs of a PostgreSQL and a MariaDB at once), SLUICE_FAULT_READERS (default 200, of readers
+alone, each of both kinds), SLUICE_FAULT_REPAIRS (default 4, each of every kind
 of repair at once), SLUICE_FAULT_SCHEDULES (default 500) and SLUICE_FAULT_CHAINS
 (default 1,000,000, of readers and writers of one chain) say how many,
 SLUICE_FAULT_SEED where seeds begin (3000: schedules of all acts over whole jobs). A
@@ -18,13 +19,23 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
-from tests.fault import chain_model, hostile, log_nemesis, nemesis, repairs
+from tests.fault import (
+    chain_model,
+    hostile,
+    log_nemesis,
+    log_readers,
+    nemesis,
+    repairs,
+)
 from tests.hostile.schedules import WHOLE_JOBS_FROM
 from tests.product import Product, manage
+from tests.small_disk import SmallDisk, may_mount, small_disk
 
 REPORT = Path(".sluice/fault/report.jsonl")
 
@@ -33,6 +44,7 @@ def main() -> int:
     first = int(os.environ.get("SLUICE_FAULT_SEED", str(WHOLE_JOBS_FROM)))
     runs = int(os.environ.get("SLUICE_FAULT_RUNS", "40"))
     logs = int(os.environ.get("SLUICE_FAULT_LOGS", "200"))
+    readers = int(os.environ.get("SLUICE_FAULT_READERS", "200"))
     times = int(os.environ.get("SLUICE_FAULT_REPAIRS", "4"))
     schedules = int(os.environ.get("SLUICE_FAULT_SCHEDULES", "500"))
     chains = int(os.environ.get("SLUICE_FAULT_CHAINS", "1000000"))
@@ -40,7 +52,8 @@ def main() -> int:
     done: list[dict[str, Any]] = []
     with REPORT.open("w") as lines:
         for facts in chain(
-            _products(first, runs, logs), _others(first, times, schedules, chains)
+            _products(first, runs, logs),
+            _others(first, readers, times, schedules, chains),
         ):
             done.append(facts)
             lines.write(json.dumps(facts) + "\n")
@@ -59,8 +72,15 @@ def main() -> int:
 
 
 def _others(
-    first: int, times: int, schedules: int, chains: int
+    first: int, readers: int, times: int, schedules: int, chains: int
 ) -> Iterator[dict[str, Any]]:
+    if readers:
+        home = Path(tempfile.mkdtemp(prefix="sluice-fault-"))
+        with log_readers.servers(home) as reads:
+            for index, read in product(range(readers), reads):
+                victim = _turn(read.victims, index)
+                run = partial(log_readers.run, home=home)
+                yield _one(run, read, victim, first + index)
     if chains:
         yield chain_model.campaign(first, chains)
     if times:
@@ -77,22 +97,33 @@ def _products(first: int, runs: int, logs: int) -> Iterator[dict[str, Any]]:
     """Runs against one running product."""
     if not runs + logs:
         return
-    home = Path(tempfile.mkdtemp(prefix="sluice-fault-"))
-    try:
-        manage(home, "quickstart", "--home", str(home), "--detach")
-        product = Product(home=home, connection={})
-        product.reload()
+    with _home() as (home, disk):
+        running = Product(home=home, connection={})
+        running.reload()
         for index in range(runs):
             yield _one(
-                nemesis.run, product, _turn(nemesis.VICTIMS, index), first + index
+                nemesis.run, running, _turn(nemesis.VICTIMS, index), first + index
             )
         if logs:
-            log_nemesis.prepare(product)
-        for index in range(logs):
-            victim = _turn(log_nemesis.VICTIMS, index)
-            yield _one(log_nemesis.run, product, victim, first + index)
-    finally:
-        manage(home, "quickstart", "--stop", "--home", str(home))
+            kinds = log_nemesis.KINDS
+            with log_nemesis.world(running, *kinds, disk=disk) as world:
+                for index in range(logs):
+                    victim = _turn(world.victims, index)
+                    yield _one(log_nemesis.run, world, victim, first + index)
+
+
+@contextmanager
+def _home() -> Iterator[tuple[Path, SmallDisk | None]]:
+    """A product that runs, its chains on a small disk where one may be mounted."""
+    home = Path(tempfile.mkdtemp(prefix="sluice-fault-"))
+    with ExitStack() as stack:
+        disk = None
+        if may_mount():
+            chains = home / "lake" / "_sluice" / "log"
+            disk = stack.enter_context(small_disk(chains, "1g"))
+        stack.callback(manage, home, "quickstart", "--stop", "--home", str(home))
+        manage(home, "quickstart", "--home", str(home), "--detach")
+        yield home, disk
 
 
 def _turn(victims: Sequence[str], index: int) -> str:
@@ -100,14 +131,11 @@ def _turn(victims: Sequence[str], index: int) -> str:
 
 
 def _one(
-    run: Callable[[Product, str, int], dict[str, Any]],
-    product: Product,
-    victim: str,
-    seed: int,
+    run: Callable[..., dict[str, Any]], world: Any, victim: str, seed: int
 ) -> dict[str, Any]:
     start = time.monotonic()
     try:
-        facts = run(product, victim, seed)
+        facts = run(world, victim=victim, seed=seed)
     except AssertionError as error:
         return {"victim": victim, "seed": seed, "error": str(error)[:2000]}
     return {**facts, "seconds": round(time.monotonic() - start, 1)}

@@ -6,48 +6,76 @@ from __future__ import annotations
 
 import random
 import threading
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
+import pymysql
 
-TABLES = {
-    # texts beyond 2 kB lie beside the row: an update of another column leaves them out
-    "plain": "(id int PRIMARY KEY, v text, n numeric(12,2), at timestamptz)",
-    "texts": "(code text PRIMARY KEY, v text, flag boolean)",
-    "pairs": "(a int, b uuid, v text, PRIMARY KEY (a, b))",
-}
-KEYS = {"plain": ("id",), "texts": ("code",), "pairs": ("a", "b")}
+# table -> its key
+KEYS = {"plain": ("id",), "texts": ("code",), "pairs": ("a", "b"), "once": ("id",)}
 MOST_KEYS = 400
-_LARGE = 20_000
+# rows of a large transaction, whose keys lie beyond all others
+LARGE = 100_000
+FIRST_LARGE = 10_000
+_MOST_ONCE = 300
+_MOST_COLUMNS = 9
+
+REFUSED = (psycopg.IntegrityError, pymysql.IntegrityError)
+LOST = (
+    *(psycopg.OperationalError, psycopg.InterfaceError),
+    *(pymysql.OperationalError, pymysql.InterfaceError, pymysql.InternalError),
+)
+
+# with values by name, as psycopg and PyMySQL have them; returns how many rows
+Run = Callable[..., Any]
 
 
-def create_tables(link: psycopg.Connection[Any]) -> None:
-    for name, columns in TABLES.items():
-        link.execute(f"CREATE TABLE {name} {columns}".encode())
-        link.execute(f"ALTER TABLE {name} ALTER v SET STORAGE EXTERNAL".encode())
-    with link.transaction():
-        link.execute(
-            "INSERT INTO plain SELECT n, repeat(md5(n::text), 90), n, now()"
-            " FROM generate_series(1, 300) n"
-        )
-        link.execute(
-            "INSERT INTO texts SELECT 'k' || n, md5(n::text), n % 2 = 0"
-            " FROM generate_series(1, 300) n"
-        )
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How one kind of source is written to.
+
+    changes   of each table: insert or replace, update, delete, another key
+    large     changes LARGE rows from key FIRST_LARGE on
+    aside     what concerns nobody: of each the statements of one transaction
+    others    more that may happen, by name
+    """
+
+    changes: Mapping[str, tuple[str, str, str, str]]
+    large: str
+    aside: tuple[tuple[str, ...], ...]
+    others: Mapping[str, Callable[[Run, random.Random], None]] = field(
+        default_factory=dict
+    )
+
+
+@dataclass(slots=True)
+class Once:
+    """Rows whose keys are given out once: what is gone stays away, and what was rolled
+    back never comes. Over all runs with one source."""
+
+    next: int = 1
+    undone: set[int] = field(default_factory=set)
 
 
 @dataclass
 class LogWriter:
-    """Writes until it is stopped. A connection that the source ended is opened again.
+    """Writes until it is stopped. A connection that ended is opened again.
 
-    done  transactions that were committed, by what they did
+    open  a connection, each statement its own transaction
+    done  transactions that ended as they should, by what they did
     """
 
-    dsn: str
+    open: Callable[[], AbstractContextManager[Run]]
+    dialect: Dialect
+    once: Once
     seed: int
     has_large: bool = False
     done: dict[str, int] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+    _columns: int = 0
     _ended: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -64,82 +92,103 @@ class LogWriter:
         chance = random.Random(self.seed)
         while not self._ended.is_set():
             try:
-                with psycopg.connect(self.dsn, autocommit=True) as link:
+                with self.open() as run:
                     while not self._ended.is_set():
-                        self._transaction(link, chance)
-            except psycopg.OperationalError:
-                self._ended.wait(0.2)  # the source restarts
+                        self._transaction(run, chance)
+            except LOST:
+                self._ended.wait(0.2)  # the source restarts, or a lock is not given
+            except (psycopg.Error, pymysql.Error) as error:
+                self.wrong.append(f"{type(error).__name__}: {error}")
+                return
 
-    def _transaction(
-        self, link: psycopg.Connection[Any], chance: random.Random
-    ) -> None:
-        what = chance.choices(
-            ("small", "rolled_back", "savepoint", "truncate", "large"),
-            (80, 8, 8, 1, 1 if self.has_large else 0),
-        )[0]
+    def _transaction(self, run: Run, chance: random.Random) -> None:
+        weights = {
+            "small": 80,
+            "undone": 8,
+            "savepoint": 8,
+            "once": 12,
+            "aside": 3,
+            "truncate": 1,
+            "column": 0.3,
+            "large": 1 if self.has_large else 0,
+            **dict.fromkeys(self.dialect.others, 1),
+        }
+        (what,) = chance.choices(list(weights), list(weights.values()))
         try:
-            with link.transaction():
-                if what == "large":
-                    _large(link, chance)
-                elif what == "truncate":
-                    link.execute(f"TRUNCATE {chance.choice(list(TABLES))}".encode())
-                    _change(link, chance)
-                else:
-                    for _ in range(chance.randint(1, 6)):
-                        _change(link, chance)
-                if what == "savepoint":
-                    with link.transaction():
-                        _change(link, chance)
-                        raise psycopg.Rollback
-                if what == "rolled_back":
-                    raise psycopg.Rollback
-        except (psycopg.errors.UniqueViolation, psycopg.errors.DeadlockDetected):
+            self._do(what, run, chance)
+        except REFUSED:
+            run("ROLLBACK")
             return
         self.done[what] = self.done.get(what, 0) + 1
         self._ended.wait(chance.uniform(0, 0.02))
 
+    def _do(self, what: str, run: Run, chance: random.Random) -> None:
+        if what == "once":
+            self._once(run, chance)
+        elif what == "aside":
+            for statement in chance.choice(self.dialect.aside):
+                run(statement)
+        elif what == "column":
+            self._add_column(run, chance)
+        elif what in self.dialect.others:
+            self.dialect.others[what](run, chance)
+        else:
+            self._several(what, run, chance)
 
-def _large(link: psycopg.Connection[Any], chance: random.Random) -> None:
-    base = 10_000 + chance.randint(0, 5) * _LARGE
-    link.execute(
-        "INSERT INTO plain SELECT n, 'large', 0, now() FROM generate_series(%s::int,"
-        " %s::int) n ON CONFLICT (id) DO UPDATE SET n = plain.n + 1",
-        [base, base + _LARGE - 1],
-    )
-    if chance.random() < 0.5:
-        link.execute("DELETE FROM plain WHERE id >= 10000 AND id % 3 = 0")
+    def _several(self, what: str, run: Run, chance: random.Random) -> None:
+        run("BEGIN")
+        if what == "large":
+            run(self.dialect.large)
+            if chance.random() < 0.7:
+                run(f"DELETE FROM plain WHERE id >= {FIRST_LARGE} AND mod(id, 3) < 2")
+        elif what == "truncate":
+            run(f"TRUNCATE TABLE {chance.choice(list(self.dialect.changes))}")
+            self._change(run, chance)
+        else:
+            for _ in range(chance.randint(1, 6)):
+                self._change(run, chance)
+        if what == "savepoint":
+            run("SAVEPOINT here")
+            self._change(run, chance)
+            run("ROLLBACK TO SAVEPOINT here")
+        run("ROLLBACK" if what == "undone" else "COMMIT")
 
+    def _change(self, run: Run, chance: random.Random) -> None:
+        statements = chance.choice(list(self.dialect.changes.values()))
+        value = chance.choice((None, "", "ü€'\\", "x" * chance.randint(1, 6000)))
+        values = {
+            "one": chance.randint(1, MOST_KEYS),
+            "other": chance.randint(1, MOST_KEYS),
+            "value": value,
+            "n": chance.randint(0, 9999),
+        }
+        run(statements[chance.randrange(4)], values)
 
-def _change(link: psycopg.Connection[Any], chance: random.Random) -> None:
-    table = chance.choice(list(TABLES))
-    one, other = chance.randint(1, MOST_KEYS), chance.randint(1, MOST_KEYS)
-    value = chance.choice((None, "", "ü€'\\", "x" * chance.randint(1, 6000)))
-    statement = _STATEMENTS[table][chance.randrange(4)]
-    values = {"one": one, "other": other, "value": value, "n": chance.randint(0, 9999)}
-    link.execute(statement.encode(), values)
+    def _once(self, run: Run, chance: random.Random) -> None:
+        numbers = range(self.once.next, self.once.next + chance.randint(1, 3))
+        self.once.next = numbers.stop
+        run("BEGIN")
+        for number in numbers:
+            run("INSERT INTO once (id, v) VALUES (%(n)s, 'a')", {"n": number})
+        run("UPDATE once SET v = 'b' WHERE id = %(n)s", {"n": numbers.start - 5})
+        oldest = numbers.start - chance.randint(_MOST_ONCE // 2, _MOST_ONCE)
+        run("DELETE FROM once WHERE id < %(n)s", {"n": oldest})
+        if chance.random() < 0.2:
+            run("ROLLBACK")
+            self.once.undone.update(numbers)
+        else:
+            run("COMMIT")
 
-
-# insert or replace, update that leaves a wide value alone, delete, another key
-_STATEMENTS = {
-    "plain": (
-        "INSERT INTO plain VALUES (%(one)s, %(value)s, %(n)s, now()) ON CONFLICT (id)"
-        " DO UPDATE SET v = EXCLUDED.v",
-        "UPDATE plain SET n = %(n)s, at = clock_timestamp() WHERE id = %(one)s",
-        "DELETE FROM plain WHERE id = %(one)s",
-        "UPDATE plain SET id = %(other)s WHERE id = %(one)s",
-    ),
-    "texts": (
-        "INSERT INTO texts VALUES ('k' || %(one)s, %(value)s, true) ON CONFLICT (code)"
-        " DO UPDATE SET v = EXCLUDED.v",
-        "UPDATE texts SET flag = NOT flag WHERE code = 'k' || %(one)s",
-        "DELETE FROM texts WHERE code = 'k' || %(one)s",
-        "UPDATE texts SET code = 'k' || %(other)s WHERE code = 'k' || %(one)s",
-    ),
-    "pairs": (
-        "INSERT INTO pairs VALUES (%(one)s, md5(%(other)s::text)::uuid, %(value)s)"
-        " ON CONFLICT (a, b) DO UPDATE SET v = EXCLUDED.v",
-        "UPDATE pairs SET v = coalesce(v, '') || 'y' WHERE a = %(one)s",
-        "DELETE FROM pairs WHERE a = %(one)s",
-        "UPDATE pairs SET a = %(other)s WHERE a = %(one)s",
-    ),
-}
+    def _add_column(self, run: Run, chance: random.Random) -> None:
+        """Once in a run, and not without end."""
+        if self._columns:
+            return
+        self._columns = 1
+        held = run(
+            "SELECT max(ordinal_position) FROM information_schema.columns"
+            " WHERE table_name = 'plain'"
+        )
+        number = held[0][0]
+        if number < _MOST_COLUMNS:
+            default = chance.choice(("", f" DEFAULT {number}"))
+            run(f"ALTER TABLE plain ADD COLUMN more{number} int{default}")

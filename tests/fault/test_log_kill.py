@@ -1,30 +1,44 @@
-"""One seeded run of log capture per victim; the campaign (`make fault`) runs many.
+"""One seeded run of log capture per kind of source and victim; the campaign (`make
+fault`) runs many, over both kinds at once.
 
 Every run kills a follower, and a driver with its session; the others are long tests.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.fault import log_nemesis
 from tests.product import Product
 
-USUAL = {"follower", "driver"}
+# the product that all tests share has its chains on the disk that it has
+VICTIMS = [one for one in log_nemesis.VICTIMS if one != "full_disk"]
+USUAL = {("postgresql", "follower"), ("postgresql", "driver")}
 
 
 @pytest.fixture(scope="module")
-def followed(product: Product) -> Product:
-    log_nemesis.prepare(product)
-    return product
+def postgresql(product: Product) -> Iterator[log_nemesis.World]:
+    with log_nemesis.world(product, "postgresql") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def mariadb(product: Product) -> Iterator[log_nemesis.World]:
+    with log_nemesis.world(product, "mariadb") as made:
+        yield made
 
 
 @pytest.mark.parametrize(
-    "victim",
+    ("kind", "victim"),
     [
-        pytest.param(one, marks=[] if one in USUAL else [pytest.mark.long])
-        for one in log_nemesis.VICTIMS
+        pytest.param(*one, marks=[] if one in USUAL else [pytest.mark.long])
+        for kind in log_nemesis.KINDS
+        for one in ((kind, victim) for victim in VICTIMS)
     ],
 )
-def test_a_kill_loses_no_change_of_a_log(followed: Product, victim: str) -> None:
-    log_nemesis.run(followed, victim, seed=20261126)
+def test_a_kill_loses_no_change_of_a_log(
+    request: pytest.FixtureRequest, kind: str, victim: str
+) -> None:
+    log_nemesis.run(request.getfixturevalue(kind), victim, seed=20261126)
