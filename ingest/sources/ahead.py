@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from catalog.schema.widening import widens_in_place
-from ingest.contract.table import SealedColumn, TableSpec
+from catalog.sources.registry import proposed_choice
+from ingest.contract.table import ColumnSpec, SealedColumn, TableSpec
 
 
 def ahead_of(table: TableSpec, there: Sequence[SealedColumn]) -> tuple[str, ...]:
@@ -20,4 +21,20 @@ def ahead_of(table: TableSpec, there: Sequence[SealedColumn]) -> tuple[str, ...]
             if column.source_name in planned
             else column.source_name not in table.left_out
         )
+    )
+
+
+def undecided(name: str, source_type: str, type: str, *, kind: str) -> ColumnSpec:
+    """A column as a plan takes it that follows it. type: in the lake."""
+    lossy = proposed_choice(source_type, type, kind=kind)
+    return ColumnSpec(name, name, source_type, type, lossy)
+
+
+def is_as_wide(planned: str, found: str) -> bool:
+    """Whether rows of one lake type are read by a plan with the other: it follows, or
+    went ahead."""
+    return (
+        planned == found
+        or widens_in_place(planned, found)
+        or widens_in_place(found, planned)
     )

@@ -17,7 +17,7 @@ from catalog.sources.registry import family_of
 from ingest.contract.table import TableSpec
 from ingest.sources.mariadb import connection as mariadb_connection
 from ingest.sources.mariadb import reader as mariadb
-from ingest.sources.mariadb.log import reader as mariadb_log
+from ingest.sources.mariadb.log import opening as mariadb_log
 from ingest.sources.port import (
     KeyFacts,
     LogNames,

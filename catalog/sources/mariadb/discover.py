@@ -20,6 +20,7 @@ from catalog.sources.mariadb import log as mariadb_log
 from catalog.sources.mariadb import statements as mariadb_sql
 from catalog.sources.mariadb.clusters import membership_of
 from catalog.sources.mariadb.connect import Link, connect, statements
+from catalog.sources.mariadb.older import older_of
 from catalog.sources.mariadb.privileges import account
 from catalog.sources.mariadb.replicas import (
     PRIVILEGE_MISSING,
@@ -66,6 +67,7 @@ class _Columns:
     of_whole     rights beside SELECT to all of them: then all columns and keys are seen
     collations   by column; None for types that have none
     row_end      columns that the server adds to every key of a versioned table
+    defaults     rows for `older_of`
     """
 
     facts: list[tuple[str, str, bool, str]] = field(default_factory=list)
@@ -75,6 +77,7 @@ class _Columns:
     of_whole: set[str] = field(default_factory=set)
     row_end: set[str] = field(default_factory=set)
     collations: dict[str, str | None] = field(default_factory=dict)
+    defaults: list[tuple[Any, ...]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -240,6 +243,7 @@ def described(link: Link, names: Sequence[Name]) -> tuple[DiscoveredTable, ...]:
                 name[0],
                 engine=tables[name].engine,
                 columns=[fact[0] for fact in columns[name].facts],
+                older=older_of(columns[name].defaults),
             ),
         )
         for name in names
@@ -267,12 +271,13 @@ def _columns(rows: Iterable[tuple[Any, ...]]) -> dict[Name, _Columns]:
     found: dict[Name, _Columns] = defaultdict(_Columns)
     for schema, table, *of_column in rows:
         name, text, nullable, comment, may_select, is_row_end, *of_column = of_column
-        collation, is_keyed, rights = of_column
+        collation, is_keyed, rights, *facts = of_column
         one = found[(schema, table)]
         one.is_partial = one.is_partial or bool(is_keyed)
         others = {*_text(rights).split(",")} - {"select", ""}
         one.of_whole = others & one.of_whole if one.facts else others
         one.collations[name] = collation
+        one.defaults.append((name, _text(text), *facts))
         one.facts.append((name, _text(text), nullable == "YES", _text(comment)))
         one.is_readable = one.is_readable or bool(may_select)
         if not may_select:

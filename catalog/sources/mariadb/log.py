@@ -11,6 +11,7 @@ from typing import Any
 
 from catalog.schema.source_log import Lack, TableLog
 from catalog.sources.mariadb.clusters import membership_of
+from catalog.sources.mariadb.older import NO_OLDER, Older
 
 Rows = Callable[[str], list[tuple[Any, ...]]]
 
@@ -165,13 +166,21 @@ def lacks_of(server: LogServer, who: str) -> tuple[Lack, ...]:
 
 
 def table_log(
-    server: LogServer, database: str, *, engine: str, columns: Collection[str]
+    server: LogServer,
+    database: str,
+    *,
+    engine: str,
+    columns: Collection[str],
+    older: Older = NO_OLDER,
 ) -> TableLog:
     return TableLog(
         is_full=True,
         identity=tuple(columns),
         is_published=True,
         unfit=unfit(server, database, engine),
+        tells_older=True,
+        older=older.values,
+        untold=older.untold,
     )
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from catalog.sources.mariadb.older import FACTS
+
 Values = dict[str, str | list[str]]
 
 # CAST AS BINARY: information_schema compares without regard to case, by which names may
@@ -76,7 +78,7 @@ FROM information_schema.COLUMNS {_NAMED} GROUP BY TABLE_SCHEMA, TABLE_NAME
 COLUMNS = f"""
 SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, COLUMN_COMMENT,
        FIND_IN_SET('select', PRIVILEGES) > 0, UPPER(GENERATION_EXPRESSION) = 'ROW END',
-       COLLATION_NAME, COLUMN_KEY <> '', PRIVILEGES
+       COLLATION_NAME, COLUMN_KEY <> '', PRIVILEGES, {FACTS}
 FROM information_schema.COLUMNS {_NAMED}
 ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock
 
@@ -15,8 +16,9 @@ from ingest.contract.job import SourceSpec
 from ingest.contract.source_positions import MariaDbLog
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.sources.mariadb.log import reader as binlog_reader
+from ingest.sources.mariadb.log.columns import FoundTable, SourceColumn
 from ingest.sources.mariadb.log.reader import MariaDbLogReader
-from ingest.sources.mariadb.log.tables import FoundTable, Name
+from ingest.sources.mariadb.log.statements import Name
 from ingest.sources.port import SourceAccess
 from tests.unit.ingest.test_binlog import END, FORMAT, GTID, event, query
 
@@ -24,6 +26,7 @@ from tests.unit.ingest.test_binlog import END, FORMAT, GTID, event, query
 WHEN = 1_700_000_000
 STOP = event(3, b"")
 
+START = MariaDbLog(1, "", "b.", 1, WHEN, 4)
 # of a statement that stands alone
 ALONE = event(162, struct.pack("<QIB", 5, 0, 1) + bytes(6))
 TABLE = TableSpec(
@@ -52,7 +55,12 @@ class _Source:
         return LogServer(self._settings, frozenset())
 
     def tables(self, wanted: Any) -> dict[Name, FoundTable]:
-        return {("Shop", "Orders"): FoundTable("InnoDB", {"id": "int(11)"})}
+        return {
+            ("Shop", "Orders"): FoundTable("InnoDB", {"id": SourceColumn("int(11)")})
+        }
+
+    def place(self) -> MariaDbLog:
+        return replace(START, offset=4)
 
     def read(self, seconds: float) -> list[bytes]:
         found, self._events = self._events, []
@@ -61,8 +69,7 @@ class _Source:
 
 def reader_of(source: Any) -> MariaDbLogReader:
     access = SourceAccess(SourceSpec(1, "mariadb", "h", 1, "", "u", "s"), "", "a")
-    place = MariaDbLog(1, "", "b.", 1, WHEN, 4)
-    return MariaDbLogReader(access, source, source, place)
+    return MariaDbLogReader(access, source, source, START)
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,9 @@ def test_a_truncation(statement: str, name: tuple[str, str]) -> None:
         "RENAME TABLE db._t_gho TO db.t",
         "ALTER TABLE t DROP COLUMN v",
         "ALTER TABLE t ADD COLUMN a int, DROP v",
-        "ALTER TABLE t MODIFY v varchar(3)",
         "ALTER TABLE t CHANGE v w text",
+        "ALTER TABLE t MODIFY v int, DROP w",
+        "ALTER TABLE t MODIFY v int REFERENCES u (id) ON DELETE CASCADE",
         "ALTER TABLE t RENAME COLUMN v TO w",
         "ALTER TABLE t TRUNCATE PARTITION p",
         "ALTER TABLE t DROP PARTITION p",
@@ -51,7 +52,7 @@ def test_a_truncation(statement: str, name: tuple[str, str]) -> None:
         "ALTER IGNORE TABLE t ADD UNIQUE (v)",
         "ALTER TABLE t ADD FOREIGN KEY (v) REFERENCES u (id) ON DELETE CASCADE",
         "ALTER TABLE t ADD c int REFERENCES u (id) ON UPDATE SET NULL",
-        "SET STATEMENT a = (1), b = 'x FOR y' FOR ALTER TABLE t MODIFY v varchar(3)",
+        "SET STATEMENT a = (1), b = 'x FOR y' FOR ALTER TABLE t DROP v",
     ],
 )
 def test_what_changes_it_without_rows(statement: str) -> None:
@@ -104,6 +105,30 @@ def test_what_leaves_every_value(statement: str) -> None:
     effect = effect_of(statement, "db")
     assert effect.is_about(T)
     assert effect.is_harmless
+
+
+@pytest.mark.parametrize(
+    ("parts", "columns"),
+    [
+        ("ADD V int DEFAULT 5 AFTER id, ADD COLUMN IF NOT EXISTS (`a b` int, c int)", {"v", "a b", "c"}),
+        ("MODIFY COLUMN v bigint FIRST, ALTER w SET DEFAULT 1", {"v", "w"}),
+        ("CHANGE v v bigint COMMENT 'CASCADE'", {"v"}),
+        ("ADD INDEX v (w), ADD PRIMARY KEY (v), ALTER INDEX i IGNORED, DROP KEY k", set()),
+        ("ADD PERIOD FOR p (a, b), COMMENT 'x'", set()),
+        ("ADD period int", {"period"}),
+    ],
+)  # fmt: skip
+def test_which_columns_a_look_has_to_tell_of(parts: str, columns: set[str]) -> None:
+    effect = effect_of(f"ALTER TABLE t {parts}", "db")
+    assert effect.is_harmless
+    assert effect.touches == columns
+
+
+def test_what_tables_are_called_behind_it() -> None:
+    text = "RENAME TABLE IF EXISTS `t` WAIT 5 TO _t_old, other._t_new TO db.t"
+    effect = effect_of(text, "db")
+    assert effect.renames == ((T, ("db", "_t_old")), (("other", "_t_new"), T))
+    assert effect_of("ALTER TABLE t RENAME TO x", "db").renames == ()
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from core.errors import TerminalError
-from ingest.sources.mariadb.log.charsets import charset_of, decoded
 from ingest.sources.mariadb.log.packed import inflated, unpacked
 from ingest.sources.mariadb.log.rows import Row, Split, form_of, split_of
+from ingest.sources.mariadb.log.sessions import is_strict, text_of
 from ingest.sources.mariadb.log.table_map import (
     TableMap,
     packed_int,
@@ -108,13 +108,15 @@ class Format:
 @dataclass(frozen=True, slots=True)
 class Statement:
     """What was done without rows: a definition, or a change that was logged as a
-    statement. is_within: a transaction is open, else it is one by itself."""
+    statement. is_within: a transaction is open, else it is one by itself. is_strict:
+    its session let no value be changed to fit its column."""
 
     database: str
     text: str
     gtid: str
     committed: int
     is_within: bool
+    is_strict: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +321,7 @@ class Decoder:
         data = event[at + size + 1 :]
         if kind == 165:
             data = inflated(data)
-        text = _SPACE.sub(" ", _text(data, said)).strip()
+        text = _SPACE.sub(" ", text_of(data, said)).strip()
         return self._done(event, text, data, database, said)
 
     def _done(
@@ -343,13 +345,15 @@ class Decoder:
             return ()
         if found := _XA.fullmatch(short):
             return self._transaction_of_several(event, found[1].upper(), found[2])
-        return (self._statement(event, _text(data, said), database),)
+        return (self._statement(event, text_of(data, said), database, said),)
 
-    def _statement(self, event: bytes, text: str, database: str) -> Statement:
-        gtid = self._gtid
+    def _statement(
+        self, event: bytes, text: str, database: str, said: bytes
+    ) -> Statement:
+        gtid, strict = self._gtid, is_strict(said)
         if not self._is_within:
             self._gtid = ""
-        return Statement(database, text, gtid, _when(event), self._is_within)
+        return Statement(database, text, gtid, _when(event), self._is_within, strict)
 
     def _back_to(self, savepoint: str) -> tuple[What, ...]:
         """A server leaves out of its log what was rolled back, unless it is between
@@ -534,25 +538,6 @@ def _payload_of(event: bytes) -> bytes:
     if method:
         raise ValueError(f"compressed by an unknown method ({method})")
     return unpacked(event[at + 1 :], size)
-
-
-def _text(data: bytes, said: bytes) -> str:
-    """said: of the session; it has its character set."""
-    at = 0
-    while at < len(said):
-        code = said[at]
-        if code == 4:
-            collation = int.from_bytes(said[at + 1 : at + 3], "little")
-            return decoded(data, charset_of(collation))
-        if code == 6:
-            at += 2 + said[at + 1]
-        elif code == 2:
-            at += 3 + said[at + 1]
-        elif code in (0, 1, 3):
-            at += 1 + {0: 4, 1: 8, 3: 4}[code]
-        else:
-            break
-    return data.decode(errors="replace")
 
 
 def _when(event: bytes) -> int:

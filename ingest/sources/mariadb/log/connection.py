@@ -246,6 +246,15 @@ def log_lost(after: str, why: str) -> TerminalError:
     )
 
 
+def other_history(place: MariaDbLog) -> TerminalError:
+    return TerminalError(
+        f"the source has another log under the name {place.file} than the one that was"
+        " read: it was reset, or restored from a backup. Nothing was read",
+        code="source_changed",
+        hint=f"bring that log back, or {ANEW}",
+    )
+
+
 def _right_missing(words: str) -> InvalidRequest:
     return InvalidRequest(
         f"the source does not let the datasource's user read its log: {words}",

@@ -13,18 +13,22 @@ from typing import Any
 import pymysql
 
 from catalog.sources.mariadb.log import LogServer, read_server, setting_lacks
+from catalog.sources.mariadb.older import FACTS, is_made, older_of
 from catalog.sources.mariadb.replicas import PRIVILEGE_MISSING
 from core.errors import InvalidRequest
 from ingest.contract.source_positions import MariaDbLog
 from ingest.contract.table import TableSpec
 from ingest.sources.mariadb.connection import DIALECT, Connection, connect
+from ingest.sources.mariadb.log.columns import FoundTable, SourceColumn
 from ingest.sources.mariadb.log.places import log_place, parts_of, read_place
-from ingest.sources.mariadb.log.tables import FoundTable, Name
+from ingest.sources.mariadb.log.statements import Name
 from ingest.sources.port import SourceAccess
 
 _SECONDS = 15
-_COLUMNS = """
-SELECT column_name, column_type FROM information_schema.columns
+_COLUMNS = f"""
+SELECT column_name, column_type, {FACTS}, character_set_name, generation_expression,
+  FIND_IN_SET('select', privileges) > 0
+FROM information_schema.columns
 WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position
 """
 _SESSION = """
@@ -71,9 +75,13 @@ class Control:
             )
         return found
 
+    def place(self) -> MariaDbLog:
+        """Where the log ends now."""
+        return read_place(self.rows)
+
     def here(self) -> MariaDbLog:
         """See `read_place`; with the GTIDs of that place."""
-        place = read_place(self.rows)
+        place = self.place()
         found = self.rows("SELECT BINLOG_GTID_POS(%s, %s)", [place.file, place.offset])
         gtids = str(found[0][0] or "")
         return MariaDbLog(
@@ -118,12 +126,22 @@ class Control:
             raise
         engine = _ENGINE.search(text)
         cascade = _CASCADES.search(text)
+        rows = self.rows(_COLUMNS, list(name))
         return FoundTable(
             engine[1] if engine else "",
-            dict(self.rows(_COLUMNS, list(name))),
+            {row[0]: _column(*row[1:]) for row in rows},
             cascade[1] if cascade else "",
             "WITH SYSTEM VERSIONING" in text.rpartition("\n) ")[2],
+            frozenset(name for name, *_, may_read in rows if not may_read),
+            older_of(row[:5] for row in rows),
         )
+
+
+def _column(
+    type: str, _: str, is_nullable: int, extra: str, charset: str, made: str, __: int
+) -> SourceColumn:
+    made = f"{extra} {made or ''}".strip() if is_made(extra) else ""
+    return SourceColumn(type, charset or "", bool(is_nullable), made)
 
 
 @contextlib.contextmanager

@@ -6,11 +6,10 @@ the same for all who read it: nothing is made at the source, and nothing is told
 
 from __future__ import annotations
 
-import contextlib
 import struct
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -19,8 +18,10 @@ import pymysql
 from catalog.sources.mariadb.log import LogServer, may_lose_commits
 from core.errors import TerminalError, TransientError
 from ingest.contract.following import SourceLog
+from ingest.contract.segments import AHEAD
 from ingest.contract.source_positions import MariaDbLog
-from ingest.contract.table import TableSpec
+from ingest.contract.table import ColumnSpec, TableSpec
+from ingest.sources.ahead import ahead_of
 from ingest.sources.mariadb.log.binlog import (
     Begin,
     Commit,
@@ -31,31 +32,36 @@ from ingest.sources.mariadb.log.binlog import (
     Statement,
     What,
 )
+from ingest.sources.mariadb.log.columns import (
+    FoundTable,
+    Identity,
+    new_columns,
+    read_as,
+    types_in,
+    types_of,
+)
 from ingest.sources.mariadb.log.connection import (
-    ANEW,
     LogConnection,
     log_lost,
-    number_of,
-    open_log,
+    other_history,
 )
 from ingest.sources.mariadb.log.control import (
     Control,
     LogFile,
-    open_control,
     sender_state,
 )
 from ingest.sources.mariadb.log.places import FORMAT, GTID, STOP, Place, started_at
-from ingest.sources.mariadb.log.statements import effect_of
+from ingest.sources.mariadb.log.statements import Name, effect_of
 from ingest.sources.mariadb.log.table_map import TableMap
 from ingest.sources.mariadb.log.tables import (
-    Name,
     identifying,
-    new_columns,
     problem_of,
+    unread,
+    unreadable,
     where,
 )
 from ingest.sources.mariadb.log.values import RowReader, emptied
-from ingest.sources.port import LogNames, LogRows, SourceAccess
+from ingest.sources.port import LogRows, SourceAccess
 
 # A connection that is silent for so long, though the server shows that it lives every
 # few seconds, is doubted, again after each so many.
@@ -91,13 +97,17 @@ class MariaDbLogReader:
     problems: Mapping[int, str] = field(default_factory=dict)
     new_columns: dict[int, tuple[str, ...]] = field(default_factory=dict)
     left: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    # what is made anew under a table's name is made in the log, in its place
-    identities: Mapping[int, str] = field(default_factory=dict)
+    # of a table's columns: what is made anew under its name is so in the log, in its
+    # place
+    identities: dict[int, str] = field(default_factory=dict)
     committed: int = 0
     waits: str = ""
     anew: str = ""
     _server: LogServer = field(init=False)
     _tables: dict[Name, TableSpec] = field(default_factory=dict)
+    _found: dict[int, FoundTable] = field(default_factory=dict)
+    # columns that a table's rows had
+    _seen: dict[int, set[str]] = field(default_factory=dict)
     _at_log: dict[int, str] = field(default_factory=dict)
     _at_look: dict[int, str] = field(default_factory=dict)
     _lost: dict[int, str] = field(default_factory=dict)
@@ -114,6 +124,7 @@ class MariaDbLogReader:
     _is_headed: bool = False
     # the server ended in order, and what it wrote next has not come
     _is_stopped: bool = False
+    _is_started: bool = False
     # of the open transaction, tables whose rows were taken
     _touched: set[int] = field(default_factory=set)
     _is_to_look: bool = False
@@ -167,6 +178,13 @@ class MariaDbLogReader:
         kept = {table.table_id for table in tables} - changed
         self._at_log = {k: v for k, v in self._at_log.items() if k in kept}
         self.new_columns = {k: v for k, v in self.new_columns.items() if k in kept}
+        self.left = {k: v for k, v in self.left.items() if k in kept}
+        kept = {table.table_id for table in tables} - {*anew}
+        self._seen = {k: v for k, v in self._seen.items() if k in kept}
+        known = {k: v for k, v in self.identities.items() if k in kept}
+        # what was read is newer than what is durable, and that than a first look
+        is_newer = self._is_started
+        self.identities = {**loaded, **known} if is_newer else {**known, **loaded}
         self._readers = {}
         self._look_at_tables()
         self._decoder.look_again()
@@ -176,6 +194,7 @@ class MariaDbLogReader:
         self._place = Place(position)
         self._end = self._durable = position
         self.log.start(position)
+        self._is_started = True
 
     def read(self, seconds: float, *, to_boundary: bool = False) -> None:
         if not self._events:
@@ -286,14 +305,44 @@ class MariaDbLogReader:
                 self.committed = statement.committed
             elif effect.is_harmless:
                 self._is_to_look = True
+                self._note_altered(table, statement, effect.touches)
             else:
-                verb = "may have been" if effect.may_be_any else "was"
-                self._refuse(
-                    table,
-                    f"{where(table)} {verb} changed at the source by a statement, of"
-                    f" which the log has no rows: {statement.text[:200]}; discover it"
-                    " again, and resync the table",
+                self._refuse(table, unread(table, name, statement.text, effect))
+
+    def _note_altered(
+        self, table: TableSpec, statement: Statement, touches: Collection[str]
+    ) -> None:
+        """Looks at what it did, unless a look has seen it already."""
+        known = self.identities.get(table.table_id)
+        if not touches or known is None:
+            return
+        identity = Identity.decode(known)
+        try:
+            if identity.has_seen(self._place.here):
+                identity = identity.touching(touches)
+            elif (found := self._look_at(table)) is not None:
+                identity = identity.altered(
+                    found,
+                    self.control.place(),
+                    touches,
+                    is_strict=statement.is_strict,
                 )
+        except ValueError as error:
+            self._refuse(
+                table,
+                f"{where(table)}: {error} ({statement.text[:200]}); discover it again,"
+                " and resync the table",
+            )
+            return
+        self.identities[table.table_id] = identity.encode()
+
+    def _look_at(self, table: TableSpec) -> FoundTable | None:
+        found = self.control.tables([table])
+        one = found.get((table.source_schema, table.source_table))
+        if one is not None:
+            self._found[table.table_id] = one
+            self._note_new(table, types_of(one))
+        return one
 
     def _note_missed(self, missed: Missed) -> None:
         names = missed.tables and {self._named(*name) for name in missed.tables}
@@ -314,7 +363,9 @@ class MariaDbLogReader:
             except TerminalError as error:
                 self._refuse(table, f"{error.message}; {error.hint}")
                 continue
-            self._taken.append(LogRows(table.table_id, table.schema_version, batch))
+            is_ahead = bool(ahead_of(table, reader.form.columns))
+            version = AHEAD if is_ahead else table.schema_version
+            self._taken.append(LogRows(table.table_id, version, batch))
 
     def _wanted(self, found: TableMap) -> tuple[int, ...] | None:
         table = self._tables.get(self._named(found.schema, found.name))
@@ -323,37 +374,70 @@ class MariaDbLogReader:
         try:
             if found.problem:
                 raise ValueError(found.problem)
-            reader = RowReader.of(found, table.columns, key=table.key)
             key = found.positions(identifying(table))
+            reader = RowReader.of(found, self._columns(table, found), key=table.key)
         except (KeyError, ValueError) as error:
-            self._refuse(table, _unreadable(table, error))
+            self._refuse(table, unreadable(table, error))
             return None
         self._readers[found] = table, reader
-        self._note_new(table, [column.name for column in found.columns])
+        self._note_new(table, types_in(table, found))
         return key
 
+    def _columns(self, table: TableSpec, described: TableMap) -> tuple[ColumnSpec, ...]:
+        """Those that rows have. KeyError names one that they should have, too: a column
+        of the plan that the table got behind what is read is not among them."""
+        names = {column.name for column in described.columns}
+        before = self._seen.setdefault(table.table_id, set())
+        found = self._found.get(table.table_id)
+        for column in table.columns:
+            name = column.source_name
+            is_later = found is not None and name in found.columns
+            if name not in names and (name in before or not is_later):
+                raise KeyError(name)
+        if known := self.identities.get(table.table_id):
+            identity = Identity.decode(known).with_unexplained(names)
+            self.identities[table.table_id] = identity.encode()
+        if found is None or not names <= found.columns.keys():
+            found = self._look_at(table)
+        columns = read_as(table, described, found)
+        read = {column.source_name for column in columns}
+        before |= read
+        self.left.pop(table.table_id, None)
+        if left := tuple(c.name for c in described.columns if c.name not in read):
+            self.left[table.table_id] = left
+        return columns
+
     def _refuse(self, table: TableSpec, problem: str) -> None:
-        self._at_log[table.table_id] = self._lost[table.table_id] = problem
+        # the first of them is the cause of what follows
+        self._lost[table.table_id] = self._at_log.setdefault(table.table_id, problem)
         self._merge()
 
     def _merge(self) -> None:
         self.problems = {**self._at_look, **self._at_log}
 
-    def _note_new(self, table: TableSpec, names: Sequence[str]) -> None:
+    def _note_new(self, table: TableSpec, types: Mapping[str, str]) -> None:
         self.new_columns.pop(table.table_id, None)
-        if found := new_columns(table, names):
+        if found := new_columns(table, types):
             self.new_columns[table.table_id] = found
 
     def _look_at_tables(self) -> None:
         self._is_to_look = False
         found = self.control.tables([*self._tables.values()])
-        problems = {}
+        problems, looked = {}, None
         for table in self._tables.values():
             one = found.get((table.source_schema, table.source_table))
-            if problem := problem_of(table, one, self._server):
-                problems[table.table_id] = problem
+            problem = problem_of(table, one, self._server)
             if one is not None:
-                self._note_new(table, [*one.types])
+                self._found[table.table_id] = one
+                self._note_new(table, types_of(one))
+                if table.table_id not in self.identities:
+                    looked = looked or self.control.place()
+                    identity = Identity.of(one, looked)
+                    self.identities[table.table_id] = identity.encode()
+                known = Identity.decode(self.identities[table.table_id])
+                problem = problem or known.problem_of(table)
+            if problem:
+                problems[table.table_id] = problem
         self._at_look = problems
         self._lost |= problems
         self._merge()
@@ -414,97 +498,6 @@ class MariaDbLogReader:
             "the source works on its log and has sent nothing for"
             f" {int(silent)} s ({state})"
         )
-
-
-@contextlib.contextmanager
-def open_log_reader(
-    access: SourceAccess,
-    names: LogNames,
-    tables: Sequence[TableSpec],
-    *,
-    after: Callable[[], str | None],
-    begin_anew: bool = False,
-    wait: Wait,
-) -> Iterator[MariaDbLogReader]:
-    """See `ingest.sources.registry.open_log_reader`. Nothing is waited for: a log that
-    has whole transactions begins anywhere between two."""
-    with open_control(access) as (control, address):
-        # a log is of one server, whatever else the name stands for
-        access = access.at(address)
-        control.server()
-        here = control.here()
-        number = free_number(control.others(), names.slot)
-        with open_log(access, names.slot, number) as log:
-            reader = MariaDbLogReader(access, log, control, here)
-            end, anew = after(), ""
-            if end is not None:
-                try:
-                    _require_whole(reader, MariaDbLog.decode(end))
-                except TerminalError as error:
-                    if not begin_anew:
-                        raise
-                    anew, end = error.message, None
-            reader.anew = anew
-            if end is None:
-                reader.started = replace(here, made=_made(access, names.slot, here))
-            reader.follow(tables)
-            yield reader
-
-
-def free_number(others: Mapping[int, str], name: str) -> int:
-    """By which the server knows us: of two with one number it ends the older. Ours is
-    always the same, so that a reader that was superseded is ended; somebody else's is
-    left alone."""
-    number = number_of(name)
-    while others.get(number, name[:60]) != name[:60]:
-        number = number + 1 if number < 0xFFFF_FFFE else 0x8000_0000
-    return number
-
-
-def _require_whole(reader: MariaDbLogReader, position: MariaDbLog) -> None:
-    """TerminalError `source_changed`, or `log_lost`."""
-    here = reader.started
-    if position.identity != here.identity:
-        raise TerminalError(
-            f"the log was read from server {position.identity}, and {here.identity}"
-            " answers now. Nothing was read",
-            code="source_changed",
-            hint=f"bring that server back, or {ANEW}",
-        )
-    place = reader.find(position)
-    if place.made != _made(reader.access, reader.log.name, place):
-        raise other_history(place)
-
-
-def _made(access: SourceAccess, name: str, place: MariaDbLog) -> int:
-    """When the file was made that has this name now. TransientError when it is gone
-    meanwhile."""
-    with open_log(access, name, 0) as log:
-        event = log.first_event_of(place.file)
-    if not event:
-        raise TransientError(
-            f"the source deletes {place.file} of its log just now",
-            code="log_moved",
-            hint="reading begins again at once",
-        )
-    return int(_WHEN.unpack_from(event)[0])
-
-
-def other_history(place: MariaDbLog) -> TerminalError:
-    return TerminalError(
-        f"the source has another log under the name {place.file} than the one that was"
-        " read: it was reset, or restored from a backup. Nothing was read",
-        code="source_changed",
-        hint=f"bring that log back, or {ANEW}",
-    )
-
-
-def _unreadable(table: TableSpec, error: Exception) -> str:
-    what = f"has no column {error.args[0]}" if isinstance(error, KeyError) else error
-    return (
-        f"the log of {where(table)} cannot be read: {what}; discover it again, and"
-        " resync the table"
-    )
 
 
 def _silent(seconds: float) -> TransientError:

@@ -80,6 +80,12 @@ _KEEPS = frozenset(
     }
 )
 _DROPS = frozenset({"INDEX", "KEY", "CONSTRAINT", "CHECK", "FOREIGN"})
+# What is added beside columns.
+_ADDS = frozenset(
+    {"INDEX", "KEY", "CONSTRAINT", "PRIMARY", "UNIQUE", "FULLTEXT", "SPATIAL"}
+    | {"FOREIGN", "CHECK", "PARTITION"}
+)
+_ADDS_BY_TWO = frozenset({("PERIOD", "FOR"), ("SYSTEM", "VERSIONING")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +93,17 @@ class Effect:
     """tables: that it is about, followed or not; database: all of it; may_be_any: it
     may write rows of tables that its text does not name. empties: they have no rows
     now, and nothing else happened. is_harmless: every value is as it was, though there
-    may be more columns, or keys."""
+    may be more columns, or keys; but of the columns `touches` (in lower case) only a
+    look at the table shows that. renames: tables, and what they are called behind it.
+    """
 
     tables: frozenset[Name] = frozenset()
     database: str = ""
     empties: bool = False
     is_harmless: bool = False
     may_be_any: bool = False
+    touches: frozenset[str] = frozenset()
+    renames: tuple[tuple[Name, Name], ...] = ()
 
     def is_about(self, name: Name) -> bool:
         return self.may_be_any or name in self.tables or name[0] == self.database
@@ -101,8 +111,12 @@ class Effect:
     def named(self, change: Callable[[str, str], Name]) -> Effect:
         """By names as the server compares them: the log has the text as it was
         written."""
-        tables = frozenset(change(*name) for name in self.tables)
-        return replace(self, tables=tables, database=change(self.database, "")[0])
+        return replace(
+            self,
+            tables=frozenset(change(*name) for name in self.tables),
+            database=change(self.database, "")[0],
+            renames=tuple((change(*a), change(*b)) for a, b in self.renames),
+        )
 
 
 NOTHING = Effect()
@@ -132,10 +146,21 @@ def effect_of(statement: str, database: str) -> Effect:
         name, _ = _name(rest[head[0] == "TABLE" :], database)
         return Effect(frozenset({name}), empties=True)
     if verb == "RENAME":
-        return Effect(frozenset(_names(rest, database)))
+        renames = tuple(_renames(rest, database))
+        return Effect(frozenset(_names(rest, database)), renames=renames)
     if verb in {"CREATE", "ALTER", "DROP"}:
         return _definition(verb, rest, database)
     return _ANYTHING
+
+
+def _renames(rest: Sequence[_Token], database: str) -> Iterator[tuple[Name, Name]]:
+    """Of RENAME TABLE, in their order."""
+    for part in _split(rest[1:]):
+        for n, token in enumerate(part):
+            if token.word == "TO":
+                former = part[2 if part[0].word == "IF" else 0 : n]
+                yield _name(former, database)[0], _name(part[n + 1 :], database)[0]
+                break
 
 
 def _definition(verb: str, rest: Sequence[_Token], database: str) -> Effect:
@@ -166,9 +191,10 @@ def _definition(verb: str, rest: Sequence[_Token], database: str) -> Effect:
         name, parts = _name(rest, database)
         parts = parts[{"WAIT": 2, "NOWAIT": 1}.get(parts[0].word, 0) if parts else 0 :]
         # IGNORE deletes rows that a new key does not allow
-        keeps = all(_keeps(part) for part in _split(parts))
-        if keeps and "IGNORE" not in skipped:
-            return Effect(frozenset({name}), is_harmless=True)
+        touched = [_touched(part) for part in _split(parts)]
+        if None not in touched and "IGNORE" not in skipped:
+            touches = frozenset[str]().union(*(one for one in touched if one))
+            return Effect(frozenset({name}), is_harmless=True, touches=touches)
         if not {"RENAME", "EXCHANGE"} & {token.word for token in parts}:
             return Effect(frozenset({name}))
     return Effect(frozenset(_names(rest, database)))
@@ -183,15 +209,44 @@ def _selects(tokens: Sequence[_Token]) -> bool:
     )
 
 
-def _keeps(part: Sequence[_Token]) -> bool:
+def _touched(part: Sequence[_Token]) -> frozenset[str] | None:
+    """The columns that a part of an ALTER TABLE concerns, in lower case; None = it may
+    change values, or it is not known what it does."""
     words = [token.word for token in part[:3]] + ["", "", ""]
-    if words[0] == "ADD":
-        return not _cascades(part)
-    if words[0] == "RENAME":
-        return words[1] in {"INDEX", "KEY"}
-    if words[0] == "DROP":
-        return words[1] in _DROPS
-    return words[0] in _KEEPS
+    verb, kind = words[:2]
+    if verb in {"ADD", "MODIFY"}:
+        return None if _cascades(part) else _columns_of(part)
+    if verb == "CHANGE":
+        named = _behind_column(part)
+        is_same = len(named) > 1 and named[0].name == named[1].name != ""
+        return _columns_of(part) if is_same and not _cascades(part) else None
+    if verb == "ALTER" and kind not in {"INDEX", "KEY", "CONSTRAINT"}:
+        return _columns_of(part)
+    keeps = (
+        (verb == "RENAME" and kind in {"INDEX", "KEY"})
+        or (verb == "DROP" and kind in _DROPS)
+        or verb in _KEEPS
+    )
+    return frozenset() if keeps else None
+
+
+def _columns_of(part: Sequence[_Token]) -> frozenset[str]:
+    words = [token.word for token in part[:3]] + ["", ""]
+    if words[1] in _ADDS or (words[1], words[2]) in _ADDS_BY_TWO:
+        return frozenset()
+    rest = _behind_column(part)
+    if rest and rest[0].sign == "(":
+        inner = _split(rest[1:-1])
+        return frozenset(one[0].name.lower() for one in inner if one)
+    return frozenset(token.name.lower() for token in rest[:1])
+
+
+def _behind_column(part: Sequence[_Token]) -> Sequence[_Token]:
+    """Behind ADD [COLUMN] [IF [NOT] EXISTS] and its like."""
+    rest = part[1:]
+    while rest and rest[0].word in {"COLUMN", "IF", "NOT", "EXISTS"}:
+        rest = rest[1:]
+    return rest
 
 
 def _cascades(part: Sequence[_Token]) -> bool:

@@ -1,27 +1,15 @@
-"""Whether the log says all that a wanted table needs, and what is new in it. Pure."""
+"""Whether the log says all that a wanted table needs. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from catalog.sources.mariadb.log import LogServer, unfit
 from catalog.sources.mariadb.types import lake_type
 from ingest.contract.table import TableSpec
-
-Name = tuple[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class FoundTable:
-    """A table as it is now. types: of its columns, as information_schema has them.
-    cascade: a foreign key of its own by which rows of another table change its; "" =
-    none."""
-
-    engine: str
-    types: Mapping[str, str]
-    cascade: str = ""
-    is_versioned: bool = False
+from ingest.sources.ahead import is_as_wide
+from ingest.sources.mariadb.log.columns import FoundTable, SourceColumn
+from ingest.sources.mariadb.log.statements import Effect, Name
 
 
 def problem_of(table: TableSpec, found: FoundTable | None, server: LogServer) -> str:
@@ -49,15 +37,9 @@ def problem_of(table: TableSpec, found: FoundTable | None, server: LogServer) ->
         )
     return (
         _problem_of_key(table)
-        or _problem_of_columns(table, found.types)
-        or _problem_of_types(table, found.types)
+        or _problem_of_columns(table, found.columns)
+        or _problem_of_types(table, found.columns)
     )
-
-
-def new_columns(table: TableSpec, names: Iterable[str]) -> tuple[str, ...]:
-    """That the source has and the plan lacks, in their order there."""
-    known = {column.source_name for column in table.columns}
-    return tuple(name for name in names if name not in known)
 
 
 def identifying(table: TableSpec) -> tuple[str, ...]:
@@ -69,6 +51,31 @@ def where(table: TableSpec) -> str:
     return f"{table.source_schema}.{table.source_table}"
 
 
+def unread(table: TableSpec, name: Name, text: str, effect: Effect) -> str:
+    """Of a statement by which a table has other rows."""
+    for former, new in effect.renames:
+        if new == name:
+            other = ".".join(former)
+            return (
+                f"{where(table)} was replaced at the source by {other}, which was not"
+                f" followed, so what is in it is not known: {text[:200]}; resync the"
+                " table, which goes on from the new one"
+            )
+    verb = "may have been" if effect.may_be_any else "was"
+    return (
+        f"{where(table)} {verb} changed at the source by a statement, of which the log"
+        f" has no rows: {text[:200]}; discover it again, and resync the table"
+    )
+
+
+def unreadable(table: TableSpec, error: Exception) -> str:
+    what = f"has no column {error.args[0]}" if isinstance(error, KeyError) else error
+    return (
+        f"the log of {where(table)} cannot be read: {what}; discover it again, and"
+        " resync the table"
+    )
+
+
 def _problem_of_key(table: TableSpec) -> str:
     if table.key and not table.row_hash:
         return ""
@@ -78,8 +85,8 @@ def _problem_of_key(table: TableSpec) -> str:
     )
 
 
-def _problem_of_columns(table: TableSpec, types: Mapping[str, str]) -> str:
-    missing = [c.source_name for c in table.columns if c.source_name not in types]
+def _problem_of_columns(table: TableSpec, there: Mapping[str, SourceColumn]) -> str:
+    missing = [c.source_name for c in table.columns if c.source_name not in there]
     if not missing:
         return ""
     return (
@@ -88,10 +95,11 @@ def _problem_of_columns(table: TableSpec, types: Mapping[str, str]) -> str:
     )
 
 
-def _problem_of_types(table: TableSpec, types: Mapping[str, str]) -> str:
+def _problem_of_types(table: TableSpec, there: Mapping[str, SourceColumn]) -> str:
     for column in table.columns:
-        found = types[column.source_name]
-        if column.source_type == found or lake_type(found).type == column.type:
+        found = there[column.source_name].type
+        type = lake_type(found).type
+        if column.source_type == found or (type and is_as_wide(column.type, type)):
             continue
         return (
             f"{where(table)}: the type of {column.source_name} was"

@@ -11,8 +11,8 @@ from catalog.schema.source_log import parts_in_words
 from catalog.schema.widening import widens_in_place
 from catalog.sources.postgresql.privileges import full_rows_of_parts_logged
 from catalog.sources.postgresql.types import SourceType, lake_type
-from catalog.sources.registry import proposed_choice
 from ingest.contract.table import ColumnSpec, TableSpec
+from ingest.sources.ahead import is_as_wide, undecided
 from ingest.sources.dialects import dialect_of
 
 _DIALECT = dialect_of("postgresql")
@@ -200,18 +200,12 @@ def _carried(column: ColumnSpec, source: SourceType) -> str:
     if column.source_type == source.text:
         return column.type
     found = lake_type(source).type
-    return found if _is_as_wide(column.type, found) else column.type
-
-
-def _is_as_wide(planned: str, found: str) -> bool:
-    return widens_in_place(planned, found) or widens_in_place(found, planned)
+    return found if found and is_as_wide(column.type, found) else column.type
 
 
 def _undecided(column: SourceColumn) -> ColumnSpec:
-    """As a plan takes it that follows it."""
     text, type = column.type.text, lake_type(column.type).type
-    lossy = proposed_choice(text, type, kind="postgresql")
-    return ColumnSpec(column.name, column.name, text, type, lossy)
+    return undecided(column.name, text, type, kind="postgresql")
 
 
 def identifying(table: TableSpec) -> tuple[str, ...]:
@@ -286,7 +280,7 @@ def _problem_of_types(table: TableSpec, source: SourceTable) -> str:
         if found is None or column.source_type == found.text:
             continue
         wanted = lake_type(found).type
-        if wanted and (wanted == column.type or _is_as_wide(column.type, wanted)):
+        if wanted and is_as_wide(column.type, wanted):
             continue
         return (
             f"{where(table)}: the type of {column.source_name} was"

@@ -1,0 +1,258 @@
+"""Columns of a followed table, over the statements that alter it.
+
+The log has a statement's text, and rows with the columns of their moment. What a
+statement did is found out by a look at the table behind it, and counts as long as no
+other statement of before that look concerns the same columns. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from catalog.schema.widening import keeps_values, widens_in_place
+from catalog.sources.mariadb.older import NO_OLDER, Older
+from catalog.sources.mariadb.types import lake_type
+from ingest.contract.source_positions import MariaDbLog
+from ingest.contract.table import ColumnSpec, TableSpec
+from ingest.sources.ahead import undecided
+from ingest.sources.mariadb.log import table_map as kinds
+from ingest.sources.mariadb.log.table_map import LogColumn, TableMap
+from ingest.sources.mariadb.log.values import codec_of
+
+_INTEGERS = frozenset({kinds.TINY, kinds.SHORT, kinds.INT24, kinds.LONG})
+_MOST_DIGITS = 38
+
+
+@dataclass(frozen=True, slots=True)
+class SourceColumn:
+    """As information_schema has it. made: how the server makes its values; "" = they
+    are what is written."""
+
+    type: str
+    charset: str = ""
+    is_nullable: bool = True
+    made: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTable:
+    """A table as it is now. cascade: a foreign key of its own by which rows of another
+    table change its; "" = none. hidden: columns that the login may not read. older:
+    what each column gives to rows that are there as it is added."""
+
+    engine: str
+    columns: Mapping[str, SourceColumn]
+    cascade: str = ""
+    is_versioned: bool = False
+    hidden: frozenset[str] = frozenset()
+    older: Older = NO_OLDER
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What is known of a table's columns, from its cut on.
+
+    columns  that it had then, or got by statements that are known
+    older    those of them that came since, and what rows of before have
+    untold   the same, of which nobody can know it
+    looked   the place of the log behind which the newest look at it was
+    touched  columns that statements of before that place concerned, one time each
+    """
+
+    columns: Mapping[str, SourceColumn]
+    older: Mapping[str, str | None]
+    untold: tuple[str, ...]
+    looked: str
+    touched: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, found: FoundTable, looked: MariaDbLog) -> Identity:
+        return cls(found.columns, {}, (), looked.encode())
+
+    @classmethod
+    def decode(cls, text: str) -> Identity:
+        return msgspec.json.decode(text, type=cls)
+
+    def encode(self) -> str:
+        return msgspec.json.encode(self, order="deterministic").decode()
+
+    def has_seen(self, place: MariaDbLog) -> bool:
+        """Whether the look was behind that place."""
+        return place.order(MariaDbLog.decode(self.looked)) in {"before", "equal"}
+
+    def touching(self, touches: Collection[str]) -> Identity:
+        """Behind a statement that the look has seen. ValueError when that saw what
+        another one made of the same columns."""
+        if twice := _words(self._twice(touches)):
+            raise ValueError(
+                f"{twice} was altered again before anybody looked, so what the first"
+                " time did to its values is not known"
+            )
+        return replace(self, touched=tuple(sorted({*self.touched, *touches})))
+
+    def altered(
+        self,
+        now: FoundTable,
+        looked: MariaDbLog,
+        touches: Collection[str],
+        *,
+        is_strict: bool,
+    ) -> Identity:
+        """Behind a statement that no look has seen yet. is_strict: the server refuses
+        to change a value for its new type. ValueError says what may have changed."""
+        for name, column in now.columns.items():
+            before = self.columns.get(name)
+            if before and not _keeps(before, column, is_strict=is_strict):
+                raise ValueError(
+                    f"{name} was {_described(before)} and is {_described(column)} now,"
+                    " which may have changed values"
+                )
+        # of a look at another server it is not known which statements it has seen
+        is_elsewhere = looked.order(MariaDbLog.decode(self.looked)) == "unordered"
+        if is_elsewhere:
+            self.touching(touches)
+        new = [name for name in now.columns if name not in self.columns]
+        told = {
+            name: now.older.values.get(name)
+            for name in new
+            if name not in now.older.untold
+        }
+        return Identity(
+            {**self.columns, **now.columns},
+            {**self.older, **told},
+            (*self.untold, *(name for name in new if name not in told)),
+            looked.encode(),
+            tuple(sorted(touches)),
+        )
+
+    def with_unexplained(self, names: Iterable[str]) -> Identity:
+        """Columns that rows have and that no statement of the log brought."""
+        new = {name: SourceColumn("") for name in names if name not in self.columns}
+        if not new:
+            return self
+        columns, untold = {**self.columns, **new}, (*self.untold, *new)
+        return replace(self, columns=columns, untold=untold)
+
+    def problem_of(self, table: TableSpec) -> str:
+        """Why rows of before lack values of columns that the plan has now; "" = they
+        do not."""
+        known = {**dict.fromkeys(self.untold), **self.older}
+        wrong = _words(
+            column.source_name
+            for column in table.columns
+            if column.source_name in known
+            and (
+                column.source_name in self.untold
+                or known[column.source_name] != column.older
+            )
+        )
+        if not wrong:
+            return ""
+        return (
+            f"{table.source_schema}.{table.source_table}: what {wrong} gave to rows"
+            " that were there as it was added is not known any more; resync the table"
+        )
+
+    def _twice(self, touches: Collection[str]) -> list[str]:
+        return sorted({*self.touched} & {*touches})
+
+
+def read_as(
+    table: TableSpec, described: TableMap, now: FoundTable | None
+) -> tuple[ColumnSpec, ...]:
+    """The columns that rows have: the plan's, by the types that they have there; and
+    those of which it decides later, where a discovery sees them, too. now: by the
+    catalog, None = it is not there any more."""
+    there = {column.name: column for column in described.columns}
+    planned = tuple(
+        replace(column, type=carried(column, there[column.source_name]))
+        for column in table.columns
+        if column.source_name in there
+    )
+    known = {column.source_name for column in table.columns} | {*table.left_out}
+    new = (
+        undecided(name, one.type, lake_type(one.type).type, kind="mariadb")
+        for name, one in (now.columns if now else {}).items()
+        if name in there.keys() - known - (now.hidden if now else frozenset())
+    )
+    return planned + tuple(one for one in new if _is_read(there[one.source_name], one))
+
+
+def new_columns(table: TableSpec, types: Mapping[str, str]) -> tuple[str, ...]:
+    """That the source has, and the plan lacks or has in a narrower type, in their order
+    there. types: in the lake; "" = not known."""
+    known = {column.source_name: column.type for column in table.columns}
+    return tuple(
+        name
+        for name, type in types.items()
+        if name not in known or (type and widens_in_place(known[name], type))
+    )
+
+
+def types_in(table: TableSpec, described: TableMap) -> dict[str, str]:
+    """For `new_columns`, as the log has them."""
+    planned = {column.source_name: column for column in table.columns}
+    return {
+        one.name: carried(planned[one.name], one) if one.name in planned else ""
+        for one in described.columns
+    }
+
+
+def types_of(found: FoundTable) -> dict[str, str]:
+    """For `new_columns`, as the catalog has them."""
+    return {name: lake_type(one.type).type for name, one in found.columns.items()}
+
+
+def carried(column: ColumnSpec, found: LogColumn) -> str:
+    """The lake type of its values: a type that is wider than the plan's is taken as it
+    is, and the plan follows."""
+    type = ""
+    if found.type in _INTEGERS:
+        type = "bigint" if found.type == kinds.LONG and found.is_unsigned else "int"
+    elif found.type == kinds.LONGLONG:
+        type = "decimal(20,0)" if found.is_unsigned else "bigint"
+    elif found.type == kinds.DECIMAL and found.length <= _MOST_DIGITS:
+        type = f"decimal({found.length},{found.scale})"
+    return type if type and widens_in_place(column.type, type) else column.type
+
+
+def _is_read(found: LogColumn, column: ColumnSpec) -> bool:
+    if not column.type:
+        return False
+    try:
+        codec_of(found, column)
+    except ValueError:
+        return False
+    return True
+
+
+def _keeps(old: SourceColumn, new: SourceColumn, *, is_strict: bool) -> bool:
+    """Whether every value is what it was."""
+    if not old.type:
+        return True  # nothing is known of it, and nothing relied on
+    if old.made != new.made or (
+        old.charset != new.charset and new.charset != "utf8mb4"
+    ):
+        return False
+    if old.is_nullable and not new.is_nullable and not is_strict:
+        return False
+    return keeps_values(old.type, new.type) or _grows(old.type, new.type)
+
+
+def _grows(old: str, new: str) -> bool:
+    """A decimal by digits before the point, beside what `keeps_values` knows."""
+    signs = {"unsigned" in type or "zerofill" in type for type in (old, new)}
+    types = lake_type(old).type, lake_type(new).type
+    return len(signs) == 1 and all(types) and widens_in_place(*types)
+
+
+def _described(column: SourceColumn) -> str:
+    words = (column.type, column.charset, "" if column.is_nullable else "NOT NULL")
+    return " ".join(word for word in (*words, column.made) if word)
+
+
+def _words(names: Iterable[str]) -> str:
+    return ", ".join(names)

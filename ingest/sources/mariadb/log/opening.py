@@ -1,0 +1,97 @@
+"""Opens the binary log of a MariaDB source where a stream ended, or where it begins."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from core.errors import TerminalError, TransientError
+from ingest.contract.source_positions import MariaDbLog
+from ingest.contract.table import TableSpec
+from ingest.sources.mariadb.log.connection import (
+    ANEW,
+    number_of,
+    open_log,
+    other_history,
+)
+from ingest.sources.mariadb.log.control import open_control
+from ingest.sources.mariadb.log.reader import MariaDbLogReader, Wait
+from ingest.sources.port import LogNames, SourceAccess
+
+_WHEN = struct.Struct("<I")
+
+
+@contextlib.contextmanager
+def open_log_reader(
+    access: SourceAccess,
+    names: LogNames,
+    tables: Sequence[TableSpec],
+    *,
+    after: Callable[[], str | None],
+    begin_anew: bool = False,
+    wait: Wait,
+) -> Iterator[MariaDbLogReader]:
+    """See `ingest.sources.registry.open_log_reader`. Nothing is waited for: a log that
+    has whole transactions begins anywhere between two."""
+    with open_control(access) as (control, address):
+        # a log is of one server, whatever else the name stands for
+        access = access.at(address)
+        control.server()
+        here = control.here()
+        number = free_number(control.others(), names.slot)
+        with open_log(access, names.slot, number) as log:
+            reader = MariaDbLogReader(access, log, control, here)
+            end, anew = after(), ""
+            if end is not None:
+                try:
+                    _require_whole(reader, MariaDbLog.decode(end))
+                except TerminalError as error:
+                    if not begin_anew:
+                        raise
+                    anew, end = error.message, None
+            reader.anew = anew
+            if end is None:
+                reader.started = replace(here, made=_made(access, names.slot, here))
+            reader.follow(tables)
+            yield reader
+
+
+def free_number(others: Mapping[int, str], name: str) -> int:
+    """By which the server knows us: of two with one number it ends the older. Ours is
+    always the same, so that a reader that was superseded is ended; somebody else's is
+    left alone."""
+    number = number_of(name)
+    while others.get(number, name[:60]) != name[:60]:
+        number = number + 1 if number < 0xFFFF_FFFE else 0x8000_0000
+    return number
+
+
+def _require_whole(reader: MariaDbLogReader, position: MariaDbLog) -> None:
+    """TerminalError `source_changed`, or `log_lost`."""
+    here = reader.started
+    if position.identity != here.identity:
+        raise TerminalError(
+            f"the log was read from server {position.identity}, and {here.identity}"
+            " answers now. Nothing was read",
+            code="source_changed",
+            hint=f"bring that server back, or {ANEW}",
+        )
+    place = reader.find(position)
+    if place.made != _made(reader.access, reader.log.name, place):
+        raise other_history(place)
+
+
+def _made(access: SourceAccess, name: str, place: MariaDbLog) -> int:
+    """When the file was made that has this name now. TransientError when it is gone
+    meanwhile."""
+    with open_log(access, name, 0) as log:
+        event = log.first_event_of(place.file)
+    if not event:
+        raise TransientError(
+            f"the source deletes {place.file} of its log just now",
+            code="log_moved",
+            hint="reading begins again at once",
+        )
+    return int(_WHEN.unpack_from(event)[0])

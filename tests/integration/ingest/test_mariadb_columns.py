@@ -1,0 +1,265 @@
+"""Columns that a table of MariaDB gets, widens or loses while its log is followed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog.sources.mariadb.older import FACTS, older_of
+from catalog.sources.mariadb.types import lake_type
+from ingest.contract.following import FollowTable
+from ingest.contract.segments import AHEAD
+from ingest.contract.table import ColumnSpec
+from ingest.driver.apply.log_fold import older_value
+from ingest.sources.mariadb.reader import open_source
+from tests.integration.ingest.mariadb_following import (
+    COLUMNS,
+    MariaWorld,
+    maria_table,
+    maria_world,
+)
+from tests.mariadb import MariaDbServer
+
+T = "CREATE TABLE t (id int PRIMARY KEY, v text, n int DEFAULT 0)"
+N = {**COLUMNS, "n": "int(11) as int"}
+FIRST = FollowTable(maria_table(1, columns=N), load="first")
+
+
+@pytest.fixture
+def maria(mariadb_server: MariaDbServer, tmp_path: Path) -> Iterator[MariaWorld]:
+    with maria_world(mariadb_server, tmp_path) as world:
+        world.run(T)
+        yield world
+
+
+def versions(maria: MariaWorld) -> list[int]:
+    return [p.schema_version for s in maria.segments() for p in s.parts_of(1)]
+
+
+def planned(maria: MariaWorld, older: str | None = None, **columns: str) -> FollowTable:
+    """The next version of the plan."""
+    table = maria_table(1, columns={**N, **columns}, schema_version=2)
+    new = columns.keys() - N.keys()
+    wanted = tuple(
+        replace(one, older=older) if one.source_name in new else one
+        for one in table.columns
+    )
+    return maria.of(replace(FIRST, table=replace(table, columns=wanted)))
+
+
+def test_new_columns_come_before_the_plan_has_them(maria: MariaWorld) -> None:
+    run = maria.following(FIRST)
+    maria.run(
+        "INSERT INTO t VALUES (0, 'a', 1)",
+        "ALTER TABLE t ADD extra int DEFAULT 5 FIRST",
+        "INSERT INTO t (id) VALUES (1)",
+    )
+    run.until(lambda s: s.tables[0].new_columns == ("extra",), "the column")
+    maria.durable(run)
+    assert [one.values for one in maria.changes()] == [
+        {"id": 0, "v": "a", "n": 1}, {"id": 1, "v": None, "n": 0, "extra": 5},
+    ]  # fmt: skip
+    run.want(planned(maria, "5", extra="int(11) as int"))
+    run.until(lambda s: s.tables[0].new_columns == (), "the plan")
+    maria.run("UPDATE t SET extra = 6 WHERE id = 0")
+    maria.durable(run)
+    assert maria.changes()[-1].values == {"id": 0, "v": "a", "n": 1, "extra": 6}
+    assert versions(maria) == [1, AHEAD, 2]
+    assert run.problem(1) == ""
+    assert maria.reasons() == []
+
+
+def test_a_reader_that_died_knows_what_older_rows_have(maria: MariaWorld) -> None:
+    """A default that was altered since says nothing of them."""
+    run = maria.following(FIRST)
+    maria.run("ALTER TABLE t ADD extra int DEFAULT 5, ADD other int DEFAULT 5")
+    maria.durable(run)
+    run.kill()
+    maria.run(
+        "ALTER TABLE t ALTER extra SET DEFAULT 7", "INSERT INTO t (id) VALUES (1)"
+    )
+    run = maria.following(FIRST)
+    maria.durable(run)
+    both = {"extra": "int(11) as int", "other": "int(11) as int"}
+    run.want(planned(maria, "5", **both))
+    maria.durable(run)
+    assert run.problem(1) == ""
+    run.want(planned(maria, "7", **both))
+    run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
+    assert "what extra, other gave to rows" in run.problem(1)
+
+
+GIVEN = {
+    "a": "int NOT NULL",
+    "b": "decimal(10,2) DEFAULT 1.5",
+    "c": "varchar(20) NOT NULL DEFAULT 'it''s'",
+    "d": "datetime(3) DEFAULT '2024-01-01 1:2:3'",
+    "e": "timestamp NOT NULL DEFAULT '2024-01-01 00:00:00'",
+    "f": "enum('x','y') DEFAULT 'Y'",
+    "g": "double DEFAULT '1e3'",
+    "h": "text",
+    "i": "bigint unsigned DEFAULT 18446744073709551615",
+    "j": "char(5) DEFAULT 'ab  '",
+    "k": "year DEFAULT 24",
+    "l": "varchar(5) DEFAULT 7",
+}
+
+
+def test_what_is_told_of_older_rows_is_what_the_server_gives_them(
+    maria: MariaWorld,
+) -> None:
+    maria.run("INSERT INTO t (id) VALUES (1)")
+    maria.run(*(f"ALTER TABLE t ADD {name} {type}" for name, type in GIVEN.items()))
+    facts = (
+        f"SELECT column_name, column_type, {FACTS} FROM information_schema.columns"
+        f" WHERE table_schema = '{maria.dsn}' AND table_name = 't'"
+    )
+    with open_source(maria.access()) as source:
+        rows = {str(row[0]): row for row in source.rows(facts)}
+        values = source.one(f"SELECT {', '.join(GIVEN)} FROM {maria.dsn}.t")
+    found = older_of(rows.values())
+    assert not {*found.untold} & GIVEN.keys()
+    for name, value in zip(GIVEN, values, strict=True):
+        type = str(rows[name][1])
+        older = found.values.get(name)
+        column = ColumnSpec(name, name, type, lake_type(type).type, older=older)
+        told = older_value(column).as_py()
+        told = told.replace(tzinfo=None) if isinstance(told, datetime) else told
+        assert told == value, name
+
+
+def test_a_wider_type_comes_before_the_plan_has_it(maria: MariaWorld) -> None:
+    maria.run("ALTER TABLE t ADD d decimal(5,1)")
+    wide = {"n": "bigint(20) as bigint", "d": "decimal(9,1) as decimal(9,1)"}
+    first = planned(maria, d="decimal(5,1) as decimal(5,1)")
+    run = maria.following(first)
+    maria.run(
+        "INSERT INTO t VALUES (0, 'a', 1, 1.5)",
+        "ALTER TABLE t MODIFY n bigint NOT NULL, CHANGE d d decimal(9,1) AFTER id",
+        "INSERT INTO t (id, n, d) VALUES (1, 5000000000, 12345678.5)",
+    )
+    run.until(lambda s: {*s.tables[0].new_columns} == {"n", "d"}, "the types")
+    maria.durable(run)
+    run.want(planned(maria, **wide))
+    run.until(lambda s: s.tables[0].new_columns == (), "the plan")
+    maria.run("INSERT INTO t (id, n) VALUES (2, 7)")
+    maria.durable(run)
+    found = [(str(one.values["n"]), str(one.values["d"])) for one in maria.changes()]
+    assert found == [("1", "1.5"), ("5000000000", "12345678.5"), ("7", "None")]
+    assert versions(maria) == [2, AHEAD, 2]
+    assert run.problem(1) == ""
+
+
+# Names of tables, what is done to them, and words of the problem; "" = they have none.
+ALTERED = {
+    "comment": (["MODIFY n int COMMENT 'x', COMMENT 'x'"], ""),
+    "filled": (["MODIFY n int NOT NULL DEFAULT 0"], ""),
+    "longer": (["MODIFY v mediumtext"], ""),
+    "moved": (["MODIFY id int AFTER n"], ""),
+    "keys": (["ADD UNIQUE (n), ADD INDEX (v(9))"], ""),
+    "narrower": (["MODIFY n smallint"], "n was int(11) and is smallint(6) now"),
+    "unsigned": (["MODIFY n int unsigned"], "n was int(11) and is int(10) unsigned"),
+    "made": (["MODIFY n int AS (id + 1) STORED"], "which may have changed values"),
+    "words": (["MODIFY v text CHARACTER SET latin1"], "v was text utf8mb4 and is"),
+    "dropped": (["DROP n"], "by a statement, of which the log has no rows"),
+    "renamed": (["RENAME COLUMN n TO m"], "by a statement, of which the log has no"),
+    "changed": (["CHANGE n m int"], "by a statement, of which the log has no rows"),
+    "rekeyed": (["DROP PRIMARY KEY, ADD PRIMARY KEY (id, n)"], "by a statement"),
+    # the look behind both cannot tell what the first one did
+    "twice": (["MODIFY n tinyint", "MODIFY n int"], "altered again before anybody"),
+    "default": (["ADD m int DEFAULT 1", "ALTER m SET DEFAULT 2"], "altered again"),
+}
+
+
+def test_what_may_change_values_defers_that_table_and_no_other(
+    maria: MariaWorld,
+) -> None:
+    """The statements come while nobody reads, so that the looks are behind them all."""
+    maria.run(*(T.replace(" t ", f" `{name}` ") for name in (*ALTERED, "lax")))
+    tables = {
+        name: maria.of(FollowTable(maria_table(n, name, columns=N), load="first"))
+        for n, name in enumerate((*ALTERED, "lax"), start=10)
+    }
+    run = maria.following(FIRST, *tables.values())
+    maria.durable(run)
+    run.kill()
+    for name, (parts, _) in ALTERED.items():
+        maria.run(*(f"ALTER TABLE `{name}` {part}" for part in parts))
+        maria.run(f"INSERT INTO `{name}` (id, v) VALUES (1, 'a')")
+    # NULL became 0
+    maria.run("SET sql_mode = ''", "ALTER TABLE lax MODIFY n int NOT NULL")
+    maria.run("SET sql_mode = DEFAULT")
+    run = maria.following(FIRST, *tables.values())
+    maria.durable(run)
+    for name, (_, words) in {**ALTERED, "lax": ([], "NOT NULL now")}.items():
+        number = tables[name].table.table_id
+        problem = run.problem(number)
+        assert words in problem, name
+        assert bool(words) == bool(problem), (name, problem)
+        assert bool(words) == (("deferred", number) in maria.controls()), name
+        assert words or maria.changes(number)[0].values["id"] == 1, name
+
+
+def test_a_column_that_came_outside_of_the_log_needs_a_load(maria: MariaWorld) -> None:
+    run = maria.following(FIRST)
+    maria.durable(run)
+    maria.run("SET sql_log_bin = 0", "ALTER TABLE t ADD m int DEFAULT 1")
+    maria.run("SET sql_log_bin = 1", "INSERT INTO t (id) VALUES (1)")
+    run.until(lambda s: s.tables[0].new_columns == ("m",), "the column")
+    maria.durable(run)
+    run.want(planned(maria, "1", m="int(11) as int"))
+    run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
+    assert "what m gave to rows" in run.problem(1)
+
+
+SWAPS: dict[str, list[str]] = {
+    "gh-ost": [
+        "CREATE TABLE _t_gho LIKE t",
+        "ALTER TABLE _t_gho ADD extra int DEFAULT 5",
+        "INSERT IGNORE INTO _t_gho (id, v, n) SELECT id, v, n FROM t",
+        "CREATE TABLE _t_del (id int PRIMARY KEY) COMMENT = 'ghost-cut-over-sentry'",
+        "DROP TABLE IF EXISTS _t_del",
+        "rename /* gh-ost */ table t to _t_del, _t_gho to t",
+        "DROP TABLE _t_del",
+    ],
+    "pt-osc": [
+        "CREATE TABLE _t_new LIKE t",
+        "ALTER TABLE _t_new ADD extra int DEFAULT 5",
+        "CREATE TRIGGER ins AFTER INSERT ON t FOR EACH ROW"
+        " REPLACE INTO _t_new (id, v, n) VALUES (NEW.id, NEW.v, NEW.n)",
+        "INSERT LOW_PRIORITY IGNORE INTO _t_new (id, v, n) SELECT id, v, n FROM t",
+        "INSERT INTO t VALUES (5, 'b', 2)",
+        "RENAME TABLE t TO _t_old, _t_new TO t",
+        "DROP TABLE IF EXISTS _t_old",
+    ],
+}
+
+
+@pytest.mark.parametrize("tool", SWAPS)
+def test_a_table_that_a_tool_has_replaced_goes_on_by_a_load(
+    maria: MariaWorld, tool: str
+) -> None:
+    maria.run("CREATE TABLE u (id int PRIMARY KEY, v text)")
+    other = maria.of(FollowTable(maria_table(2, "u"), load="first"))
+    run = maria.following(FIRST, other)
+    maria.run("INSERT INTO t VALUES (0, 'a', 1)", *SWAPS[tool][:-2])
+    maria.durable(run)
+    assert run.problem(1) == "", "nothing of its shadow stops it"
+    maria.run(*SWAPS[tool][-2:], "INSERT INTO u VALUES (1, 'a')")
+    run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
+    shadow = {"gh-ost": "_t_gho", "pt-osc": "_t_new"}[tool]
+    assert f"was replaced at the source by {maria.dsn}.{shadow}" in run.problem(1)
+    again = planned(maria, extra="int(11) as int")
+    run.want(replace(again, load="second"), other)
+    run.until(lambda s: s.tables[0].state == "cut", "its load")
+    maria.run("UPDATE t SET v = 'c' WHERE id = 0")
+    maria.durable(run)
+    newest: Any = maria.changes()[-1]
+    assert newest.values == {"id": 0, "v": "c", "n": 1, "extra": 5}
+    assert run.problem(1) == ""
+    assert [one.values["id"] for one in maria.changes(2)] == [1]
