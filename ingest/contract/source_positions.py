@@ -76,7 +76,8 @@ class MariaDbLog:
     made    when that file was made, seconds since 1970, by which it is known again:
             numbers begin anew when a log was reset or a backup restored; 0 = not known
     offset  in the file, of 64 bits
-    gtids   the last transaction of each domain, as `@@gtid_binlog_pos`; "" = not known
+    gtids   the last transaction of each server in each domain, the newest of a domain
+            behind its others, as `@@gtid_binlog_state` has them; "" = not known
 
     Whether a file of some name is the one that was read is found out by who opens it.
     """
@@ -96,6 +97,12 @@ class MariaDbLog:
     @property
     def file(self) -> str:
         return f"{self.base}{self.number:06}"
+
+    @property
+    def newest_gtids(self) -> str:
+        """The last transaction of each domain, by which a replica connects."""
+        found = {gtid.split("-")[0]: gtid for gtid in self.gtids.split(",")}
+        return ",".join(found.values())
 
     @property
     def is_beyond_dumps(self) -> bool:

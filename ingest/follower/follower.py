@@ -56,6 +56,10 @@ _IDLE_SECONDS, _IDLE_BYTES = 60.0, 16 << 20
 _AWAITED_SECONDS = 3.0
 _STATE_SECONDS, _LOOK_SECONDS = 1.0, 5.0
 _READ_SECONDS = 0.25
+_LOADED_ELSEWHERE = (
+    "its load was not over as another server took the place of the one that it was read"
+    " from; resync the table"
+)
 
 
 class Stopped(Exception):
@@ -133,6 +137,8 @@ class Follower:
         if log.anew:
             after = index.newest.end if index.newest else ""
             gap = Gap(after, lambda: all_deferred(_tables_of(index), log.anew))
+        elif log.moved:
+            gap = Gap(log.moved, lambda: self._unloaded(log, _tables_of(index)))
 
         begin_stream(index.folder, above=self.spec.above)
         return take_over(
@@ -143,6 +149,21 @@ class Follower:
             begin=log.begin,
             gap=gap,
         )
+
+    def _unloaded(
+        self, log: LogReader, known: dict[int, StreamTable]
+    ) -> tuple[Control, ...]:
+        """Loads that were read from another server, and were not over before its end:
+        of places of two servers neither is the later one."""
+        left = {
+            table_id: state
+            for table_id, state in known.items()
+            if state.state == "cut"
+            or (
+                state.state == "finished" and not log.has_passed(state.at, at=log.moved)
+            )
+        }
+        return all_deferred(left, _LOADED_ELSEWHERE)
 
     def _follow(
         self, log: LogReader, builder: SegmentBuilder, collector: Collector

@@ -160,7 +160,8 @@ class ChainWriter:
 @dataclass(frozen=True, slots=True)
 class Gap:
     """What was behind a stream's end is lost, or of another server; a person decided
-    that it goes on without.
+    that it goes on without. Or another server has all that is before that end, and goes
+    on from a place of its own: then nothing is missing.
 
     after     the end for which that was decided
     controls  the records that let no table go on by what is missing

@@ -274,13 +274,18 @@ class LogReader(Protocol):
 
     @property
     def begin(self) -> str:
-        """Where a stream without segments begins, or one that begins `anew`: position,
-        encoded."""
+        """Where a stream without segments begins, or one that begins `anew` or has
+        `moved`: position, encoded."""
 
     @property
     def anew(self) -> str:
         """Why the stream cannot go on where it ended, as it was opened to begin anew
         then; "" = it goes on."""
+
+    @property
+    def moved(self) -> str:
+        """The position at another server behind which this one goes on from `begin`
+        without a gap; "" = it is the same server."""
 
     @property
     def problems(self) -> Mapping[int, str]:

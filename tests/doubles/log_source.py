@@ -74,6 +74,7 @@ class FakeLog:
     committed: int = 0
     waits: str = ""
     anew: str = ""
+    moved: str = ""
     _tables: dict[str, TableSpec] = field(default_factory=dict)
     _waiting: list[tuple[int, Row]] = field(default_factory=list)
     # transactions that ended, and rows of the one that has begun

@@ -28,6 +28,7 @@ from ingest.sources.port import SourceAccess
 
 # The server shows that it lives so often while it has nothing to send.
 BEAT_SECONDS = 5
+_SILENT_SECONDS = 30
 # So many bytes of events at once: what they become is looked at in between.
 _MOST_BYTES = 4 << 20
 _RECEIVE_BYTES = 256 << 10
@@ -47,6 +48,10 @@ _SAYS = (
     f"SET @master_heartbeat_period = {BEAT_SECONDS * 1_000_000_000}",
     "SET @mariadb_slave_capability = 4",
 )
+
+
+class _AtEnd(TransientError):
+    """All that a log has came."""
 
 
 @dataclass(slots=True)
@@ -89,21 +94,25 @@ class LogConnection:
             self._dump(after.file, after.offset)
 
     def first_event_of(self, file: str) -> bytes:
-        """Its description, by which it is known. b"" when there is no such file. Of
-        nobody the dump is ended for it; of no other use then."""
+        """Its description, by which it is known. b"" when there is no such file. Of no
+        other use then."""
+        try:
+            return next((e for e in self.events_of(file) if e[4] == FORMAT), b"")
+        except TerminalError:
+            return b""
+
+    def events_of(self, file: str) -> Iterator[bytes]:
+        """From the head of a file to the end of the log. Of nobody the dump is ended
+        for it; of no other use then."""
         self.number = 0
         for statement in _SAYS:
             self.connection.query(statement)
         self._dump(file, 4, flags=_ENDS)
-        until = time.monotonic() + 30
-        while time.monotonic() < until:
+        while self.silent_for < _SILENT_SECONDS:
             try:
-                found = self.read(1.0)
-            except TerminalError:
-                return b""
-            for event in found:
-                if event[4] == FORMAT:
-                    return event
+                yield from self.read(1.0)
+            except _AtEnd:
+                return
         raise TransientError(
             "the source does not send its log",
             code="log_silent",
@@ -130,7 +139,7 @@ class LogConnection:
 
     def _start_by_gtids(self, after: MariaDbLog) -> None:
         """By the transactions that came: their place has more than 32 bits."""
-        state = self.connection.escape(after.gtids)
+        state = self.connection.escape(after.newest_gtids)
         for statement in (
             f"SET @slave_connect_state = {state}",
             "SET @slave_gtid_strict_mode = 0",
@@ -220,7 +229,7 @@ def _event(packet: bytes) -> bytes:
             int.from_bytes(packet[1:3], "little"),
             packet[9:].decode(errors="replace"),
         )
-    raise _ended("its log has an end")
+    raise _AtEnd("the source's log has an end", code="log_ended")
 
 
 def _failed(number: int, words: str) -> Exception:

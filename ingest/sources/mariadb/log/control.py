@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pymysql
@@ -20,7 +20,7 @@ from ingest.contract.source_positions import MariaDbLog
 from ingest.contract.table import TableSpec
 from ingest.sources.mariadb.connection import DIALECT, Connection, connect
 from ingest.sources.mariadb.log.columns import FoundTable, SourceColumn
-from ingest.sources.mariadb.log.places import log_place, parts_of, read_place
+from ingest.sources.mariadb.log.places import Gtids, log_place, parts_of, read_place
 from ingest.sources.mariadb.log.statements import Name
 from ingest.sources.port import SourceAccess
 
@@ -49,6 +49,10 @@ class LogFile:
     base: str
     number: int
     size: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.base}{self.number:06}"
 
 
 @dataclass(slots=True)
@@ -81,12 +85,21 @@ class Control:
 
     def here(self) -> MariaDbLog:
         """See `read_place`; with the GTIDs of that place."""
+        state = Gtids.of(self._shown("gtid_binlog_state"))
         place = self.place()
         found = self.rows("SELECT BINLOG_GTID_POS(%s, %s)", [place.file, place.offset])
-        gtids = str(found[0][0] or "")
-        return MariaDbLog(
-            place.server, place.uid, place.base, place.number, 0, place.offset, gtids
-        )
+        # that has the last of each domain only, and the other is of a moment before
+        newest = Gtids.of(str(found[0][0] or "")).newest
+        for domain, (server, number) in newest.items():
+            state.take(domain, server, number)
+        return replace(place, gtids=state.encode())
+
+    def replayed(self) -> Gtids:
+        """The last of each domain that came from other servers."""
+        return Gtids.of(self._shown("gtid_slave_pos"))
+
+    def _shown(self, name: str) -> str:
+        return str(self.rows(f"SELECT @@global.{name}")[0][0] or "")
 
     def files(self) -> list[LogFile]:
         """Of the log, the oldest first."""

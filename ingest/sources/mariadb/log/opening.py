@@ -11,12 +11,12 @@ from core.errors import TerminalError, TransientError
 from ingest.contract.source_positions import MariaDbLog
 from ingest.contract.table import TableSpec
 from ingest.sources.mariadb.log.connection import (
-    ANEW,
     number_of,
     open_log,
     other_history,
 )
 from ingest.sources.mariadb.log.control import open_control
+from ingest.sources.mariadb.log.fail_over import NewServer, place_on
 from ingest.sources.mariadb.log.reader import MariaDbLogReader, Wait
 from ingest.sources.port import LogNames, SourceAccess
 
@@ -46,7 +46,12 @@ def open_log_reader(
             end, anew = after(), ""
             if end is not None:
                 try:
-                    _require_whole(reader, MariaDbLog.decode(end))
+                    read = MariaDbLog.decode(end)
+                    if read.identity != here.identity:
+                        reader.started = _moved(reader, read)
+                        reader.moved = end
+                    else:
+                        _require_whole(reader, read)
                 except TerminalError as error:
                     if not begin_anew:
                         raise
@@ -70,17 +75,28 @@ def free_number(others: Mapping[int, str], name: str) -> int:
 
 def _require_whole(reader: MariaDbLogReader, position: MariaDbLog) -> None:
     """TerminalError `source_changed`, or `log_lost`."""
-    here = reader.started
-    if position.identity != here.identity:
-        raise TerminalError(
-            f"the log was read from server {position.identity}, and {here.identity}"
-            " answers now. Nothing was read",
-            code="source_changed",
-            hint=f"bring that server back, or {ANEW}",
-        )
     place = reader.find(position)
     if place.made != _made(reader.access, reader.log.name, place):
         raise other_history(place)
+
+
+def _moved(reader: MariaDbLogReader, read: MariaDbLog) -> MariaDbLog:
+    """The place at this server where what was read of another one ends."""
+    access, name, control = reader.access, reader.log.name, reader.control
+
+    @contextlib.contextmanager
+    def events(file: str) -> Iterator[Iterator[bytes]]:
+        with open_log(access, name, 0) as log:
+            yield log.events_of(file)
+
+    server = NewServer(
+        reader.started,
+        control.replayed(),
+        tuple(file.name for file in control.files()),
+        events,
+        is_silent=control.server().settings.get("log_slave_updates") != "ON",
+    )
+    return place_on(server, read)
 
 
 def _made(access: SourceAccess, name: str, place: MariaDbLog) -> int:

@@ -23,7 +23,7 @@ Rows = Callable[[str], list[tuple[Any, ...]]]
 
 # Of an event: when, its kind, whose, its bytes, where it ends (32 bits), flags.
 HEAD = struct.Struct("<IBIIIH")
-STOP, ROTATE, FORMAT, HEARTBEAT, GTID, _GTIDS = 3, 4, 15, 27, 162, 163
+STOP, ROTATE, FORMAT, HEARTBEAT, GTID, GTID_LIST = 3, 4, 15, 27, 162, 163
 _ARTIFICIAL = 0x20
 _GTID_BODY = struct.Struct("<QI")
 _ENTRY = struct.Struct("<IIQ")
@@ -106,6 +106,58 @@ def shown_number(rows: Rows) -> int:
 
 
 @dataclass(slots=True)
+class Gtids:
+    """Transactions that a log has. last: of each domain and server the highest number.
+    newest: of each domain the last of all, its server and number."""
+
+    last: dict[tuple[int, int], int] = field(default_factory=dict)
+    newest: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, text: str) -> Gtids:
+        """As `MariaDbLog.gtids` has them: the newest of a domain behind its others."""
+        found = cls()
+        for gtid in filter(None, text.split(",")):
+            domain, server, number = map(int, gtid.split("-"))
+            found.take(domain, server, number)
+        return found
+
+    def take(self, domain: int, server: int, number: int) -> None:
+        self.last[domain, server] = number
+        self.newest[domain] = server, number
+
+    def take_list(self, event: bytes) -> None:
+        """What the log had before a file."""
+        (count,) = struct.unpack_from("<I", event, HEAD.size)
+        for n in range(count & 0x0FFFFFFF):
+            domain, server, number = _ENTRY.unpack_from(
+                event, HEAD.size + 4 + n * _ENTRY.size
+            )
+            self.take(domain, server, number)
+
+    def encode(self) -> str:
+        def place(one: tuple[int, int]) -> tuple[int, bool, int]:
+            domain, server = one
+            return domain, self.newest[domain][0] == server, server
+
+        return ",".join(
+            f"{domain}-{server}-{self.last[domain, server]}"
+            for domain, server in sorted(self.last, key=place)
+        )
+
+
+def gtid_of(event: bytes) -> tuple[int, int, int]:
+    """Domain, server and number of a transaction's first event."""
+    number, domain = _GTID_BODY.unpack_from(event, HEAD.size)
+    return domain, HEAD.unpack_from(event)[2], number
+
+
+def is_made_up(event: bytes) -> bool:
+    """Whether it is not in the log: each dump begins with such."""
+    return bool(HEAD.unpack_from(event)[5] & _ARTIFICIAL)
+
+
+@dataclass(slots=True)
 class Place:
     """Follows a log along its events. Pure.
 
@@ -117,28 +169,26 @@ class Place:
     here: MariaDbLog
     passed: int = 0
     when: int = 0
-    _gtids: dict[int, str] = field(default_factory=dict)
+    state: Gtids = field(init=False)
 
     # a dump by GTIDs begins with the head of the file, and tells no high bits
     _is_fixed: bool = False
 
     def __post_init__(self) -> None:
         self._is_fixed = self.here.is_beyond_dumps
-        for gtid in filter(None, self.here.gtids.split(",")):
-            self._gtids[int(gtid.split("-")[0])] = gtid
+        self.state = Gtids.of(self.here.gtids)
 
     def take(self, event: bytes) -> None:
-        when, kind, server, size, end, flags = HEAD.unpack_from(event)
+        when, kind, _, size, end, flags = HEAD.unpack_from(event)
         if kind in {ROTATE, HEARTBEAT}:
             return  # its end is of the file before: see `enter`
         if kind == FORMAT:
             self.here = replace(self.here, made=when)
         elif kind == GTID:
-            number, domain = _GTID_BODY.unpack_from(event, HEAD.size)
-            self._gtids[domain] = f"{domain}-{server}-{number}"
-        elif kind == _GTIDS and not flags & _ARTIFICIAL and not self._is_fixed:
+            self.state.take(*gtid_of(event))
+        elif kind == GTID_LIST and not flags & _ARTIFICIAL and not self._is_fixed:
             # with the head of a file comes one that is older than its dump
-            self._list(event)
+            self.state.take_list(event)
         if end and not flags & _ARTIFICIAL:
             self.passed += size
             self.when = max(self.when, when)
@@ -147,7 +197,7 @@ class Place:
 
     @property
     def gtids(self) -> str:
-        return ",".join(self._gtids[domain] for domain in sorted(self._gtids))
+        return self.state.encode()
 
     def _advance(self, end: int) -> None:
         """Of the end the event has the lower 32 bits; none takes so many itself."""
@@ -165,10 +215,3 @@ class Place:
             self.here = replace(
                 self.here, base=base, number=number, made=0, offset=offset
             )
-
-    def _list(self, event: bytes) -> None:
-        (count,) = struct.unpack_from("<I", event, HEAD.size)
-        for n in range(count & 0x0FFFFFFF):
-            at = HEAD.size + 4 + n * _ENTRY.size
-            domain, server, number = _ENTRY.unpack_from(event, at)
-            self._gtids[domain] = f"{domain}-{server}-{number}"

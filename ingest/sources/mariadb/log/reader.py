@@ -103,6 +103,7 @@ class MariaDbLogReader:
     committed: int = 0
     waits: str = ""
     anew: str = ""
+    moved: str = ""
     _server: LogServer = field(init=False)
     _tables: dict[Name, TableSpec] = field(default_factory=dict)
     _found: dict[int, FoundTable] = field(default_factory=dict)

@@ -88,6 +88,7 @@ class PostgresLogReader:
     committed: int = 0
     waits: str = ""
     anew: str = ""
+    moved: str = ""
     _tables: tuple[TableSpec, ...] = ()
     _found: dict[Name, FoundTable] = field(default_factory=dict)
     # relations whose rows were taken, by which they are known under any name
