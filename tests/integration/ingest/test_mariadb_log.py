@@ -3,6 +3,7 @@ and what comes."""
 
 from __future__ import annotations
 
+import ssl
 import threading
 import uuid
 from collections.abc import Iterator
@@ -51,6 +52,28 @@ def test_all_that_the_log_has_is_shown_by_a_later_snapshot(
     assert source.moment().at == "", "each chunk shows a moment of its own"
     first, second = MariaDbLog.decode(before), MariaDbLog.decode(source.here())
     assert first.order(second) == "before"
+
+
+def test_a_dump_comes_over_tls(mariadb_server: MariaDbServer, database: str) -> None:
+    """More than one record of TLS at once, and what it holds back until it is read."""
+    access = mariadb_at(mariadb_server)
+    access = replace(access, spec=replace(access.spec, tls="require"))
+    with open_control(access) as (control, _):
+        assert control.rows("SHOW STATUS LIKE 'Ssl_cipher'")[0][1]
+        here = control.here()
+    texts = "INSERT INTO t SELECT seq, repeat('a', 20000) FROM seq_1_to_100"
+    mariadb_server.run(texts, database=database)
+    seen = list[bytes]()
+
+    def is_there() -> bool:
+        seen.extend(log.read(0.1))
+        return any(event[4] == XID for event in seen)
+
+    with open_log(access, "tls", number_of(database)) as log:
+        assert isinstance(log._socket, ssl.SSLSocket)
+        log.start(here)
+        wait_for(is_there, "what was written since")
+    assert sum(map(len, seen)) > 2_000_000
 
 
 def test_beyond_what_a_dump_has_bits_for_transactions_say_where_it_begins(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,8 @@ from ingest.contract.source_positions import MariaDbLog
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.sources.mariadb.log import reader as binlog_reader
 from ingest.sources.mariadb.log.columns import FoundTable, SourceColumn
+from ingest.sources.mariadb.log.connection import LogConnection
+from ingest.sources.mariadb.log.control import LogFile
 from ingest.sources.mariadb.log.reader import MariaDbLogReader
 from ingest.sources.mariadb.log.statements import Name
 from ingest.sources.port import SourceAccess
@@ -177,3 +180,67 @@ def test_a_server_at_work_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None
     source.silent_for = 0.0
     reader.read(0)
     assert reader.waits == ""
+
+
+def test_an_incident_is_about_every_table_and_reading_goes_on() -> None:
+    """The server wrote that changes are missing from its log."""
+    incident = event(26, struct.pack("<HB", 1, 4) + b"lost")
+    reader = reading([FORMAT, incident, GTID, END])
+    assert "changes are missing from its log" in reader.lost()[1]
+    assert not reader.is_within
+    assert reader.position.endswith(":0-7-5")
+
+
+@pytest.mark.parametrize(
+    ("age", "files", "status"),
+    [(400, 2, "expiring"), (100, 2, ""), (400, 1, "")],
+)
+def test_a_log_that_is_read_late_is_said_to_expire(
+    age: int, files: int, status: str
+) -> None:
+    source = _Source([FORMAT, GTID, END], binlog_expire_logs_seconds="600")
+    source.files = lambda: [LogFile("b.", n + 1, 10_000) for n in range(files)]
+    reader = reader_of(source)
+    reader.follow([TABLE])
+    reader.read(0)
+    reader._place.when = int(time.time()) - age
+    assert reader.look().status == status
+
+
+class _Session:
+    """A connection that notes what is asked of it."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.dumped = b""
+        self._sock = Mock()
+
+    def query(self, statement: str) -> None:
+        self.said.append(statement)
+
+    def escape(self, text: str) -> str:
+        return f"'{text}'"
+
+    def _execute_command(self, command: int, said: bytes) -> None:
+        self.dumped = said
+
+    def _read_ok_packet(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("offset", "dump"),
+    [((1 << 32) - 1, (0xFFFF_FFFF, b"b.000001")), (1 << 32, (4, b""))],
+)
+def test_a_place_beyond_four_gigabytes_is_asked_for_by_its_transactions(
+    offset: int, dump: tuple[int, bytes]
+) -> None:
+    """A dump has 32 bits: cut off, it would begin somewhere else in the file."""
+    session: Any = _Session()
+    place = replace(START, offset=offset, gtids="0-3-4,0-1-7,5-1-2")
+    LogConnection(session, 9, "sluice").start(MariaDbLog.decode(place.encode()))
+    at, _, _ = struct.unpack_from("<IHI", session.dumped)
+    assert (at, session.dumped[10:]) == dump
+    state = [one for one in session.said if "slave_connect_state" in one]
+    is_far = offset >> 32
+    assert state == (["SET @slave_connect_state = '0-1-7,5-1-2'"] if is_far else [])
