@@ -11,6 +11,7 @@ import pytest
 
 from core.errors import TerminalError
 from ingest.contract.source_positions import MariaDbLog
+from ingest.sources.mariadb.log import opening
 from ingest.sources.mariadb.log.fail_over import NewServer, place_on
 from ingest.sources.mariadb.log.places import Gtids
 from tests.unit.ingest.test_binlog_places import (
@@ -134,3 +135,11 @@ def test_a_log_that_was_deleted_is_lost() -> None:
 def test_without_gtids_nobody_knows() -> None:
     with pytest.raises(TerminalError, match="had no GTIDs"):
         place_on(server_with(OLD), replace(READ, gtids=""))
+
+
+def test_who_waits_for_a_long_file_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that says nothing for so long is ended."""
+    monkeypatch.setattr(opening, "_TELL_SECONDS", -1.0)
+    told = list[int]()
+    events = [*opening._telling(iter(OLD), lambda: told.append(1))]
+    assert (events, len(told)) == (OLD, len(OLD))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import struct
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -21,6 +22,8 @@ from ingest.sources.mariadb.log.reader import MariaDbLogReader, Wait
 from ingest.sources.port import LogNames, SourceAccess
 
 _WHEN = struct.Struct("<I")
+_TELL_SECONDS = 2.0
+_LOOKING = "another server answers: the end of what was read is looked for in its log"
 
 
 @contextlib.contextmanager
@@ -48,7 +51,7 @@ def open_log_reader(
                 try:
                     read = MariaDbLog.decode(end)
                     if read.identity != here.identity:
-                        reader.started = _moved(reader, read)
+                        reader.started = _moved(reader, read, wait)
                         reader.moved = end
                     else:
                         _require_whole(reader, read)
@@ -80,14 +83,15 @@ def _require_whole(reader: MariaDbLogReader, position: MariaDbLog) -> None:
         raise other_history(place)
 
 
-def _moved(reader: MariaDbLogReader, read: MariaDbLog) -> MariaDbLog:
-    """The place at this server where what was read of another one ends."""
+def _moved(reader: MariaDbLogReader, read: MariaDbLog, wait: Wait) -> MariaDbLog:
+    """The place at this server where what was read of another one ends. wait: called
+    now and then, for a file of its log may be long."""
     access, name, control = reader.access, reader.log.name, reader.control
 
     @contextlib.contextmanager
     def events(file: str) -> Iterator[Iterator[bytes]]:
         with open_log(access, name, 0) as log:
-            yield log.events_of(file)
+            yield _telling(log.events_of(file), lambda: wait(_LOOKING))
 
     server = NewServer(
         reader.started,
@@ -97,6 +101,15 @@ def _moved(reader: MariaDbLogReader, read: MariaDbLog) -> MariaDbLog:
         is_silent=control.server().settings.get("log_slave_updates") != "ON",
     )
     return place_on(server, read)
+
+
+def _telling(events: Iterator[bytes], tell: Callable[[], None]) -> Iterator[bytes]:
+    told = time.monotonic()
+    for event in events:
+        if time.monotonic() - told > _TELL_SECONDS:
+            tell()
+            told = time.monotonic()
+        yield event
 
 
 def _made(access: SourceAccess, name: str, place: MariaDbLog) -> int:
