@@ -91,7 +91,7 @@ def prove(username: str, secret: str, *, door: str, address: str = "") -> Proven
     return proven
 
 
-def prove_bearer(token: str, *, door: str, address: str = "") -> Proven:
+def prove_bearer(token: str, *, door: str) -> Proven:
     """The owner of a bearer token; successes are not audited (each call has one).
 
     A wrong token never blocks a right one from the same address: the secret is
@@ -99,7 +99,7 @@ def prove_bearer(token: str, *, door: str, address: str = "") -> Proven:
     """
     proven = _by_token(token, None) if len(token) <= LONGEST_SECRET else None
     if proven is None:
-        _note_failure(_BEARER, door, (address or current().address)[:64])
+        _note_failure(_BEARER, door, current().address[:64])
         raise _refusal()
     return proven
 

@@ -94,12 +94,9 @@ def start_test(datasource: Datasource, *, by: str) -> Job:
     return _start(datasource, TEST, by=by, payload={})
 
 
-def start_discovery(datasource: Datasource, *, by: str, refresh: bool = False) -> Job:
-    """A job that reads the source's catalog; the unfinished one if there is one.
-
-    refresh: write the columns of tables that have not changed, too.
-    """
-    return _start(datasource, DISCOVER, by=by, payload={"refresh": refresh})
+def start_discovery(datasource: Datasource, *, by: str) -> Job:
+    """A job that reads the source's catalog; the unfinished one if there is one."""
+    return _start(datasource, DISCOVER, by=by, payload={})
 
 
 def start_look(table: Table, *, by: str) -> Job:
@@ -344,7 +341,6 @@ def _save(job: Job, datasource: Datasource, page: Page) -> None:
         page.tables,
         seen_at=seen_at,
         of_server={name: job.cursor.get(name) for name in store.OF_SERVER},
-        refresh=job.payload.get("refresh", False),
     )
     job.done += counts.tables
     job.cursor = {

@@ -83,12 +83,10 @@ def save_page(
     *,
     seen_at: datetime,
     of_server: Mapping[str, Any],
-    refresh: bool = False,
 ) -> PageCounts:
     """Upsert tables, their columns and schema versions; call inside a transaction.
 
     of_server  kept with each table: what the login sees and what the server is
-    refresh    write columns of all tables, not only of those that differ
     """
     ids = _database_ids(datasource, {t.database for t in found}, seen_at=seen_at)
     known = {
@@ -107,7 +105,7 @@ def save_page(
         row.status_reason = row.status_reason or _what_is_hidden(table, datasource)
         rows.append(row)
         is_same = old and old.identity.get("digest") == row.identity["digest"]
-        if refresh or not is_same:
+        if not is_same:
             rewrite.append((row, table))
         new += old is None
         changed += old is not None and old.schema_version != row.schema_version

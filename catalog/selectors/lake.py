@@ -118,16 +118,14 @@ def lake_name_of_source(datasource: str, database: str, table: str) -> str | Non
 
 
 def lake_databases_matching(
-    principal: Principal, pattern: str | None, *, limit: int, after: str | None = None
+    principal: Principal, pattern: str | None, *, limit: int
 ) -> list[str]:
-    """Names of visible lake databases after `after`, ordered. One statement."""
+    """Names of visible lake databases, ordered. One statement."""
     rows = Database.objects.filter(
         visible_databases(principal, for_sql=True),
         _like("name", pattern),
         datasource__name=LAKE,
     )
-    if after is not None:
-        rows = rows.filter(name__gt=after)
     return list(rows.order_by("name").values_list("name", flat=True)[:limit])
 
 

@@ -116,7 +116,6 @@ class Target:
     path: str
     column_names: dict[str, str] = field(default_factory=dict)
     lossy: dict[str, Literal["", "null", "string"]] = field(default_factory=dict)
-    has_data: bool = False
     is_chosen: bool = False
 
 

@@ -19,8 +19,6 @@ from ingest.contract.table import Updates
 
 VERSION = 1
 
-LoadMode = Literal["bulk_insert", "insert_overwrite_table"]
-
 
 class PlannedColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A column that is carried, under both names and both types. older: see
@@ -88,12 +86,10 @@ class LoadSnapshot(_Step, frozen=True):
 
     estimated_rows: int
     staging_bytes: int
-    mode: LoadMode = "bulk_insert"
 
     @property
     def summary(self) -> str:
-        how = "replacing what is there" if "overwrite" in self.mode else "as one commit"
-        return f"load about {self.estimated_rows:,} rows {how}"
+        return f"load about {self.estimated_rows:,} rows as one commit"
 
 
 class ApplyChanges(_Step, frozen=True):

@@ -312,7 +312,6 @@ def _steps(
         LoadSnapshot(
             estimated_rows=facts.estimated_rows,
             staging_bytes=staging_bytes(facts),
-            mode="insert_overwrite_table" if target.has_data else "bulk_insert",
         ),
         Verify(),
     ]
@@ -395,8 +394,6 @@ def _warnings(
     ]
     if renamed:
         found.append("columns under another name: " + ", ".join(renamed))
-    if target.has_data:
-        found.append("the lake table already holds data, which this load replaces")
     return tuple(found)
 
 

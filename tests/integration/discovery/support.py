@@ -92,8 +92,8 @@ def finish(job: Job, *, most: int = 500) -> Job:
     raise AssertionError(f"still {job} after {most} pieces: {job.reason}")
 
 
-def discover(datasource: Datasource, **options: Any) -> Job:
-    return finish(services.start_discovery(datasource, by="ann", **options))
+def discover(datasource: Datasource) -> Job:
+    return finish(services.start_discovery(datasource, by="ann"))
 
 
 def table(source: Source, name: str, database: str = "public") -> Table:

@@ -6,14 +6,12 @@ Rows are deleted and sequences begin anew; the lake stays as it is.
 from __future__ import annotations
 
 import dataclasses
-import io
 import shutil
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.core.management import call_command
 from django.db import connection, transaction
 
 from catalog.models import Column, Database, Datasource, SchemaVersion, Table
@@ -39,21 +37,13 @@ from ingest.pipelines.policies.store import change_policy, change_table_policy
 from ingest.pipelines.sync_job import start_sync
 from tests.doubles.launcher import Fault, write_commit
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
+from tests.integration.ingest.test_adoption import adopt as rebuild
 from tests.integration.ingest.test_adoption import adopted
 from tests.integration.ingest.world import make_source
 
 pytestmark = pytest.mark.django_db
 
 _BEGIN_ANEW = "SELECT setval(pg_get_serial_sequence(%s, 'id'), 1)"
-
-
-def rebuild(*options: str) -> tuple[int, str]:
-    out = io.StringIO()
-    try:
-        call_command("rebuild", *options, stdout=out, stderr=out)
-    except SystemExit as end:
-        return int(end.code or 0), out.getvalue()
-    return 0, out.getvalue()
 
 
 def lose_database(world: Any) -> None:
