@@ -6,19 +6,17 @@ Run: `python -m tests.bench.binlog_bench FILE`
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
-import tempfile
 from contextlib import closing
 from pathlib import Path
 
 from ingest.contract.table import ColumnSpec
-from ingest.lake.chain import begin_stream, stream_folder, take_over
-from ingest.lake.segment_files import SegmentBuilder
 from ingest.sources.mariadb.log.binlog import Commit, Decoder
 from ingest.sources.mariadb.log.table_map import TableMap
 from ingest.sources.mariadb.log.values import RowReader
-from tests.bench.log_bench import BATCH_BYTES, CHANGES, spent
+from tests.bench.log_bench import CHANGES, decode, into_segments, spent
 from tests.binlog import events_in
 from tests.mariadb import MariaDbServer
 
@@ -71,45 +69,27 @@ def record() -> list[bytes]:
         server.destroy()
 
 
-def decode(events: list[bytes]) -> int:
-    decoder, rows = Decoder(key_of), 0
-    for event in events:
-        decoder.decode(event)
-        if decoder.size > BATCH_BYTES:
-            rows += sum(len(one.ops) for one in decoder.take())
-    return rows + sum(len(one.ops) for one in decoder.take())
+def segments_of(events: list[bytes]) -> int:
+    @functools.cache
+    def reader_of(table: TableMap) -> RowReader:
+        return RowReader.of(table, COLUMNS)
 
-
-def into_segments(events: list[bytes]) -> int:
-    decoder, rows = Decoder(key_of), 0
-    with tempfile.TemporaryDirectory() as lake:
-        folder = stream_folder(lake, "bench")
-        begin_stream(folder, above=0)
-        writer = take_over(folder, stream="bench", writer="b", server="s", begin="0")
-        builder = SegmentBuilder(writer)
-        readers: dict[TableMap, RowReader] = {}
-        for event in events:
-            said = decoder.decode(event)
-            if decoder.size <= BATCH_BYTES:
-                continue
-            for one in decoder.take():
-                if one.table not in readers:
-                    readers[one.table] = RowReader.of(one.table, COLUMNS)
-                builder.add(1, 1, readers[one.table].batch(one))
-                rows += len(one.ops)
-            if any(isinstance(what, Commit) for what in said):
-                builder.close(end=str(rows))
-        return rows
+    return into_segments(
+        events,
+        Decoder(key_of),
+        read=lambda one: reader_of(one.table).batch(one),
+        is_whole=lambda said: any(isinstance(what, Commit) for what in said),
+    )
 
 
 def main() -> int:
     events = record()
-    count = decode(events)
+    count = decode(events, Decoder(key_of))
     figures = {
         "changes": count,
         "bytes_per_change": round(sum(map(len, events)) / count),
-        "decoded_per_cpu_second": spent(lambda: decode(events)),
-        "segments_per_cpu_second": spent(lambda: into_segments(events)),
+        "decoded_per_cpu_second": spent(lambda: decode(events, Decoder(key_of))),
+        "segments_per_cpu_second": spent(lambda: segments_of(events)),
     }
     Path(sys.argv[1]).write_text(json.dumps(figures))
     return 0

