@@ -12,11 +12,50 @@ from typing import Any
 from django.db.models import Q, QuerySet
 
 from catalog.access.policy import Principal
-from catalog.discovery.store import NOT_SYNCED
-from catalog.discovery.uncarried import Uncarried, uncarried
+from catalog.discovery.store import (
+    HIDES_ROWS,
+    NO_PRIVILEGE,
+    NOT_SYNCED,
+    UNSUPPORTED,
+    VANISHED,
+)
 from catalog.like import escaped
 from catalog.models import Table
 from catalog.selectors.tables import TableFilter, tables_for
+from catalog.sources.registry import kind_named
+
+
+@dataclass(frozen=True, slots=True)
+class Uncarried:
+    """name  `database.table`. way_out  a sentence on what would change it"""
+
+    name: str
+    reason: str
+    way_out: str
+
+
+def uncarried(
+    database: str, table: str, *, status: str, reason: str, login: tuple[str, str]
+) -> Uncarried:
+    """Of a table whose status is one of NOT_SYNCED; login: kind and user name."""
+    kind, username = login
+    grant = kind_named(kind).privileges.select_grant(username, database, table)
+    ways = {
+        NO_PRIVILEGE: f"run {grant} and discover again",
+        UNSUPPORTED: "sync the tables behind it, and define it again in the lake",
+        VANISHED: "discover the source again, if it is back",
+    }
+    way_out = _see_all(kind, username) if reason == HIDES_ROWS else ways[status]
+    return Uncarried(f"{database}.{table}", reason, way_out)
+
+
+def _see_all(kind: str, username: str) -> str:
+    statement = kind_named(kind).privileges.all_rows_grant(username)
+    return (
+        f"run {statement} and discover again; of a"
+        " table that holds some rows only, sync a copy"
+    )
+
 
 MOST_COUNTED = 100_000
 UNSYNCED = Q(("lake_table", None))  # an annotation of the selector

@@ -33,6 +33,8 @@ TRAILER_BYTES = _TRAILER.size
 # UNCHANGED: positions of columns whose value the log did not send, as bits from the
 # lowest of the first byte on; NULL = all were sent. Their value here is NULL.
 OP, XID, UNCHANGED = "op", "xid", "unchanged"
+# Beside OP in a file of changes that were merged from a log: their `_sluice_seq`.
+INDEX = "i"
 # moved: the row of an update that changed the key; the delete of the old key is the row
 # before, and what is unchanged was that one's. truncate: the table was emptied here.
 OPS = ("insert", "update", "delete", "moved", "truncate")

@@ -1,8 +1,14 @@
-"""The highest ids of sources and of tables that the lake has something of: none of
-them is given out again by a metadata database that does not know them."""
+"""The id of the lake, and the highest ids of sources and tables that it has something
+of: none of these is given out again by a metadata database that does not know them.
+
+The lake's own id tells it from every other one, in names at a source, and is in the
+lake, like the streams that it is for: a restored metadata database, other keys or
+another machine find the same slot again.
+"""
 
 from __future__ import annotations
 
+import secrets
 from string import ascii_lowercase
 
 from ingest.lake.place import place_at
@@ -25,3 +31,16 @@ def last_source(lake: str) -> int:
     found = [name.lstrip(ascii_lowercase) for name in (root / "log").names()]
     ids = [int(name) for name in found if name.isdecimal()]
     return max([*ids, *recorded_sources(lake)], default=0)
+
+
+def lake_id(lake: str) -> str:
+    """Eight hex digits, made once by whoever asks first."""
+    place = place_at(lake) / "_sluice" / "lake_id"
+    made = secrets.token_hex(4)
+    if (found := place.read()) is not None:
+        return found.decode().strip()
+    if place.create(made):
+        return made
+    found = place.read()
+    assert found is not None
+    return found.decode().strip()

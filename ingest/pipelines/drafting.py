@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any
 
 from catalog.access.policy import Principal
+from catalog.discovery.choosing import Uncarried, uncarried
 from catalog.discovery.store import NOT_SYNCED
-from catalog.discovery.uncarried import Uncarried, uncarried
 from catalog.models import Datasource, Table
 from core.errors import InvalidRequest, NotFound
 from core.json_values import escape

@@ -22,7 +22,7 @@ from ingest.contract.following import FollowSpec, FollowTable
 from ingest.contract.job import VERIFY
 from ingest.contract.table import TableSpec
 from ingest.jobs.kinds import source_spec, table_spec
-from ingest.lake.lake_id import lake_id
+from ingest.lake.ids import lake_id
 from ingest.models import Pipeline
 from ingest.models.states import (
     DISCOVERED,

@@ -16,8 +16,8 @@ from django.db.models.functions import Now
 from catalog.access import audit
 from catalog.access.policy import Principal
 from catalog.datasources import lake_database, lake_datasource
+from catalog.discovery.choosing import Uncarried
 from catalog.discovery.facts import known_rows
-from catalog.discovery.uncarried import Uncarried
 from catalog.models import Column, Database, Datasource, SchemaVersion, Table
 from core.advance import advance_all, record_moves
 from core.errors import InvalidRequest

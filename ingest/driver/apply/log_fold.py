@@ -16,9 +16,8 @@ import pyarrow.compute as pc
 from catalog.schema.types import DataType
 from catalog.schema.widening import widens_in_place
 from core.errors import TerminalError
-from ingest.contract.events import INDEX
 from ingest.contract.positions import INDEX_BITS, MAX_INDEX
-from ingest.contract.segments import OP, OPS, UNCHANGED, XID
+from ingest.contract.segments import INDEX, OP, OPS, UNCHANGED, XID
 from ingest.contract.table import ColumnSpec, SealedColumn, TableSpec
 from ingest.planning.partitions import IN_FOLDER_OF_NULL
 from ingest.sources.postgresql.log.values import codec_of

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from catalog.schema.types import DataType
-from ingest.contract.events import INDEX, OP
+from ingest.contract.segments import INDEX, OP
 from ingest.contract.table import TableSpec
 from ingest.lake.hudi.identity import (
     COUNT,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from catalog.discovery import services
+from catalog.discovery.choosing import uncarried
 from catalog.discovery.facts import source_facts
-from catalog.discovery.uncarried import uncarried
 from catalog.models import Database, Table
 from catalog.schema.naming import lake_columns, lake_tables
 from catalog.sources.postgresql import discover as postgresql

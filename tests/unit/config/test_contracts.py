@@ -23,10 +23,10 @@ from config.contracts import IslandContract
 )
 def test_an_island(imported: str, kept: bool) -> None:
     graph = ImportGraph()
-    graph.add_module("ingest.contract.events")
+    graph.add_module("ingest.contract.segments")
     graph.add_module(imported)
     graph.add_import(
-        importer="ingest.contract.events",
+        importer="ingest.contract.segments",
         imported=imported,
         line_number=3,
         line_contents="",

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from catalog.discovery.choosing import uncarried
 from catalog.discovery.probe import run_probe
 from catalog.discovery.store import NO_PRIVILEGE
-from catalog.discovery.uncarried import uncarried
 from catalog.schema.naming import lake_columns
 from catalog.sources import registry
 from catalog.sources.access import SourceAccess
