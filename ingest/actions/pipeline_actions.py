@@ -12,7 +12,11 @@ from catalog.models import Table
 from core.models import Job
 from ingest.maintenance import compact_job
 from ingest.maintenance.compaction_drivers import parse_driver_request
-from ingest.maintenance.impact_preview import preview_compaction, preview_resync
+from ingest.maintenance.impact_preview import (
+    preview_compaction,
+    preview_follow_log,
+    preview_resync,
+)
 from ingest.maintenance.repair_previews import Preview
 from ingest.maintenance.table_action import (
     DRY_RUN,
@@ -22,11 +26,11 @@ from ingest.maintenance.table_action import (
     Request,
     TableAction,
 )
-from ingest.models.states import LOADED, PIPELINE, RESUMABLE
-from ingest.pipelines import removal, table_commands
+from ingest.models.states import LIVE, LOADED, PIPELINE, RESUMABLE
+from ingest.pipelines import capture_change, removal, table_commands
 from ingest.pipelines.removal import RemovalPreview
 from ingest.pipelines.schema_approval import approve_schema_change, proposal_of
-from ingest.planning.facts import LOG
+from ingest.planning.facts import LOG, TIMESTAMP
 
 SYNC = TableAction(
     name="sync",
@@ -208,6 +212,23 @@ RESYNC = TableAction(
     preview=_preview_resync,
     run=table_commands.start_resync,
     is_dangerous=True,
+)
+FOLLOW_LOG = TableAction(
+    name="follow-log",
+    title="Follow the log",
+    icon="play",
+    group="sync",
+    does=(
+        "Captures this table by its source's log instead of its cursor, without reading"
+        " it again."
+    ),
+    blocks="No sync runs until it is done. Readers keep the last commit.",
+    undo="None: to use a cursor again, remove the table and add it again.",
+    states=frozenset({LIVE}),
+    is_open=lambda pipeline: pipeline.capture == TIMESTAMP,
+    request=Request("FollowLogNew", (DRY_RUN,)),
+    preview=preview_follow_log,
+    run=capture_change.follow_log,
 )
 APPROVE_SCHEMA_CHANGE = TableAction(
     name="approve-schema-change",

@@ -33,6 +33,7 @@ ACTIONS: dict[str, TableAction] = {
         actions.VERIFY,
         *REPAIR_ACTIONS,
         actions.RESYNC,
+        actions.FOLLOW_LOG,
         actions.APPROVE_SCHEMA_CHANGE,
         actions.REMOVE,
     )

@@ -103,7 +103,10 @@ class LogLoad:
 class SnapshotWork:
     """kinds snapshot and resync: chunks → staged Parquet → one commit. The lag is that
     of the syncs behind it. accept_empty: it was said that the source may be empty.
-    load: its name, which all of its jobs and attempts share; `log` has its own."""
+    load: its name, which all of its jobs and attempts share; `log` has its own.
+    behind: of a table that was synced by this cursor and follows its log from the cut
+    on: only rows behind the lake's position are read, and nothing is replaced; "" = all
+    are."""
 
     chunk_rows: int = CHUNK_ROWS
     lag_seconds: float = 0.0
@@ -111,6 +114,7 @@ class SnapshotWork:
     accept_empty: bool = False
     log: LogLoad | None = None
     load: str = ""
+    behind: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,11 @@ from ingest.maintenance.facts import LakeFacts
 from ingest.maintenance.observation import look_into
 from ingest.maintenance.repair_descriptions import compacted
 from ingest.maintenance.repair_previews import Preview, waits_for_a_job
+from ingest.pipelines.capture_change import plan_by_log
 from ingest.pipelines.schema_diff import source_changed, to_leave_out
 from ingest.pipelines.table_commands import goes_on_loading
 from ingest.pipelines.transitions import locked_pipeline, pipeline_of
-from ingest.planning.plan import plan_from_json
+from ingest.planning.plan import ApplyChanges, plan_from_json
 
 
 def preview_compaction(table: Table, asked: DriverRequest = None) -> Preview:
@@ -74,6 +75,31 @@ def preview_resync(table: Table) -> Preview:
         gettext("Rows that were deleted at the source disappear"),
         *narrower,
     )
+
+
+def preview_follow_log(table: Table) -> Preview:
+    """InvalidRequest where it is refused: `plan_by_log`."""
+    pipeline = pipeline_of(table.pk) or locked_pipeline(table)
+    plan_by_log(pipeline)
+    before: ApplyChanges = plan_from_json(pipeline.plan).step(ApplyChanges)
+    will = (
+        gettext(
+            "The table is not read again, but for rows that changed since its last sync"
+        ),
+        gettext(
+            "From then on changes come from the source's log within seconds, deletes "
+            "included"
+        ),
+        gettext(
+            "Rows that were deleted at the source before stay in the lake, and so do "
+            "values that changed without their %(cursor)s: verify the table then, and "
+            "resync it if rows differ"
+        )
+        % {"cursor": before.cursor},
+        gettext("Readers keep the rows of before; no sync runs until it is done"),
+        gettext("If it fails, the table is synced by its cursor as before"),
+    )
+    return Preview(str(table), "follow-log", (), will)
 
 
 def _resync(table: Table, *will: str) -> Preview:

@@ -60,11 +60,14 @@ from ingest.pipelines.table_job import (
     stop_table,
 )
 from ingest.planning.facts import LOG, TIMESTAMP
-from ingest.planning.plan import plan_from_json
+from ingest.planning.plan import ApplyChanges, plan_from_json
 
 # What the lake knows its rows by is not what the source has now.
 _LOST = frozenset({"source_recreated", "key_values_changed"})
 
+
+# Of a table that goes over to its log: its plan as it was synced by a cursor.
+FORMER_PLAN = "former_plan"
 
 # A driver that waited for a follower would have a place that others want.
 FOLLOWER_SECONDS = 5.0
@@ -102,6 +105,7 @@ def spec_for(job: Job) -> Attempt | Refused | None:
             accept_empty=bool(job.payload.get("accept_empty")),
             log=log,
             load="" if log else _name_of(pipeline),
+            behind=_cursor_of(job),
         ),
     )
     if pipeline.state == states.APPROVED:
@@ -131,6 +135,13 @@ def _log_of(pipeline: Pipeline, source: int) -> LogLoad:
     return LogLoad(log_tables.stream_of(source), pipeline.load_name)
 
 
+def _cursor_of(job: Job) -> str:
+    """By which a table was synced that goes over to its log; "" = all is read."""
+    former = job.payload.get(FORMER_PLAN)
+    step: ApplyChanges | None = former and plan_from_json(former).step(ApplyChanges)
+    return step.cursor if step else ""
+
+
 def _revive(job: Job, pipeline: Pipeline, actor: str) -> None:
     # a table that goes on without its resync would not take it
     event = "resume_resync" if job.kind == RESYNC else pipeline.resume_event
@@ -150,6 +161,9 @@ def outcome(job: Job, end: End) -> None:
         job, end, is_synced=pipeline is not None, has_caught_up=pipeline is not None
     )
     if pipeline is None:
+        return
+    if FORMER_PLAN in job.payload and isinstance(end, Failed | Rejected | Cancelled):
+        _sync_as_before(job, pipeline, end)
         return
     match end:
         case Failed(error) if not lost_source(pipeline, error):
@@ -179,6 +193,28 @@ def _pause_cancelled(job: Job, pipeline: Pipeline, *, actor: str) -> None:
         # the old copy and its position are untouched, so that is where it goes on
         given_up = {"bound": pipeline.position} if pipeline.capture == LOG else {}
         transitions.set_columns(pipeline, resume_event="resume_catch_up", **given_up)
+
+
+def _sync_as_before(
+    job: Job, pipeline: Pipeline, end: Failed | Rejected | Cancelled
+) -> None:
+    """It did not go over to its log: nothing of the table has changed."""
+    why = "cancelled" if isinstance(end, Cancelled) else str(end.error)
+    reason = f"it is synced by its cursor as before: following its log was {why}"
+    now = SystemClock().now()
+    before = {
+        "capture": TIMESTAMP,
+        "plan": job.payload[FORMER_PLAN],
+        "load_name": "",
+        "bound": "",
+    }
+    if pipeline.state == states.RESYNCING:
+        transitions.move(pipeline, "load", reason=reason, due_at=now, **before)
+    else:
+        before["resume_event"] = "resume_catch_up"
+        transitions.set_columns(pipeline, **before)
+    transitions.show(pipeline, cursor=_cursor_of(job))
+    followers.wake_followers()
 
 
 def _left_for_readers(job: Job, pipeline: Pipeline) -> str:
@@ -227,11 +263,36 @@ KINDS = (
 
 
 def start_load(
+    pipeline: Pipeline,
+    kind: str,
+    *,
+    actor: str,
+    accept_empty: bool = False,
+    former_plan: Mapping[str, Any] | None = None,
+) -> Job:
+    """Queue the load (snapshot or resync) of an approved table. former_plan: of a table
+    that goes over to its log."""
+    payload: dict[str, Any] = {"accept_empty": True} if accept_empty else {}
+    if former_plan is not None:
+        payload[FORMER_PLAN] = former_plan
+    job = new_job(pipeline, kind, actor=actor, payload=payload)
+    if former_plan is not None:
+        job.weight = 0  # it reads what a sync would
+    return put([job])[0]
+
+
+def go_on_with_load(
     pipeline: Pipeline, kind: str, *, actor: str, accept_empty: bool = False
 ) -> Job:
-    """Queue the load (snapshot or resync) of an approved table."""
-    payload = {"accept_empty": True} if accept_empty else {}
-    return put([new_job(pipeline, kind, actor=actor, payload=payload)])[0]
+    """The same for one that was stopped: as it was begun."""
+    former: dict[str, Any] | None = None
+    if kind == RESYNC:
+        rows = Job.objects.filter(kind=RESYNC, subject_id=str(pipeline.lake_table_id))
+        begun = rows.order_by("-created_at").first()
+        former = begun.payload.get(FORMER_PLAN) if begun else None
+    return start_load(
+        pipeline, kind, actor=actor, accept_empty=accept_empty, former_plan=former
+    )
 
 
 def lost_source(pipeline: Pipeline, error: SluiceError) -> bool:

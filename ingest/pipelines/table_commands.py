@@ -166,13 +166,10 @@ def retry_pipeline(
     """The job with which a stopped table goes on. Its loads keep finished chunks."""
     event = pipeline.resume_event or "resume_approved"
     move(pipeline, event, actor=actor, resume_event="", failures=0)
-    if pipeline.state in {APPROVED, SNAPSHOTTING}:
-        return load_job.start_load(
-            pipeline, SNAPSHOT, actor=actor, accept_empty=accept_empty
-        )
-    if pipeline.state == RESYNCING:
-        return load_job.start_load(
-            pipeline, RESYNC, actor=actor, accept_empty=accept_empty
+    if pipeline.state in {APPROVED, SNAPSHOTTING, RESYNCING}:
+        kind = RESYNC if pipeline.state == RESYNCING else SNAPSHOT
+        return load_job.go_on_with_load(
+            pipeline, kind, actor=actor, accept_empty=accept_empty
         )
     if pipeline.state == NEEDS_RESYNC or pipeline.capture == LOG:
         return last_job(pipeline)

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from core.errors import StaleState, TransientError
+from core.errors import StaleState, TerminalError, TransientError
 from ingest.contract.job import CUT_GONE, CUT_MISSING, LogLoad, SnapshotWork
 from ingest.contract.segments import Control
 from ingest.contract.source_positions import PostgresLog
@@ -292,3 +292,63 @@ def test_a_resync_behind_a_cut_replaces_what_the_log_brought_before(
     with pytest.raises(StaleState) as late:
         log_load.refuse_passed(replace(spec, epoch=cut), lake_bench.state(table))
     assert late.value.code == CUT_GONE
+
+
+def test_a_synced_table_goes_over_by_the_rows_behind_its_position(
+    lake_bench: LakeBench, stream: Stream
+) -> None:
+    """Whatever their cursor: no sync reads any more what is ahead of the clock. What
+    syncs could not see stays."""
+    bench = lake_bench
+    bench.sql("CREATE TABLE orders (id int PRIMARY KEY, v text, at timestamptz)")
+    bench.sql(
+        "INSERT INTO orders SELECT g, 'v', now() - interval '1 day'"
+        " FROM generate_series(1, 5) g"
+    )
+    table = bench.table("orders", cursor="at")
+    before = assert_done(bench.load(table))
+    bench.sql("UPDATE orders SET v = 'new', at = now() WHERE id = 1")
+    bench.sql("INSERT INTO orders VALUES (9, 'ahead', now() + interval '1 day')")
+    bench.sql("DELETE FROM orders WHERE id = 2")
+    bench.sql("UPDATE orders SET v = 'unseen' WHERE id = 3")
+    table = replace(table, cursor=None)
+    work = SnapshotWork(log=LogLoad(STREAM, "a"), behind="at")
+    cut = stream.note("cut", table, load="a")
+    spec = bench.spec("resync", table, snapshot=work)
+    report = assert_done(bench.run(spec))
+    assert report.facts["rows"] == 2
+    assert loaded(bench, table) == {
+        1: "new", 2: "v", 3: "v", 4: "v", 5: "v", 9: "ahead",
+    }  # fmt: skip
+    position = bench.state(table).position
+    assert position is not None
+    assert position.load is not None
+    assert (position.epoch_to, position.load_name) == (cut, "a")
+    # all behind the cut is applied: what was deleted since is not in the lake yet
+    assert position.load.snapshot == ""
+    assert PostgresLog.decode(position.load.at).order(stream.at) == "after"
+    assert report.facts["bound"] == position.end == position.load.at
+    again = assert_done(bench.run(with_attempt(spec, 2)))
+    assert again.facts["instant"] == report.facts["instant"]
+    assert before.facts["instant"] != report.facts["instant"]
+
+
+def test_a_table_without_changes_goes_over_too(
+    lake_bench: LakeBench, stream: Stream
+) -> None:
+    bench = lake_bench
+    bench.sql("CREATE TABLE orders (id int PRIMARY KEY, at timestamptz)")
+    bench.sql("INSERT INTO orders VALUES (1, now() - interval '1 day')")
+    table = bench.table("orders", cursor="at")
+    assert_done(bench.load(table))
+    table = replace(table, cursor=None)
+    work = SnapshotWork(log=LogLoad(STREAM, "a"), behind="at")
+    cut = stream.note("cut", table, load="a")
+    report = assert_done(bench.run(bench.spec("resync", table, snapshot=work)))
+    assert (report.facts["rows"], report.facts["epoch"]) == (0, cut)
+    assert len(bench.rows(table, "id")) == 1
+    with pytest.raises(TerminalError, match="numbered up to"):
+        log_load.refuse_passed(
+            replace(bench.spec("resync", table, snapshot=work), epoch=cut),
+            bench.state(table),
+        )

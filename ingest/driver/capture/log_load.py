@@ -76,9 +76,25 @@ def wait_for_cut(run: JobRun, log: LogLoad) -> int:
 
 
 def refuse_passed(spec: JobSpec, state: LakeState) -> None:
-    """A table that went on from its log beyond the cut would go back by this load."""
-    if state.position and state.position.epoch_to >= spec.epoch:
+    """A table that went on from its log beyond the cut would go back by this load.
+    TerminalError `stream_behind` where its syncs have higher numbers than the stream:
+    their rows would win over those of the log."""
+    if not state.position or state.position.epoch_to < spec.epoch:
+        return
+    if not behind_of(spec):
         raise _gone(spec)
+    raise TerminalError(
+        f"the syncs of {qualified_name(spec)} are numbered up to"
+        f" {state.position.epoch_to}, and the stream of its source's log is at"
+        f" {spec.epoch} only. Nothing was written",
+        code="stream_behind",
+        hint="remove the table and onboard it with capture `log`: that reads it again",
+    )
+
+
+def behind_of(spec: JobSpec) -> str:
+    """The cursor of the syncs so far, where only rows behind them are read."""
+    return spec.snapshot.behind if spec.snapshot else ""
 
 
 def _gone(spec: JobSpec) -> StaleState:

@@ -183,6 +183,13 @@ def range_of(dialect: Dialect, table: TableSpec, low: str, high: str) -> str:
     return " AND ".join(terms)
 
 
+def rows_behind(dialect: Dialect, table: TableSpec, position: str) -> str:
+    """SQL for all rows with a cursor behind the position, those ahead of the source's
+    clock, too."""
+    moment = dialect.moment(position, has_zone=has_zone(table))
+    return f"{dialect.name(table.cursor or '')} > {moment}"
+
+
 def never_read(dialect: Dialect, table: TableSpec, *, position: str) -> str:
     """SQL for rows whose changes no window holds: they have no cursor value, or one
     below every position. position "" = of no load."""

@@ -46,6 +46,7 @@ from ingest.driver.apply.writer import (
     qualified_name,
 )
 from ingest.driver.capture.chunking import (
+    Cut,
     cut_table,
     fit_throttle,
     key_parts,
@@ -55,6 +56,7 @@ from ingest.driver.capture.gate import SourceGate
 from ingest.driver.capture.jdbc import Fetch, fetch_rows
 from ingest.driver.capture.keys import null_keys, refuse_shared_texts
 from ingest.driver.capture.log_load import (
+    behind_of,
     log_of,
     read_until,
     refuse_passed,
@@ -70,6 +72,7 @@ from ingest.driver.capture.reading import (
     read_bound,
     read_patiently,
     read_to_parquet,
+    rows_behind,
 )
 from ingest.driver.capture.source_check import (
     refuse_doubtful_emptiness,
@@ -108,6 +111,8 @@ class _Load:
     gate: SourceGate
     staging: StagingArea
     selection: Selection
+    # SQL for the rows that are read; "" = all
+    behind: str = ""
 
 
 def load_table(
@@ -117,7 +122,7 @@ def load_table(
     spec = run.spec
     run.enter("checking")
     # a re-sync replaces everything, what is of the future, too
-    state = checked_state(spec, adds=spec.kind != "resync")
+    state = checked_state(spec, adds=not _replaces(spec))
     done = _committed(spec, state)
     if done is None:
         _number(run, state)
@@ -129,14 +134,36 @@ def load_table(
             gate,
             StagingArea(spec.table.staging),
             select_columns(dialect_of(access.spec.kind), spec.table.columns),
+            _behind(spec, state),
         )
         plan, facts = _stage(load)
-        if state.pending_compactions:
+        if state.pending_compactions and not load.behind:
             # they speak of file groups that are replaced, and cleaned away then
             unschedule_all(run, spark)
         run.enter("committing", unit="commits")
         done = _commit(load, state, plan, facts)
     return _end(run, done)
+
+
+def _replaces(spec: JobSpec) -> bool:
+    return spec.kind == "resync" and not behind_of(spec)
+
+
+def _behind(spec: JobSpec, state: LakeState) -> str:
+    """Rows that the lake may not have yet, of a table whose syncs end with this."""
+    cursor = behind_of(spec)
+    if not cursor:
+        return ""
+    if state.position is None or not state.position.end:
+        raise TerminalError(
+            f"where {qualified_name(spec)} is at its source is not known. Nothing was"
+            " read",
+            code="not_loaded",
+            hint="resync the table",
+        )
+    table = replace(spec.table, cursor=cursor)
+    dialect = dialect_of(spec.source.kind if spec.source else "")
+    return rows_behind(dialect, table, state.position.end)
 
 
 def _number(run: JobRun, state: LakeState) -> None:
@@ -176,7 +203,7 @@ def _end(run: JobRun, done: Commit) -> dict[str, Any]:
     staging = StagingArea(run.spec.table.staging)
     report = _facts(run.spec, staging, done)
     report |= {"lossy": dict(run.lossy), **run.source_fingerprint}
-    if run.spec.kind == "resync":
+    if _replaces(run.spec):
         remove_future(run, done)
     staging.clear()
     return report
@@ -224,7 +251,7 @@ def _staged(
         # once they are mended at the source, they have to be read again
         load.staging.clear()
         raise null_keys(source, table, nulls)
-    if not _rows_of(load.staging):
+    if not _rows_of(load.staging) and not load.behind:
         refuse_doubtful_emptiness(load.spark, load.run, source)
     if log_of(load.run) and not plan.snapshot:
         plan = replace(plan, bound=read_until(load.run, source))
@@ -251,17 +278,11 @@ def _plan(
     require_space(spec.table.staging, _space_needed(spec))
     if work.log:
         moment = take_moment(load.run, source)
-        bound, snapshot = moment.at, moment.snapshot
+        # deletes that it shows are not in the lake: all behind the cut is applied
+        bound, snapshot = moment.at, "" if load.behind else moment.snapshot
     else:
         bound, snapshot = _bound(load.run, source), ""
-    with source.within(spec.table):
-        cut = cut_table(
-            load.run,
-            source,
-            facts,
-            chunk_rows=fit_throttle(work.chunk_rows, load.access.spec),
-            readers=load.access.spec.max_parallel_reads,
-        )
+    cut = _cut(load, source, facts)
     is_unique = facts is not None and facts.is_unique
     source_fingerprint = to_data(SourceFingerprint(server=server, is_unique=is_unique))
     plan = LoadPlan(
@@ -269,6 +290,20 @@ def _plan(
     )
     load.staging.begin(plan)
     return plan
+
+
+def _cut(load: _Load, source: Source, facts: KeyFacts | None) -> Cut:
+    if load.behind:
+        return Cut("whole", (Chunk(0),))
+    work = load.run.spec.snapshot or SnapshotWork()
+    with source.within(load.run.spec.table):
+        return cut_table(
+            load.run,
+            source,
+            facts,
+            chunk_rows=fit_throttle(work.chunk_rows, load.access.spec),
+            readers=load.access.spec.max_parallel_reads,
+        )
 
 
 def _refuse_shared_texts(
@@ -280,7 +315,7 @@ def _refuse_shared_texts(
     table, parts = load.run.spec.table, key_parts(load.run.spec.table, facts)
     for chunk in plan.chunks:
         load.run.check()
-        where = predicate_for(source.dialect, plan.by, parts, chunk)
+        where = load.behind or predicate_for(source.dialect, plan.by, parts, chunk)
         refuse_shared_texts(source, table, facts.types, where=where)
 
 
@@ -297,7 +332,7 @@ def _read_chunks(
     can_renew = plan.by == "key" and not plan.snapshot
 
     def read(chunk: Chunk) -> None:
-        where = predicate_for(dialect, plan.by, parts, chunk)
+        where = load.behind or predicate_for(dialect, plan.by, parts, chunk)
         sql = load.selection.sql(relation, where)
         folder = load.staging.chunk_folder(chunk.number)
         folder.delete_all()
@@ -342,6 +377,9 @@ def _commit(
     rows = lake_rows(staged, spec.table, load.selection, seq=seq)
     refuse_many_partitions(rows, spec.table)
     refuse_long_partitions(staged, spec.table, load.selection)
+    if load.behind:
+        batch = Batch(rows, "upsert", _span(load.run, plan), unique_keys=True)
+        return commit_rows(spec, batch, state)
     is_first = not state.timeline.completed_writes
     # what was staged decides the columns: a resync may drop some
     fresh = LakeState(exists=state.exists, timeline=state.timeline)

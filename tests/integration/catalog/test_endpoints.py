@@ -122,6 +122,7 @@ LEAST_OF_OTHERS = {
     ("POST", "jobs/<uuid:job_id>:retry"): "operate",
     ("POST", "tables/<id:table_id>:sync"): "operate",
     ("POST", "tables/<id:table_id>:resync"): "operate",
+    ("POST", "tables/<id:table_id>:follow-log"): "operate",
     ("POST", "tables/<id:table_id>:approve-schema-change"): "operate",
     ("GET", "tables/<id:table_id>/schema-change"): "discover",
     ("POST", "tables/<id:table_id>:pause"): "operate",

@@ -54,7 +54,9 @@ REFUSALS = (
     "start it: manage.py gateway (or make demo)",
 )
 # previews that are refused, for nothing of the kind is there
-NOTHING_TO_DO = {"rollback", "unschedule-compaction", "restore", "drop-metadata-table"}
+NOTHING_TO_DO = {
+    "rollback", "unschedule-compaction", "restore", "drop-metadata-table", "follow-log",
+}  # fmt: skip
 NO_PAGES = {"preferences", "sql-names", "grants-names", "alerts-badge"}
 
 

@@ -1,0 +1,134 @@
+"""A live table that is synced by a cursor goes over to its source's log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core.errors import InvalidRequest
+from ingest.actions.registry import ACTIONS, preview
+from ingest.models import Pipeline, SourceFollower
+from ingest.pipelines import log_tables, table_commands
+from ingest.pipelines.capture_change import follow_log
+from tests.doubles.launcher import Fault
+from tests.integration.catalog.conftest import *  # noqa: F403  the same people
+
+pytestmark = pytest.mark.django_db
+# without long values, which a log may leave out
+COLUMNS = (
+    ("id", "bigint", "bigint", False, 1),
+    ("price", "integer", "int", True, 0),
+    ("updated_at", "timestamp with time zone", "timestamp", False, 0),
+)
+AT = "lsn:7:1:0/9"
+
+
+@pytest.fixture
+def live(world: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    from tests.integration.ingest import world as worlds
+
+    made = worlds.make_tables
+    monkeypatch.setattr(worlds, "make_tables", lambda *a: made(*a, columns=COLUMNS))
+    world.launcher.facts["resync"] = {"epoch": 1005, "bound": AT}
+    world.onboard("orders")
+    world.until_live("orders")
+    return world
+
+
+def works(world: Any) -> list[Any]:
+    return [s.snapshot for s in world.launcher.submitted if s.kind == "resync"]
+
+
+def test_it_is_said_and_done(live: Any, admin: Any) -> None:
+    path = f"tables/{live.lake('orders').pk}:follow-log"
+    said = admin("POST", path, {"dry_run": True})
+    assert said.status_code == 200, said.content
+    assert "without their updated_at" in " ".join(said.json()["will"])
+    assert live.pipeline("orders").capture == "timestamp"
+    syncs = len(live.jobs("sync"))
+    assert admin("POST", path).status_code == 202
+    row = live.pipeline("orders")
+    assert (row.capture, row.state, row.lake_table.cursor) == ("log", "RESYNCING", "")
+    live.until(lambda: live.pipeline("orders").state == "CATCHING_UP")
+    (work,) = works(live)
+    assert work.behind == "updated_at"
+    (one,) = log_tables.followed_tables(live.source)
+    assert (one.load, one.finished_at) == (work.log.load, AT)
+    assert one.table.cursor is None
+    assert live.lake("orders").last_commit_epoch == 1005
+    live.steps(10)
+    assert len(live.jobs("sync")) == syncs
+    assert admin("POST", path).json()["code"] == "not_now"
+    # what is loaded again later is all of it
+    table_commands.start_resync(live.lake("orders"), actor="ann")
+    live.until(lambda: len(works(live)) == 2)
+    assert works(live)[1].behind == ""
+
+
+@pytest.mark.parametrize("fault", [Fault.TERMINAL, Fault.HANG])
+def test_what_does_not_end_well_changes_nothing(live: Any, fault: Fault) -> None:
+    before = live.pipeline("orders")
+    live.fail_with("resync", fault)
+    job = follow_log(live.lake("orders"), actor="ann")
+    if fault == Fault.HANG:
+        live.until(lambda: live.jobs("resync")[-1].state == "RUNNING")
+        table_commands.cancel_job(job.pk, actor="ann")
+    live.until_live("orders")
+    row = live.pipeline("orders")
+    assert (row.capture, row.plan, row.load_name) == ("timestamp", before.plan, "")
+    assert row.lake_table.cursor == "updated_at"
+    assert row.position >= before.position
+    assert log_tables.followed_tables(live.source) == ()
+    assert live.jobs("sync")[-1].state == "SUCCEEDED"
+
+
+def test_a_pause_before_it_began_keeps_what_it_is(live: Any) -> None:
+    follow_log(live.lake("orders"), actor="ann")
+    table_commands.pause(live.lake("orders"), actor="ann")
+    table_commands.resume(live.lake("orders"), actor="ann")
+    live.until(lambda: live.pipeline("orders").state == "CATCHING_UP")
+    assert [work.behind for work in works(live)] == ["updated_at"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"capture": "snapshot"}, "not_now"),
+        ({"state": "CATCHING_UP"}, "not_now"),
+        ({"drift": {"x": {"state": "pending"}}}, "not_now"),
+    ],
+)
+def test_only_a_settled_table_goes_over(live: Any, changes: Any, code: str) -> None:
+    Pipeline.objects.update(**changes)
+    for ask in (
+        lambda table: preview(ACTIONS["follow-log"], table, {}),
+        lambda table: follow_log(table, actor="ann"),
+    ):
+        with pytest.raises(InvalidRequest) as refused:
+            ask(live.lake("orders"))
+        assert refused.value.code == code
+
+
+def test_numbers_of_syncs_must_be_below_those_of_the_stream(live: Any) -> None:
+    table = live.lake("orders")
+    epoch = table.last_commit_epoch
+    follower = SourceFollower.objects.create(datasource=live.source, number=epoch)
+    with pytest.raises(InvalidRequest, match="numbered up to"):
+        preview(ACTIONS["follow-log"], table, {})
+    SourceFollower.objects.filter(pk=follower.pk).update(number=epoch + 1)
+    assert preview(ACTIONS["follow-log"], table, {})
+
+
+def test_long_values_need_whole_rows_in_the_log(live: Any) -> None:
+    table = live.pipeline("orders").source_table
+    log = {"is_full": False, "identity": ["id"], "may_publish": True}
+    table.identity = {**table.identity, "log": log}
+    table.save()
+    assert preview(ACTIONS["follow-log"], live.lake("orders"), {})
+    row = live.pipeline("orders")
+    step = row.plan["steps"][0]
+    step["columns"][1]["type"] = "string"
+    row.save()
+    with pytest.raises(InvalidRequest, match="REPLICA IDENTITY FULL"):
+        preview(ACTIONS["follow-log"], live.lake("orders"), {})
