@@ -235,6 +235,8 @@ class LoggedPostgres:
         return int(found[0]) if found and found[0] is not None else None
 
     def close(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
         if self._proxy is not None:
             self._proxy.close()
 
