@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from django.db.models import (
     CharField,
@@ -20,7 +21,7 @@ from django.db.models import (
 from prometheus_client.core import Metric
 
 from catalog.access.table_rights import HeldRule
-from catalog.models import Datasource, Table
+from catalog.models import Column, Datasource, Table
 
 
 @dataclass(slots=True)
@@ -37,6 +38,8 @@ class Extensions:
     secrets      models with rows whose `secret` is encrypted, as a datasource's is
     gauges       more of what /metrics says, read when asked
     actions      what can be requested for a lake table, as /config lists it
+    live_table   a source's table and its columns, as an engine of SQL reads them
+    live_access  how an engine reaches a source, with its password
     rules        refuses a rule whose expression an engine cannot apply; told by whom
     """
 
@@ -48,6 +51,8 @@ class Extensions:
     secrets: list[type[Model]] = field(default_factory=list)
     gauges: list[Callable[[], Iterator[Metric]]] = field(default_factory=list)
     actions: Callable[[], list[dict[str, object]]] = list
+    live_table: Callable[[Table, list[Column]], dict[str, Any]] = lambda table, c: {}
+    live_access: Callable[[Datasource], dict[str, Any] | None] = lambda source: None
     rules: Callable[[HeldRule, str], None] = lambda rule, by: None
 
 

@@ -207,6 +207,8 @@ class ControlListener:
             self._spawn(self._answer_list(message))
         elif kind == "columns":
             self._spawn(self._answer_columns(message))
+        elif kind == "source":
+            self._spawn(self._answer_source(message))
         elif kind == "progress":
             counts = (int(message["done"]), int(message["total"]))
             self._progress[str(message["statement"])] = counts
@@ -263,6 +265,26 @@ class ControlListener:
             answer |= {"names": [], "error": "the catalogue could not be read"}
         await self._try_send(answer)
 
+    async def _answer_source(self, message: dict[str, Any]) -> None:
+        answer: dict[str, object] = {
+            "type": "source",
+            "request_id": message["request_id"],
+        }
+        try:
+            found = await self._questions.live_table(
+                str(message["principal"]),
+                str(message["datasource"]),
+                str(message["database"]),
+                str(message["table"]),
+            )
+        except Exception as error:  # noqa: BLE001  the engine must get an answer
+            log.warning("a look-up at a source failed: %r", error)
+            answer["error"] = "the source could not be looked up"
+        else:
+            if found:
+                answer |= {"found": found.table, "access": found.access}
+        await self._try_send(answer)
+
     async def _answer_columns(self, message: dict[str, Any]) -> None:
         answer: dict[str, object] = {
             "type": "columns",
@@ -295,6 +317,8 @@ def _policy_line(policy: EnginePolicy) -> dict[str, object]:
         "admin": policy.is_admin,
         "select": list(policy.select),
         "discover": list(policy.discover),
+        "sources": list(policy.sources),
+        "sources_seen": list(policy.sources_seen),
         "tables": {
             name: {
                 "columns": None if on.columns is None else sorted(on.columns),

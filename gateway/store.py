@@ -19,10 +19,10 @@ from catalog.access.authentication import AuthenticatedUser, authenticate
 from catalog.access.principals import principal_for
 from catalog.access.proofs import Proof, lapsed
 from catalog.like import escaped
-from catalog.selectors import lake
+from catalog.selectors import lake, live
 from core.errors import TransientError
 from gateway.audit_lines import AuditRecord, write_those_that_can_be
-from gateway.engines.port import EnginePolicy, LakeTable
+from gateway.engines.port import EnginePolicy, LakeTable, LiveTable
 from gateway.fair import Caller
 from gateway.logins import LoginTurns
 from gateway.metrics import AUDIT_LOST
@@ -110,6 +110,8 @@ class Store:
                 is_admin=policy.is_admin,
                 select=policy.select,
                 discover=policy.discover,
+                sources=policy.sources,
+                sources_seen=policy.sources_seen,
                 tables=policy.tables,
             )
 
@@ -131,6 +133,19 @@ class Store:
             _table(database, table),
             lambda: lake.lake_name_of_source(datasource, database, table),
         )
+
+    async def live_table(
+        self, principal: str, datasource: str, database: str, table: str
+    ) -> LiveTable | None:
+        """Return a source's table that the user may see; with how it is reached, for
+        who may read it. SluiceError when it cannot be reached."""
+
+        def work() -> LiveTable | None:
+            user = principal_for(principal)
+            found = live.live_table(user, datasource, database, table)
+            return LiveTable(found.table, found.access) if found else None
+
+        return await self.metadata.run(_user(principal), work)
 
     async def list_tables(
         self, principal: str, database: str, pattern: str

@@ -15,6 +15,7 @@ class IngestConfig(AppConfig):
         from core.jobs.moves import register
         from ingest.actions.registry import listed
         from ingest.alerts import metrics as alert_metrics
+        from ingest.jobs import live_sources
         from ingest.lake.place import use_object_store
         from ingest.maintenance import (
             compact_job,
@@ -48,3 +49,5 @@ class IngestConfig(AppConfig):
         registered.gauges.append(gauges)
         registered.gauges.append(alert_metrics.gauges)
         registered.actions = listed
+        registered.live_table = live_sources.live_table
+        registered.live_access = live_sources.live_access

@@ -112,9 +112,9 @@ def grant(
 ) -> Grant:
     """Give `privilege`, or the role of that name, to "user:ann" or "group:bi".
 
-    `columns`: with `select` on one lake table, only these. Giving what is already
-    given returns the grant that is there. InvalidRequest for unknown users,
-    datasources and privileges.
+    `columns`: with `select` on one table, only these, by their names in the lake.
+    Giving what is already given returns the grant that is there. InvalidRequest for
+    unknown users, datasources and privileges.
     """
     kind, name = parse_grantee(principal)
     held = _parse_privilege(privilege)
@@ -182,10 +182,6 @@ def _parse_columns(columns: Iterable[str], held: Grantable, on: Securable) -> li
             "columns are granted by the privilege select, on one table",
             code="invalid_columns",
             hint='{"privilege": "select", "on": "lake.shop.orders", "columns": ["id"]}',
-        )
-    if on.datasource != LAKE:
-        raise InvalidRequest(
-            "grants on columns of a source come with a later release", code="not_yet"
         )
     if len(found) > MOST_COLUMNS or any(len(c) > LONGEST_PART * 3 for c in found):
         raise InvalidRequest(

@@ -208,6 +208,25 @@ def lake_patterns(
     return tuple(sorted(found))
 
 
+def source_patterns(
+    principal: Principal, privilege: Privilege, grants: Iterable[HeldGrant]
+) -> tuple[str, ...]:
+    """The same on sources: their names, those of databases and of tables in them. Of
+    an administrator none: all is open."""
+    if not principal.is_active or principal.is_admin:
+        return ()
+    sufficient = granting(privilege)
+    found = {
+        str(g.on)
+        for g in grants
+        if g.grantee in principal.grantees
+        and g.privilege in sufficient
+        and g.on.datasource != "lake"
+        and not g.columns
+    }
+    return tuple(sorted(found))
+
+
 def _pattern(on: Securable) -> str:
     if not on.database:
         return "*"

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from catalog.access.grants import grants_of
-from catalog.access.policy import Privilege, lake_patterns
+from catalog.access.policy import Privilege, lake_patterns, source_patterns
 from catalog.access.policy_version import READ_VERSION, current_version
 from catalog.access.principals import principal_for
-from catalog.access.rules import hash_key, rules_on_lake
+from catalog.access.rules import all_rules, hash_key
 from catalog.access.table_rights import TableRights, limits_of
 
 __all__ = [
@@ -25,10 +25,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class PrincipalPolicy:
-    """One principal's rights on the lake, at least as new as `version`.
+    """One principal's rights, at least as new as `version`.
 
-    `select` and `discover` are lake patterns: `*`, `db.*` or `db.table`. `tables`: what
-    limits the principal on a table, by `db.table`.
+    `select` and `discover` are lake patterns: `*`, `db.*` or `db.table`. `sources` and
+    `sources_seen`: names of live sources, databases and tables of them. `tables`: what
+    limits the principal on a table, by `db.table`, or `datasource.db.table`.
     """
 
     principal: str
@@ -37,6 +38,8 @@ class PrincipalPolicy:
     is_admin: bool
     select: tuple[str, ...]
     discover: tuple[str, ...]
+    sources: tuple[str, ...]
+    sources_seen: tuple[str, ...]
     tables: Mapping[str, TableRights]
 
 
@@ -46,7 +49,7 @@ def policy_for(username: str) -> PrincipalPolicy:
     version = current_version()
     principal = principal_for(username)
     grants = grants_of(principal) if principal.is_active else []
-    rules = rules_on_lake() if principal.is_active else []
+    rules = all_rules() if principal.is_active else []
     limits = limits_of(principal, grants, rules, hash_key=hash_key())
     return PrincipalPolicy(
         principal=username,
@@ -55,5 +58,7 @@ def policy_for(username: str) -> PrincipalPolicy:
         is_admin=principal.is_admin and principal.is_active,
         select=lake_patterns(principal, Privilege.SELECT, grants),
         discover=lake_patterns(principal, Privilege.DISCOVER, grants),
+        sources=source_patterns(principal, Privilege.SELECT, grants),
+        sources_seen=source_patterns(principal, Privilege.DISCOVER, grants),
         tables=limits.tables,
     )

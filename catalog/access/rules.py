@@ -51,17 +51,22 @@ def hash_key() -> str:
     return hmac.new(secret, b"sluice mask", hashlib.sha256).hexdigest()[:32]
 
 
-def rules_on_lake() -> list[HeldRule]:
-    """All of them; few beside grants. One statement."""
-    return [as_value(row) for row in AccessRule.objects.filter(datasource=LAKE)]
+def all_rules() -> list[HeldRule]:
+    """On sources, too. One statement."""
+    return [as_value(row) for row in AccessRule.objects.all()]
 
 
-def limits_for(principal: Principal) -> Limits:
-    """What limits the principal on lake tables, now. Two statements."""
+def rules_of(datasource: str) -> list[HeldRule]:
+    """Few beside grants. One statement."""
+    return [as_value(row) for row in AccessRule.objects.filter(datasource=datasource)]
+
+
+def limits_for(principal: Principal, datasource: str = LAKE) -> Limits:
+    """What limits the principal on tables of a datasource, now. Two statements."""
     if not principal.is_active:
         return Limits()
-    grants = [] if principal.is_admin else grants_of(principal, datasource=LAKE)
-    return limits_of(principal, grants, rules_on_lake(), hash_key=hash_key())
+    grants = [] if principal.is_admin else grants_of(principal, datasource=datasource)
+    return limits_of(principal, grants, rules_of(datasource), hash_key=hash_key())
 
 
 def reads_whole(principal: Principal, on: Securable) -> bool:
@@ -69,9 +74,7 @@ def reads_whole(principal: Principal, on: Securable) -> bool:
     values without SQL is for who may see all of them."""
     if not decision_for(principal, Privilege.SELECT, on).allowed:
         return False
-    return on.datasource != LAKE or (
-        limits_for(principal).on(on.database, on.table).is_whole
-    )
+    return limits_for(principal, on.datasource).at(on).is_whole
 
 
 def as_value(row: AccessRule) -> HeldRule:
@@ -238,10 +241,6 @@ def _place(text: str, *, is_mask: bool) -> tuple[Securable, str]:
             ["lake.shop.customers.email" if is_mask else "lake.shop.orders"],
         )
     on = parse_securable(join_name(*parts[:3]))
-    if on.datasource != LAKE:
-        raise InvalidRequest(
-            "rules on sources come with a later release", code="not_yet"
-        )
     return on, parts[3].lower() if is_mask else ""
 
 

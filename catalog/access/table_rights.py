@@ -13,6 +13,7 @@ from enum import StrEnum
 from catalog.access.policy import HeldGrant, Principal, Privilege, Securable, granting
 
 EVERYONE = "everyone"
+LAKE = "lake"
 # Two masks of one column bind the principal: what to show cannot be decided.
 HIDDEN = "hidden"
 # Columns of ours and Hudi's that tell nothing of a row's values, and those with the
@@ -132,12 +133,21 @@ def _is_in(column: str, columns: frozenset[str] | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """All that limits one principal on lake tables, to be asked table by table."""
+    """All that limits one principal on tables, to be asked table by table. Those of the
+    lake are `db.table`, others are named with their source."""
 
     tables: Mapping[str, TableRights] = field(default_factory=dict)
 
     def on(self, database: str, table: str) -> TableRights:
+        """Of a table of the lake."""
         return self.tables.get(f"{database}.{table}", WHOLE)
+
+    def at(self, on: Securable) -> TableRights:
+        return self.tables.get(_key(on), WHOLE)
+
+
+def _key(on: Securable) -> str:
+    return f"{on.database}.{on.table}" if on.datasource == LAKE else str(on)
 
 
 def limits_of(
@@ -147,17 +157,17 @@ def limits_of(
     *,
     hash_key: str = "",
 ) -> Limits:
-    """By lake table, for those that are not whole; grants and rules of others are
+    """By table, for those that are not whole; grants and rules of others are
     ignored. `hash_key` goes into hashes, so that they cannot be looked up."""
     held = [g for g in grants if g.grantee in principal.grantees]
     columns = {} if principal.is_admin else _columns(held)
     by_table: dict[Securable, list[HeldRule]] = {on: [] for on in columns}
     for rule in sorted(rules, key=lambda rule: rule.id):
-        if rule.on.datasource == "lake" and rule.binds(principal):
+        if rule.binds(principal):
             by_table.setdefault(rule.on, []).append(rule)
     return Limits(
         {
-            f"{on.database}.{on.table}": TableRights(
+            _key(on): TableRights(
                 columns.get(on), _filters(binding), _masks(binding, hash_key)
             )
             for on, binding in by_table.items()
@@ -170,7 +180,7 @@ def _columns(held: list[HeldGrant]) -> dict[Securable, frozenset[str]]:
     gives = [g for g in held if g.privilege in granting(Privilege.SELECT)]
     found: dict[Securable, frozenset[str]] = {}
     for grant in gives:
-        if grant.columns and grant.on.datasource == "lake":
+        if grant.columns:
             found[grant.on] = found.get(grant.on, frozenset()) | grant.columns
     whole = [g.on for g in gives if not g.columns]
     return {

@@ -47,8 +47,10 @@ class EnginePolicy:
     """One principal's rights as the engine's Guard needs them.
 
     `select` and `discover` are lake patterns: `*`, `db.*` or `db.table`.
-    `version` is the global policy version the rights were read at. `tables`: what
-    limits the principal on a table, by `db.table`.
+    `sources` and `sources_seen` name live sources, databases and tables of them that
+    may be read, or seen. `version` is the global policy version the rights were read
+    at. `tables`: what limits the principal on a table, by `db.table`, or
+    `datasource.db.table`.
     """
 
     principal: str
@@ -57,14 +59,17 @@ class EnginePolicy:
     is_admin: bool
     select: tuple[str, ...] = ()
     discover: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    sources_seen: tuple[str, ...] = ()
     tables: Mapping[str, TableRights] = field(default_factory=dict)
 
     def covers(self, other: EnginePolicy) -> bool:
         """True when `other` allows to read nothing more than this."""
         if not self.is_active or (other.is_admin and not self.is_admin):
             return False
-        is_wide_enough = self.is_admin or all(
-            _matches(self.select, pattern) for pattern in other.select
+        is_wide_enough = self.is_admin or (
+            all(_matches(self.select, pattern) for pattern in other.select)
+            and all(_is_of_source(self.sources, name) for name in other.sources)
         )
         return is_wide_enough and all(
             self._on(name).covers(other._on(name))
@@ -77,6 +82,8 @@ class EnginePolicy:
         return self._reads_all(table) or self._on(table).columns is not None
 
     def _reads_all(self, table: str) -> bool:
+        if table.count(".") > 1:
+            return self.is_admin or _is_of_source(self.sources, table)
         return self.is_admin or _matches(self.select, table)
 
     def _on(self, table: str) -> TableRights:
@@ -93,12 +100,26 @@ def _matches(patterns: Collection[str], name: str) -> bool:
     return bool({"*", name, f"{name.partition('.')[0]}.*"} & set(patterns))
 
 
+def _is_of_source(granted: Collection[str], name: str) -> bool:
+    """Whether a name of a source, or of what is in it, is below one of them."""
+    return any(name == each or name.startswith(f"{each}.") for each in granted)
+
+
 @dataclass(frozen=True, slots=True)
 class LakeTable:
     """Answer to an engine's look-up: where the table lies, in which schema version."""
 
     path: str
     schema_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTable:
+    """A live source's table as the engine reads it, and how the source is reached, with
+    its password; None for who may only see the table."""
+
+    table: Mapping[str, object]
+    access: Mapping[str, object] | None = field(repr=False)
 
 
 class EngineQuestions(Protocol):
@@ -126,6 +147,12 @@ class EngineQuestions(Protocol):
     ) -> dict[str, list[tuple[str, str, bool]]]:
         """Return name, type and whether it may be NULL of the columns that the
         principal may see, by table of a database, whose names match a JDBC pattern."""
+
+    async def live_table(
+        self, principal: str, datasource: str, database: str, table: str
+    ) -> LiveTable | None:
+        """Return a table of a live source that the principal may see, and how it is
+        reached, if they may read it."""
 
     def db_read_age_ms(self) -> int:
         """Milliseconds since the last successful read of the metadata database."""

@@ -22,6 +22,20 @@ class Read:
     fits: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """How a column is compared with a constant so that the source means what Spark
+    does.
+
+    pairs       (the column's side, the constant's with `?` for its text); all must be
+                equal; () = it may mean something else
+    is_ordered  by `<` and `>`, too; then there is one pair
+    """
+
+    pairs: tuple[tuple[str, str], ...] = ()
+    is_ordered: bool = False
+
+
 class Dialect(Protocol):
     """SQL text for one kind of source. Types are the source's own words.
 
@@ -41,6 +55,12 @@ class Dialect(Protocol):
     def qualified(self, schema: str, table: str) -> str: ...
 
     def read(self, column: ColumnSpec) -> Read: ...
+
+    def compared(self, column: ColumnSpec) -> Compared:
+        """Only of values that fit (`Read.fits`). The texts of constants are Java's for
+        numbers, `2024-02-29` and `2024-02-29 13:00:00.000000`, in UTC where it has a
+        zone."""
+        ...
 
     def mask(self, flags: Sequence[tuple[str, int]]) -> str:
         """A 64-bit integer with every flag whose condition is false."""

@@ -164,6 +164,8 @@ class EngineBench:
         discover: Sequence[str] = (),
         is_admin: bool = False,
         is_active: bool = True,
+        sources: Sequence[str] = (),
+        sources_seen: Sequence[str] = (),
         tables: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         """`tables`: what limits the principal, by name: columns, filters, masks."""
@@ -177,6 +179,8 @@ class EngineBench:
             is_admin=is_admin,
             select=list(select),
             discover=list(discover),
+            sources=list(sources),
+            sources_seen=list(sources_seen),
             tables={name: none | dict(on) for name, on in (tables or {}).items()},
         )
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from catalog.access.table_rights import Mask, TableRights
 from gateway.engines.launch import EngineSpec
-from gateway.engines.port import EngineOperation, EnginePolicy, LakeTable
+from gateway.engines.port import EngineOperation, EnginePolicy, LakeTable, LiveTable
 from gateway.engines.spark_thrift import SparkEngine
 
 
@@ -23,7 +23,14 @@ class Questions:
 
     def __init__(self) -> None:
         self.tables: dict[tuple[str, str], LakeTable] = {}
+        self.sources: dict[tuple[str, str, str], LiveTable] = {}
         self.age_ms = 0
+
+    async def live_table(
+        self, principal: str, datasource: str, database: str, table: str
+    ) -> LiveTable | None:
+        # With how it is reached, whoever asks: the engine has to decide for itself.
+        return self.sources.get((datasource.lower(), database.lower(), table.lower()))
 
     async def look_up(self, database: str, table: str) -> LakeTable | None:
         return self.tables.get((database, table))
@@ -80,11 +87,20 @@ class StandIn:
             self.questions.tables[database, table] = LakeTable(path, version)
         return {}
 
+    async def source(
+        self, table: dict[str, Any], access: dict[str, Any]
+    ) -> dict[str, Any]:
+        datasource, database, name = (part.lower() for part in table["parts"])
+        self.questions.sources[datasource, database, name] = LiveTable(table, access)
+        return {}
+
     async def policy(self, **facts: Any) -> dict[str, Any]:
         facts["select"], facts["discover"] = (
             tuple(facts["select"]),
             tuple(facts["discover"]),
         )
+        facts["sources"] = tuple(facts["sources"])
+        facts["sources_seen"] = tuple(facts["sources_seen"])
         facts["tables"] = {
             name: _rights(**limits) for name, limits in facts["tables"].items()
         }

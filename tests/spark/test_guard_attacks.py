@@ -165,10 +165,12 @@ def test_a_visible_table_without_select_names_the_privilege(ann: Client) -> None
     assert "select on shop.discoverable" in outcome.error
 
 
-def test_a_live_source_is_refused_with_the_lake_name(ann: Client) -> None:
+def test_a_source_that_is_not_granted_is_refused_with_the_lake_name(
+    ann: Client,
+) -> None:
     for name in ("erp.public.orders", "`erp`.`public`.`orders`"):
         outcome = ann.run(f"select * from {name}")
-        assert outcome.sql_state == "0A000"
+        assert outcome.sql_state == NO_PRIVILEGE
         assert "Use lake.shop.orders" in outcome.error
     hidden = ann.run("select * from erp.public.secrets")
     assert hidden.sql_state == ABSENT_TABLE

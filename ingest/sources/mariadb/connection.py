@@ -124,6 +124,23 @@ def jdbc_options(access: SourceAccess, sql: str, snapshot: Snapshot) -> dict[str
 
     The scheme is MySQL's because of Spark 3.5: for jdbc:mariadb it knows no dialect
     and quotes columns with '"', which the server reads as text."""
+    return {
+        **jdbc_connection(access),
+        "dbtable": f"({mark(access.application)} {sql}) AS source_rows",
+        "sessionInitStatement": SESSION,
+        "connectionProvider": "sluice",
+        # also for the connection that only asks for the columns of the statement
+        "sluiceSession": f"SET lock_wait_timeout = {LIMITS.lock}",
+    }
+
+
+def live_session(seconds: int) -> tuple[str, ...]:
+    """For a statement of a SQL user, which may take so long there."""
+    return (_session(seconds), "START TRANSACTION READ ONLY")
+
+
+def jdbc_connection(access: SourceAccess) -> dict[str, str]:
+    """How JDBC connects, whatever it then reads: `url`, `driver`, its properties."""
     source = access.spec
     host = f"[{source.host}]" if ":" in source.host else source.host
     return {
@@ -132,11 +149,6 @@ def jdbc_options(access: SourceAccess, sql: str, snapshot: Snapshot) -> dict[str
         "user": source.username,
         "password": access.password,
         "sslMode": _SSL[source.tls],
-        "dbtable": f"({mark(access.application)} {sql}) AS source_rows",
-        "sessionInitStatement": SESSION,
-        "connectionProvider": "sluice",
-        # also for the connection that only asks for the columns of the statement
-        "sluiceSession": f"SET lock_wait_timeout = {LIMITS.lock}",
         "connectTimeout": str(LIMITS.connect * 1_000),
         "socketTimeout": str(LIMITS.silent * 1_000),
         "connectionAttributes": f"program_name:{access.application}",

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from catalog.schema.types import DataType
 from core.errors import InvalidRequest
 from ingest.contract.table import ColumnSpec
-from ingest.sources.dialect import Read, refuse_nul
+from ingest.sources.dialect import Compared, Read, refuse_nul
 
 _HARMLESS = re.compile(r"[A-Za-z0-9 _.:+-]*")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -40,6 +40,11 @@ _GEOMETRY = frozenset(
     {"geometry", "point", "linestring", "polygon", "multipoint"}
     | {"multilinestring", "multipolygon", "geometrycollection", "geomcollection"}
 )
+_CALENDAR = {
+    "date": "CAST(? AS DATE)",
+    "timestamp": "CAST(? AS DATETIME(6))",
+    "timestamp_ntz": "CAST(? AS DATETIME(6))",
+}
 # Dates with a zero month or day are looked for in the years before a position: each has
 # a dozen ranges of an index.
 _YEARS_BACK = 10
@@ -104,6 +109,22 @@ class MariadbDialect:
         if kind.name == "string":
             return f"CAST({quoted} AS CHAR CHARACTER SET utf8mb4)"
         raise InvalidRequest(f"{source_type} cannot be read as {kind}")
+
+    def compared(self, column: ColumnSpec) -> Compared:
+        quoted = self.name(column.source_name)
+        base, kind = _base(column.source_type), DataType.parse(column.type)
+        if kind.name in _CALENDAR:
+            return Compared(((quoted, _CALENDAR[kind.name]),), is_ordered=True)
+        if base in _TEXTS - {"enum", "set"}:
+            # what Spark has: bytes in UTF-8, whatever the collation takes for equal
+            exact = f"CAST(CONVERT({quoted} USING utf8mb4) AS BINARY)"
+            return Compared(((exact, "CAST(? AS BINARY)"),))
+        if base not in _NUMBERS - {"bit", "year"} or kind.name == "string":
+            return Compared()
+        constant = "CAST(? AS SIGNED)"
+        if kind.name == "decimal":
+            constant = f"CAST(? AS DECIMAL({kind.precision},{kind.scale}))"
+        return Compared(((quoted, constant),), is_ordered=True)
 
     def mask(self, flags: Sequence[tuple[str, int]]) -> str:
         # "+", for the result of "|" is unsigned

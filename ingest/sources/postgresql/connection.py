@@ -133,8 +133,6 @@ def connect(
 
 def jdbc_options(access: SourceAccess, sql: str, snapshot: Snapshot) -> dict[str, str]:
     """One partition with the rows of `sql`, as of the exported `snapshot`."""
-    source = access.spec
-    host = f"[{source.host}]" if ":" in source.host else source.host
     first = [
         IMPORT,
         f"SET TRANSACTION SNAPSHOT {DIALECT.literal(snapshot.id)}",
@@ -144,17 +142,26 @@ def jdbc_options(access: SourceAccess, sql: str, snapshot: Snapshot) -> dict[str
     always = {**_LIMITING, **_WHOLE}
     session = [f"SET {k} = {DIALECT.literal(v)}" for k, v in always.items()]
     return {
+        **jdbc_connection(access),
+        "dbtable": f"({sql}) AS source_rows",
+        "connectionProvider": "sluice",
+        # also for the connection that only asks for the columns of the statement
+        "sluiceSession": "; ".join([*session, UNLIMITED]),
+        "sessionInitStatement": "; ".join(first),
+    }
+
+
+def jdbc_connection(access: SourceAccess) -> dict[str, str]:
+    """How JDBC connects, whatever it then reads: `url`, `driver`, its properties."""
+    source = access.spec
+    host = f"[{source.host}]" if ":" in source.host else source.host
+    return {
         "url": f"jdbc:postgresql://{host}:{source.port}/{quote(source.database, '')}",
         "driver": "org.postgresql.Driver",
         "user": source.username,
         "password": access.password,
         "sslmode": _ssl_mode(access),
         "ApplicationName": access.application,
-        "dbtable": f"({sql}) AS source_rows",
-        "connectionProvider": "sluice",
-        # also for the connection that only asks for the columns of the statement
-        "sluiceSession": "; ".join([*session, UNLIMITED]),
-        "sessionInitStatement": "; ".join(first),
         "loginTimeout": str(LIMITS.connect),
         "connectTimeout": str(LIMITS.connect),
         "socketTimeout": str(LIMITS.silent),
@@ -166,6 +173,20 @@ def jdbc_options(access: SourceAccess, sql: str, snapshot: Snapshot) -> dict[str
         **pinned_to(access, "io.sluice.lake.PinnedSocketFactory"),
         **_trust(access),
     }
+
+
+def live_session(seconds: int) -> tuple[str, ...]:
+    """For a statement of a SQL user, which may take so long there. Functions and
+    operators are PostgreSQL's own, and rows are all there or an error."""
+    settings = {
+        **SESSION_SETTINGS,
+        **_WHOLE,
+        "search_path": "",
+        "lock_timeout": f"{LIMITS.lock}s",
+        "statement_timeout": f"{seconds}s",
+        "idle_in_transaction_session_timeout": f"{LIMITS.reader_idle}s",
+    }
+    return tuple(f"SET {k} = {DIALECT.literal(v)}" for k, v in settings.items())
 
 
 def _trust(access: SourceAccess) -> dict[str, str]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from catalog.schema.types import DataType
 from ingest.contract.table import ColumnSpec
-from ingest.sources.dialect import Read, refuse_nul
+from ingest.sources.dialect import Compared, Read, refuse_nul
 
 _PLAIN = {
     "boolean": "boolean",
@@ -36,6 +36,22 @@ _RANGES = {
         _MICROS,
     ),
 }
+# Whole numbers of any width share one family of index.
+_CONSTANTS = {
+    ("smallint", "int"): "?::int8",
+    ("integer", "int"): "?::int8",
+    ("bigint", "bigint"): "?::int8",
+    ("boolean", "boolean"): "?::boolean",
+    ("real", "float"): "?::float4",
+    ("double precision", "double"): "?::float8",
+}
+_CALENDAR = {
+    "date": "?::date",
+    "timestamp_ntz": "?::timestamp",
+    "timestamp": "(?::timestamp AT TIME ZONE 'UTC')",
+}
+# CHAR pads, and other types are text in the lake only.
+_TEXT = re.compile(r"text|character varying(\(\d+\))?")
 _INTEGERS = frozenset({"smallint", "integer", "bigint"})
 _FRACTION = re.compile(r"\((\d)\)")
 
@@ -77,6 +93,21 @@ class PostgresDialect:
             cast = f"numeric({kind.precision},{kind.scale})"
             return Read(f"(CASE WHEN {fits} THEN {quoted} END)::{cast}", fits)
         return _array(quoted, DataType.parse(kind.element))
+
+    def compared(self, column: ColumnSpec) -> Compared:
+        quoted = self.name(column.source_name)
+        if constant := _CONSTANTS.get((column.source_type, column.type)):
+            return Compared(((quoted, constant),), is_ordered=True)
+        kind = DataType.parse(column.type).name
+        if kind in _CALENDAR:
+            return Compared(((quoted, _CALENDAR[kind]),), is_ordered=True)
+        if kind == "decimal":
+            return Compared(((quoted, "?::numeric"),), is_ordered=True)
+        if _TEXT.fullmatch(column.source_type):
+            # the first finds an index, the second is exact whatever the collation
+            exact = f'{quoted} COLLATE "C"'
+            return Compared(((quoted, "?::text"), (exact, "?::text")))
+        return Compared()
 
     def mask(self, flags: Sequence[tuple[str, int]]) -> str:
         return " | ".join(

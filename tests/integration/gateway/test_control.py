@@ -11,7 +11,7 @@ import pytest
 
 from catalog.access.table_rights import Mask, TableRights
 from gateway.control import ControlListener
-from gateway.engines.port import EnginePolicy, EngineUnavailable, LakeTable
+from gateway.engines.port import EnginePolicy, EngineUnavailable, LakeTable, LiveTable
 from tests.waiting import LIMIT_SECONDS
 
 SECRET = "start-secret"
@@ -23,6 +23,7 @@ POLICY = EnginePolicy(
     is_active=True,
     is_admin=False,
     select=("shop.*",),
+    sources=("pg.public",),
     tables={"shop.orders": RIGHTS},
 )
 
@@ -41,6 +42,13 @@ class Questions:
 
     async def columns_by_table(self, principal, database, pattern):
         return {"orders": [("id", "bigint", False)]}
+
+    async def live_table(self, principal, datasource, database, table):
+        if table == "broken":
+            raise RuntimeError("the database is away")
+        is_known = (datasource, database, table) == ("shop", "public", "orders")
+        access = {"url": "x"} if principal == "ann" else None
+        return LiveTable({"parts": []}, access) if is_known else None
 
     async def lake_name_of(self, datasource, database, table):
         return f"{datasource}.{table}" if table == "orders" else None
@@ -104,6 +112,7 @@ def test_a_policy_is_pushed_and_its_acknowledgement_awaited():
         assert message == {
             "type": "policy", "principal": "ann", "version": 4, "active": True,
             "admin": False, "select": ["shop.*"], "discover": [],
+            "sources": ["pg.public"], "sources_seen": [],
             "tables": {"shop.orders": {
                 "columns": ["id", "pay"], "filters": ["id > 1"],
                 "masks": [{"column": "pay", "kind": "hash", "text": "k"}],
@@ -171,6 +180,27 @@ def test_lists_are_answered():
         )
         told = await engine.hear("columns")
         assert told["tables"] == {"orders": [["id", "bigint", False]]}
+
+    channel(scenario)
+
+
+@pytest.mark.parametrize(
+    ("principal", "table", "answer"),
+    [
+        ("ann", "orders", {"found": {"parts": []}, "access": {"url": "x"}}),
+        ("bob", "orders", {"found": {"parts": []}, "access": None}),
+        ("ann", "none", {}),
+        ("ann", "broken", {"error": "the source could not be looked up"}),
+    ],
+)
+def test_tables_of_sources_are_answered(principal, table, answer):
+    async def scenario(listener, call):
+        engine = await call()
+        await engine.introduce()
+        asked = {"datasource": "shop", "database": "public", "table": table}
+        await engine.say(type="source", request_id="4", principal=principal, **asked)
+        given = await engine.hear("source")
+        assert given == {"type": "source", "request_id": "4", **answer}
 
     channel(scenario)
 

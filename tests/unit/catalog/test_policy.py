@@ -17,6 +17,7 @@ from catalog.access.policy import (
     decide,
     granting,
     lake_patterns,
+    source_patterns,
 )
 from core.errors import InvalidRequest
 
@@ -125,6 +126,19 @@ def test_patterns_are_of_the_lake_only_and_sorted():
     assert lake_patterns(ANN, S, grants) == ("shop.orders",)
     assert lake_patterns(ANN, D, grants) == ("hr.*", "ops.*", "shop.orders")
     assert lake_patterns(ANN, S, [give(S, LAKE)]) == ("*",)
+
+
+def test_names_of_sources_are_quoted_where_a_part_has_a_dot():
+    grants = [
+        give(S, ORDERS),
+        give(S, Securable("crm", "my.db", "t")),
+        give(D, Securable("crm", "public")),
+        give(S, Securable("hr"), "user:bob"),
+    ]
+    assert source_patterns(ANN, S, grants) == ("crm.`my.db`.t",)
+    assert source_patterns(ANN, D, grants) == ("crm.`my.db`.t", "crm.public")
+    gone = Principal("ann", is_active=False)
+    assert source_patterns(gone, S, grants) == ()
 
 
 def test_malformed_securables_are_refused():

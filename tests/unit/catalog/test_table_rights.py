@@ -159,3 +159,34 @@ def test_a_result_ends_when_a_table_that_was_readable_has_other_rights():
     limited = EnginePolicy("r", 2, True, True, ("*",), tables={"shop.orders": ROWS})
     assert admin.covers(limited)
     assert not limited.covers(admin)
+
+
+def test_a_source_is_limited_apart_from_the_lake():
+    live = Securable("crm", "shop", "orders")
+    grants = [give("id", on=live)]
+    limits = limits_of(ANN, grants, [])
+    assert limits.at(live).columns == {"id"}
+    assert limits.on("shop", "orders") == WHOLE
+    assert set(limits.tables) == {"crm.shop.orders"}
+    whole = give(on=Securable("crm"))
+    assert limits_of(ANN, [*grants, whole], []).at(live) == WHOLE
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "covers"),
+    [
+        (("crm",), ("crm.public.t",), True),
+        (("crm.public",), ("crm.public.t", "crm.public"), True),
+        (("crm.public",), ("crm",), False),
+        (("crm.public",), ("crm.publicity.t",), False),
+        ((), ("crm",), False),
+    ],
+)
+def test_what_a_result_of_a_source_may_go_on_with(mine, theirs, covers):
+    def policy(sources, **more):
+        return EnginePolicy("ann", 1, True, False, sources=sources, **more)
+
+    assert policy(mine).covers(policy(theirs)) is covers
+    rows = {"crm.public.t": ROWS}
+    assert policy(("crm",), tables=rows).covers(policy(("crm",))) is False
+    assert policy(("crm",)).covers(policy(("crm",), tables=rows))

@@ -69,3 +69,48 @@ def test_a_kind_without_dialect_is_not_there_yet() -> None:
     with pytest.raises(InvalidRequest) as refused:
         dialect_of("mongodb")
     assert refused.value.code == "not_yet"
+
+
+@pytest.mark.parametrize(
+    ("kind", "source_type", "lake", "pairs"),
+    [
+        ("postgresql", "smallint", "int", ['"x" ?::int8']),
+        ("postgresql", "numeric(5,2)", "decimal(5,2)", ['"x" ?::numeric']),
+        (
+            "postgresql",
+            "timestamp(3) with time zone",
+            "timestamp",
+            ["\"x\" (?::timestamp AT TIME ZONE 'UTC')"],
+        ),
+        ("postgresql", "text", "string", ['"x" ?::text', '"x" COLLATE "C" ?::text']),
+        ("postgresql", "character(3)", "string", []),
+        ("postgresql", "citext", "string", []),
+        ("postgresql", "money", "string", []),
+        ("postgresql", "date[]", "array<date>", []),
+        ("mariadb", "int(11)", "int", ["`x` CAST(? AS SIGNED)"]),
+        (
+            "mariadb",
+            "bigint(20) unsigned",
+            "decimal(20,0)",
+            ["`x` CAST(? AS DECIMAL(20,0))"],
+        ),
+        ("mariadb", "year(4)", "int", []),
+        ("mariadb", "bit(1)", "boolean", []),
+        ("mariadb", "double", "double", []),
+        ("mariadb", "datetime(3)", "timestamp_ntz", ["`x` CAST(? AS DATETIME(6))"]),
+        (
+            "mariadb",
+            "varchar(9)",
+            "string",
+            ["CAST(CONVERT(`x` USING utf8mb4) AS BINARY) CAST(? AS BINARY)"],
+        ),
+        ("mariadb", "enum('a')", "string", []),
+        ("mariadb", "decimal(65,2)", "string", []),
+    ],
+)
+def test_what_is_compared_at_a_source(
+    kind: str, source_type: str, lake: str, pairs: list[str]
+) -> None:
+    found = dialect_of(kind).compared(ColumnSpec("x", "x", source_type, lake))
+    assert [" ".join(pair) for pair in found.pairs] == pairs
+    assert found.is_ordered is (len(pairs) == 1 and lake != "string")

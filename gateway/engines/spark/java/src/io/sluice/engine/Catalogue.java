@@ -55,6 +55,29 @@ final class Catalogue {
     return answer.hasNonNull("lake_name") ? answer.get("lake_name").asText() : null;
   }
 
+  /**
+   * A live source's table as it is now, or null when there is none that the principal may see. If
+   * they may read it, the engine knows how to reach the source from here on.
+   */
+  SourceTable source(Policy policy, String datasource, String database, String table) {
+    JsonNode answer =
+        control.ask(
+            "source",
+            Map.of(
+                "principal", policy.principal(),
+                "datasource", datasource,
+                "database", database,
+                "table", table));
+    if (!answer.hasNonNull("found")) {
+      return null;
+    }
+    SourceTable found = SourceTable.of(answer.get("found"));
+    if (answer.hasNonNull("access")) {
+      Sources.store(found.datasource(), answer.get("access"));
+    }
+    return policy.maySee(found) ? found : null;
+  }
+
   /** Names of the tables of a database that the principal may see, sorted. */
   List<String> tables(Policy policy, String database) {
     TreeSet<String> names = new TreeSet<>();

@@ -166,7 +166,7 @@ final class ControlChannel implements Runnable {
       case "policy" -> acknowledge(message);
       case "forget" -> policies.forget(message.path("principal").asText());
       case "heartbeat" -> policies.heartbeat(message.path("db_read_age_ms").asLong());
-      case "table", "tables", "columns" -> {
+      case "table", "tables", "columns", "source" -> {
         CompletableFuture<JsonNode> answer = waiting.get(message.path("request_id").asText());
         if (answer != null) {
           answer.complete(message);
@@ -188,6 +188,8 @@ final class ControlChannel implements Runnable {
             message.required("admin").asBoolean(),
             strings(message.required("select")),
             strings(message.required("discover")),
+            strings(message.required("sources")),
+            strings(message.required("sources_seen")),
             tables(message.required("tables")));
     policies.store(policy);
     send(

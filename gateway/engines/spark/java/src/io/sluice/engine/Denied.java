@@ -1,5 +1,6 @@
 package io.sluice.engine;
 
+import java.sql.SQLException;
 import java.util.Map;
 import org.apache.spark.QueryContext;
 import org.apache.spark.SparkThrowable;
@@ -91,12 +92,33 @@ final class Denied extends RuntimeException implements SparkThrowable {
     return new Denied("UNSUPPORTED_FEATURE", "0A000", what + " Nothing was run.");
   }
 
-  /** The live source is named although only its lake copy can be queried. */
+  /** The live source is named by a user who may read its lake copy only. */
   static Denied liveSource(String named, String lakeName) {
     return new Denied(
-        "LIVE_SOURCE_NOT_AVAILABLE",
-        "0A000",
-        named + " names the live source, which cannot be queried. Use " + lakeName + ".");
+        "LIVE_SOURCE_NOT_GRANTED",
+        NO_PRIVILEGE,
+        named + " names the live source, which is not granted to you. Use " + lakeName + ".");
+  }
+
+  /** The source did not answer as it should. Its own words may have values of hidden rows. */
+  static Denied source(String source, SQLException error) {
+    String state = error.getSQLState() == null ? "" : error.getSQLState();
+    String what =
+        switch (state) {
+          case "57014", "70100", "HY008" -> "ended the statement: it took too long there";
+          case "55P03" -> "has the table locked";
+          case "42501", "42000" -> "does not let the datasource's user read the table";
+          case "42P01", "42703", "42S02", "42S22" ->
+              "has another table or other columns by now: discover it again";
+          default ->
+              state.startsWith("08")
+                  ? "cannot be reached"
+                  : state.startsWith("28")
+                      ? "refuses the datasource's login"
+                      : "answered with an error";
+        };
+    String shown = state.isEmpty() ? "" : " (" + state + ")";
+    return new Denied("SOURCE_FAILED", "58000", "The source " + source + " " + what + shown + ".");
   }
 
   @Override

@@ -61,6 +61,7 @@ public final class Engine {
     check(disk::look, DiskGuard.LOOK_MILLIS, "sluice-disk");
     check(threads::look, RunawayThreads.LOOK_MILLIS, "sluice-runaway");
     check(places::look, FairPlaces.LOOK_MILLIS, "sluice-places");
+    check(Sources::look, Sources.LOOK_MILLIS, "sluice-sources");
   }
 
   private static void check(PeriodicCheck.Check check, long pauseMillis, String name) {

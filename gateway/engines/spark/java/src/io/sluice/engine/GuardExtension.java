@@ -48,6 +48,13 @@ public final class GuardExtension extends AbstractFunction1<SparkSessionExtensio
             return new OpenGuarded();
           }
         });
+    extensions.injectOptimizerRule(
+        new AbstractFunction1<SparkSession, Rule<LogicalPlan>>() {
+          @Override
+          public Rule<LogicalPlan> apply(SparkSession session) {
+            return new SourceScans();
+          }
+        });
     extensions.injectPlannerStrategy(
         new AbstractFunction1<SparkSession, SparkStrategy>() {
           @Override

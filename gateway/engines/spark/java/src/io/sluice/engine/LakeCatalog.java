@@ -43,6 +43,9 @@ public final class LakeCatalog implements TableCatalog, SupportsNamespaces, Func
 
   @Override
   public Table loadTable(Identifier name) throws NoSuchTableException {
+    if (name.namespace().length > 1) {
+      throw new NoSuchTableException(name); // a live source's is not the lake's
+    }
     return ((TableCatalog) session).loadTable(name);
   }
 

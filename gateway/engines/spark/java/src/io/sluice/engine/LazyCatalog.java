@@ -4,6 +4,7 @@ import java.util.Locale;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.V1Table;
 import org.apache.spark.sql.hudi.catalog.HoodieCatalog;
 
 /**
@@ -14,7 +15,11 @@ public final class LazyCatalog extends HoodieCatalog {
   @Override
   public Table loadTable(Identifier name) {
     if (!Engine.owns(spark())) {
-      require(name);
+      Policy policy = Engine.get().policyOf(spark());
+      if (name.namespace().length == 2) {
+        return liveTable(policy, name);
+      }
+      require(policy, name);
     }
     return super.loadTable(name);
   }
@@ -47,12 +52,20 @@ public final class LazyCatalog extends HoodieCatalog {
     }
   }
 
-  private void require(Identifier name) {
-    Policy policy = Engine.get().policyOf(spark());
-    String[] namespace = name.namespace();
-    if (namespace.length == 2) {
+  /** A source's own name is the live source, for those who may see it. */
+  private static Table liveTable(Policy policy, Identifier name) {
+    String[] source = name.namespace();
+    SourceTable found =
+        Engine.get().catalogue().source(policy, source[0], source[1], name.name());
+    if (found == null) {
       refuseLiveSource(policy, name);
+      throw absent(name);
     }
+    return new V1Table(Tables.live(found));
+  }
+
+  private static void require(Policy policy, Identifier name) {
+    String[] namespace = name.namespace();
     if (namespace.length != 1) {
       throw absent(name);
     }
@@ -64,7 +77,7 @@ public final class LazyCatalog extends HoodieCatalog {
     }
   }
 
-  private void refuseLiveSource(Policy policy, Identifier name) {
+  private static void refuseLiveSource(Policy policy, Identifier name) {
     String[] source = name.namespace();
     String lakeName =
         Engine.get().catalogue().lakeNameOf(lower(source[0]), source[1], name.name());

@@ -109,6 +109,15 @@ final class PlanCheck extends PlanWalk {
     if (relation.catalogTable().isEmpty()) {
       throw Denied.forbidden("Only tables of the catalogue can be read.");
     }
+    SourceTable live = SourceRelation.in(relation);
+    String name = live == null ? requireOpen(relation) : requireOpen(live);
+    if (!TableRules.rightsOn(relation, policy).isWhole() && !limited.contains(relation)) {
+      throw Denied.noPolicy("Your rights on " + name + " have just changed.");
+    }
+    relation.output().foreach(Functions.of(PlanCheck::requireData));
+  }
+
+  private String requireOpen(LogicalRelation relation) {
     TableIdentifier name = relation.catalogTable().get().identifier();
     String database = lower(name.database().isDefined() ? name.database().get() : "");
     String table = lower(name.table());
@@ -117,10 +126,14 @@ final class PlanCheck extends PlanWalk {
     if (!isOpen) {
       throw Denied.privilege("select", database + "." + table);
     }
-    if (!policy.on(database, table).isWhole() && !limited.contains(relation)) {
-      throw Denied.noPolicy("Your rights on " + database + "." + table + " have just changed.");
+    return database + "." + table;
+  }
+
+  private String requireOpen(SourceTable live) {
+    if (!(DESCRIBING.get() ? policy.maySee(live) : policy.maySelect(live))) {
+      throw Denied.privilege("select", live.name());
     }
-    relation.output().foreach(Functions.of(PlanCheck::requireData));
+    return live.name();
   }
 
   @Override

@@ -5,8 +5,10 @@ import java.util.Map;
 
 /**
  * One principal's rights at one policy version. Patterns are {@code *}, {@code db.*} or
- * {@code db.table} on lake names, lower-case. {@code tables} has the tables on which only some
- * columns are granted, or on which rules bind the principal, by {@code db.table}.
+ * {@code db.table} on lake names, lower-case. {@code sources} and {@code sourcesSeen} name live
+ * sources, databases and tables of them that may be read, or seen. {@code tables} has the tables
+ * on which only some columns are granted, or on which rules bind the principal, by {@code
+ * db.table}; those of sources by {@code datasource.db.table}.
  */
 record Policy(
     String principal,
@@ -15,6 +17,8 @@ record Policy(
     boolean isAdmin,
     List<String> select,
     List<String> discover,
+    List<String> sources,
+    List<String> sourcesSeen,
     Map<String, TableRights> tables) {
 
   boolean maySelect(String database, String table) {
@@ -28,6 +32,22 @@ record Policy(
 
   TableRights on(String database, String table) {
     return tables.getOrDefault(database + "." + table, TableRights.WHOLE);
+  }
+
+  boolean maySelect(SourceTable table) {
+    return isAdmin || covers(sources, table) || on(table).columns() != null;
+  }
+
+  boolean maySee(SourceTable table) {
+    return maySelect(table) || covers(sourcesSeen, table);
+  }
+
+  TableRights on(SourceTable table) {
+    return tables.getOrDefault(table.name(), TableRights.WHOLE);
+  }
+
+  private static boolean covers(List<String> granted, SourceTable table) {
+    return table.covering().stream().anyMatch(granted::contains);
   }
 
   private boolean isReadInPart(String database, String table) {

@@ -8,6 +8,7 @@ import java.util.Set;
 import org.apache.hudi.HoodieFileIndex;
 import org.apache.hudi.common.table.HoodieTableConfig;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.AliasIdentifier;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
@@ -16,6 +17,7 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
@@ -53,6 +55,12 @@ final class TableRules extends Rule<LogicalPlan> {
     if (plan instanceof Guarded) {
       return plan;
     }
+    if (plan instanceof SubqueryAlias alias && SourceRelation.in(alias.child()) != null) {
+      List<String> parts = SourceRelation.in(alias.child()).parts();
+      AliasIdentifier name =
+          new AliasIdentifier(parts.get(2), Functions.seq(parts.subList(0, 2)));
+      return new SubqueryAlias(name, guarded(alias.child(), policy));
+    }
     if (plan instanceof LogicalRelation relation) {
       TableRights rights = rightsOn(relation, policy);
       return rights.isWhole() ? plan : new Guarded(limited(relation, rights), rights);
@@ -71,6 +79,10 @@ final class TableRules extends Rule<LogicalPlan> {
   static TableRights rightsOn(LogicalRelation relation, Policy policy) {
     if (relation.catalogTable().isEmpty()) {
       return TableRights.WHOLE; // The check of the plan refuses it.
+    }
+    SourceTable live = SourceRelation.in(relation);
+    if (live != null) {
+      return policy.on(live);
     }
     TableIdentifier name = relation.catalogTable().get().identifier();
     return policy.on(lower(name.database().getOrElse(() -> "")), lower(name.table()));

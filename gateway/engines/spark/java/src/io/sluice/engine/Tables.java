@@ -27,15 +27,31 @@ final class Tables {
   static CatalogTable hudi(TableIdentifier name, String path) {
     URI place = path.contains(":/") ? URI.create(path) : java.nio.file.Path.of(path).toUri();
     Map<String, String> options = emptyMap().$plus(new scala.Tuple2<>("path", place.toString()));
+    return table(name, "hudi", Option.apply(place), options);
+  }
+
+  /** A table of a live source, for one statement: Spark's catalogue never has it. */
+  static CatalogTable live(SourceTable found) {
+    String database = SourceTable.nameOf(found.parts().subList(0, 2));
+    TableIdentifier name =
+        new TableIdentifier(
+            found.parts().get(2), Option.apply(database), Option.apply("spark_catalog"));
+    Map<String, String> options =
+        emptyMap().$plus(new scala.Tuple2<>(SourceRelation.Provider.TABLE, Sources.keep(found)));
+    return table(name, SourceRelation.Provider.class.getName(), Option.empty(), options);
+  }
+
+  private static CatalogTable table(
+      TableIdentifier name, String provider, Option<URI> place, Map<String, String> options) {
     CatalogStorageFormat storage =
         new CatalogStorageFormat(
-            Option.apply(place), Option.empty(), Option.empty(), Option.empty(), false, options);
+            place, Option.empty(), Option.empty(), Option.empty(), false, options);
     return new CatalogTable(
         name,
         CatalogTableType.EXTERNAL(),
         storage,
         new StructType(),
-        Option.apply("hudi"),
+        Option.apply(provider),
         Functions.seq(List.<String>of()),
         Option.empty(),
         "",

@@ -1,0 +1,78 @@
+package io.sluice.engine;
+
+import java.io.Serializable;
+import java.sql.Connection;
+import java.sql.PreparedStatement;
+import java.sql.ResultSet;
+import java.sql.SQLException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.Collectors;
+import org.apache.spark.sql.types.DataType;
+
+/**
+ * A SELECT for a source, without any secret. Values that a user wrote are parameters.
+ *
+ * @param where conditions that must all be true
+ * @param groups the first so many items of the output are what rows are grouped by; -1 = no groups
+ * @param limit rows at most; -1 = all
+ */
+record SourceQuery(
+    String datasource,
+    String relation,
+    List<Item> output,
+    List<SourceCondition> where,
+    int groups,
+    int limit)
+    implements Serializable {
+  /** Rows that are asked for at first; PostgreSQL's driver then goes by how wide they are. */
+  private static final int FETCHED = 100;
+
+  record Item(String expression, DataType type) implements Serializable {}
+
+  SourceQuery and(SourceCondition condition) {
+    List<SourceCondition> all = new ArrayList<>(where);
+    all.add(condition);
+    return new SourceQuery(datasource, relation, output, all, groups, limit);
+  }
+
+  SourceQuery of(List<Item> items) {
+    return new SourceQuery(datasource, relation, items, where, groups, limit);
+  }
+
+  /** Below the SELECT: shown by EXPLAIN, with no value in it. */
+  String rest() {
+    StringBuilder text = new StringBuilder();
+    if (!where.isEmpty()) {
+      String all =
+          where.stream().map(SourceCondition::sql).collect(Collectors.joining(") AND (", "(", ")"));
+      text.append(" WHERE ").append(all);
+    }
+    if (groups > 0) {
+      String all =
+          output.subList(0, groups).stream()
+              .map(Item::expression)
+              .collect(Collectors.joining(", "));
+      text.append(" GROUP BY ").append(all);
+    }
+    return text.append(limit < 0 ? "" : " LIMIT " + limit).toString();
+  }
+
+  PreparedStatement prepare(Connection connection) throws SQLException {
+    String items =
+        output.isEmpty()
+            ? "1"
+            : output.stream().map(Item::expression).collect(Collectors.joining(", "));
+    String sql = "SELECT " + items + " FROM " + relation + rest();
+    PreparedStatement made =
+        connection.prepareStatement(sql, ResultSet.TYPE_FORWARD_ONLY, ResultSet.CONCUR_READ_ONLY);
+    made.setFetchSize(FETCHED);
+    int place = 0;
+    for (SourceCondition condition : where) {
+      for (String value : condition.values()) {
+        made.setString(++place, value);
+      }
+    }
+    return made;
+  }
+}

@@ -1,0 +1,82 @@
+package io.sluice.engine;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.io.Serializable;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.stream.Collectors;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * A table of a live source as the gateway's catalogue knows it. Has no password: see {@link
+ * Sources}.
+ *
+ * @param parts the names of datasource, database and table as the catalogue spells them
+ * @param relation the table's name in the source's SQL
+ * @param splitBy the integer column by whose ranges several tasks read; "" = one task reads all
+ */
+record SourceTable(
+    List<String> parts,
+    String relation,
+    List<SourceColumn> columns,
+    String splitBy,
+    long rows,
+    long bytes)
+    implements Serializable {
+
+  static SourceTable of(JsonNode found) {
+    List<String> parts = new ArrayList<>();
+    found.required("parts").forEach(part -> parts.add(part.asText()));
+    List<SourceColumn> columns = new ArrayList<>();
+    found.required("columns").forEach(column -> columns.add(SourceColumn.of(column)));
+    return new SourceTable(
+        List.copyOf(parts),
+        found.required("relation").asText(),
+        List.copyOf(columns),
+        found.required("split_by").asText(),
+        found.required("rows").asLong(),
+        found.required("bytes").asLong());
+  }
+
+  String datasource() {
+    return parts.get(0);
+  }
+
+  /** As policies and messages name it. */
+  String name() {
+    return nameOf(parts);
+  }
+
+  /** Those that a grant may name to cover the table: the source, its database, itself. */
+  List<String> covering() {
+    return List.of(nameOf(parts.subList(0, 1)), nameOf(parts.subList(0, 2)), name());
+  }
+
+  StructType schema() {
+    StructType schema = new StructType();
+    for (SourceColumn column : columns) {
+      schema = schema.add(column.name(), column.type(), true);
+    }
+    return schema;
+  }
+
+  SourceColumn column(String name) {
+    for (SourceColumn column : columns) {
+      if (column.name().toLowerCase(Locale.ROOT).equals(name.toLowerCase(Locale.ROOT))) {
+        return column;
+      }
+    }
+    throw new IllegalArgumentException(name);
+  }
+
+  /** As the catalogue writes names: quoted where a part has a dot or a quote in it. */
+  static String nameOf(List<String> parts) {
+    return parts.stream().map(SourceTable::quoted).collect(Collectors.joining("."));
+  }
+
+  private static String quoted(String part) {
+    boolean isPlain = part.indexOf('.') < 0 && part.indexOf('`') < 0;
+    return isPlain ? part : "`" + part.replace("`", "``") + "`";
+  }
+}

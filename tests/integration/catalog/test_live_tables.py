@@ -1,0 +1,96 @@
+"""Tables of live sources as engines get them: for whom, and with what."""
+
+from __future__ import annotations
+
+import pytest
+
+from catalog.access import grants, policy_feed, users
+from catalog.access.principals import principal_for
+from catalog.models import Column, Table
+from catalog.secrets import encrypt
+from catalog.selectors.live import live_table
+from core.errors import SluiceError
+
+pytestmark = pytest.mark.django_db
+ORDERS = ("shop", "public", "orders")
+
+
+@pytest.fixture
+def source(shop):
+    shop.host = "127.0.0.1"
+    shop.secret = encrypt("pw-1")
+    shop.save()
+    return shop
+
+
+def found(*name, user="ann"):
+    return live_table(principal_for(user), *(name or ORDERS))
+
+
+def test_nobody_sees_a_source_without_a_grant(source, ann):
+    assert found() is None
+    grants.grant(principal="user:ann", privilege="select", on="lake", by="t")
+    assert found() is None
+
+
+def test_who_may_see_gets_no_password(source, ann):
+    grants.grant(
+        principal="group:bi", privilege="discover", on="shop.public.orders", by="t"
+    )
+    live = found()
+    assert live.access is None
+    assert live.table["parts"] == list(ORDERS)
+    assert live.table["relation"] == '"public"."orders"'
+    assert found("shop", "public", "people") is None
+    assert policy_feed.policy_for("ann").sources_seen == ("shop.public.orders",)
+
+
+def test_who_may_read_gets_how_it_is_reached(source, ann):
+    grants.grant(principal="user:ann", privilege="select", on="shop.public", by="t")
+    live = found()
+    assert live.access["properties"]["password"] == "pw-1"
+    assert live.access["properties"]["socketFactoryArg"].startswith("127.0.0.1;")
+    assert live.access["connections"] == 2
+    assert "pw-1" not in repr(live)
+    assert "pw-1" not in str(live.table)
+    names = [column["name"] for column in live.table["columns"]]
+    table = Table.objects.get(database__name="public", name="orders")
+    assert names == list(
+        Column.objects.filter(table=table)
+        .exclude(type="")
+        .order_by("position")
+        .values_list("name", flat=True)
+    )
+
+
+def test_some_columns_are_enough(source, ann):
+    grants.grant(
+        principal="user:ann",
+        privilege="select",
+        on="shop.public.orders",
+        columns=["id"],
+        by="t",
+    )
+    assert found().access
+    policy = policy_feed.policy_for("ann")
+    assert (policy.sources, policy.sources_seen) == ((), ())
+    assert policy.tables["shop.public.orders"].columns == {"id"}
+    users.update_user("ann", users.UserChange(is_active=False), by="t")
+    assert found() is None
+
+
+def test_names_in_other_case_are_found_when_there_is_one(source, ann):
+    grants.grant(principal="user:ann", privilege="select", on="shop", by="t")
+    assert found("SHOP", "Public", "ORDERS").table["parts"] == list(ORDERS)
+    database = source.databases.get(name="public")
+    Table.objects.create(database=database, name="Orders", source_name="Orders")
+    assert found("shop", "public", "Orders").table["parts"][2] == "Orders"
+    assert found().table["parts"] == list(ORDERS)
+    assert found("shop", "public", "ORDERS") is None
+
+
+def test_a_network_that_is_denied_is_not_reached(source, ann, settings):
+    grants.grant(principal="user:ann", privilege="select", on="shop", by="t")
+    settings.SLUICE_SOURCE_NETWORKS_DENIED = ["127.0.0.0/8"]
+    with pytest.raises(SluiceError):
+        found()
