@@ -209,6 +209,8 @@ class ControlListener:
             self._spawn(self._answer_columns(message))
         elif kind == "source":
             self._spawn(self._answer_source(message))
+        elif kind == "live_names":
+            self._spawn(self._answer_live_names(message))
         elif kind == "progress":
             counts = (int(message["done"]), int(message["total"]))
             self._progress[str(message["statement"])] = counts
@@ -283,6 +285,22 @@ class ControlListener:
         else:
             if found:
                 answer |= {"found": found.table, "access": found.access}
+        await self._try_send(answer)
+
+    async def _answer_live_names(self, message: dict[str, Any]) -> None:
+        answer: dict[str, object] = {
+            "type": "live_names",
+            "request_id": message["request_id"],
+        }
+        try:
+            answer["names"] = await self._questions.live_names(
+                str(message["principal"]),
+                str(message["datasource"]),
+                str(message["database"]),
+            )
+        except Exception as error:  # noqa: BLE001  the engine must get an answer
+            log.warning("a listing of sources failed: %r", error)
+            answer |= {"names": [], "error": "the catalogue could not be read"}
         await self._try_send(answer)
 
     async def _answer_columns(self, message: dict[str, Any]) -> None:

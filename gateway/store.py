@@ -147,6 +147,18 @@ class Store:
 
         return await self.metadata.run(_user(principal), work)
 
+    async def live_names(
+        self, principal: str, datasource: str, database: str
+    ) -> list[str]:
+        """Return names that the user may see: of sources; of the databases of one; of
+        the tables in one of these."""
+
+        def work() -> list[str]:
+            user = principal_for(principal)
+            return live.live_names(user, datasource, database, limit=MOST_LISTED)
+
+        return await self.metadata.run(_user(principal), work)
+
     async def list_tables(
         self, principal: str, database: str, pattern: str
     ) -> list[tuple[str, str]]:

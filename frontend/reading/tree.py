@@ -1,4 +1,5 @@
-"""The schema tree beside the editor: databases, their tables, their columns.
+"""The schema tree beside the editor: databases of the lake, sources and their
+databases, tables, columns.
 
 Each level is read when it is opened.
 """
@@ -9,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from django.utils.translation import gettext
+
 from catalog.access.policy import Principal
 from catalog.like import escaped
 from catalog.schema.naming import is_system_column
@@ -17,9 +20,11 @@ from catalog.selectors import (
     lake_databases_matching,
     lake_tables_matching,
 )
+from catalog.selectors.live import live_columns, live_names
 from frontend.reading.completion import quoted
 
 MOST = 200
+_LEVELS = ("source", "database", "table")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +43,40 @@ class Level:
     has_more: bool = False
 
 
-def level_of(principal: Principal, database: str, table: str) -> Level:
-    """Databases; the tables of one; or the columns of one table."""
+def level_of(
+    principal: Principal, database: str, table: str, *, source: str = ""
+) -> Level:
+    """Databases; the tables of one; or the columns of one table: of the lake, or of a
+    live source."""
+    if source:
+        return _live_level(
+            principal, [part for part in (source, database, table) if part]
+        )
     if table:
         return Level(_columns(principal, database, table))
     if database:
         found: list[Any] = lake_tables_matching(principal, escaped(database), "%", MOST)
         return Level([_table(one) for one in found], has_more=len(found) >= MOST)
     names = lake_databases_matching(principal, "%", limit=MOST)
-    return Level([_database(name) for name in names], has_more=len(names) >= MOST)
+    sources = live_names(principal, limit=MOST)
+    return Level(
+        [*map(_database, names), *(_live([name]) for name in sources)],
+        has_more=max(len(names), len(sources)) >= MOST,
+    )
+
+
+def _live_level(principal: Principal, above: list[str]) -> Level:
+    if len(above) == len(_LEVELS):
+        columns = live_columns(principal, above[0], above[1], above[2])
+        return Level([Branch(c.name, quoted([c.name])[0], c.type) for c in columns])
+    names = live_names(principal, *above, limit=MOST)
+    return Level([_live([*above, name]) for name in names], has_more=len(names) >= MOST)
+
+
+def _live(parts: list[str]) -> Branch:
+    detail = gettext("live source") if len(parts) == 1 else ""
+    at = urlencode(dict(zip(_LEVELS, parts, strict=False)))
+    return Branch(parts[-1], ".".join(quoted(parts)), detail, at)
 
 
 def _database(name: str) -> Branch:

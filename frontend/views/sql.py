@@ -120,7 +120,8 @@ def tree(request: PageRequest) -> HttpResponse:
     """One level of the schema tree, read when it is opened."""
     given = request.GET.get
     database, table = given("database", "")[:300], given("table", "")[:300]
-    level = level_of(request.principal, database, table)
+    source = given("source", "")[:100]
+    level = level_of(request.principal, database, table, source=source)
     context = {"level": level, "is_leaf": bool(table)}
     return render(request, "frontend/sql/tree.html", context)
 

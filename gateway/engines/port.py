@@ -154,6 +154,12 @@ class EngineQuestions(Protocol):
         """Return a table of a live source that the principal may see, and how it is
         reached, if they may read it."""
 
+    async def live_names(
+        self, principal: str, datasource: str, database: str
+    ) -> list[str]:
+        """Return names that the principal may see: of live sources; of the databases of
+        one; of the tables in one of these."""
+
     def db_read_age_ms(self) -> int:
         """Milliseconds since the last successful read of the metadata database."""
 

@@ -34,6 +34,7 @@ def live_table(table: Table, columns: Sequence[Column]) -> dict[str, Any]:
     described = described_columns(source.kind, specs)
     return {
         "parts": [source.name, table.database.name, table.name],
+        "kind": source.kind,
         "relation": relation(source.kind, table.database.name, table.name),
         "columns": described,
         "split_by": _split_by(columns, described),

@@ -41,6 +41,14 @@ class Questions:
         known = {"orders": "shop.orders", "secrets": "vault.secrets"}
         return known.get(table) if datasource == "erp" else None
 
+    async def live_names(
+        self, principal: str, datasource: str, database: str
+    ) -> list[str]:
+        asked = [part.lower() for part in (datasource, database) if part]
+        parts = [[str(p) for p in t.table["parts"]] for t in self.sources.values()]  # type: ignore[attr-defined]
+        fits = [p for p in parts if [x.lower() for x in p[: len(asked)]] == asked]
+        return sorted({p[len(asked)] for p in fits})
+
     async def list_tables(
         self, principal: str, database: str, pattern: str
     ) -> list[tuple[str, str]]:

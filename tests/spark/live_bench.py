@@ -35,6 +35,7 @@ class LiveSource:
         specs = [(ColumnSpec(n, n.lower(), s, t), True) for n, s, t in columns]
         described: dict[str, Any] = {
             "parts": [self.name, schema, table],
+            "kind": kind,
             "relation": relation(kind, schema, table),
             "columns": described_columns(kind, specs),
             "split_by": split_by,

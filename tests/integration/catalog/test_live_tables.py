@@ -8,7 +8,7 @@ from catalog.access import grants, policy_feed, users
 from catalog.access.principals import principal_for
 from catalog.models import Column, Table
 from catalog.secrets import encrypt
-from catalog.selectors.live import live_table
+from catalog.selectors.live import live_columns, live_names, live_table
 from core.errors import SluiceError
 
 pytestmark = pytest.mark.django_db
@@ -77,6 +77,31 @@ def test_some_columns_are_enough(source, ann):
     assert policy.tables["shop.public.orders"].columns == {"id"}
     users.update_user("ann", users.UserChange(is_active=False), by="t")
     assert found() is None
+
+
+def test_names_that_may_be_seen_are_listed(source, admin, ann):
+    def names(*above, user="ann"):
+        return live_names(principal_for(user), *above, limit=9)
+
+    assert names() == []
+    assert names("shop", "public") == []
+    grants.grant(
+        principal="user:ann",
+        privilege="select",
+        on="shop.public.orders",
+        columns=["id"],
+        by="t",
+    )
+    grants.grant(principal="group:bi", privilege="discover", on="shop.`my.db`", by="t")
+    assert names() == ["shop"]
+    assert names("SHOP") == ["my.db", "public"]
+    assert names("shop", "Public") == ["orders"]
+    assert names("shop", "my.db") == ["a.b c", "orders", "people"]
+    assert names("lake") == []
+    assert names("shop", "public", user="root") == ["a.b c", "orders", "people"]
+    columns = live_columns(principal_for("ann"), *ORDERS)
+    assert [c.name for c in columns] == ["id"]
+    assert live_columns(principal_for("ann"), "shop", "public", "people") == []
 
 
 def test_names_in_other_case_are_found_when_there_is_one(source, ann):

@@ -24,6 +24,24 @@ def test_the_tree_opens_level_by_level_for_what_may_be_seen(world, browse):
     assert "Nothing visible to you" in browse("eve").get("/sql").content.decode()
 
 
+def test_the_tree_has_live_sources_beside_the_lake(world, browse):
+    client = browse("root")
+    top = client.get("/sql/tree").content.decode()
+    name = world.source.name
+    assert f"source={name}" in top
+    databases = client.get("/sql/tree", {"source": name}).content.decode()
+    assert f"source={name}&amp;database=public" in databases
+    given = {"source": name, "database": "public"}
+    tables = client.get("/sql/tree", given).content.decode()
+    assert f'data-insert="{name}.public.orders"' in tables
+    columns = client.get("/sql/tree", given | {"table": "orders"}).content.decode()
+    assert 'data-insert="updated_at"' in columns
+    assert (
+        "Nothing visible to you"
+        in browse("eve").get("/sql/tree", given).content.decode()
+    )
+
+
 def test_queries_are_saved_shared_and_thrown_away(world, browse):
     root, ann = browse("root"), browse("ann")
     given = {"name": "late orders", "sql": "SELECT 1"}

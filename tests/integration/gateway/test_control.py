@@ -50,6 +50,9 @@ class Questions:
         access = {"url": "x"} if principal == "ann" else None
         return LiveTable({"parts": []}, access) if is_known else None
 
+    async def live_names(self, principal, datasource, database):
+        return ["orders"] if database else ["public"]
+
     async def lake_name_of(self, datasource, database, table):
         return f"{datasource}.{table}" if table == "orders" else None
 
@@ -180,6 +183,9 @@ def test_lists_are_answered():
         )
         told = await engine.hear("columns")
         assert told["tables"] == {"orders": [["id", "bigint", False]]}
+        asked = {"principal": "ann", "datasource": "pg", "database": ""}
+        await engine.say(type="live_names", request_id="4", **asked)
+        assert (await engine.hear("live_names"))["names"] == ["public"]
 
     channel(scenario)
 

@@ -78,6 +78,23 @@ final class Catalogue {
     return policy.maySee(found) ? found : null;
   }
 
+  /**
+   * Names that the principal may see, sorted: of live sources; of the databases of one; of the
+   * tables in one of these. {@code above} has the names above.
+   */
+  List<String> liveNames(Policy policy, List<String> above) {
+    Map<String, String> question =
+        Map.of(
+            "principal", policy.principal(),
+            "datasource", above.isEmpty() ? "" : above.get(0),
+            "database", above.size() < 2 ? "" : above.get(1));
+    TreeSet<String> names = new TreeSet<>();
+    for (JsonNode name : control.ask("live_names", question).path("names")) {
+      names.add(name.asText());
+    }
+    return new ArrayList<>(names);
+  }
+
   /** Names of the tables of a database that the principal may see, sorted. */
   List<String> tables(Policy policy, String database) {
     TreeSet<String> names = new TreeSet<>();

@@ -27,6 +27,7 @@ import org.apache.spark.sql.catalyst.plans.logical.ShowViews;
 import org.apache.spark.sql.execution.command.ResetCommand;
 import org.apache.spark.sql.execution.command.SetCommand;
 import org.apache.spark.sql.execution.command.SetNamespaceCommand;
+import org.apache.spark.sql.execution.command.ShowCatalogsCommand;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
@@ -46,7 +47,9 @@ final class CommandGate {
   }
 
   LogicalPlan admit(LogicalPlan plan) {
-    if (plan instanceof ShowTables show) {
+    if (plan instanceof ShowCatalogsCommand show) {
+      return showCatalogs(show);
+    } else if (plan instanceof ShowTables show) {
       return showTables(show);
     } else if (plan instanceof ShowTableExtended show) {
       return showTableExtended(show);
@@ -100,11 +103,32 @@ final class CommandGate {
     }
   }
 
+  private LogicalPlan showCatalogs(ShowCatalogsCommand show) {
+    List<String> names = new ArrayList<>(List.of("lake", "spark_catalog"));
+    names.addAll(Engine.get().catalogue().liveNames(policy, List.of()));
+    List<Object[]> rows = new ArrayList<>();
+    matching(names, show.pattern()).forEach(name -> rows.add(new Object[] {name}));
+    return Answer.of(show.output(), rows);
+  }
+
+  /** What lies in a source, or in a database of one; as absent when nothing is seen there. */
+  private List<String> namesBelow(List<String> names) {
+    List<String> found = Engine.get().catalogue().liveNames(policy, names);
+    if (found.isEmpty()) {
+      throw absent(names);
+    }
+    return found;
+  }
+
   private LogicalPlan showTables(ShowTables show) {
-    String database = visibleDatabase(show.namespace());
+    List<String> named = withoutCatalog(namesOf(show.namespace()));
+    boolean isLive = named.size() == 2;
+    String database =
+        isLive ? SourceTable.nameOf(named) : visibleDatabase(show.namespace());
     boolean isHive = isInHivesShape(show);
     List<Object[]> rows = new ArrayList<>();
-    for (String table : matching(tablesOf(database), show.pattern())) {
+    List<String> tables = isLive ? namesBelow(named) : tablesOf(database);
+    for (String table : matching(tables, show.pattern())) {
       rows.add(isHive ? new Object[] {table} : new Object[] {database, table, false});
     }
     return isHive
@@ -137,16 +161,22 @@ final class CommandGate {
   }
 
   private LogicalPlan showDatabases(ShowNamespaces show) {
-    if (!withoutCatalog(namesOf(show.namespace())).isEmpty()) {
-      throw absent(namesOf(show.namespace()));
+    List<String> named = withoutCatalog(namesOf(show.namespace()));
+    if (named.size() > 1) {
+      throw absent(named);
     }
+    List<String> databases = named.isEmpty() ? lakeDatabases() : namesBelow(named);
+    List<Object[]> rows = new ArrayList<>();
+    matching(databases, show.pattern()).forEach(name -> rows.add(new Object[] {name}));
+    return Answer.of(show.output(), rows);
+  }
+
+  private List<String> lakeDatabases() {
     List<String> databases = new ArrayList<>(Engine.get().catalogue().databases(policy));
     if (!databases.contains("default")) {
       databases.add(0, "default");
     }
-    List<Object[]> rows = new ArrayList<>();
-    matching(databases, show.pattern()).forEach(name -> rows.add(new Object[] {name}));
-    return Answer.of(show.output(), rows);
+    return databases;
   }
 
   private List<Object[]> functions(ShowFunctions show) {
@@ -182,18 +212,22 @@ final class CommandGate {
       throw ParsedCheck.refused(describe);
     }
     List<String> name = namesOfTable(describe.relation());
-    List<Object[]> rows = Answer.columnRows(session, schemaOf(name));
+    LogicalPlan found = TableDescriptions.analysed(session, name);
+    List<Object[]> rows = Answer.columnRows(session, found.schema());
     if (describe.isExtended()) {
+      SourceTable live = TableDescriptions.liveIn(found);
       List<String> plain = withoutCatalog(name);
       String table = plain.get(plain.size() - 1);
       String database = plain.size() > 1 ? plain.get(0) : currentDatabase();
+      List<String> parts =
+          live == null ? List.of("lake", lower(database), lower(table)) : live.parts();
       rows.add(new Object[] {"", "", ""});
       rows.add(new Object[] {"# Detailed Table Information", "", ""});
-      rows.add(new Object[] {"Catalog", "lake", ""});
-      rows.add(new Object[] {"Database", lower(database), ""});
-      rows.add(new Object[] {"Table", lower(table), ""});
+      rows.add(new Object[] {"Catalog", parts.get(0), ""});
+      rows.add(new Object[] {"Database", parts.get(1), ""});
+      rows.add(new Object[] {"Table", parts.get(2), ""});
       rows.add(new Object[] {"Type", "EXTERNAL", ""});
-      rows.add(new Object[] {"Provider", "hudi", ""});
+      rows.add(new Object[] {"Provider", live == null ? "hudi" : live.kind(), ""});
     }
     return Answer.of(describe.output(), rows);
   }

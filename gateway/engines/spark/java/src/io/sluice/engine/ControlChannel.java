@@ -166,7 +166,7 @@ final class ControlChannel implements Runnable {
       case "policy" -> acknowledge(message);
       case "forget" -> policies.forget(message.path("principal").asText());
       case "heartbeat" -> policies.heartbeat(message.path("db_read_age_ms").asLong());
-      case "table", "tables", "columns", "source" -> {
+      case "table", "tables", "columns", "source", "live_names" -> {
         CompletableFuture<JsonNode> answer = waiting.get(message.path("request_id").asText());
         if (answer != null) {
           answer.complete(message);

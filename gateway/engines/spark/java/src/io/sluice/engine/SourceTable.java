@@ -13,11 +13,13 @@ import org.apache.spark.sql.types.StructType;
  * Sources}.
  *
  * @param parts the names of datasource, database and table as the catalogue spells them
+ * @param kind which kind of source it is
  * @param relation the table's name in the source's SQL
  * @param splitBy the integer column by whose ranges several tasks read; "" = one task reads all
  */
 record SourceTable(
     List<String> parts,
+    String kind,
     String relation,
     List<SourceColumn> columns,
     String splitBy,
@@ -32,6 +34,7 @@ record SourceTable(
     found.required("columns").forEach(column -> columns.add(SourceColumn.of(column)));
     return new SourceTable(
         List.copyOf(parts),
+        found.required("kind").asText(),
         found.required("relation").asText(),
         List.copyOf(columns),
         found.required("split_by").asText(),

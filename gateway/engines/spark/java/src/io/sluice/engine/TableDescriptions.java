@@ -51,6 +51,17 @@ final class TableDescriptions {
         () -> StatementGate.analyse(session, relation(name)).analyzed());
   }
 
+  /** The source's table that a description is of; null for one of the lake. */
+  static SourceTable liveIn(LogicalPlan analysed) {
+    for (LogicalPlan leaf : Functions.list(analysed.collectLeaves())) {
+      SourceTable live = SourceRelation.in(leaf);
+      if (live != null) {
+        return live;
+      }
+    }
+    return null;
+  }
+
   private String definitionOf(LogicalPlan table) {
     List<String> name = CommandGate.namesOfTable(table);
     LogicalPlan found = analysed(session, name);
@@ -60,11 +71,14 @@ final class TableDescriptions {
     }
     String shown = name.stream().map(TableDescriptions::quoted).collect(Collectors.joining("."));
     String partitions = partitionColumns(found);
+    SourceTable live = liveIn(found);
     return "CREATE TABLE "
         + shown
         + " (\n"
         + String.join(",\n", columns)
-        + ")\nUSING hudi\n"
+        + ")\nUSING "
+        + (live == null ? "hudi" : live.kind())
+        + "\n"
         + (partitions.isEmpty() ? "" : "PARTITIONED BY (" + partitions + ")\n");
   }
 
@@ -72,8 +86,9 @@ final class TableDescriptions {
     LogicalPlan found = analysed(session, CommandGate.namesOfTable(show.table()));
     List<Object[]> rows = new ArrayList<>();
     rows.add(new Object[] {"partition_columns", partitionColumns(found)});
-    rows.add(new Object[] {"provider", "hudi"});
-    rows.add(new Object[] {"type", "mor"});
+    SourceTable live = liveIn(found);
+    rows.add(new Object[] {"provider", live == null ? "hudi" : live.kind()});
+    rows.add(new Object[] {"type", live == null ? "mor" : "live"});
     if (show.propertyKey().isDefined()) {
       rows.removeIf(row -> !row[0].equals(show.propertyKey().get()));
     }
