@@ -14,7 +14,7 @@ from catalog.models import Column, Datasource, Table
 from catalog.sources.access import access_for, resolved
 from catalog.sources.tls import ca_file
 from ingest.contract.table import ColumnSpec
-from ingest.jobs.specs import source_spec
+from ingest.jobs.kinds import source_spec
 from ingest.sources.live import described_access, described_columns, relation
 from ingest.sources.port import SourceAccess
 
