@@ -79,7 +79,9 @@ class MetadataService:
         return await self._answers[type(request)](user, request)
 
     async def _catalogs(self, user: str, request: Any) -> Operation:
-        return _done(OperationType.GET_CATALOGS, metadata.CATALOGS, [(CATALOG,)])
+        sources = await self._store.live_names(user, "", "")
+        rows: Rows = [(name,) for name in sorted([CATALOG, *sources])]
+        return _done(OperationType.GET_CATALOGS, metadata.CATALOGS, rows)
 
     async def _schemas(self, user: str, request: messages.GetSchemas) -> Operation:
         rows: Rows = []
@@ -89,6 +91,9 @@ class MetadataService:
             if matcher(pattern)(DEFAULT_DATABASE):
                 names = sorted({*names, DEFAULT_DATABASE})
             rows = [(name, CATALOG) for name in names]
+        elif request.catalog:
+            found = await self._live_below(user, [request.catalog], request.schema)
+            rows = [(name, request.catalog) for name in found]
         return _done(OperationType.GET_SCHEMAS, metadata.SCHEMAS, rows)
 
     async def _tables(self, user: str, request: messages.GetTables) -> Operation:
@@ -100,6 +105,11 @@ class MetadataService:
             return _done(
                 OperationType.GET_TABLES, metadata.TABLES, rows, more=pages.next
             )
+        if request.catalog and (not wanted or _TABLE in wanted):
+            rows = [
+                (*name, _TABLE, "", *[None] * 5)
+                for name in await self._live_tables(user, request)
+            ]
         return _done(OperationType.GET_TABLES, metadata.TABLES, rows)
 
     async def _table_types(self, user: str, request: Any) -> Operation:
@@ -118,7 +128,39 @@ class MetadataService:
             )
             # up to 200,000 of them: too long for the event loop
             rows = await asyncio.to_thread(lambda: [_column_row(one) for one in found])
+        elif request.catalog:
+            rows = await self._live_columns(user, request)
         return _done(OperationType.GET_COLUMNS, metadata.COLUMNS, rows)
+
+    async def _live_below(
+        self, user: str, above: list[str], pattern: str | None
+    ) -> list[str]:
+        """Names in a source, or in a database of it, that match."""
+        names = await self._store.live_names(user, *above, *[""] * (2 - len(above)))
+        matches = matcher(_pattern(pattern))
+        return [name for name in names if matches(name)]
+
+    async def _live_tables(self, user: str, request: Any) -> list[tuple[str, str, str]]:
+        found: list[tuple[str, str, str]] = []
+        source = request.catalog
+        for schema in await self._live_below(user, [source], request.schema):
+            tables = await self._live_below(user, [source, schema], request.table)
+            found += [(source, schema, table) for table in tables]
+        return found[:MOST_ROWS]
+
+    async def _live_columns(self, user: str, request: messages.GetColumns) -> Rows:
+        rows: Rows = []
+        matches = matcher(_pattern(request.column))
+        for name in await self._live_tables(user, request):
+            columns = await self._store.live_columns(user, *name)
+            rows += [
+                (name[0], *_column_row(column)[1:])
+                for column in columns
+                if matches(column.name)
+            ]
+            if len(rows) >= MOST_ROWS:
+                break
+        return rows[:MOST_ROWS]
 
     async def _type_info(self, user: str, request: Any) -> Operation:
         rows = metadata.type_info_rows()

@@ -159,6 +159,30 @@ class Store:
 
         return await self.metadata.run(_user(principal), work)
 
+    async def live_columns(
+        self, username: str, datasource: str, database: str, table: str
+    ) -> list[lake.LakeColumn]:
+        """Return the columns of a source's table that exist for the user."""
+
+        def work() -> list[lake.LakeColumn]:
+            user = principal_for(username)
+            found = live.live_columns(user, datasource, database, table)
+            return [
+                lake.LakeColumn(
+                    database=database,
+                    table=table,
+                    name=column.name,
+                    type=column.type,
+                    position=position,
+                    nullable=column.nullable,
+                    key=column.key,
+                    comment=column.comment,
+                )
+                for position, column in enumerate(found, start=1)
+            ]
+
+        return await self.metadata.run(_user(username), work)
+
     async def list_tables(
         self, principal: str, database: str, pattern: str
     ) -> list[tuple[str, str]]:

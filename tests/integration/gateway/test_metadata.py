@@ -70,6 +70,33 @@ def ask(lake_tables, gateway):
         yield call
 
 
+@pytest.fixture
+def live_orders(users):
+    from catalog.access.grants import grant
+    from catalog.models import Column, Database, Datasource, Table
+
+    source = Datasource.objects.create(name="erp", kind="postgresql", host="db.example")
+    for schema in ("public", "hr"):
+        database = Database.objects.create(datasource=source, name=schema)
+        table = Table.objects.create(database=database, name="orders")
+        Column.objects.create(table=table, position=1, name="id", type="bigint")
+        Column.objects.create(table=table, position=2, name="pay", type="int")
+    on = "erp.public.orders"
+    grant(principal="user:ann", privilege="select", on=on, columns=["id"], by="root")
+
+
+def test_a_live_source_is_a_catalog(live_orders, ask):
+    assert [row["TABLE_CAT"] for row in ask("GetCatalogs")] == ["erp", "lake"]
+    schemas = ask("GetSchemas", catalogName="erp", schemaName="%")
+    assert [row["TABLE_SCHEM"] for row in schemas] == ["public"]
+    tables = ask("GetTables", catalogName="erp", schemaName="pub%", tableName="%")
+    assert [row["TABLE_NAME"] for row in tables] == ["orders"]
+    columns = ask("GetColumns", catalogName="erp", tableName="orders")
+    assert [(r["TABLE_CAT"], r["COLUMN_NAME"]) for r in columns] == [("erp", "id")]
+    assert ask("GetColumns", catalogName="other", tableName="orders") == []
+    assert {r["TABLE_CAT"] for r in ask("GetTables", tableName="%")} == {"lake"}
+
+
 def test_catalogs_types_and_functions(ask):
     assert [row["TABLE_CAT"] for row in ask("GetCatalogs")] == ["lake"]
     assert {row["TABLE_TYPE"] for row in ask("GetTableTypes")} == {"TABLE", "VIEW"}
