@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,11 +9,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from gateway.engines.port import EngineRefused, Orientation
 from tests.source_access import postgresql_at
 from tests.spark.engine_bench import Client, EngineBench
 from tests.spark.live_bench import LiveSource
-from tests.waiting import wait_for
 
 ABSENT_TABLE, NO_COLUMN, NO_PRIVILEGE = "42P01", "42703", "42501"
 ORDERS = """
@@ -264,41 +261,4 @@ def test_parts_by_ranges_of_the_key_are_the_whole(
         " (select id + 0 as v, spark_partition_id() as p from shop_pg.public.many)"
     )
     assert found == [(20000, 20000 * 20001 // 2 * 7 - 50000 * 20000, 4)]
-    client.close()
-
-
-def test_a_cancel_ends_the_statement_at_the_source(
-    shop: Shop, bench: EngineBench
-) -> None:
-    shop.link.execute(
-        "CREATE VIEW slow AS SELECT i AS id FROM generate_series(1, 9) i"
-        " WHERE pg_sleep(600) IS NOT NULL"
-    )
-    shop.source.table("public", "slow", [("id", "integer", "int")])
-    bench.policy("sly", sources=["shop_pg"])
-    client = bench.connect("sly")
-
-    def running() -> int:
-        row = shop.link.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sluice:sql'"
-            " AND state = 'active'"
-        ).fetchone()
-        assert row
-        return int(row[0])
-
-    async def cancelled() -> None:
-        operation = await client.session.execute("select * from shop_pg.public.slow")
-        while not (await client.session.status(operation)).state.is_terminal:
-            pass  # each answer is waited for; rows are read as they are fetched
-        fetch = asyncio.create_task(
-            client.session.fetch(operation, Orientation.NEXT, 10)
-        )
-        await asyncio.to_thread(wait_for, lambda: running() == 1, "it runs there")
-        await client.session.cancel(operation)
-        await asyncio.to_thread(wait_for, lambda: running() == 0, "it is over there")
-        with pytest.raises(EngineRefused):
-            await fetch
-
-    bench.wait(cancelled())
-    assert client.rows(f"select count(*) from {ORDERS_NAME}") == [(8,)]
     client.close()
