@@ -39,6 +39,6 @@ def mariadb(product: Product) -> Iterator[log_nemesis.World]:
     ],
 )
 def test_a_kill_loses_no_change_of_a_log(
-    request: pytest.FixtureRequest, kind: str, victim: str
+    product: Product, request: pytest.FixtureRequest, kind: str, victim: str
 ) -> None:
     log_nemesis.run(request.getfixturevalue(kind), victim, seed=20261126)
