@@ -28,6 +28,7 @@ from core.errors import (
 )
 from ingest.contract.members import TooNew, value_of
 from ingest.contract.table import FenceSpec, SourceSpec, TableSpec
+from ingest.contract.written import Totals
 
 # The kinds of jobs by name: as rows store them, and as drivers get them.
 SNAPSHOT: Final = "snapshot"
@@ -79,14 +80,14 @@ class CompactionBudget:
     """What a table's compactions may still write again.
 
     amplification  most bytes written per byte changed, the change's own included
-    credit         bytes that changes up to `upto` earned and no compaction spent
-    upto           when the newest commit was completed that `credit` counts
+    credit         bytes that changes earned and no compaction spent
+    counted        what was written up to where `credit` counts
     log_age        seconds from which on a log file is merged though it costs little
     """
 
     amplification: float
     credit: int = 0
-    upto: str = ""
+    counted: Totals = field(default_factory=Totals)
     log_age: float = 86_400.0
 
 

@@ -50,11 +50,11 @@ from ingest.driver.capture.snapshot import committed_load, load_table
 from ingest.driver.capture.timestamp import capture_window, sync_folder
 from ingest.driver.jvm import GRACE_SECONDS, Jvm, breaks_jvm, failure_of
 from ingest.driver.session import open_lake
+from ingest.driver.table_services.cleaning import tidy_when_due
 from ingest.driver.table_services.compaction import (
     compact_table,
     pending_compactions,
     plan_when_due,
-    tidy_when_due,
 )
 from ingest.driver.table_services.repair import repair_table
 from ingest.driver.table_services.verify import verify_table

@@ -21,7 +21,8 @@ from ingest.driver.apply.clocks import forget_instants_ahead, require_clock
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.log_session import ApplySession, Around
 from ingest.driver.session import open_lake
-from ingest.driver.table_services.compaction import plan_when_due, tidy_when_due
+from ingest.driver.table_services.cleaning import tidy_when_due
+from ingest.driver.table_services.compaction import plan_when_due
 from ingest.lake.hudi.timeline import Timeline
 
 log = logging.getLogger(__name__)

@@ -120,7 +120,8 @@ def read_properties(base: Place) -> dict[str, str] | None:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-def read_commit(base: Place, instant: Instant) -> Commit:
+def read_record(base: Place, instant: Instant) -> dict[str, Any]:
+    """What the file of a completed instant says, as Avro names it."""
     found = (base / ".hoodie" / "timeline" / instant.file_name).read()
     if found is None:
         raise TransientError(
@@ -128,7 +129,11 @@ def read_commit(base: Place, instant: Instant) -> Commit:
             code="instant_gone",
             hint="it was archived; read the table again",
         )
-    record = record_of(found, of=f"instant {instant.asked} of {base.name}")
+    return record_of(found, of=f"instant {instant.asked} of {base.name}")
+
+
+def read_commit(base: Place, instant: Instant) -> Commit:
+    record = read_record(base, instant)
     extra = record.get("extraMetadata") or {}
     stats = [
         stat

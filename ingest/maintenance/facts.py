@@ -96,7 +96,6 @@ class TakenLock:
 class LakeFacts:
     """One look at a table.
 
-    kept_instants     of the instants those that must stay for running queries
     delta_commits     since the newest compaction (or load)
     oldest_log_at     when the oldest log file was written that readers must merge
     sizes             base files per bin of SIZE_BINS
@@ -130,7 +129,6 @@ class LakeFacts:
     unfinished_files: int = 0
     unfinished_bytes: int = 0
     instants: int = 0
-    kept_instants: int = 0
     delta_commits: int = 0
     compacted_at: str = ""
     oldest_log_at: str = ""
@@ -180,10 +178,9 @@ def read_facts(
     now: datetime,
     held: frozenset[str] = frozenset(),
     plans: Mapping[str, PlanFacts] | None = None,
-    keep_seconds: float = 0.0,
 ) -> LakeFacts:
     """`held`: which of "write" and "service" a job holds now; `plans`: of pending
-    compactions, by instant; `keep_seconds`: how long a query may take."""
+    compactions, by instant."""
     groups = layout.groups
     conflicts = _conflicts(layout)
     oldest_log = min((g.oldest_log for g in groups if g.oldest_log), default="")
@@ -202,9 +199,6 @@ def read_facts(
         unfinished_files=layout.unfinished_files,
         unfinished_bytes=layout.unfinished_bytes,
         instants=len(timeline.instants),
-        kept_instants=sum(
-            age_of(i.asked, now) <= keep_seconds for i in timeline.instants
-        ),
         delta_commits=timeline.deltas_since_compaction,
         compacted_at=_when(_last_whole(done)),
         oldest_log_at=_when(oldest_log),

@@ -6,7 +6,6 @@ rows; nobody starts Spark for them. What a plan asks for is queued here, once.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import time
 from dataclasses import replace
@@ -25,17 +24,17 @@ from core.json_values import iso
 from core.models import Job
 from core.outbox import NewEvent
 from ingest.contract.job import COMPACT, REPAIR, RESYNC, VERIFY
-from ingest.lake.commits import read_commit
 from ingest.lake.hudi.budget import choose, credit_after, first_credit
 from ingest.lake.hudi.timeline import at_of, instant_of
 from ingest.lake.place import place_at
+from ingest.lake.upkeep import read_written
 from ingest.maintenance.compact_job import start_compaction
 from ingest.maintenance.facts import LakeFacts
 from ingest.maintenance.merging import MergeCost, weigh
 from ingest.maintenance.observation import Observation, look_into
 from ingest.maintenance.plan import Step, plan_maintenance
 from ingest.maintenance.score import BROKEN_CODES, STUCK_CODES, Health, score, stuck_in
-from ingest.maintenance.write_amplification import Written, Wrote, add, written_from
+from ingest.maintenance.write_amplification import Written, add, written_from
 from ingest.models import Pipeline, TableHealth
 from ingest.models.states import REMOVING
 from ingest.pipelines import compaction_plans
@@ -182,17 +181,10 @@ def _merge(
 def _written(
     row: TableHealth, seen: Observation, policy: MaintenancePolicy, *, now: datetime
 ) -> Written:
-    """What was known, and the commits since; each is read once."""
+    """What was known, and what was written since."""
     before = written_from(row.facts.get("written", {}))
-    base = place_at(row.table.path)
-    done = seen.timeline.completed_writes
-    wrote: list[Wrote] = []
-    for instant in [i for i in done if i.completed > before.upto][:COMMITS_READ]:
-        rows = size = 0
-        with contextlib.suppress(SluiceError):  # it was archived meanwhile, say
-            commit = read_commit(base, instant)
-            rows, size = commit.rows_written + commit.rows_deleted, commit.bytes_written
-        wrote.append(Wrote(instant.completed, instant.action, rows, size))
+    base, timeline = place_at(row.table.path), seen.timeline
+    counted, wrote = read_written(base, timeline, before.counted, most=COMMITS_READ)
     table_bytes = seen.facts.base_bytes + seen.facts.log_bytes
     found = add(before, wrote, table_bytes=table_bytes, now=now)
     amplification = policy.max_write_amplification
@@ -205,7 +197,7 @@ def _written(
             amplification=amplification,
             most=table_bytes,
         )
-    return replace(found, credit=credit)
+    return replace(found, counted=counted, credit=credit)
 
 
 def _standing(pipeline: Pipeline | None) -> tuple[str, str]:

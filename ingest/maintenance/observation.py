@@ -15,7 +15,6 @@ from catalog.models import Table
 from core.jobs import ACTIVE
 from core.models import Job, Lease
 from ingest.contract.job import REPAIR
-from ingest.jobs.kinds import keep_seconds
 from ingest.jobs.leases import SERVICE, WRITE, lease_name
 from ingest.lake.commits import read_properties, read_timeline
 from ingest.lake.fence import fence_path, foreign_token
@@ -70,7 +69,6 @@ def look_into(table: Table, *, now: datetime) -> Observation:
         now=now,
         held=_held(table.pk),
         plans={asked: _plan_facts(plan) for asked, plan in plans.items()},
-        keep_seconds=keep_seconds(),
     )
     # its rows lie in the new number of buckets before the catalog says so
     buckets = 0 if _is_resizing(table.pk) else table.buckets or 0

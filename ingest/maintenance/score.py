@@ -273,7 +273,7 @@ def _slow(facts: LakeFacts, policy: MaintenancePolicy) -> Iterator[HealthIssue]:
         yield from _late_merges(facts, policy)
     if facts.merge is not None:
         yield from _missed_goals(facts.merge)
-    if facts.instants - facts.kept_instants > MOST_INSTANTS:
+    if facts.instants > MOST_INSTANTS:
         yield HealthIssue(
             "long_timeline",
             10,

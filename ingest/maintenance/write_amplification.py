@@ -9,25 +9,16 @@ from __future__ import annotations
 import dataclasses
 import statistics
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Any
 
 from ingest.contract.members import value_of
+from ingest.contract.written import Totals, Wrote
 
 DAYS_KEPT = 90
 # growth is told from this many days on, and about the newest of them
 LEAST_DAYS, GROWTH_DAYS = 2, 30
-
-
-@dataclass(frozen=True, slots=True)
-class Wrote:
-    """A completed instant. `completed` as Hudi names it, 17 digits in UTC."""
-
-    completed: str
-    action: str
-    rows: int
-    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +41,10 @@ class Day:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """days: oldest first; upto: when the newest commit in it was completed; credit:
-    bytes that changes earned for compactions and none spent, None = not counted yet."""
+    """days: oldest first; counted: what was written up to the last look; credit: bytes
+    that changes earned for compactions and none spent, None = not counted yet."""
 
-    upto: str = ""
+    counted: Totals = field(default_factory=Totals)
     days: tuple[Day, ...] = ()
     credit: int | None = None
 
@@ -99,19 +90,16 @@ def written_from(data: Mapping[str, Any]) -> Written:
 def add(
     before: Written, wrote: Iterable[Wrote], *, table_bytes: int, now: datetime
 ) -> Written:
-    """`wrote` since `before.upto`; of what is older nothing counts twice."""
+    """`wrote` since `before.counted`."""
     days = {day.day: day for day in before.days}
-    upto = before.upto
-    for one in sorted(wrote, key=lambda w: w.completed):
-        if one.completed > before.upto:
-            key = f"{one.completed[:4]}-{one.completed[4:6]}-{one.completed[6:8]}"
-            known = days.get(key) or Day(key, table_bytes=table_bytes)
-            days[key] = _plus(known, one)
-            upto = one.completed
+    for one in wrote:
+        key = f"{one.completed[:4]}-{one.completed[4:6]}-{one.completed[6:8]}"
+        known = days.get(key) or Day(key, table_bytes=table_bytes)
+        days[key] = _plus(known, one)
     today = f"{now:%Y-%m-%d}"
     days[today] = replace(days.get(today) or Day(today), table_bytes=table_bytes)
     kept = sorted(days.values(), key=lambda d: d.day)[-DAYS_KEPT:]
-    return Written(upto, tuple(kept), before.credit)
+    return replace(before, days=tuple(kept))
 
 
 def _plus(day: Day, one: Wrote) -> Day:

@@ -20,7 +20,9 @@ from catalog.compiled import AnyRow, CompiledValues
 from catalog.models import Datasource
 from ingest.contract.applying import ApplyTable
 from ingest.contract.job import CompactionBudget
+from ingest.contract.members import value_of
 from ingest.contract.table import FenceSpec, SourceSpec, TableSpec
+from ingest.contract.written import Totals
 from ingest.jobs.kinds import source_spec, table_spec
 from ingest.models import Pipeline, Policy
 from ingest.models.states import LOADED
@@ -35,12 +37,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A table to apply, but for its fence. credit, upto: as in `CompactionBudget`."""
+    """A table to apply, but for its fence. credit, counted: as in
+    `CompactionBudget`."""
 
     table: TableSpec
     policy: Effective
     credit: int = 0
-    upto: str = ""
+    counted: Totals = field(default_factory=Totals)
 
     def under(self, fence: FenceSpec) -> ApplyTable:
         keeping = self.policy.keeping
@@ -52,7 +55,7 @@ class Wanted:
             budget=CompactionBudget(
                 amplification=keeping.max_write_amplification,
                 credit=self.credit,
-                upto=self.upto,
+                counted=self.counted,
                 log_age=keeping.log_age_seconds,
             ),
         )
@@ -89,7 +92,9 @@ class WantedTables:
                 source_spec(source),
                 {
                     row.table_id: replace(
-                        self._known[row.table_id][1], credit=row.credit, upto=row.upto
+                        self._known[row.table_id][1],
+                        credit=row.credit,
+                        counted=row.counted,
                     )
                     for row in rows
                     if row.datasource_id == pk and row.table_id in self._known
@@ -130,7 +135,7 @@ class _Row:
     table_id: int
     signature: str
     credit: int
-    upto: str
+    counted: Totals
 
 
 @cache
@@ -149,15 +154,16 @@ def _rows() -> CompiledValues[_Row]:
     written = "lake_table__health__facts__written"
     rows = _applied().order_by("lake_table_id")
 
-    def made(source: int, table: int, signature: str, credit: Any, upto: Any) -> _Row:
-        return _Row(source, table, signature, int(credit or 0), upto or "")
+    def made(source: int, table: int, signature: str, credit: Any, sums: Any) -> _Row:
+        counted = value_of(Totals, sums or {})
+        return _Row(source, table, signature, int(credit or 0), counted)
 
     values = rows.values_list(
         "source_table__database__datasource_id",
         "lake_table_id",
         MD5(described),
         f"{written}__credit",
-        f"{written}__upto",
+        f"{written}__counted",
     )
     return CompiledValues(values, (), made)
 

@@ -24,6 +24,8 @@ from core.jobs import CANCELLED as JOB_CANCELLED
 from core.jobs import FAILED, TERMINAL
 from core.models import Job
 from ingest.contract.job import COMPACT, REPAIR, CompactionBudget
+from ingest.contract.members import value_of
+from ingest.contract.written import Totals
 from ingest.jobs.leases import wait_after
 from ingest.models import MaintenancePlan, Pipeline, TableHealth
 from ingest.models.states import (
@@ -274,12 +276,13 @@ def budget_of(table_id: int, policy: Effective) -> CompactionBudget:
     """What compactions of the table may write, as counted when it was last looked at;
     the job counts on from there."""
     rows = TableHealth.objects.filter(table_id=table_id)
-    found = rows.values_list("facts__written__credit", "facts__written__upto").first()
-    credit, upto = found or (0, "")
+    written = "facts__written"
+    found = rows.values_list(f"{written}__credit", f"{written}__counted").first()
+    credit, counted = found or (0, None)
     keeping = policy.keeping
     return CompactionBudget(
         amplification=keeping.max_write_amplification,
         credit=credit or 0,
-        upto=upto or "",
+        counted=value_of(Totals, counted or {}),
         log_age=keeping.log_age_seconds,
     )

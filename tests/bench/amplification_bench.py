@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from ingest.contract.job import CompactionBudget
-from ingest.lake.commits import read_commit
+from ingest.contract.written import Totals
 from ingest.lake.hudi.budget import Choice, credit_after
 from ingest.lake.hudi.layout import FileGroup
 from ingest.lake.layout import read_layout
 from ingest.lake.place import place_at
+from ingest.lake.upkeep import read_written
 from ingest.maintenance.merging import weigh
 from ingest.pipelines.policies.maintenance import MaintenancePolicy
 from tests.bench.ingest_bench import CREATE, FILL, started
@@ -80,7 +81,7 @@ class AmplificationBench:
             self.name, buckets=BUCKETS, estimated_rows=rows, cursor="at"
         )
         self.low = assert_done(bench.load(self.table)).facts["bound"]
-        self.upto = self._newest()
+        self.counted = Totals(self._newest())
         self.credit = self.changed = self.rewritten = 0
 
     def commit(self, number: int) -> CommitCost:
@@ -89,7 +90,7 @@ class AmplificationBench:
             f" IN (SELECT 1 + floor(random() * {self.rows})::int"
             f" FROM generate_series(1, {CHANGED}))"
         )
-        budget = CompactionBudget(AMPLIFICATION, self.credit, self.upto)
+        budget = CompactionBudget(AMPLIFICATION, self.credit, self.counted)
         start = time.monotonic()
         report = self.bench.sync(
             self.table,
@@ -109,12 +110,10 @@ class AmplificationBench:
 
     def _count(self) -> None:
         """As the services count it at each look."""
-        groups, wrote = self._groups(), []
-        for instant in self.bench.state(self.table).timeline.completed_writes:
-            if instant.completed > self.upto:
-                size = read_commit(place_at(self.table.path), instant).bytes_written
-                wrote.append((instant.action, size))
-        self.upto = self._newest()
+        groups, timeline = self._groups(), self.bench.state(self.table).timeline
+        base = place_at(self.table.path)
+        self.counted, found = read_written(base, timeline, self.counted)
+        wrote = [(one.action, one.bytes) for one in found]
         self.changed += sum(size for action, size in wrote if action == "deltacommit")
         self.rewritten += sum(size for action, size in wrote if action == "compaction")
         self.credit = credit_after(

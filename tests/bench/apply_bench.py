@@ -24,7 +24,8 @@ from ingest.contract.table import TableSpec
 from ingest.driver.apply import writer
 from ingest.driver.apply.log_apply import LogTable
 from ingest.driver.apply.log_read import Stream
-from ingest.driver.table_services.compaction import plan_when_due, tidy_when_due
+from ingest.driver.table_services.cleaning import tidy_when_due
+from ingest.driver.table_services.compaction import plan_when_due
 from tests.bench.ingest_bench import started
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.log_bench import LogBench, cut

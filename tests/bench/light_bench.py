@@ -36,8 +36,9 @@ ROWS, BUCKETS = 100_000, 4
 SIZES = (1, 100, 1_000)
 WARM_UPS, EACH = 15, 25
 COMMITS = int(os.environ.get("SLUICE_BENCH_LIGHT_COMMITS", "1500"))
-# for queries cleaning keeps what commits of so long ago need
-KEEP_SECONDS = 5.0
+# for queries cleaning keeps what commits of so long ago need: about as many as half an
+# hour has at one a second
+KEEP_SECONDS = 300.0
 COMPACT_AFTER = 25
 ARROW = pa.schema(
     [

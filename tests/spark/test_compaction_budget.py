@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ingest.contract.job import CompactionBudget
+from ingest.contract.written import Totals
 from ingest.lake.hudi.budget import rewrite_bytes
 from ingest.lake.hudi.layout import FileGroup
 from ingest.lake.layout import read_compaction_plan, read_layout
@@ -16,7 +17,7 @@ def test_a_budget_compacts_what_it_pays_for_and_leaves_the_rest_to_later_plans(
 ) -> None:
     bench = lake_bench
     table, low = loaded(bench)
-    scarce = CompactionBudget(amplification=2.0, upto="9" * 17)
+    scarce = CompactionBudget(amplification=2.0, counted=Totals("9" * 17))
     for regions in (("north", "south"), ("north",)):
         low = change(bench, table, low, *regions, compact_after=1, budget=scarce)
         assert not bench.state(table).pending_compactions
@@ -24,13 +25,13 @@ def test_a_budget_compacts_what_it_pays_for_and_leaves_the_rest_to_later_plans(
     assert (north.log_files, south.log_files) == (2, 1)
 
     newest = bench.state(table).timeline.completed_writes[-1].completed
-    one = CompactionBudget(10.0, credit=rewrite_bytes(north), upto=newest)
+    one = CompactionBudget(10.0, credit=rewrite_bytes(north), counted=Totals(newest))
     done = assert_done(bench.compact(table, budget=one))
     assert len(done.facts["instants"]) == 1
     north, south = groups_of(bench, table)
     assert (north.log_files, south.log_files) == (0, 1)
     assert rows_of(bench, table) == wanted(bench)
-    nothing = CompactionBudget(10.0, upto="9" * 17)
+    nothing = CompactionBudget(10.0, counted=Totals("9" * 17))
     assert assert_done(bench.compact(table, budget=nothing)).facts["instants"] == []
 
     # a sync plans what it can afford after its commit; the plan is one like any other

@@ -16,11 +16,14 @@ import pytest
 
 from ingest.contract.job import ErrorFact, RepairWork
 from ingest.contract.table import TableSpec
+from ingest.contract.written import Totals, Wrote
 from ingest.driver import run
 from ingest.driver.apply import apply, writer
-from ingest.driver.table_services import compaction
-from ingest.lake.hudi import timeline
+from ingest.driver.table_services import cleaning
+from ingest.lake.hudi import keeping, options
 from ingest.lake.layout import read_layout
+from ingest.lake.place import place_at
+from ingest.lake.upkeep import read_written
 from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.driver_process import DriverProcess
 from tests.spark.held_fence import HeldFence
@@ -449,23 +452,104 @@ def test_a_footer_is_opened_once(
     assert len(opened) == 1
 
 
-def test_commits_that_nobody_compacts_are_cleaned_by_their_number(
+def test_instants_go_long_before_the_files_that_a_reader_has(
     writers: Writers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(timeline, "LEAST_COMMITS", 1)
-    monkeypatch.setattr(compaction, "TIDY_EACH", 11)
-    counts = []
-    for number in range(24):
+    """And time travel reaches behind them, as far as files are kept and no further."""
+    monkeypatch.setattr(keeping, "LEAST_COMMITS", 1)
+    monkeypatch.setattr(options, "ARCHIVED_DOWN_TO", 3)
+    monkeypatch.setattr(cleaning, "ARCHIVED_DOWN_TO", 3)
+    monkeypatch.setattr(cleaning, "TIDY_EACH", 4)
+    bench, table, rows = writers.bench, writers.table, writers.seen()
+    held = bench.frame(table).select("id", "v").rdd
+    held.getNumPartitions()  # its files are chosen now, and read by each collect()
+    first, most = bench.state(table).timeline.instants[0], 0
+    before, _ = written(bench, table, Totals())
+    for number in range(18):
         statement = f"UPDATE o SET v = '{number}', at = clock_timestamp() WHERE id = 1"
-        report = writers.sync("light", statement, keep_seconds=0.0)
-        assert report.warnings == ()
-        counts.append(len(writers.bench.state(writers.table).timeline.instants))
-    assert max(counts) <= 22
-    assert counts[-1] < 18
+        assert writers.sync("light", statement, keep_seconds=900.0).warnings == ()
+        if number == 3:
+            compacted(writers)
+            then = bench.state(table).timeline.completed_writes[-1].asked
+        if number == 4:
+            die_in_the_newest_cleaning(table)
+        most = max(most, len(bench.state(table).timeline.instants))
+    timeline = bench.state(table).timeline
+    assert most <= 20
+    assert not timeline.find(first.asked)
+    assert not timeline.find(then)
+    now, wrote = written(bench, table, before)
+    rows_of = {
+        action: sum(w.rows for w in wrote if w.action == action) for action in now.rows
+    }
+    assert rows_of == {"commit": 0, "deltacommit": 18, "compaction": 26}
+    assert sorted((row["id"], row["v"]) for row in held.collect()) == rows
+    writers.require_equal()
+    assert as_of(bench, table, first.completed) == rows
+    assert as_of(bench, table, then)[0] == (1, "3")
+    with pytest.raises(Exception, match="Cleaner cleaned up"):
+        as_of(bench, table, "20200101000000000")
+    # a shorter time takes the files away
+    assert_done(mend(bench, table, "clean", keep_seconds=0.0))
+    with pytest.raises(Exception, match=r"does not exist|FileNotFound"):
+        held.collect()
+    with pytest.raises(Exception, match="Cleaner cleaned up"):
+        as_of(bench, table, first.completed)
     writers.require_equal()
     writers.change("spark", "behind")
     compacted(writers)
     writers.require_equal()
+    restored(writers)
+
+
+@pytest.mark.long
+def test_a_timeline_stays_short_whatever_readers_need(writers: Writers) -> None:
+    most, bench, table = 0, writers.bench, writers.table
+    for number in range(160):
+        statement = f"UPDATE o SET v = '{number}', at = clock_timestamp() WHERE id = 1"
+        writers.sync("light", statement)
+        most = max(most, len(bench.state(table).timeline.instants))
+    assert most <= 100
+    writers.require_equal()
+
+
+def test_what_a_replacement_took_away_stays_away(
+    writers: Writers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its instant hides the old file groups, so it goes when they are gone."""
+    monkeypatch.setattr(keeping, "LEAST_COMMITS", 1)
+    monkeypatch.setattr(options, "ARCHIVED_DOWN_TO", 2)
+    monkeypatch.setattr(cleaning, "ARCHIVED_DOWN_TO", 2)
+    monkeypatch.setattr(cleaning, "TIDY_EACH", 2)
+    bench, table = writers.bench, writers.table
+    old = set(Path(table.path).glob("*.parquet"))
+    writers.low = assert_done(bench.load(table, kind="resync")).facts["bound"]
+    (replaced,) = bench.state(table).timeline.completed_writes[1:]
+    for keep_seconds, is_there in ((900.0, True), (0.0, False)):
+        for _ in range(5):
+            statement = "UPDATE o SET v = v || '.', at = clock_timestamp() WHERE id = 1"
+            writers.sync("light", statement, keep_seconds=keep_seconds)
+            writers.require_equal()
+        assert bool(bench.state(table).timeline.find(replaced.asked)) == is_there
+        assert (old <= set(Path(table.path).glob("*.parquet"))) == is_there
+
+
+def written(
+    bench: LakeBench, table: TableSpec, before: Totals
+) -> tuple[Totals, list[Wrote]]:
+    return read_written(place_at(table.path), bench.state(table).timeline, before)
+
+
+def die_in_the_newest_cleaning(table: TableSpec) -> None:
+    """It had deleted its files, and completed nothing: the next one does."""
+    folder = Path(table.path) / ".hoodie" / "timeline"
+    newest = max(folder.glob("*.clean"), key=lambda path: path.name)
+    newest.unlink()
+
+
+def as_of(bench: LakeBench, table: TableSpec, instant: str) -> list[tuple[Any, ...]]:
+    read = bench.spark.read.format("hudi").option("as.of.instant", instant)
+    return sorted(tuple(r) for r in read.load(table.path).select("id", "v").collect())
 
 
 def test_a_commit_that_fails_leaves_nothing_behind(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingest.lake.hudi import timeline
+from ingest.lake.hudi import keeping
 from tests.spark.lake_bench import assert_done
 from tests.spark.test_maintenance import change, loaded, seen, wanted
 from tests.spark.test_repair import mend
@@ -17,7 +17,7 @@ __all__ = ["loaded"]
 def test_a_query_reads_on_while_the_table_is_compacted_and_cleaned(
     loaded: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(timeline, "LEAST_COMMITS", 1)
+    monkeypatch.setattr(keeping, "LEAST_COMMITS", 1)
     bench, table, low = loaded
     low = change(bench, table, low, "then", compact_after=9).facts["position"]["to"]
     rows = seen(bench, table)

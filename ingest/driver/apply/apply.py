@@ -45,7 +45,7 @@ from ingest.lake.hudi.evolution import lacking_columns, other_types
 from ingest.lake.hudi.identity import identity_for
 from ingest.lake.hudi.layout import parse_file
 from ingest.lake.hudi.options import service_options
-from ingest.lake.hudi.timeline import LEAST_COMMITS, WRITES, Timeline
+from ingest.lake.hudi.timeline import WRITES, Timeline
 from ingest.lake.layout import (
     META,
     list_files,
@@ -181,15 +181,10 @@ def service_session(spark: SparkSession, spec: JobSpec) -> SparkSession:
 
 
 @contextmanager
-def write_client(
-    spark: SparkSession, spec: JobSpec, *, keep_commits: int = LEAST_COMMITS
-) -> Iterator[Any]:
+def write_client(spark: SparkSession, spec: JobSpec) -> Iterator[Any]:
     """Hudi's Java write client for table services."""
     options = service_options(
-        identity_for(spec.table),
-        name=spec.table.name,
-        fence=writer_fence(spec),
-        keep_commits=keep_commits,
+        identity_for(spec.table), name=spec.table.name, fence=writer_fence(spec)
     )
     jvm: Any = spark._jvm
     java_options = jvm.java.util.HashMap()

@@ -6,8 +6,6 @@ cleans and archives afterwards. Success is what the timeline shows.
 
 from __future__ import annotations
 
-import contextlib
-import threading
 import time
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
@@ -17,39 +15,25 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from core.errors import InvalidRequest, SluiceError, TerminalError
+from core.errors import InvalidRequest, TerminalError
 from ingest.contract.job import CompactionBudget, CompactWork, JobSpec
 from ingest.driver.apply.apply import (
     remove_sign_of_life,
     service_session,
-    write_client,
 )
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.writer import checked_state, qualified_name
 from ingest.driver.jvm import failure_of
-from ingest.driver.table_services.savepoints import drop_old_savepoints
-from ingest.lake.commits import read_commit, read_lake_table, read_timeline
-from ingest.lake.fence import require_fence
+from ingest.driver.table_services.cleaning import tidy
+from ingest.lake.commits import read_lake_table, read_timeline
 from ingest.lake.hudi.budget import Choice, choose, credit_after, first_credit
 from ingest.lake.hudi.layout import GroupKey
-from ingest.lake.hudi.options import archived_down_to, chosen_options
-from ingest.lake.hudi.timeline import (
-    SERVICES,
-    WRITES,
-    Timeline,
-    commits_to_keep,
-    instant_of,
-)
-from ingest.lake.layout import read_compaction_plan, read_layout, remove_strays
+from ingest.lake.hudi.options import chosen_options
+from ingest.lake.hudi.timeline import Timeline, instant_of
+from ingest.lake.layout import read_compaction_plan, read_layout
 from ingest.lake.place import place_at
-from ingest.lake.port import Place
+from ingest.lake.upkeep import read_written
 from ingest.sources.failures import BEGUN_ELSEWHERE
-
-# Commits after which a sync tidies.
-TIDY_EACH = 40
-# Paths of tables that a job of this driver cleans.
-_TIDIED_NOW: set[str] = set()
-_ONE = threading.Lock()
 
 
 def compact_table(run: JobRun, spark: SparkSession) -> dict[str, Any]:
@@ -150,55 +134,6 @@ def _execute(session: SparkSession, spec: JobSpec, asked: str) -> None:
         )
 
 
-def tidy(spark: SparkSession, spec: JobSpec) -> None:
-    """Stray files, old file versions, instants and savepoints go, under the fence. What
-    a query that began within `keep_seconds` may read stays."""
-    require_fence(spec.fence)
-    remove_strays(spec.table.path, read_lake_table(spec.table.path).timeline)
-    _clean(spark, spec, savepoints=True)
-
-
-def tidy_when_due(
-    spark: SparkSession, spec: JobSpec, timeline: Timeline | None = None
-) -> bool:
-    """After a commit of a sync: old file versions and instants go by the number of
-    commits, whether or not a compaction is affordable. Whether it was time.
-
-    Only where one driver writes the table: no other one cleans it meanwhile.
-    """
-    timeline = timeline or _timeline(spec)
-    kinds = WRITES | SERVICES
-    commits = sum(i.action in kinds for i in timeline.instants)
-    more = commits - archived_down_to(_commits_to_keep(spec, timeline))
-    # a savepoint, or a plan that waits, may hold them back: not at each commit then
-    if spec.table.lock or more < TIDY_EACH or more % TIDY_EACH:
-        return False
-    return _clean(spark, spec, savepoints=False)
-
-
-def _clean(spark: SparkSession, spec: JobSpec, *, savepoints: bool) -> bool:
-    """False while another job of this driver does so: two are in each other's way."""
-    with _ONE:
-        if spec.table.path in _TIDIED_NOW:
-            return False
-        _TIDIED_NOW.add(spec.table.path)
-    try:
-        keep = _commits_to_keep(spec, _timeline(spec))
-        with write_client(spark, spec, keep_commits=keep) as client:
-            if savepoints:
-                drop_old_savepoints(client, spec)
-            client.clean()
-            client.archive()
-    finally:
-        _TIDIED_NOW.discard(spec.table.path)
-    return True
-
-
-def _commits_to_keep(spec: JobSpec, timeline: Timeline) -> int:
-    now = datetime.now(UTC)
-    return commits_to_keep(timeline, seconds=spec.keep_seconds, now=now)
-
-
 def pending_compactions(spec: JobSpec) -> list[str]:
     return list(read_lake_table(spec.table.path, commits=1).pending_compactions)
 
@@ -221,10 +156,11 @@ def chosen_groups(path: str, budget: CompactionBudget, *, now: datetime) -> Choi
     base = place_at(path)
     timeline = read_timeline(base)
     groups = read_layout(path, timeline).groups
-    if budget.upto:
+    if budget.counted.upto:
+        _, wrote = read_written(base, timeline, budget.counted)
         credit = credit_after(
             budget.credit,
-            _written_after(base, timeline, budget.upto),
+            [(one.action, one.bytes) for one in wrote],
             amplification=budget.amplification,
             most=sum(g.base_bytes + g.log_bytes for g in groups),
         )
@@ -236,14 +172,3 @@ def chosen_groups(path: str, budget: CompactionBudget, *, now: datetime) -> Choi
 def old_before(budget: CompactionBudget, now: datetime) -> str:
     """The instant before which a log file is old."""
     return instant_of(now - timedelta(seconds=budget.log_age))
-
-
-def _written_after(base: Place, timeline: Timeline, upto: str) -> list[tuple[str, int]]:
-    """Action and bytes of what was completed after `upto`."""
-    found = []
-    for instant in timeline.completed_writes:
-        if instant.completed > upto:
-            with contextlib.suppress(SluiceError):  # it was archived a moment ago, say
-                size = read_commit(base, instant).bytes_written
-                found.append((instant.action, size))
-    return found

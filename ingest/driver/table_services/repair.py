@@ -26,7 +26,8 @@ from ingest.driver.apply.undoing import (
     unschedule_all,
 )
 from ingest.driver.apply.writer import checked_state, qualified_name
-from ingest.driver.table_services.compaction import schedule_compaction, tidy
+from ingest.driver.table_services.cleaning import tidy
+from ingest.driver.table_services.compaction import schedule_compaction
 from ingest.driver.table_services.dedupe import deduplicate
 from ingest.driver.table_services.resize import resize
 from ingest.driver.table_services.savepoints import make_savepoint, restore

@@ -20,7 +20,6 @@ from ingest.lake.hudi.identity import (
     TableIdentity,
 )
 from ingest.lake.hudi.layout import GroupKey
-from ingest.lake.hudi.timeline import LEAST_COMMITS
 
 EXTRA_KEY = "_sluice"
 VERSION = 1
@@ -98,6 +97,8 @@ _PARTIAL_PAYLOAD = "org.apache.hudi.common.model.PartialUpdateAvroPayload"
 TOKEN_OPTION = "hoodie.write.lock.sluice.token"
 FENCE_OPTION = "hoodie.write.lock.sluice.fence"
 CHOSEN_OPTION = "hoodie.compaction.sluice.groups"
+# commits that archiving leaves: readers of positions and causes look at the newest
+ARCHIVED_DOWN_TO = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,16 +235,9 @@ def _lock_options(shared: SharedLock | None) -> dict[str, str]:
 
 
 def service_options(
-    identity: TableIdentity,
-    *,
-    name: str,
-    fence: WriterFence,
-    keep_commits: int = LEAST_COMMITS,
+    identity: TableIdentity, *, name: str, fence: WriterFence
 ) -> dict[str, str]:
     """Session options of compaction, cleaning and archiving.
-
-    keep_commits  how many cleaning leaves (`commits_to_keep`); archiving leaves
-                  more, for cleaning finds its limit on the active timeline
 
     They go into a session's conf, never into a procedure's option string: that
     one splits on commas, and drops the lock.
@@ -253,15 +247,13 @@ def service_options(
         **concurrency_options(fence),
         "hoodie.compact.inline": "false",
         "hoodie.compact.schedule.inline": "false",
-        "hoodie.clean.commits.retained": str(keep_commits),
-        "hoodie.keep.min.commits": str(archived_down_to(keep_commits)),
-        "hoodie.keep.max.commits": str(keep_commits + 20),
+        # which instant cleaning goes down to is given to it (`keeping`), and it looks
+        # at all partitions: the instants that would name some are archived
+        "hoodie.clean.commits.retained": "1",
+        "hoodie.cleaner.incremental.mode": "false",
+        "hoodie.keep.min.commits": str(ARCHIVED_DOWN_TO),
+        "hoodie.keep.max.commits": str(ARCHIVED_DOWN_TO + 1),
     }
-
-
-def archived_down_to(keep_commits: int) -> int:
-    """How many commits archiving leaves, where cleaning leaves `keep_commits`."""
-    return keep_commits + 10
 
 
 def chosen_options(groups: Iterable[GroupKey]) -> dict[str, str]:

@@ -258,7 +258,7 @@ STUCK = Pending(at(0), "compaction", "INFLIGHT", 600, False, 3, PlanFacts(2, 10)
         (replace(WELL, most_logs=30), [("many_logs", 10, "compact")]),
         (replace(WELL, delta_commits=21), [("compaction_late", 10, "compact")]),
         (replace(WELL, instants=151), [("long_timeline", 10, "compact")]),
-        (replace(WELL, instants=151, kept_instants=1), []),
+        (replace(WELL, instants=150), []),
         (replace(WELL, rollbacks_of_a_day=6), [("many_rollbacks", 5, "")]),
         (replace(WELL, skew=5.0), [("bucket_skew", 5, "")]),
         (replace(WELL, base_files=16, base_bytes=16 * MB), [("small_files", 5, "")]),

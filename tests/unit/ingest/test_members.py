@@ -32,6 +32,7 @@ from ingest.contract.job import (
 )
 from ingest.contract.members import as_data, encode, value_of
 from ingest.contract.table import ColumnSpec, FenceSpec, SourceSpec, TableSpec
+from ingest.contract.written import Totals
 from ingest.lake.hudi.identity import TableIdentity
 from ingest.lake.hudi.options import (
     CommitPosition,
@@ -147,7 +148,7 @@ def test_staged_files_of_another_release(tmp_path: Any) -> None:
 
 
 def test_what_sessions_are_told_and_tell() -> None:
-    budget = CompactionBudget(2.0, 5, "0")
+    budget = CompactionBudget(2.0, 5, Totals("0", {}, {"deltacommit": 3}))
     table = ApplyTable(TABLE, SPEC.fence, 1.0, 3, budget)
     assert SPEC.source is not None
     work = ApplyWork("run", SPEC.source, "pg", "/lake", 2, (table,))

@@ -1,61 +1,214 @@
-"""Cleaning leaves what running queries need, counted in commits for Hudi."""
+"""Cleaning leaves what running queries need, whether or not its instants are archived."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import random
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ingest.lake.hudi import timeline as timelines
-from ingest.lake.hudi.timeline import Timeline, commits_to_keep, ended_savepoints
+from ingest.contract import members
+from ingest.contract.written import Totals
+from ingest.lake.hudi import keeping
+from ingest.lake.hudi.keeping import VERSION, Cleaning, Kept, Moment, next_cleaning
+from ingest.lake.hudi.timeline import Timeline, ended_savepoints, instant_of
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def at(second: float) -> str:
+    return instant_of(START + timedelta(seconds=second))
 
 
 def instants(*rows: str) -> Timeline:
-    """`asked-completed action` in seconds of one minute; without completed: pending."""
+    """`asked-completed action` in seconds; without completed: pending."""
     names = []
     for row in rows:
         when, _, action = row.partition(" ")
         asked, _, done = when.partition("-")
-        at = f"202601010000{asked}000"
         kind = "commit" if action == "compaction" and done else action
-        names.append(f"{at}.{action}.requested")
+        names.append(f"{at(int(asked))}.{action}.requested")
         if done:
-            names.append(f"{at}_202601010000{done}000.{kind}")
+            names.append(f"{at(int(asked))}_{at(int(done))}.{kind}")
     return Timeline.of(names)
 
 
+def clean(kept: Kept, timeline: Timeline, *, second: float, seconds: float) -> Cleaning:
+    now = START + timedelta(seconds=second)
+    return next_cleaning(kept, timeline, seconds=seconds, now=now)
+
+
 QUERIES = [
-    # (what the timeline has, how long a query may take at second 40, kept)
-    pytest.param([], 30, 1, id="nothing"),
+    # (what the timeline has, how long a query may take at second 40, from where on)
     pytest.param(
-        ["01-02 deltacommit", "03-04 deltacommit", "30-31 deltacommit"], 15, 2,
+        ["1-2 deltacommit", "3-4 deltacommit", "30-31 deltacommit"], 15, 3,
         id="one-since-and-the-one-before",
     ),
     pytest.param(
-        ["01-02 deltacommit", "03-04 deltacommit", "05-30 compaction",
-         "06-07 deltacommit", "30-31 deltacommit"], 15, 4,
+        ["1-2 deltacommit", "3-4 deltacommit", "5-30 compaction",
+         "6-7 deltacommit", "30-31 deltacommit"], 15, 5,
         id="a-compaction-that-ended-since-was-asked-for-before",
     ),
     pytest.param(
-        ["01-02 deltacommit", "03-04 deltacommit", "30 compaction"], 15, 2,
-        id="what-is-planned-counts-for-Hudi",
+        ["1-2 deltacommit", "3-4 deltacommit", "30 compaction"], 15, 3,
+        id="what-is-planned-is-behind-the-newest",
     ),
     pytest.param(
-        ["01-02 deltacommit", "30-31 clean", "31-32 rollback"], 15, 1,
+        ["1-2 deltacommit", "3 compaction", "5-6 deltacommit"], 15, 3,
+        id="what-is-planned-may-replace-what-a-reader-has",
+    ),
+    pytest.param(
+        ["1-2 deltacommit", "30-31 clean", "31-32 rollback"], 15, 1,
         id="cleans-do-not-count",
     ),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("rows", "seconds", "kept"), QUERIES)
-def test_commits_are_kept_for_the_longest_query(
-    rows: list[str], seconds: float, kept: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("rows", "seconds", "first"), QUERIES)
+def test_files_are_kept_for_the_longest_query(
+    rows: list[str], seconds: float, first: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = datetime(2026, 1, 1, 0, 0, 40, tzinfo=UTC)
     timeline = instants(*rows)
-    assert commits_to_keep(timeline, seconds=seconds, now=now) == 10
-    monkeypatch.setattr(timelines, "LEAST_COMMITS", 1)
-    assert commits_to_keep(timeline, seconds=seconds, now=now) == kept
+    assert clean(Kept(), timeline, second=40, seconds=seconds).kept.first == at(
+        min(int(row.partition("-")[0].partition(" ")[0]) for row in rows)
+    ), "the newest ten commits stay, however old they are"
+    monkeypatch.setattr(keeping, "LEAST_COMMITS", 1)
+    found = clean(Kept(), timeline, second=40, seconds=seconds)
+    assert (found.kept.first, found.looks) == (at(first), True)
+
+
+def test_what_is_archived_is_known_from_the_cleanings_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(keeping, "LEAST_COMMITS", 1)
+    kept = clean(Kept(), instants("1-2 commit"), second=3, seconds=100).kept
+    assert (kept.first, kept.whole) == (at(1), "")
+    timeline = instants("5-30 compaction", "28-29 deltacommit")
+    # the load is archived, and a reader who began before second 30 has its files
+    kept = clean(kept, timeline, second=40, seconds=100).kept
+    assert kept.first == at(1)
+    timeline = instants("95-96 deltacommit")
+    for second, first, looks in [
+        (97, 1, False),
+        (139, 1, False),  # by what was noted at second 3
+        (141, 28, True),  # at second 40 the compaction was done
+        (198, 95, False),  # no base file was made since
+    ]:
+        found = clean(kept, timeline, second=second, seconds=100)
+        assert (found.kept.first, found.looks) == (at(first), looks), second
+        kept = found.kept
+
+
+def test_partitions_are_looked_at_when_a_savepoint_ended() -> None:
+    names = [f"{at(1)}_{at(2)}.commit", f"{at(1)}_{at(3)}.savepoint"]
+    kept = clean(Kept(), Timeline.of(names), second=9, seconds=0).kept
+    found = clean(kept, Timeline.of(names), second=19, seconds=0)
+    assert (found.looks, found.kept.savepoints) == (False, (at(1),))
+    found = clean(found.kept, Timeline.of(names[:1]), second=29, seconds=0)
+    assert (found.looks, found.kept.savepoints) == (True, ())
+
+
+def test_the_notes_stay_few_and_are_read_again() -> None:
+    kept = Kept(counted=Totals(at(1), {"commit": 2}, {"commit": 3}))
+    for second in range(0, 4_000, 7):
+        timeline = instants(
+            *(f"{second + n}-{second + n + 1} deltacommit" for n in (1, 3))
+        )
+        kept = clean(kept, timeline, second=second + 5, seconds=1_800).kept
+        assert len(kept.moments) <= 12
+    assert members.decode(Kept, members.encode(kept, version=1), newest=VERSION) == kept
+
+
+def test_nothing_goes_by_notes_that_another_release_may_have_left_out() -> None:
+    """Without them cleaning is put off by the time that a query may take."""
+    kept = Kept(first=at(50))
+    found = clean(kept, instants("1-2 deltacommit"), second=90, seconds=10)
+    assert (found.kept.first, found.looks) == (at(50), False)
+    assert found.kept.moments == (Moment(at(90), at(1), ""),)
+
+
+@dataclass
+class Table:
+    """A file group as Hudi keeps it. wholes: base files that lie there, by asked →
+    completed; logs are deleted with the base file below them. active: action and
+    completion of what is not archived."""
+
+    limit: int
+    wholes: dict[int, int] = field(default_factory=lambda: {0: 1})
+    active: dict[int, tuple[str, int | None]] = field(
+        default_factory=lambda: {0: ("commit", 1)}
+    )
+    ends: dict[int, int] = field(default_factory=dict)
+    kept: Kept = field(default_factory=Kept)
+
+    def begin(self, second: int, action: str, takes: int) -> None:
+        is_compacted = any(
+            done is None and action == other for other, done in self.active.values()
+        )
+        if action == "deltacommit" or not is_compacted:
+            self.active[second] = (action, None)
+            self.ends[second] = second + takes
+
+    def complete(self, second: int) -> None:
+        for asked in [asked for asked, ends in self.ends.items() if ends <= second]:
+            action, _ = self.active[asked]
+            self.active[asked] = (action, second)
+            if action == "compaction":
+                self.wholes[asked] = second
+            del self.ends[asked]
+
+    def read(self, second: int) -> int:
+        return max(asked for asked, done in self.wholes.items() if done <= second)
+
+    def tidy(self, second: int, leave: int) -> None:
+        rows = (
+            f"{asked} {action}" if done is None else f"{asked}-{done} {action}"
+            for asked, (action, done) in self.active.items()
+        )
+        found = clean(self.kept, instants(*rows), second=second, seconds=self.limit)
+        assert found.kept.first >= self.kept.first
+        self.kept = found.kept
+        old = sorted(asked for asked in self.wholes if at(asked) < self.kept.first)
+        for asked in old[:-1] if found.looks else ():
+            del self.wholes[asked]
+        # as Hudi's archiver: the oldest, up to the first that is not completed
+        for asked in sorted(self.active)[: len(self.active) - leave]:
+            if self.active[asked][1] is None:
+                return
+            del self.active[asked]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_reader_loses_a_file_and_every_old_one_goes(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commits, compactions that take long, and cleanings at any time; readers who began
+    within the time that a query may take."""
+    chance = random.Random(seed)
+    monkeypatch.setattr(keeping, "LEAST_COMMITS", chance.choice((1, 3)))
+    table = Table(chance.choice((0, 30, 200)))
+    readers: list[tuple[int, int]] = []
+    for second in range(2, 1_200):
+        table.complete(second)
+        what = chance.random()
+        if what < 0.4:
+            table.begin(second, "deltacommit", chance.choice((1, 1, 2, 15)))
+        elif what < 0.43:
+            table.begin(second, "compaction", chance.choice((1, 9, 120)))
+        elif what < 0.6:
+            readers.append((second, table.read(second)))
+        elif what < 0.65:
+            table.tidy(second, chance.choice((4, 9)))
+        readers = [one for one in readers if second - one[0] <= table.limit]
+        assert all(file in table.wholes for _, file in readers), second
+        assert table.read(second) in table.wholes
+    for number in range(1, 9):
+        second = 2_000 + number * (table.limit + 9)
+        table.begin(second, "deltacommit", 1)
+        table.complete(second + 1)
+        table.tidy(second + 2, 4)
+    assert len(table.wholes) == 1
 
 
 def test_the_days_of_a_savepoint_count_from_when_it_was_made() -> None:

@@ -6,13 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ingest.maintenance.write_amplification import (
-    Day,
-    Written,
-    Wrote,
-    add,
-    written_from,
-)
+from ingest.contract.written import Totals, Wrote
+from ingest.maintenance.write_amplification import Day, Written, add, written_from
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 
@@ -38,17 +33,28 @@ def test_commits_are_added_up_by_day_and_by_what_they_were_for() -> None:
         Day("2026-01-01", 4, 40, loaded_bytes=1000, table_bytes=900),
         Day("2026-01-02", 6, 60, upkeep_bytes=800, table_bytes=900),
     )
-    assert found.upto == wrote("0204", "", 0).completed
     assert (found.amplification, found.bytes_per_row) == (9.0, 90.0)
     assert written_from({**found.to_json(), "newer": 1}) == found
 
 
-def test_a_commit_counts_once_and_a_look_without_commits_is_a_look() -> None:
+def test_a_look_without_commits_is_a_look() -> None:
     once = add(Written(), [wrote("0201", "deltacommit", 5, 1)], table_bytes=5, now=NOON)
-    again = add(once, [wrote("0201", "deltacommit", 5, 1)], table_bytes=7, now=NOON)
+    again = add(once, [], table_bytes=7, now=NOON)
     assert again.days == (Day("2026-01-02", 1, 5, table_bytes=7),)
-    assert again.upto == once.upto
-    assert add(again, [], table_bytes=7, now=NOON) == again
+
+
+def test_sums_tell_what_came_since() -> None:
+    before = Totals().plus([wrote("0101", "deltacommit", 5, 1)])
+    later = [wrote("0202", "compaction", 30), wrote("0201", "deltacommit", 7, 2)]
+    now = before.plus(later)
+    assert now.upto == later[0].completed
+    assert now.since(before) == [
+        wrote("0202", "deltacommit", 7, 2),
+        wrote("0202", "compaction", 30),
+    ]
+    assert now.since(now) == []
+    # the table was made anew
+    assert before.since(now) == []
 
 
 def test_what_is_not_known_is_not_said() -> None:
