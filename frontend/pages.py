@@ -32,6 +32,7 @@ from core.errors import (
     InvalidRequest,
     NotFound,
     SluiceError,
+    StaleState,
     TransientError,
 )
 
@@ -117,7 +118,7 @@ def error_page(request: HttpRequest, error: SluiceError) -> HttpResponse:
         request,
         f"frontend/{template}",
         {"error": error, "title": _title_of(error)},
-        status=200 if is_part else _status_of(error),
+        status=200 if is_part else status_of(error),
     )
 
 
@@ -213,7 +214,7 @@ def _to_login(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _status_of(error: SluiceError) -> int:
+def status_of(error: SluiceError) -> int:
     match error:
         case NotFound():
             return 404
@@ -234,4 +235,6 @@ def _title_of(error: SluiceError) -> str:
             return gettext("Not allowed")
         case TransientError():
             return gettext("Temporarily unreachable")
+        case InvalidRequest() | StaleState():
+            return gettext("Not possible now")
     return gettext("Something went wrong")

@@ -75,6 +75,11 @@ urlpatterns = [
         plans.choose,
         name="onboarding-choose",
     ),
+    path(
+        "onboardings/<uuid:pk>/tables/<int:pipeline_id>/decide",
+        plans.decide,
+        name="onboarding-decide",
+    ),
     path("alerts", alerts.alert_list, name="alerts"),
     path("alerts/badge", alerts.badge, name="alerts-badge"),
     path("alerts/<int:alert_id>/dismiss", alerts.dismiss_alert, name="alerts-dismiss"),

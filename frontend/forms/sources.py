@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from django import forms
 from django.forms import BoundField
@@ -37,7 +39,9 @@ class SourceForm(forms.Form):
     host = forms.CharField(
         max_length=253,
         label=_("Host"),
-        help_text=_("A host name or address, without a scheme."),
+        help_text=_(
+            "A host name or address; or paste postgresql://user@host:5432/database."
+        ),
     )
     port = forms.IntegerField(min_value=1, max_value=65535, label=_("Port"))
     database = forms.CharField(max_length=200, label=_("Database"))
@@ -107,6 +111,28 @@ class SourceForm(forms.Form):
                 if name not in self.errors:
                     self.add_error(name, str(error.get("detail", "")))
         return found
+
+
+def taken_apart(typed: Mapping[str, str]) -> dict[str, str]:
+    """What was typed; an address like postgresql://user@host:5432/shop in the host's
+    field is spread over the fields that it names."""
+    data = dict(typed.items())
+    host = data.get("host", "").strip().removeprefix("jdbc:")
+    if "://" not in host:
+        return data
+    try:
+        url = urlsplit(host)
+        port = url.port
+    except ValueError:
+        return data
+    found = {
+        "host": url.hostname,
+        "port": str(port) if port else None,
+        "database": unquote(url.path.strip("/")),
+        "username": unquote(url.username or ""),
+        "password": unquote(url.password or ""),
+    }
+    return data | {name: value for name, value in found.items() if value}
 
 
 def initial_of(kind: SourceKind, stored: Datasource | None) -> dict[str, Any]:

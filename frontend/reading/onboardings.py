@@ -22,9 +22,11 @@ from ingest.models import Onboarding, Pipeline
 from ingest.models.states import APPROVED, FAILED, MOVING, PROPOSED
 from ingest.pipelines import table_facts as reading
 from ingest.pipelines.selectors import jobs_for, of_tables, pipelines_for
-from ingest.planning.facts import ROW_HASH
+from ingest.planning.facts import ROW_HASH, TIMESTAMP
+from ingest.planning.propose import GOOD_TO_KNOW
 
 STAGING_SECONDS = 600
+SHORT = {"record_key", "cursor", "partition_by"}
 TITLES = {
     "capture": _("Capture"),
     "record_key": _("Record key"),
@@ -124,6 +126,15 @@ class Decided:
     value: str
     reason: str
     is_chosen: bool
+    is_short: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """is_loss: rows or values may be missing; else it is good to know."""
+
+    text: str
+    is_loss: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +150,7 @@ class Item:
     rows: str
     staging_bytes: int | None
     blocked: str
-    warnings: list[str]
+    warnings: list[Remark]
     reading: list[str]
     proposals: list[Decided]
     steps: list[Any]
@@ -147,6 +158,30 @@ class Item:
     excluded: list[str]
     can_choose: bool
     is_open: bool
+    has_key: bool = True
+    has_cursor: bool = True
+
+    @property
+    def in_short(self) -> list[Decided]:
+        """Its key, cursor and partitions, where there are any."""
+        nothing = gettext("none")
+        return [one for one in self.proposals if one.is_short and one.value != nothing]
+
+    @property
+    def losses(self) -> int:
+        return sum(1 for one in self.warnings if one.is_loss)
+
+    @property
+    def ways(self) -> list[tuple[str, str]]:
+        """Choices that a click makes where the table waits for one, and their words."""
+        if not self.blocked:
+            return []
+        found = [("leave_out", gettext("Leave it out"))]
+        if not self.has_cursor or not self.has_key:
+            found.insert(0, ("snapshot", gettext("Load it once")))
+        if not self.has_key:
+            found.insert(0, ("row_hash", gettext("Use a hash of the whole row as key")))
+        return found
 
     @property
     def tone(self) -> str:
@@ -181,7 +216,7 @@ def item_of(pipeline: Pipeline, *, is_open: bool = False) -> Item:
             (s["staging_bytes"] for s in steps if "staging_bytes" in s), None
         ),
         blocked=plan.get("blocked", "") if is_proposed else "",
-        warnings=plan.get("warnings", []),
+        warnings=_remarks(plan),
         reading=plan.get("reading", []),
         proposals=_decisions(plan),
         steps=[step for step in steps if step.get("summary")],
@@ -189,7 +224,35 @@ def item_of(pipeline: Pipeline, *, is_open: bool = False) -> Item:
         excluded=plan.get("excluded", []),
         can_choose=is_proposed,
         is_open=is_open,
+        has_key=_is_decided(plan, "record_key"),
+        has_cursor=pipeline.capture != TIMESTAMP or _is_decided(plan, "cursor"),
     )
+
+
+def _is_decided(plan: dict[str, Any], name: str) -> bool:
+    return bool(plan.get("proposals", {}).get(name, {}).get("value"))
+
+
+def _remarks(plan: dict[str, Any]) -> list[Remark]:
+    """Those first by which data can be missing."""
+    harmless = [each for step in plan.get("steps", []) for each in step.get("seen", [])]
+    found = [
+        Remark(text, text not in harmless and not text.startswith(GOOD_TO_KNOW))
+        for text in plan.get("warnings", [])
+    ]
+    return sorted(found, key=lambda one: not one.is_loss)
+
+
+def shared_by(items: list[Item]) -> list[Remark]:
+    """What holds for all of these tables; it is taken from each."""
+    planned = [item for item in items if item.steps]
+    if len(planned) < 2:
+        return []
+    first, *others = planned
+    common = [w for w in first.warnings if all(w in other.warnings for other in others)]
+    for item in planned:
+        item.warnings[:] = [one for one in item.warnings if one not in common]
+    return common
 
 
 def _decisions(plan: dict[str, Any]) -> list[Decided]:
@@ -202,6 +265,7 @@ def _decisions(plan: dict[str, Any]) -> list[Decided]:
             value=shown(found[name]["value"]),
             reason=found[name]["reason"],
             is_chosen=found[name]["is_chosen"],
+            is_short=name in SHORT,
         )
         for name in order
         if name in found

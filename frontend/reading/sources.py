@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,9 +24,13 @@ NAMES = {
 }
 
 
+_STATEMENT = re.compile(r"\b(?:GRANT|ALTER|CREATE) [^;]+;")
+
+
 @dataclass(frozen=True, slots=True)
 class StepLine:
-    """One step of a connection test. state: ok, failed, skipped, running, waiting."""
+    """One step of a connection test. state: ok, warning (it passed, with a hint),
+    failed, skipped, running, waiting."""
 
     name: str
     state: str
@@ -33,6 +38,11 @@ class StepLine:
     hint: str = ""
     raw: str = ""
     seconds: float | None = None
+
+    @property
+    def statements(self) -> str:
+        """What its hint says to run at the source, one a line."""
+        return "\n".join(_STATEMENT.findall(self.hint))
 
 
 def steps_of(job: Job) -> list[StepLine]:
@@ -56,7 +66,7 @@ def _lines(done: list[dict[str, Any]], *, is_moving: bool) -> list[StepLine]:
     lines = [
         StepLine(
             name=step_name(step["name"]),
-            state=step["status"],
+            state=_state_of(step),
             message=step["message"],
             hint=step["hint"],
             raw=step["raw"],
@@ -70,6 +80,11 @@ def _lines(done: list[dict[str, Any]], *, is_moving: bool) -> list[StepLine]:
     for index, name in enumerate(names[len(lines) :]):
         lines.append(StepLine(name, "running" if index == 0 else "waiting"))
     return lines
+
+
+def _state_of(step: dict[str, Any]) -> str:
+    has_remark = step["status"] == "ok" and step["hint"]
+    return "warning" if has_remark else str(step["status"])
 
 
 def step_name(name: str) -> str:

@@ -192,7 +192,7 @@ def postbutton(
     """A button that is a form of its own.
 
     more: `id` and `label` (for screen readers) of the button, `next` = where to go
-    afterwards.
+    afterwards, `ask` = what is to be pressed once more before it acts.
     """
     token = context.get("csrf_token")
     return _part(

@@ -160,10 +160,10 @@ def ago(value: object) -> SafeString | str:
 
 @register.filter
 def due(value: object) -> SafeString | str:
-    """A <time> that reads "in 3 min", or "now" when that moment has come."""
+    """A <time> that reads "in 3 min", or that it is due when that moment has come."""
     at = parsed(value)
     if at is not None and at <= timezone.now():
-        return _time(at, gettext("now"))
+        return _time(at, gettext("due, waiting"))
     return ago(value)
 
 

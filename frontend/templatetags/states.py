@@ -51,6 +51,7 @@ LOOKS = {
     "RETIRED": Look("idle", "stop", "removed"),
     "FAILED": Look("bad", "cross", "failed"),
     "FAILING": Look("bad", "warn", "failing"),
+    "UNDECIDED": Look("warn", "warn", "needs a decision"),
     # statements
     "INITIALIZED": Look("idle", "wait", "starting"),
     "PENDING": Look("idle", "wait", "waiting"),
@@ -198,6 +199,7 @@ def urgency(state: str) -> str:
         "FAILING": "bad",
         "NEEDS_RESYNC": "warn",
         "PAUSED": "warn",
+        "UNDECIDED": "warn",
     }.get(state, "")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import replace
+from typing import Any
 
 from django.contrib import messages
 from django.http import HttpResponse
@@ -25,19 +26,32 @@ from frontend.reading.onboardings import (
     only_blocked,
     page_of,
     progress_of,
+    shared_by,
 )
 from ingest.models import Onboarding
 from ingest.pipelines.onboarding import approve_onboarding, discard_onboarding
 from ingest.pipelines.onboarding_rights import manages_plan, require_plan
-from ingest.pipelines.plan_overrides import Chosen, choose_for, choose_for_many
+from ingest.pipelines.plan_overrides import (
+    Chosen,
+    choose_for,
+    choose_for_many,
+    chosen_in,
+)
 from ingest.pipelines.selectors import (
     hide_places,
     onboarding_for,
     pipelines_for,
     request_shown,
 )
+from ingest.planning.facts import ROW_HASH
 
 SIZE = 25
+# What a click changes of a table's choices; nothing = the table is left out.
+DECISIONS: dict[str, dict[str, Any]] = {
+    "row_hash": {"record_key": ROW_HASH},
+    "snapshot": {"capture": "snapshot"},
+    "leave_out": {},
+}
 NAMED = 20
 
 
@@ -49,11 +63,13 @@ def plan_page(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     is_open = len(pipelines.items) == 1
     hide_places(request.principal, onboarding, pipelines.items)
     items = [item_of(pipeline, is_open=is_open) for pipeline in pipelines.items]
+    shared = shared_by(items)
     context = {
         "onboarding": onboarding,
         "left_out": request_shown(request.principal, onboarding).get("uncarried"),
         "overview": progress_of(request.principal, onboarding),
         "tables": replace(pipelines, items=items),
+        "shared": shared,
         "wanted": request.GET.get("show", ""),
         "may_manage": manages_plan(request.principal, onboarding),
     }
@@ -140,6 +156,30 @@ def choose(request: PageRequest, pk: uuid.UUID, pipeline_id: int) -> HttpRespons
         "error": error,
     }
     return render(request, "frontend/onboarding/choose.html", context)
+
+
+@page
+@require_POST
+def decide(request: PageRequest, pk: uuid.UUID, pipeline_id: int) -> HttpResponse:
+    """One of the choices that stand in a table's row."""
+    onboarding = onboarding_for(request.principal, pk)
+    require_plan(request.principal, onboarding)
+    rows = pipelines_for(request.principal, onboarding)
+    pipeline = rows.filter(pk=pipeline_id).first()
+    change = DECISIONS.get(request.POST.get("choice", ""))
+    if pipeline is None or change is None:
+        raise NotFound("there is no such choice in this plan")
+    actor = request.principal
+
+    def decided() -> None:
+        if not change:
+            discard_onboarding(onboarding, actor=actor.name, only=pipeline.pk)
+            return
+        chosen = replace(chosen_in(pipeline.plan), **change)
+        choose_for(pipeline, chosen, principal=actor, own=pipeline.policy)
+
+    attempt(request, gettext("Planned again."), decided)
+    return redirect("frontend:onboarding", pk)
 
 
 @page

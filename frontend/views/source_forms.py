@@ -13,6 +13,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
@@ -23,14 +24,14 @@ from catalog.access.policy import Principal, Privilege, Securable
 from catalog.api.stream_limit import Places
 from catalog.datasources import DatasourceChange, NewDatasource
 from catalog.discovery.probe import Report, run_probe
-from catalog.discovery.services import start_test
+from catalog.discovery.services import start_discovery, start_test
 from catalog.models import Datasource
 from catalog.secrets import decrypt, encrypt
 from catalog.sources.access import access_for
 from catalog.sources.kinds import SourceKind
 from catalog.sources.registry import KINDS, kind_named
 from core.errors import SluiceError, TerminalError, TransientError
-from frontend.forms.sources import MAIN, SourceForm, initial_of
+from frontend.forms.sources import MAIN, SourceForm, initial_of, taken_apart
 from frontend.pages import NOT_CONFIRMED, PageRequest, is_confirmed, page
 from frontend.reading.sources import report_steps
 from frontend.views.sources import source_named
@@ -191,7 +192,7 @@ class Entry:
         )
 
 
-@sensitive_post_parameters("password")
+@sensitive_post_parameters("password", "host")
 @page
 @require_http_methods(["GET", "POST"])
 def add_source(request: PageRequest) -> HttpResponse:
@@ -215,7 +216,7 @@ def _switched(request: PageRequest, kind: SourceKind) -> HttpResponse:
     return _render(request, kind, SourceForm(kind=kind, initial=initial, kept=kept))
 
 
-@sensitive_post_parameters("password")
+@sensitive_post_parameters("password", "host")
 @page
 @require_http_methods(["GET", "POST"])
 def edit_source(request: PageRequest, name: str) -> HttpResponse:
@@ -230,7 +231,7 @@ def _form_page(
     """Test and save; what fails comes back with everything that was typed."""
     slot = stored.name if stored else ""
     form = SourceForm(
-        request.POST or None,
+        taken_apart(request.POST) if request.POST else None,
         kind=kind,
         stored=stored,
         initial=initial_of(kind, stored),
@@ -248,14 +249,19 @@ def _form_page(
         return _render(request, kind, form, source=stored, report=entry.report)
     forget(request, slot)
     messages.success(request, entry.outcome(saved), extra_tags="ok")
-    return redirect("frontend:source", saved.name)
+    if stored is not None or entry.report is None:
+        return redirect("frontend:source", saved.name)
+    # what a test has let in is discovered at once, and then the tables are chosen
+    start_discovery(saved, by=request.principal.name)
+    here = reverse("frontend:source", args=[saved.name])
+    return redirect(f"{here}?then=pick")
 
 
 def _kept_password(request: PageRequest, slot: str) -> str:
     if request.method != "POST":
         forget(request, slot)
         return ""
-    if typed := request.POST.get("password", "")[:MOST_TYPED]:
+    if typed := taken_apart(request.POST).get("password", "")[:MOST_TYPED]:
         keep(request, slot, typed)
         return typed
     return kept(request, slot)

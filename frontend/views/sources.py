@@ -9,6 +9,7 @@ from dataclasses import replace
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
@@ -31,6 +32,7 @@ from catalog.selectors import (
 )
 from catalog.sources.registry import footprint_of
 from core.errors import NotFound
+from core.jobs import SUCCEEDED
 from frontend.pages import PageRequest, attempt, keyed_page, numbered_page, page
 from frontend.reading.pipelines import capture_of_source, pipelines_of_source
 from frontend.reading.routes import sources_shown
@@ -44,6 +46,7 @@ from ingest.pipelines.source_overview import tables_synced_from, warnings_of
 from ingest.pipelines.table_status import failing_by_source, standings
 
 SHOWN_PLANS = 20
+PICK = "pick"  # where a source that was added just now goes on
 SHOWN_WARNINGS = 10
 PIPELINE = "frontend:source-pipeline"
 
@@ -81,6 +84,8 @@ def source_page(request: PageRequest, name: str) -> HttpResponse:
     wanted = TableFilter(source.name, database, kind=Table.SOURCE, q=q)
     # first: where discovery has ended, the tables below are those that it found
     work = _work(request, source)
+    if work["goes_on"]:
+        return redirect("frontend:onboard", source.name)
     # within one database, or across all: an index has either order
     tables = (
         numbered_page(request, Found(request.principal, wanted))
@@ -112,7 +117,9 @@ def source_work(request: PageRequest, name: str) -> HttpResponse:
     source = source_named(request, name)
     work = _work(request, source)
     response = render(request, "frontend/sources/work.html", {"source": source, **work})
-    if work["is_discovered"]:
+    if work["goes_on"]:
+        response["HX-Redirect"] = reverse("frontend:onboard", args=[source.name])
+    elif work["is_discovered"]:
         response["HX-Refresh"] = "true"
     return response
 
@@ -222,6 +229,8 @@ def _work(request: PageRequest, source: Datasource) -> dict[str, object]:
     source = without_contents(request.principal)(source)
     job = job_without_contents(request.principal)(job) if job else None
     is_moving = job is not None and not job.is_finished
+    then = PICK if request.GET.get("then") == PICK else ""
+    has_found = job is not None and job.kind == DISCOVER and job.state == SUCCEEDED
     is_test = job is not None and job.kind == TEST and is_moving
     steps = steps_of(job) if job and is_test else stored_steps(source)
     is_shown = job is not None and (is_moving or job.error_message)
@@ -231,5 +240,7 @@ def _work(request: PageRequest, source: Datasource) -> dict[str, object]:
         "job": job if is_shown else None,
         "steps": steps,
         "is_moving": is_moving,
+        "then": then,
+        "goes_on": bool(then) and has_found,
         "is_discovered": bool(job and job.kind == DISCOVER and not is_moving),
     }

@@ -20,16 +20,23 @@ from catalog.access.enforcement import require
 from catalog.models import Table
 from catalog.selectors import table_for
 from catalog.selectors.tables import securable_of
-from core.errors import NotFound, SluiceError
+from core.errors import InvalidRequest, NotFound, SluiceError, StaleState
 from core.jobs import SUCCEEDED
 from core.models import Job
-from frontend.pages import NOT_CONFIRMED, PageRequest, is_confirmed, page
+from frontend.pages import (
+    NOT_CONFIRMED,
+    PageRequest,
+    is_confirmed,
+    page,
+    status_of,
+)
 from ingest.actions import registry
 from ingest.contract.job import DriverSpec
 from ingest.lake.hudi.identity import shares_lock
 from ingest.maintenance import compaction_drivers
 from ingest.maintenance.repair_previews import Preview
 from ingest.maintenance.table_action import Field, TableAction
+from ingest.pipelines.transitions import pipeline_of
 
 Given = Mapping[str, Any]
 
@@ -131,6 +138,7 @@ def table_action(request: PageRequest, table_id: int, name: str) -> HttpResponse
     data = (request.POST if request.method == "POST" else request.GET).dict()
     given = with_proposals(action, table, given_in(action, data))
     error: SluiceError | None = None
+    is_refused = False
     if request.method == "POST":
         if action.is_dangerous and not is_confirmed(request, table.name):
             error = SluiceError(gettext(NOT_CONFIRMED))
@@ -142,9 +150,10 @@ def table_action(request: PageRequest, table_id: int, name: str) -> HttpResponse
     try:
         effects = effects_of(action, table, given)
     except SluiceError as refused:
-        if not action.is_correctable:
+        # what was asked can be changed and looked at again, or the table's state
+        is_refused = not action.is_correctable
+        if is_refused and not isinstance(refused, InvalidRequest | StaleState):
             raise
-        # what was asked can be changed and looked at again
         effects, error = Effects(), error or refused
     context = {
         "table": table,
@@ -153,9 +162,18 @@ def table_action(request: PageRequest, table_id: int, name: str) -> HttpResponse
         "effects": effects,
         "asked": data,
         "error": error,
+        "is_refused": is_refused,
+        "first": first_of(table) if is_refused else None,
         "driver": driver_for(table) if action.request.has("driver") else None,
     }
-    return render(request, "frontend/tables/action.html", context)
+    status = status_of(error) if error and is_refused else 200
+    return render(request, "frontend/tables/action.html", context, status=status)
+
+
+def first_of(table: Table) -> TableAction | None:
+    """What is to be done before others are possible, of a table that stands still."""
+    pipeline, resume = pipeline_of(table.pk), registry.ACTIONS["resume"]
+    return resume if pipeline and resume.is_offered_to(pipeline) else None
 
 
 def lower_first(title: str) -> str:

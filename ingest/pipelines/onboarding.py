@@ -138,14 +138,16 @@ def approve_onboarding(row: Onboarding, *, principal: Principal) -> list[Job]:
         return put([new_job(pipeline, SNAPSHOT, actor=actor) for pipeline in pipelines])
 
 
-def discard_onboarding(row: Onboarding, *, actor: str) -> int:
+def discard_onboarding(row: Onboarding, *, actor: str, only: int | None = None) -> int:
     """Give up the tables that are not approved, and the wait for a discovery; how many
-    tables. They can be onboarded again. Discarding again does nothing."""
+    tables. They can be onboarded again. Discarding again does nothing. only: this
+    pipeline alone."""
     with transaction.atomic():
         found = Onboarding.objects.select_for_update().get(pk=row.pk)
-        if found.request.pop("waits", None) is not None:
+        if only is None and found.request.pop("waits", None) is not None:
             found.save(update_fields=["request"])
         open_rows = Pipeline.objects.select_for_update().filter(onboarding=row)
+        open_rows = open_rows.filter(pk=only) if only is not None else open_rows
         pipelines = list(open_rows.filter(state=PROPOSED).order_by("pk"))
         reason = f"discarded by {actor}"
         advance_all(pipelines, "discard", actor=actor, status_reason=reason)

@@ -10,6 +10,7 @@ from django.utils.translation import gettext
 
 from catalog.access import audit
 from catalog.models import Table
+from catalog.schema.diff import SchemaChange
 from core.errors import InvalidRequest
 from core.jobs import ACTIVE
 from core.models import Job
@@ -29,6 +30,7 @@ from ingest.planning.plan import CreateTable, plan_from_json
 class SchemaProposal:
     """What changed at the source of a table, and what approving it does.
 
+    diff     all that differs, also what is followed or left out
     changes  in sentences; will: what happens then, in sentences, in order
     is_possible  False: only another lake table can take it, `will` says how
     left_out columns that are not synced, recorded only
@@ -36,6 +38,7 @@ class SchemaProposal:
     resync_needed    why a re-sync is needed that no load has brought; "" = it is not
     """
 
+    diff: tuple[SchemaChange, ...] = ()
     changes: tuple[str, ...] = ()
     will: tuple[str, ...] = ()
     is_possible: bool = True
@@ -53,6 +56,7 @@ def proposal_of(table: Table) -> SchemaProposal:
     drift = drift_of(pipeline)
     partial = schema_diff.partial_columns(pipeline)
     return SchemaProposal(
+        diff=(*drift.to_approve, *drift.followed, *drift.left_out),
         changes=tuple(str(change) for change in drift.to_approve),
         will=_what_happens(drift, pipeline) if drift.is_open else (),
         is_possible=not drift.impossible,
@@ -69,6 +73,9 @@ def _what_happens(drift: SchemaDrift, pipeline: Pipeline) -> tuple[str, ...]:
     taken = gettext("The lake table takes over: %(changes)s") % {
         "changes": in_sentence(drift.to_approve)
     }
+    if drift.followed:
+        along = gettext("So does it with what is followed: %(changes)s")
+        taken += "; " + along % {"changes": in_sentence(drift.followed)}
     if not drift.needs_resync and pipeline.capture == LOG:
         return taken, gettext("What waits of the source's log is applied with it")
     if not drift.needs_resync:

@@ -351,6 +351,13 @@ def _planned(column: Column, target: Target) -> PlannedColumn:
     )
 
 
+KEYED_BY_HASH = "keyed by a hash of the whole row"
+RENAMED = "columns under another name"
+LOADED_ONCE = "loaded once"
+# How warnings begin by which no row or value is missing.
+GOOD_TO_KNOW = (KEYED_BY_HASH, RENAMED, LOADED_ONCE)
+
+
 def _warnings(
     facts: TableFacts,
     carried: list[Column],
@@ -368,7 +375,7 @@ def _warnings(
     if conditions.capture == "timestamp":
         found += _not_guaranteed(facts, proposals)
     if conditions.capture == "snapshot":
-        found.append("loaded once: later changes are synced by a resync only")
+        found.append(f"{LOADED_ONCE}: later changes are synced by a resync only")
         if not facts.shares_snapshots:
             found.append(
                 "a load of several chunks shows each at its own moment: this kind of "
@@ -383,8 +390,7 @@ def _warnings(
         found += what_partial_means()
     if proposals["record_key"].value == ROW_HASH:
         found.append(
-            "keyed by a hash of the whole row: equal rows become one row with a "
-            "duplicate count"
+            f"{KEYED_BY_HASH}: equal rows become one row with a duplicate count"
         )
     found += _lossy_texts(carried, target, facts.source_kind)
     renamed = [
@@ -393,7 +399,7 @@ def _warnings(
         if target.column_names.get(c.source_name, c.source_name) != c.source_name
     ]
     if renamed:
-        found.append("columns under another name: " + ", ".join(renamed))
+        found.append(f"{RENAMED}: " + ", ".join(renamed))
     return tuple(found)
 
 

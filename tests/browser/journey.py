@@ -63,22 +63,12 @@ def add_source(page: Page, product: Product, name: str, keep: Keep) -> None:
     keep(page, "journey-1-test-failed")
     page.fill("#id_password", demo["password"])
     page.click("text=Test and save")
-    page.wait_for_selector(f"h1:has-text('{name}')", timeout=SLOW)
-    page.wait_for_selector(
-        ".steps li.is-ok:has-text('Read a row'), .steps li.is-ok:has-text('Privileges')",
-        timeout=SLOW,
-    )
-    keep(page, "journey-2-test-passed")
-
-
-def discover(page: Page, keep: Keep) -> None:
-    page.click("text=Discover tables")
-    page.wait_for_selector("#source-tables >> text=people", timeout=SLOW)
-    keep(page, "journey-3-discovered")
+    page.wait_for_selector(f"h1:has-text('Add tables of {name}')", timeout=SLOW)
+    page.wait_for_selector("#pick-list >> text=people", timeout=SLOW)
+    keep(page, "journey-2-discovered")
 
 
 def onboard(page: Page, keep: Keep) -> None:
-    page.click("text=Add tables")
     page.fill("#id_every_seconds", "5")
     page.fill("#pick-q", "peo")
     page.wait_for_selector("#pick-list:not(:has-text('notes'))")
@@ -166,7 +156,6 @@ def walk(page: Page, product: Product, name: str, keep: Keep) -> None:
     make_source(product, name)
     log_in(page, product)
     add_source(page, product, name, keep)
-    discover(page, keep)
     onboard(page, keep)
     watch(page, keep)
     look_at_table(page, name, keep)

@@ -231,3 +231,49 @@ def test_a_lake_database_takes_a_right_of_its_own(fresh, browse):
     client.post(choose, {"lake": "elsewhere.free", "when": ""})
     plan.refresh_from_db()
     assert plan.plan["database"] == "sand"
+
+
+def test_what_holds_for_all_tables_of_a_plan_is_told_once(world, browse):
+    """Three severities: what can be missing, what is good to know, what needs a choice."""
+    first, second = world.onboarding.tables.order_by("pk")[:2]
+    shared, own = "deleted rows stay in the lake until a resync", "one row is odd"
+    known = "columns under another name: A → a"
+    first.plan["warnings"] = [known, shared, own]
+    first.save(update_fields=["plan"])
+    client = browse("root")
+    here = f"/onboardings/{world.onboarding.pk}"
+    text = client.get(here).content.decode()
+    assert text.count(shared) == 1
+    assert shared in text.partition('id="shared"')[2].partition("</section>")[0]
+    rows = text.partition(f'id="plan-{first.pk}"')[2].partition("</details>")[0]
+    assert rows.index(own) < rows.index(known), "what can be missing comes first"
+    note = rows.partition(known)[0].rpartition("<li")[2]
+    assert 'class="is-note"' in note
+    assert "1 warning" in rows
+    # names lead to the tables as soon as there are some
+    assert f'href="/tables/{second.lake_table_id}"' in text
+    assert world.proposed.tables.count() == 2
+    lone = client.get(f"/onboardings/{world.proposed.pk}").content.decode()
+    assert 'id="shared"' not in lone
+
+
+def test_a_choice_is_made_in_the_row(world, browse):
+    blocked = world.proposed.tables.get(status_reason="choose a key")
+    blocked.plan["proposals"]["record_key"]["value"] = None
+    blocked.plan["blocked"] = blocked.status_reason
+    blocked.save(update_fields=["plan"])
+    client, here = browse("root"), f"/onboardings/{world.proposed.pk}"
+    text = client.get(here).content.decode()
+    for choice in ("row_hash", "snapshot", "leave_out"):
+        assert f'value="{choice}"' in text
+    assert text.count("needs a choice") == 3, "its badge, the filter, the remark"
+    address = f"{here}/tables/{blocked.pk}/decide"
+    assert client.post(address, {"choice": "nonsense"}).status_code == 404
+    assert browse("ann").post(address, {"choice": "row_hash"}).status_code == 403
+    assert client.post(address, {"choice": "row_hash"}).status_code == 302
+    blocked.refresh_from_db()
+    assert blocked.plan["proposals"]["record_key"]["value"] == "row_hash"
+    client.post(address, {"choice": "leave_out"})
+    blocked.refresh_from_db()
+    assert blocked.state == "RETIRED"
+    assert world.proposed.tables.filter(state="PROPOSED").count() == 1

@@ -89,7 +89,7 @@ ELSEWHERE = {
     "login", "logout", "source-test", "source-discover", "source-resume", "onboarding-approve",
     "job-cancel", "job-retry", "sql-run", "sql-statement", "sql-cancel", "sql-saved-change",
     "tokens-delete", "sessions-close", "grants-revoke", "rules-remove", "table-sample", "onboard-rows", "oidc", "oidc-back", "oidc-leave",
-    "table-check",
+    "table-check", "onboarding-decide",
     "source-start-capture", "source-stop-capture", "source-begin-anew",
     "alerts-dismiss", "alert-target-test", "alert-target-resume",
 }  # fmt: skip

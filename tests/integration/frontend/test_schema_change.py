@@ -65,3 +65,25 @@ def test_a_resync_that_is_needed_is_told_once(world: Any, browse: Any) -> None:
         Table.objects.filter(pk=table.pk).update(status="PAUSED", status_reason=reason)
         shown = page(client, "table", table.pk)
         assert shown.lower().count(why) == 1
+
+
+def test_the_whole_difference_is_shown_and_asked_for_in_amber(
+    changed: Table, world: Any, browse: Any
+) -> None:
+    """What is followed comes along, so it is shown before, too."""
+    source = world.source_tables["orders"]
+    Column.objects.create(
+        table=source, position=9, name="level", source_name="level",
+        source_type="integer", type="int",
+    )  # fmt: skip
+    Table.objects.filter(pk=changed.pk).update(status="PAUSED")
+    Pipeline.objects.filter(lake_table=changed).update(state="PAUSED")
+    shown = page(browse("root"), "table", changed.pk)
+    diff = shown.partition('class="diff"')[2].partition("</ul>")[0]
+    assert '<li class="is-removed">' in diff
+    assert '<li class="is-added">' in diff
+    assert "level" in diff
+    assert 'class="badge is-warn" data-state="UNDECIDED"' in shown
+    asked = page(browse("root"), "table-action", changed.pk, "approve-schema-change")
+    assert "amount" in asked
+    assert "level" in asked

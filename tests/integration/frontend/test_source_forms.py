@@ -7,6 +7,9 @@ from django.contrib.sessions.models import Session
 
 from catalog.models import Datasource
 from catalog.secrets import decrypt
+from core.models import Job
+from frontend.forms.sources import taken_apart
+from frontend.reading.sources import stored_steps
 from tests.integration.frontend.test_forms import SOURCE
 
 
@@ -44,7 +47,15 @@ def test_a_source_is_tested_and_saved_with_the_password_kept(world, browse, serv
     session = Session.objects.get(pk=client.session.session_key)
     assert server["password"] not in str(session.get_decoded())
     again = {**server, "password": "", "then": "test"}
-    assert client.post("/sources/new", again)["Location"] == "/sources/crm"
+    # discovery goes on at once, and from there to the choice of tables
+    assert client.post("/sources/new", again)["Location"] == "/sources/crm?then=pick"
+    job = Job.objects.get(kind="discover", subject="crm")
+    here = client.get("/sources/crm?then=pick").content.decode()
+    assert "/sources/crm/work?then=pick" in here
+    Job.objects.filter(pk=job.pk).update(state="SUCCEEDED")
+    work = client.get("/sources/crm/work?then=pick")
+    assert work.headers["HX-Redirect"] == "/sources/crm/onboard"
+    assert client.get("/sources/crm/work").headers["HX-Refresh"] == "true"
     made = Datasource.objects.get(name="crm")
     assert made.test_result["ok"]
     assert decrypt(made.secret) == server["password"]
@@ -109,3 +120,48 @@ def test_a_password_that_was_lost_is_asked_for_until_it_is_entered(
     client.post("/sources/crm/edit", server | {"then": "save"})
     assert not rows.get().needs_password
     assert "Its password was lost" not in client.get("/sources/crm").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("host", "found"),
+    [
+        (
+            "postgresql://ann:p%40ss@db.example:5433/shop",
+            ("db.example", "5433", "shop", "ann", "p@ss"),
+        ),
+        ("jdbc:mariadb://db.example", ("db.example", "5432", "", "", "")),
+        ("mysql://[::1]:x/", ("mysql://[::1]:x/", "5432", "", "", "")),
+        ("db.example", ("db.example", "5432", "", "", "")),
+    ],
+)
+def test_an_address_is_spread_over_its_fields(host, found):
+    empty = {"database": "", "username": "", "password": ""}
+    data = taken_apart({"host": host, "port": "5432", **empty})
+    names = ("host", "port", "database", "username", "password")
+    assert tuple(data[name] for name in names) == found
+
+
+def test_a_pasted_password_is_sealed_like_a_typed_one(world, browse):
+    pasted = {**SOURCE, "host": "postgresql://u:PASSWORD-CANARY@db.example/crm"}
+    page = browse("root").post("/sources/new", {**pasted, "name": "No"})
+    text = page.content.decode()
+    assert "PASSWORD-CANARY" not in text
+    assert "is kept, sealed" in text
+    assert 'value="db.example"' in text
+
+
+def test_a_step_with_a_remark_is_amber_and_its_statement_is_copied(world, browse):
+    hint = "run at the source: GRANT PROCESS ON *.* TO 'a'@'%'; GRANT SUPER ON x TO b;"
+    step = {"name": "privileges", "status": "ok", "message": "", "hint": hint}
+    steps = [step | {"raw": "", "seconds": 0.1}]
+    Datasource.objects.filter(name="shop").update(test_result={"steps": steps})
+    (line,) = stored_steps(Datasource.objects.get(name="shop"))
+    assert line.state == "warning"
+    assert line.statements.splitlines() == [
+        "GRANT PROCESS ON *.* TO 'a'@'%';",
+        "GRANT SUPER ON x TO b;",
+    ]
+    Job.objects.filter(kind="test").delete()
+    text = browse("root").get("/sources/shop").content.decode()
+    assert 'data-copy="step-1"' in text
+    assert '<li class="is-warn">' in text

@@ -6,12 +6,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from catalog.models import Grant
+from core.errors import InvalidRequest
 from core.models import Job
+from frontend.views import table_actions
 from ingest.models import Pipeline, TableHealth
 from ingest.pipelines.freshness import SLOT_SECONDS, allowed_lag, lags_of
 from ingest.pipelines.policies.store import policy_of
+from tests.integration.frontend.reading import html_of
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 21, 12, 10, tzinfo=UTC)
@@ -125,3 +129,33 @@ def test_settings_are_offered_to_who_may_change_them(world: Any, browse: Any) ->
         text = browse(who).get(place).content.decode()
         assert (f'href="{place}/policy"' in text) is is_offered
         assert f'href="{place}/connect"' in text
+
+
+def test_what_is_not_possible_now_offers_what_makes_it_so(
+    world: Any, browse: Any, monkeypatch: Any
+) -> None:
+    table = world.lake_tables["events"]
+
+    def refuse(*_: Any) -> None:
+        raise InvalidRequest("cannot resync: it is paused", hint="resume it first")
+
+    monkeypatch.setattr(table_actions, "effects_of", refuse)
+    reply = browse("root").get(f"/tables/{table.pk}/resync")
+    text = reply.content.decode()
+    assert reply.status_code == 400
+    assert "it is paused" in text
+    assert "Something went wrong" not in text
+    assert f'id="first" href="/tables/{table.pk}/resume"' in text
+    assert 'id="confirm"' not in text
+
+
+def test_what_takes_rights_away_is_pressed_twice(world: Any, browse: Any) -> None:
+    text = html_of(browse("root").get("/grants"))
+    assert text.count('<details class="ask">') == Grant.objects.count()
+    assert "Revoke now" in text
+
+
+def test_an_unknown_address_keeps_the_way_on(world: Any, browse: Any) -> None:
+    text = browse("root").get("/nope").content.decode()
+    assert 'id="nav"' in text
+    assert 'id="nav"' not in Client().get("/nope").content.decode()

@@ -93,7 +93,7 @@ def test_icons_are_hidden_from_screen_readers():
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(None, DASH), (-90, ">now<"), (90.5, ">in 1 min<"), (7_300, ">in 2 h<")],
+    [(None, DASH), (-90, ">due, waiting<"), (90.5, ">in 1 min<"), (7_300, ">in 2 h<")],
 )
 def test_what_is_due_is_never_in_the_past(seconds, text):
     wait = None if seconds is None else timedelta(seconds=seconds)
