@@ -212,7 +212,8 @@ def _set_password(user: User, password: str) -> None:
         raise InvalidRequest(
             "the password is too weak",
             code="weak_password",
-            hint=" ".join(error.messages),
+            # several are told one by one
+            hint=error.messages[0] if len(error.messages) == 1 else "",
             facts={
                 "errors": [
                     {"pointer": "/password", "detail": text} for text in error.messages

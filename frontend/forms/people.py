@@ -43,7 +43,11 @@ class _Form(forms.Form):
 class NewUserForm(_Form):
     name = forms.CharField(max_length=150, label=_("User name"))
     password = forms.CharField(
-        max_length=1000, strip=False, widget=PASSWORD, label=_("Password")
+        max_length=1000,
+        strip=False,
+        widget=PASSWORD,
+        label=_("Password"),
+        help_text=_("At least 10 characters, and no common password."),
     )
     groups = forms.CharField(
         required=False,

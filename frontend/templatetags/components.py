@@ -196,8 +196,8 @@ def postbutton(
     """
     token = context.get("csrf_token")
     return _part(
-        "post_button",
-        content=content,
+        "ask_button" if more.get("ask") else "post_button",
+        content=content.strip(),
         url=url,
         style=style,
         csrf_token=token,

@@ -293,7 +293,12 @@ _SOURCE: tuple[tuple[str, Outcome, str, str], ...] = (
     ("55P03", "transient", "source_locked", "it is tried again"),
     ("57P01", "transient", "source_ended_session", "it is tried again"),
     ("57P03", "transient", "source_starting", "it is tried again until it is up"),
-    ("57P05", "transient", "source_ended_session", "it is tried again"),
+    (
+        "57P05",
+        "transient",
+        "source_ended_session",
+        "raise idle_session_timeout of the login at the source; it is tried again",
+    ),
     ("25P03", "transient", "source_ended_session", "it is tried again"),
     ("25P04", "transient", "source_ended_session", "it is tried again"),
     ("57014", "transient", "source_cancelled", "it was cancelled at the source: retry"),
