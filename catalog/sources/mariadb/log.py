@@ -111,7 +111,7 @@ def doubts_of(settings: Mapping[str, str], changers: Sequence[str]) -> tuple[str
     accounts that may set binlog_format, as far as the login sees them."""
     who = f" (of those seen: {', '.join(changers)})" if changers else ""
     found = [
-        f"whoever has BINLOG ADMIN or SUPER{who} may set binlog_format in a session:"
+        f"users with BINLOG ADMIN or SUPER{who} may set binlog_format in a session:"
         " once one logs a statement in place of rows, all followed tables need a resync"
     ]
     if settings.get("sync_binlog", "1") != "1":
