@@ -197,7 +197,7 @@ def postbutton(
     token = context.get("csrf_token")
     return _part(
         "ask_button" if more.get("ask") else "post_button",
-        content=content.strip(),
+        content=content,
         url=url,
         style=style,
         csrf_token=token,

@@ -88,8 +88,8 @@ class Identity:
         another one made of the same columns."""
         if twice := _words(self._twice(touches)):
             raise ValueError(
-                f"{twice} was altered again before anybody looked, so what the first"
-                " time did to its values is not known"
+                f"{twice} was altered again before its columns were read, so what the"
+                " first time did to its values is not known"
             )
         return replace(self, touched=tuple(sorted({*self.touched, *touches})))
 
