@@ -12,7 +12,6 @@ falls silent. Arguments carry no secret:
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import sys
 import tempfile
@@ -29,8 +28,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     pipe = _control(options)
     log_to_stderr()
-    # its lines carry whole commands, options included
-    logging.getLogger("py4j").setLevel(logging.WARNING)
     scratch = options.scratch or tempfile.mkdtemp(prefix="sluice-driver-")
     spark = start_session(
         SessionSpec(

@@ -6,6 +6,7 @@ Tests use the same one. It must not know what jobs do, nor sources.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -54,6 +55,10 @@ class SessionSpec:
 
 def start_session(spec: SessionSpec) -> SparkSession:
     """Starts the JVM. LC_ALL is set because a JVM under POSIX mangles names."""
+    # Its lines carry whole commands, options included. And where a connection breaks
+    # they would print a Java exception that is being handled, which asks the JVM by
+    # that same connection, and so on
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     os.environ["LC_ALL"] = "C.UTF-8"
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master(spec.master).appName(spec.app_name)

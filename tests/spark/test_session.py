@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import socket
 import stat
 from operator import attrgetter
 from pathlib import Path
@@ -17,6 +19,22 @@ def test_names_that_each_job_uses_are_asked_of_the_jvm_once(
 ) -> None:
     found = attrgetter(name)
     assert found(spark.sparkContext._jvm) is found(spark.sparkContext._jvm)
+
+
+def test_a_connection_that_breaks_is_made_anew(
+    spark: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """py4j printed the Java exception that was being handled, which asks the JVM for its
+    words: by the broken connection, and so on."""
+    caplog.set_level(logging.INFO)
+    jvm, client = spark.sparkContext._jvm, spark.sparkContext._gateway._gateway_client
+    number = jvm.java.lang.Integer.parseInt
+    try:
+        jvm.java.util.ArrayDeque().removeFirst()
+    except Py4JJavaError:
+        client.get_thread_connection().socket.shutdown(socket.SHUT_RDWR)
+        assert number("7") == 7
+    assert not [r for r in caplog.records if r.name.startswith("py4j")]
 
 
 def test_the_jvm_sets_the_modes_of_local_files_itself(
