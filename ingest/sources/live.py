@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from catalog.schema.limits import LIMITS
 from catalog.schema.types import DataType
 from catalog.sources.registry import family_of
 from ingest.contract.table import ColumnSpec
@@ -17,15 +18,17 @@ from ingest.sources.mariadb import connection as mariadb
 from ingest.sources.port import SourceAccess
 from ingest.sources.postgresql import connection as postgresql
 
-# Of one statement at the source, until its last row is taken.
-STATEMENT_SECONDS = 3_600
 _URL, _DRIVER = "url", "driver"
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
+    """seconds: a statement may take so long at the source, on PostgreSQL until its next
+    rows, on MariaDB until its last row is taken."""
+
     connection: Callable[[SourceAccess], dict[str, str]]
     session: Callable[[int], tuple[str, ...]]
+    seconds: int
     more: dict[str, str]
 
 
@@ -33,10 +36,12 @@ _KINDS = {
     "postgresql": _Kind(
         postgresql.jdbc_connection,
         postgresql.live_session,
+        # the server says so itself, before its silent socket is taken for dead
+        LIMITS.statement,
         # constants get the type that their casts name
         {"stringtype": "unspecified"},
     ),
-    "mariadb": _Kind(mariadb.jdbc_connection, mariadb.live_session, {}),
+    "mariadb": _Kind(mariadb.jdbc_connection, mariadb.live_session, 3_600, {}),
 }
 
 
@@ -73,7 +78,7 @@ def described_access(access: SourceAccess, *, connections: int) -> dict[str, obj
         "url": url,
         "driver": driver,
         "properties": options,
-        "session": list(of_kind.session(STATEMENT_SECONDS)),
+        "session": list(of_kind.session(of_kind.seconds)),
         "connections": connections,
     }
 

@@ -22,6 +22,7 @@ from ingest.sources.fingerprint import (
     values_altered,
     what_changed,
 )
+from ingest.sources.postgresql.connection import live_session
 from ingest.sources.postgresql.reader import PostgresSource
 from ingest.sources.registry import Snapshot, jdbc_options, open_source
 from tests.source_access import postgresql_at
@@ -362,3 +363,23 @@ def test_the_widest_row_is_known_before_any_is_read(
     ) as told:
         source.widths(table)
     assert told.value.code == "source_row_too_wide"
+
+
+def test_a_statement_ends_with_its_client(link: psycopg.Connection, dsn: str) -> None:
+    """As of an engine that reads a live source and is killed."""
+
+    def running() -> int:
+        row = link.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+            " AND datname = current_database()"
+        ).fetchone()
+        assert row
+        return int(row[0])
+
+    with psycopg.connect(dsn, autocommit=True) as client:
+        for setting in live_session(600):
+            client.execute(setting)
+        client.pgconn.send_query(b"SELECT pg_sleep(600)")
+        wait_for(lambda: running() == 1, "it runs there")
+        client.pgconn.finish()
+        wait_for(lambda: running() == 0, "it is over there")
