@@ -1,11 +1,8 @@
 package io.sluice.engine;
 
-import java.sql.Connection;
-import java.sql.PreparedStatement;
 import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.util.concurrent.Semaphore;
-import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.spark.TaskContext;
 import org.apache.spark.TaskKilledException;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -20,10 +17,8 @@ final class SourceRows implements PartitionReader<InternalRow> {
   private final SourceQuery query;
   private final TaskContext task = TaskContext.get();
   private final SourceValue[] values;
-  private final AtomicBoolean isCancelled = new AtomicBoolean();
   private Semaphore place;
-  private Connection connection;
-  private volatile PreparedStatement statement;
+  private SourceStatement statement;
   private ResultSet rows;
   private boolean isDone;
 
@@ -71,53 +66,21 @@ final class SourceRows implements PartitionReader<InternalRow> {
     free();
   }
 
-  /** True when its task was told to end, and the statement has not been told yet. */
-  boolean isLeft() {
-    return task != null && task.isInterrupted() && statement != null && !isCancelled.get();
-  }
-
-  /** True when that task reads that source by it. */
-  boolean isOf(TaskContext other, String datasource) {
-    return task != null && task == other && query.datasource().equals(datasource);
-  }
-
-  void cancel() {
-    PreparedStatement running = statement;
-    if (running == null || !isCancelled.compareAndSet(false, true)) {
-      return;
-    }
-    try {
-      running.cancel();
-    } catch (SQLException e) {
-      isCancelled.set(false); // tried again at the next look
-    }
-  }
-
   private void open() throws SQLException {
     place = Sources.place(query.datasource(), task);
-    connection = Sources.accessOf(query.datasource()).open();
-    PreparedStatement made = query.prepare(connection);
-    statement = made;
-    Sources.running(this);
-    rows = made.executeQuery();
+    statement = new SourceStatement(query.datasource());
+    rows = statement.run(query, 0);
   }
 
   /** What the source would still send is not read to its end. */
   private void free() {
-    Sources.ended(this);
-    PreparedStatement running = statement;
-    try {
-      if (running != null && !isDone) {
-        cancel();
+    if (statement != null) {
+      if (!isDone) {
+        statement.cancel();
       }
+      statement.close();
       statement = null;
-      if (connection != null) {
-        connection.close();
-      }
-    } catch (SQLException e) {
-      // it is of no use any more
     }
-    connection = null;
     if (place != null) {
       place.release();
       place = null;

@@ -1,7 +1,5 @@
 package io.sluice.engine;
 
-import java.sql.Connection;
-import java.sql.PreparedStatement;
 import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.util.ArrayList;
@@ -116,14 +114,15 @@ final class SourceScan implements Batch, SupportsReportStatistics {
     if (!places.tryAcquire()) {
       return null;
     }
-    try (Connection connection = Sources.accessOf(table.datasource()).open();
-        PreparedStatement statement = both.prepare(connection)) {
-      statement.setQueryTimeout(RANGE_SECONDS);
-      ResultSet found = statement.executeQuery();
+    try (SourceStatement statement = new SourceStatement(table.datasource())) {
+      ResultSet found = statement.run(both, RANGE_SECONDS);
       found.next();
       long[] ends = {found.getLong(1), found.getLong(2)};
       return found.wasNull() ? null : ends;
     } catch (SQLException e) {
+      if (SourceStatement.isLeft(TaskWatch.statementHere())) {
+        throw Denied.cancelledBeforePlanning();
+      }
       return null;
     } finally {
       places.release();

@@ -25,7 +25,7 @@ final class Sources {
   private record Known(SourceAccess access, Semaphore places) {}
 
   private static final Map<String, Known> KNOWN = new ConcurrentHashMap<>();
-  private static final Set<SourceRows> RUNNING = ConcurrentHashMap.newKeySet();
+  private static final Set<SourceStatement> RUNNING = ConcurrentHashMap.newKeySet();
 
   /** By what the catalogue's entry says, for the moment between its two readings by Spark. */
   private static final Map<String, SourceTable> TABLES =
@@ -94,7 +94,7 @@ final class Sources {
    * and would wait for itself.
    */
   static Semaphore place(String datasource, TaskContext task) {
-    if (RUNNING.stream().anyMatch(rows -> rows.isOf(task, datasource))) {
+    if (RUNNING.stream().anyMatch(each -> each.isOf(task, datasource))) {
       return null;
     }
     Semaphore places = places(datasource);
@@ -111,22 +111,22 @@ final class Sources {
     }
   }
 
-  static void running(SourceRows rows) {
-    RUNNING.add(rows);
+  static void running(SourceStatement statement) {
+    RUNNING.add(statement);
   }
 
-  static void ended(SourceRows rows) {
-    RUNNING.remove(rows);
+  static void ended(SourceStatement statement) {
+    RUNNING.remove(statement);
   }
 
   /**
-   * Cancels at the source what tasks run there that were killed: a task that waits for a source's
-   * answer does not look whether it is.
+   * Cancels at the source what nobody waits for any more: a thread that waits for a source's answer
+   * does not look whether it should.
    */
   static void look() {
-    for (SourceRows rows : RUNNING) {
-      if (rows.isLeft()) {
-        CANCELLING.execute(rows::cancel);
+    for (SourceStatement statement : RUNNING) {
+      if (statement.isLeft()) {
+        CANCELLING.execute(statement::cancel);
       }
     }
   }

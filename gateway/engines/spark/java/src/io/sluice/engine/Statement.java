@@ -62,6 +62,13 @@ final class Statement extends SparkExecuteStatementOperation {
     return ended != null;
   }
 
+  /** True when it was cancelled, ended or closed, and its result with it. */
+  boolean isLeft() {
+    synchronized (reading) {
+      return isLeft || isEnded() || super.getStatus().getState() == OperationState.CANCELED;
+    }
+  }
+
   /** Its status tells the reason from now on; null when it does not wait any more. */
   void waitsFor(String reason) {
     wait = reason == null ? null : new HiveSQLException(reason);

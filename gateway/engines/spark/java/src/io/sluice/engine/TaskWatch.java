@@ -2,6 +2,7 @@ package io.sluice.engine;
 
 import com.sun.management.ThreadMXBean;
 import java.lang.management.ManagementFactory;
+import org.apache.spark.SparkContext;
 import org.apache.spark.TaskContext;
 import org.apache.spark.TaskFailedReason;
 import org.apache.spark.api.plugin.DriverPlugin;
@@ -68,6 +69,12 @@ public final class TaskWatch implements SparkPlugin, ExecutorPlugin {
   /** The statement's identifier, which is its job group; empty for the engine's own work. */
   static String statementOf(TaskContext task) {
     String group = task.getLocalProperty(GROUP);
+    return group == null ? "" : group;
+  }
+
+  /** That of the thread, which plans it or reads its rows; empty for the engine's own work. */
+  static String statementHere() {
+    String group = SparkContext.getOrCreate().getLocalProperty(GROUP);
     return group == null ? "" : group;
   }
 

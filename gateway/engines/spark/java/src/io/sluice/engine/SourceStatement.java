@@ -1,0 +1,83 @@
+package io.sluice.engine;
+
+import java.sql.Connection;
+import java.sql.PreparedStatement;
+import java.sql.ResultSet;
+import java.sql.SQLException;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.apache.spark.TaskContext;
+import org.postgresql.PGConnection;
+
+/**
+ * A statement at a source, on a connection of its own, for a task or for the plan of a client's
+ * statement. Neither an interrupt nor the end of its task ends a read from a socket: it is
+ * cancelled at the source as soon as nobody waits for it ({@link Sources#look}).
+ */
+final class SourceStatement implements AutoCloseable {
+  private final String datasource;
+  private final TaskContext task = TaskContext.get();
+  private final String planned = task == null ? TaskWatch.statementHere() : "";
+  private final Connection connection;
+  private final AtomicBoolean isCancelling = new AtomicBoolean();
+
+  SourceStatement(String datasource) throws SQLException {
+    this.datasource = datasource;
+    this.connection = Sources.accessOf(datasource).open();
+  }
+
+  /** seconds: that its first rows may take; 0 = as long as the source allows. */
+  ResultSet run(SourceQuery query, int seconds) throws SQLException {
+    PreparedStatement made = query.prepare(connection);
+    made.setQueryTimeout(seconds);
+    Sources.running(this);
+    return made.executeQuery();
+  }
+
+  /** True when what it was for was cancelled, ended or closed. */
+  boolean isLeft() {
+    return task == null ? isLeft(planned) : task.isInterrupted();
+  }
+
+  /** True when a client's statement, by its identifier, was; never for the engine's own work. */
+  static boolean isLeft(String planned) {
+    Statement statement = Engine.get().identity().statements().running(planned);
+    return statement == null ? !planned.isEmpty() : statement.isLeft();
+  }
+
+  /** True when that task reads that source by it. */
+  boolean isOf(TaskContext other, String source) {
+    return task != null && task == other && datasource.equals(source);
+  }
+
+  /**
+   * By another connection. Not the statement's own `cancel()`: PostgreSQL's driver does nothing
+   * there while further rows are fetched, nor do both before it was sent. What is not running yet
+   * is cancelled at a later look.
+   */
+  void cancel() {
+    if (!isCancelling.compareAndSet(false, true)) {
+      return;
+    }
+    try {
+      if (connection instanceof PGConnection postgresql) {
+        postgresql.cancelQuery();
+      } else if (connection instanceof org.mariadb.jdbc.Connection mariadb) {
+        mariadb.cancelCurrentQuery();
+      }
+    } catch (SQLException e) {
+      // the next look tries again, unless it is over
+    } finally {
+      isCancelling.set(false);
+    }
+  }
+
+  @Override
+  public void close() {
+    Sources.ended(this);
+    try {
+      connection.close();
+    } catch (SQLException e) {
+      // it is of no use any more
+    }
+  }
+}

@@ -1,0 +1,206 @@
+"""Whoever ends a statement of the engine ends what it runs at a live source."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+import pytest
+
+from core.errors import SluiceError
+from gateway.engines.port import EngineOperation, OperationState, Orientation
+from tests.source_access import mariadb_at, postgresql_at
+from tests.spark.engine_bench import Client, EngineBench
+from tests.spark.live_bench import LiveSource
+from tests.waiting import wait_for
+
+ID = [("id", "integer", "int")]
+# The first sleeps before its first row; the second behind several batches of rows, each
+# of which the driver asks for by itself; the third until it is cancelled twice, as one
+# that is cancelled just before it is sent.
+VIEWS = """
+CREATE VIEW slow AS SELECT i AS id FROM generate_series(1, 9) i
+  WHERE pg_sleep(600) IS NOT NULL;
+CREATE VIEW late AS SELECT i AS id FROM generate_series(1, 1000) i
+  WHERE i <= 500 OR pg_sleep(600) IS NOT NULL;
+CREATE FUNCTION doze() RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN pg_sleep(600) IS NOT NULL;
+EXCEPTION WHEN query_canceled THEN
+  RETURN pg_sleep(600) IS NOT NULL;
+END $$;
+CREATE VIEW deaf AS SELECT i AS id FROM generate_series(1, 9) i WHERE doze();
+CREATE TABLE few AS SELECT i AS id FROM generate_series(1, 9) i;
+"""
+SLOW, LATE = "slow_pg.public.slow", "slow_pg.public.late"
+Ending = Callable[[EngineOperation], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Sleeper:
+    """A user of sources whose statements sleep, and how many of them do."""
+
+    bench: EngineBench
+    client: Client
+    asleep: Callable[[], int]
+
+    async def wait(self, *, sleeps: bool) -> None:
+        what = (
+            "a statement to sleep there" if sleeps else "no statement to be left there"
+        )
+        await asyncio.to_thread(
+            wait_for, lambda: (self.asleep() > 0) is sleeps or None, what
+        )
+
+    async def fetched(self, statement: str) -> tuple[EngineOperation, Any]:
+        """Under way at the source for a fetch, which waits for rows."""
+        session = self.client.session
+        operation = await session.execute(statement)
+        while not (await session.status(operation)).state.is_terminal:
+            pass  # each answer is waited for; rows are read as they are fetched
+        fetch = asyncio.create_task(session.fetch(operation, Orientation.NEXT, 1000))
+        await self.wait(sleeps=True)
+        return operation, fetch
+
+    def end(self, statement: str, ending: Ending) -> None:
+        """While its rows are fetched."""
+
+        async def ended() -> None:
+            operation, fetch = await self.fetched(statement)
+            await ending(operation)
+            await self.wait(sleeps=False)
+            with pytest.raises(SluiceError):
+                await fetch
+
+        self.bench.wait(ended())
+
+    def cancel_running(self, statement: str) -> None:
+        """While the engine plans it, or computes what has to be at once."""
+        session = self.client.session
+
+        async def cancelled() -> None:
+            operation = await session.execute(statement)
+            while not self.asleep():
+                status = await session.status(operation)  # waits for a while itself
+                assert not status.state.is_terminal, status
+            await session.cancel(operation)
+            await self.wait(sleeps=False)
+            status = await session.status(operation)
+            assert status.state is OperationState.CANCELED
+
+        self.bench.wait(cancelled())
+
+
+@pytest.fixture(scope="module")
+def link(bench: EngineBench, source_pg: Any) -> Iterator[psycopg.Connection[Any]]:
+    dsn = source_pg.create_database("sleepy")
+    access = postgresql_at(dsn, application="sluice:sql")
+    for name, connections in (("slow_pg", 2), ("narrow_pg", 1)):
+        source = LiveSource(bench, name, access, connections)
+        for table in ("slow", "late", "few"):
+            source.table("public", table, ID)
+    split = LiveSource(bench, "split_pg", access)
+    split.table("public", "deaf", ID, split_by="id", rows=400_000)
+    with psycopg.connect(dsn, autocommit=True) as made:
+        made.execute(VIEWS)
+        yield made
+
+
+@pytest.fixture
+def client(bench: EngineBench) -> Iterator[Client]:
+    bench.policy("sly", sources=["slow_pg", "narrow_pg", "split_pg", "slow_my"])
+    made = bench.connect("sly")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def sleeper(
+    bench: EngineBench, link: psycopg.Connection[Any], client: Client
+) -> Sleeper:
+    def asleep() -> int:
+        row = link.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+            " AND wait_event = 'PgSleep'"
+        ).fetchone()
+        assert row
+        return int(row[0])
+
+    return Sleeper(bench, client, asleep)
+
+
+@pytest.mark.parametrize("table", [SLOW, LATE])
+def test_a_result_that_is_closed(sleeper: Sleeper, table: str) -> None:
+    sleeper.end(f"select * from {table}", sleeper.client.session.close_operation)
+
+
+def test_a_session_that_is_closed(sleeper: Sleeper) -> None:
+    async def closed(operation: EngineOperation) -> None:
+        await sleeper.client.session.close()
+
+    sleeper.end(f"select * from {LATE}", closed)
+
+
+def test_a_statement_that_is_cancelled(sleeper: Sleeper) -> None:
+    greatest = f"(select max(id + 0) from {LATE})"  # computed before the first row
+    sleeper.cancel_running(f"select id from slow_pg.public.few where id > {greatest}")
+
+
+def test_a_statement_that_is_cancelled_while_it_is_planned(sleeper: Sleeper) -> None:
+    sleeper.cancel_running("select * from split_pg.public.deaf")
+
+
+def test_a_cancelled_statement_waits_for_no_connection(sleeper: Sleeper) -> None:
+    session = sleeper.client.session
+    few = "narrow_pg.public.few"
+    waiting = f"select id from {few} where id < (select max(id + 1) from {few})"
+
+    async def cancelled() -> None:
+        first, fetch = await sleeper.fetched("select * from narrow_pg.public.slow")
+        second = await session.execute(waiting)
+        name = second.guid.hex()
+        await asyncio.to_thread(
+            wait_for,
+            lambda: sleeper.bench.tell("progress", statement=name)["progress"],
+            "its tasks to wait",
+        )
+        await session.cancel(second)
+        assert (await session.status(second)).state is OperationState.CANCELED
+        assert sleeper.asleep() == 1
+        await session.close_operation(first)
+        await sleeper.wait(sleeps=False)
+        with pytest.raises(SluiceError):
+            await fetch
+
+    sleeper.bench.wait(cancelled())
+    assert len(sleeper.client.rows(waiting)) == 9
+
+
+def test_a_result_of_mariadb_that_is_closed(
+    bench: EngineBench, client: Client, mariadb_server: Any
+) -> None:
+    mariadb_server.create_database("sleepy")
+    mariadb_server.run(
+        "CREATE TABLE few (id int PRIMARY KEY)",
+        "INSERT INTO few VALUES (1), (2), (3)",
+        "CREATE VIEW slow AS SELECT id FROM few WHERE sleep(600) = 0",
+        database="sleepy",
+    )
+    access = mariadb_at(mariadb_server, application="sluice:sql")
+    LiveSource(bench, "slow_my", access).table("sleepy", "slow", [("id", "int", "int")])
+
+    with mariadb_server.connect("information_schema") as link, link.cursor() as cursor:
+
+        def asleep() -> int:
+            cursor.execute(
+                "SELECT count(*) FROM processlist WHERE state = 'User sleep'"
+            )
+            return int(cursor.fetchone()[0])
+
+        Sleeper(bench, client, asleep).end(
+            "select * from slow_my.sleepy.slow", client.session.close_operation
+        )
+    mariadb_server.drop_database("sleepy")
