@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from catalog.like import matcher
+from catalog.selectors.lake import LakeColumn
+from catalog.selectors.live import LiveName
 from core.errors import InvalidRequest
 from gateway.engines.port import EngineColumn
 from gateway.hs2 import messages, metadata
@@ -92,8 +94,9 @@ class MetadataService:
                 names = sorted({*names, DEFAULT_DATABASE})
             rows = [(name, CATALOG) for name in names]
         elif request.catalog:
-            found = await self._live_below(user, [request.catalog], request.schema)
-            rows = [(name, request.catalog) for name in found]
+            names = await self._store.live_names(user, request.catalog, "")
+            matches = matcher(_pattern(request.schema))
+            rows = [(name, request.catalog) for name in names if matches(name)]
         return _done(OperationType.GET_SCHEMAS, metadata.SCHEMAS, rows)
 
     async def _tables(self, user: str, request: messages.GetTables) -> Operation:
@@ -107,8 +110,8 @@ class MetadataService:
             )
         if request.catalog and (not wanted or _TABLE in wanted):
             rows = [
-                (*name, _TABLE, "", *[None] * 5)
-                for name in await self._live_tables(user, request)
+                (*one.on.parts, _TABLE, "", *[None] * 5)
+                for one in await self._live_tables(user, request)
             ]
         return _done(OperationType.GET_TABLES, metadata.TABLES, rows)
 
@@ -126,41 +129,23 @@ class MetadataService:
                 column=_pattern(request.column),
                 most=MOST_ROWS,
             )
-            # up to 200,000 of them: too long for the event loop
-            rows = await asyncio.to_thread(lambda: [_column_row(one) for one in found])
+            rows = await _column_rows(CATALOG, found)
         elif request.catalog:
-            rows = await self._live_columns(user, request)
+            tables = await self._live_tables(user, request)
+            column = _pattern(request.column)
+            found = await self._store.live_columns(
+                user, tables, column=column, most=MOST_ROWS
+            )
+            rows = await _column_rows(tables[0].on.datasource, found) if tables else []
         return _done(OperationType.GET_COLUMNS, metadata.COLUMNS, rows)
 
-    async def _live_below(
-        self, user: str, above: list[str], pattern: str | None
-    ) -> list[str]:
-        """Names in a source, or in a database of it, that match."""
-        names = await self._store.live_names(user, *above, *[""] * (2 - len(above)))
-        matches = matcher(_pattern(pattern))
-        return [name for name in names if matches(name)]
-
-    async def _live_tables(self, user: str, request: Any) -> list[tuple[str, str, str]]:
-        found: list[tuple[str, str, str]] = []
-        source = request.catalog
-        for schema in await self._live_below(user, [source], request.schema):
-            tables = await self._live_below(user, [source, schema], request.table)
-            found += [(source, schema, table) for table in tables]
-        return found[:MOST_ROWS]
-
-    async def _live_columns(self, user: str, request: messages.GetColumns) -> Rows:
-        rows: Rows = []
-        matches = matcher(_pattern(request.column))
-        for name in await self._live_tables(user, request):
-            columns = await self._store.live_columns(user, *name)
-            rows += [
-                (name[0], *_column_row(column)[1:])
-                for column in columns
-                if matches(column.name)
-            ]
-            if len(rows) >= MOST_ROWS:
-                break
-        return rows[:MOST_ROWS]
+    async def _live_tables(
+        self, user: str, request: messages.GetTables | messages.GetColumns
+    ) -> list[LiveName]:
+        patterns = _pattern(request.schema), _pattern(request.table)
+        return await self._store.live_tables(
+            user, request.catalog or "", patterns, most=MOST_ROWS
+        )
 
     async def _type_info(self, user: str, request: Any) -> Operation:
         rows = metadata.type_info_rows()
@@ -244,13 +229,18 @@ def _pattern(text: str | None) -> str | None:
     return text.replace(".*", "%")
 
 
-def _column_row(column: Any) -> tuple[Any, ...]:
+async def _column_rows(catalog: str, columns: list[LakeColumn]) -> Rows:
+    # up to 200,000 of them: too long for the event loop
+    return await asyncio.to_thread(lambda: [_column_row(catalog, c) for c in columns])
+
+
+def _column_row(catalog: str, column: LakeColumn) -> tuple[Any, ...]:
     # results know one kind of timestamp, and so does what Hive's clients read
     type_name = column.type.replace("timestamp_ntz", "timestamp")
     kind = metadata.sql_type(type_name)
     nullable = _NULLABLE if column.nullable else _NOT_NULL
     return (
-        CATALOG,
+        catalog,
         column.database,
         column.table,
         column.name,

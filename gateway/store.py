@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import partial
 
 from catalog.access import policy_feed
@@ -159,29 +159,43 @@ class Store:
 
         return await self.metadata.run(_user(principal), work)
 
-    async def live_columns(
-        self, username: str, datasource: str, database: str, table: str
-    ) -> list[lake.LakeColumn]:
-        """Return the columns of a source's table that exist for the user."""
+    async def live_tables(
+        self,
+        username: str,
+        datasource: str,
+        patterns: tuple[str | None, str | None],
+        *,
+        most: int,
+    ) -> list[live.LiveName]:
+        """Return tables of a live source that the user may see."""
 
-        def work() -> list[lake.LakeColumn]:
-            user = principal_for(username)
-            found = live.live_columns(user, datasource, database, table)
-            return [
-                lake.LakeColumn(
-                    database=database,
-                    table=table,
-                    name=column.name,
-                    type=column.type,
-                    position=position,
-                    nullable=column.nullable,
-                    key=column.key,
-                    comment=column.comment,
-                )
-                for position, column in enumerate(found, start=1)
-            ]
+        def work() -> list[live.LiveName]:
+            principal = principal_for(username)
+            return live.live_tables_matching(
+                principal, datasource, patterns, limit=most
+            )
 
         return await self.metadata.run(_user(username), work)
+
+    async def live_columns(
+        self,
+        username: str,
+        tables: Sequence[live.LiveName],
+        *,
+        column: str | None,
+        most: int,
+    ) -> list[lake.LakeColumn]:
+        """Return columns of these tables of one live source that exist for the user,
+        read in pages of tables, `most` at most."""
+        found: list[lake.LakeColumn] = []
+        for begin in range(0, len(tables), TABLES_PER_PAGE):
+            part = tables[begin : begin + TABLES_PER_PAGE]
+            found += await self.metadata.run(
+                _user(username), partial(_live_columns, username, part, column)
+            )
+            if len(found) >= most:
+                break
+        return found[:most]
 
     async def list_tables(
         self, principal: str, database: str, pattern: str
@@ -368,3 +382,9 @@ def _column_page(
     """One page of columns and where to go on; None at the end."""
     principal = principal_for(username)
     return lake.lake_columns_page(principal, patterns, TABLES_PER_PAGE, after)
+
+
+def _live_columns(
+    username: str, tables: Sequence[live.LiveName], pattern: str | None
+) -> list[lake.LakeColumn]:
+    return live.live_columns_matching(principal_for(username), tables, pattern)

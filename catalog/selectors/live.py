@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Q
+from django.db.models.functions import Upper
 
 from catalog.access.enforcement import decision_for
 from catalog.access.grants import grants_around, rows_for
 from catalog.access.policy import Principal, Privilege, Securable
 from catalog.access.rules import limits_for
-from catalog.access.table_rights import limits_of
+from catalog.access.table_rights import Limits, limits_of
 from catalog.access.visibility import visible_databases, visible_tables
 from catalog.extensions import registered
+from catalog.like import for_sql, is_everything, matcher
 from catalog.models import Column, Database, Datasource, Table
 from catalog.names import LAKE
+from catalog.selectors.lake import LakeColumn
+
+
+@dataclass(frozen=True, slots=True)
+class LiveName:
+    """A source's table; `on` has the names as the catalog spells them."""
+
+    pk: int
+    on: Securable
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,29 +75,104 @@ def live_names(
     one = next(iter(exact or (found if len(found) == 1 else [])), None)
     if one is None:
         return []
-    tables = Table.objects.filter(database=one, kind=Table.SOURCE)
-    if not principal.is_admin:
-        held = rows_for(principal).exclude(columns=[])
-        in_part = held.filter(datasource=one.datasource.name, database=one.name)
-        seen = Q(name__in=in_part.values("table")) | visible_tables(principal)
-        tables = tables.filter(seen)
+    tables = Table.objects.filter(_seen(principal), database=one, kind=Table.SOURCE)
     return list(tables.order_by("name").values_list("name", flat=True)[:limit])
+
+
+def live_tables_matching(
+    principal: Principal,
+    datasource: str,
+    patterns: tuple[str | None, str | None],
+    *,
+    limit: int,
+) -> list[LiveName]:
+    """Tables of a source that the principal may see, in order. patterns: JDBC's, of
+    database and table, in any case. Two statements."""
+    databases = Database.objects.filter(
+        visible_databases(principal, for_sql=True), datasource__name__iexact=datasource
+    ).exclude(datasource__name=LAKE)
+    matches = matcher(patterns[0])
+    within = [pk for pk, name in databases.values_list("pk", "name") if matches(name)]
+    rows = Table.objects.filter(
+        _seen(principal), database__in=within, kind=Table.SOURCE
+    )
+    if patterns[1] is not None and not is_everything(patterns[1]):
+        rows = rows.annotate(folded=Upper("name"))
+        rows = rows.filter(folded__like=for_sql(patterns[1]).upper())
+    found = rows.order_by("database__name", "name", "pk").values_list(
+        "pk", "database__datasource__name", "database__name", "name"
+    )
+    return [LiveName(pk, Securable(*parts)) for pk, *parts in found[:limit]]
+
+
+def live_columns_matching(
+    principal: Principal, tables: Sequence[LiveName], pattern: str | None
+) -> list[LakeColumn]:
+    """Columns that exist for the principal of tables of one source that they may see,
+    in order of table and column, as queries see them. Three statements."""
+    if not tables:
+        return []
+    limits = limits_for(principal, tables[0].on.datasource)
+    columns = Column.objects.filter(table__in=[one.pk for one in tables])
+    by_table: dict[int, list[Column]] = {}
+    for column in columns.exclude(type="").order_by("table", "position"):
+        by_table.setdefault(column.table_id, []).append(column)
+    matches = matcher(pattern)
+    return [
+        column
+        for one in tables
+        for column in _as_queried(one.on, by_table.get(one.pk, []), limits)
+        if matches(column.name)
+    ]
 
 
 def live_columns(
     principal: Principal, datasource: str, database: str, table: str
-) -> list[Column]:
+) -> list[LakeColumn]:
     """Those that exist for the principal, in order; [] when the table does not."""
     found = _named(datasource, database, table)
     if found is None:
         return []
     on = Securable(found.database.datasource.name, found.database.name, found.name)
     is_seen = decision_for(principal, Privilege.DISCOVER, on).allowed
-    limits = limits_for(principal, on.datasource).at(on)
-    if not is_seen and limits.columns is None:
+    limits = limits_for(principal, on.datasource)
+    if not is_seen and limits.at(on).columns is None:
         return []
     columns = Column.objects.filter(table=found).exclude(type="").order_by("position")
-    return [c for c in columns if limits.shows(c.name, shows_keys=False)]
+    return _as_queried(on, list(columns), limits)
+
+
+def _as_queried(
+    on: Securable, columns: list[Column], limits: Limits
+) -> list[LakeColumn]:
+    rights = limits.at(on)
+    shown = [c for c in columns if rights.shows(c.name, shows_keys=False)]
+    return [
+        LakeColumn(
+            database=on.database,
+            table=on.table,
+            name=column.name,
+            type=column.type,
+            position=position,
+            nullable=column.nullable,
+            key=column.key,
+            comment=column.comment,
+        )
+        for position, column in enumerate(shown, start=1)
+    ]
+
+
+def _seen(principal: Principal) -> Q:
+    """Tables on which the principal has a grant, be it on some columns only."""
+    if principal.is_admin:
+        return visible_tables(principal)
+    in_part = rows_for(principal).exclude(columns=[])
+    here = in_part.filter(
+        datasource=OuterRef("database__datasource__name"),
+        database=OuterRef("database__name"),
+        table=OuterRef("name"),
+    )
+    return visible_tables(principal) | Q(Exists(here))
 
 
 def _granted(principal: Principal) -> Q:

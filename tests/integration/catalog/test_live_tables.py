@@ -8,7 +8,13 @@ from catalog.access import grants, policy_feed, users
 from catalog.access.principals import principal_for
 from catalog.models import Column, Table
 from catalog.secrets import encrypt
-from catalog.selectors.live import live_columns, live_names, live_table
+from catalog.selectors.live import (
+    live_columns,
+    live_columns_matching,
+    live_names,
+    live_table,
+    live_tables_matching,
+)
 from core.errors import SluiceError
 
 pytestmark = pytest.mark.django_db
@@ -102,6 +108,36 @@ def test_names_that_may_be_seen_are_listed(source, admin, ann):
     columns = live_columns(principal_for("ann"), *ORDERS)
     assert [c.name for c in columns] == ["id"]
     assert live_columns(principal_for("ann"), "shop", "public", "people") == []
+
+
+def test_tables_of_a_source_cost_the_same_however_many(
+    source, ann, django_assert_num_queries
+):
+    def matching(*patterns, user="ann"):
+        return live_tables_matching(principal_for(user), "SHOP", patterns, limit=9)
+
+    assert matching(None, None) == []
+    grants.grant(
+        principal="user:ann",
+        privilege="select",
+        on="shop.public.orders",
+        columns=["id"],
+        by="t",
+    )
+    grants.grant(principal="group:bi", privilege="discover", on="shop.`my.db`", by="t")
+    named = [str(one.on) for one in matching("PUB%", None)]
+    assert named == ["shop.public.orders"]
+    assert [one.on.table for one in matching("my._b", r"A.B\ c")] == ["a.b c"]
+    principal = principal_for("ann")
+    with django_assert_num_queries(2):
+        tables = live_tables_matching(principal, "shop", (None, "%"), limit=9)
+    assert len(tables) == 4
+    with django_assert_num_queries(3):
+        columns = live_columns_matching(principal, tables, "%")
+    for database, table in {(c.database, c.table) for c in columns}:
+        of_one = [c for c in columns if (c.database, c.table) == (database, table)]
+        assert of_one == live_columns(principal, "shop", database, table)
+    assert [c.name for c in columns if c.database == "public"] == ["id"]
 
 
 def test_names_in_other_case_are_found_when_there_is_one(source, ann):
