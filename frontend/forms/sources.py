@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -113,18 +114,26 @@ class SourceForm(forms.Form):
         return found
 
 
+# A password may have any character, the query may have a login of its own.
+_LOGIN = re.compile(r"//.*@|\?.*")
+
+
 def taken_apart(typed: Mapping[str, str]) -> dict[str, str]:
     """What was typed; an address like postgresql://user@host:5432/shop in the host's
-    field is spread over the fields that it names."""
+    field is spread over the fields that it names. Of one that cannot be read the login
+    goes: the field is shown again."""
     data = dict(typed.items())
     host = data.get("host", "").strip().removeprefix("jdbc:")
     if "://" not in host:
         return data
+    without_login = {"host": _LOGIN.sub("//", host)}
     try:
         url = urlsplit(host)
         port = url.port
     except ValueError:
-        return data
+        return data | without_login
+    if not url.hostname or "@" in url.path:
+        return data | without_login
     found = {
         "host": url.hostname,
         "port": str(port) if port else None,

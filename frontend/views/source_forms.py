@@ -208,7 +208,8 @@ def _switched(request: PageRequest, kind: SourceKind) -> HttpResponse:
     """Another kind was chosen: with what was typed so far, of which nothing is checked
     yet."""
     before = kind_named(request.POST.get("kind") or kind.name)
-    typed = {name: request.POST.get(name, "")[:MOST_TYPED] for name in KEPT}
+    given = taken_apart(request.POST)
+    typed = {name: given.get(name, "")[:MOST_TYPED] for name in KEPT}
     if typed["port"] == str(before.default_port):
         typed["port"] = ""
     initial = initial_of(kind, None) | {k: v for k, v in typed.items() if v}

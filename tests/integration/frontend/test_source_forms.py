@@ -141,6 +141,34 @@ def test_an_address_is_spread_over_its_fields(host, found):
     assert tuple(data[name] for name in names) == found
 
 
+@pytest.mark.parametrize(
+    "host",
+    [
+        "postgresql://u:PASSWORD-CANARY/x@db.example:5432/crm",
+        "postgresql://u:x?PASSWORD-CANARY@db.example/crm",
+        "postgresql://u:12/PASSWORD-CANARY@db.example/crm",
+        "postgresql://u:PASSWORD-CANARY@db.example:99999/crm",
+        "postgresql://u:PASSWORD-CANARY@/crm",
+        "jdbc:postgresql:///crm?password=PASSWORD-CANARY",
+    ],
+)
+@pytest.mark.parametrize("pressed", [{}, {"other_kind": "mariadb"}])
+def test_a_password_in_an_address_is_never_shown_again(world, browse, host, pressed):
+    typed = {**SOURCE, "host": host, "name": "No", **pressed}
+    text = browse("root").post("/sources/new", typed).content.decode()
+    assert 'name="host"' in text
+    assert "PASSWORD-CANARY" not in text
+
+
+def test_another_kind_keeps_what_an_address_names(world, browse):
+    pasted = {**SOURCE, "host": "mariadb://u:PASSWORD-CANARY@db.example/crm"}
+    page = browse("root").post("/sources/new", {**pasted, "other_kind": "mariadb"})
+    text = page.content.decode()
+    assert "PASSWORD-CANARY" not in text
+    assert 'value="db.example"' in text
+    assert "is kept, sealed" in text
+
+
 def test_a_pasted_password_is_sealed_like_a_typed_one(world, browse):
     pasted = {**SOURCE, "host": "postgresql://u:PASSWORD-CANARY@db.example/crm"}
     page = browse("root").post("/sources/new", {**pasted, "name": "No"})
