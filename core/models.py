@@ -32,6 +32,10 @@ class EventBase(models.Model):
         ordering: ClassVar = ["id"]
 
 
+# Syncs that changed nothing: nearly all jobs there are.
+QUIET = Q(kind="sync", state=jobs.SUCCEEDED, done=0)
+
+
 class Job(models.Model):
     """One piece of bounded work. The row is the job; a message only says so.
 
@@ -113,6 +117,10 @@ class Job(models.Model):
             ),
             # what ended well is removed by its age
             models.Index(fields=["kind", "state", "finished_at"], name="jobs_by_end"),
+            # lists pass over the others, which may be millions
+            models.Index(
+                fields=["-created_at", "id"], condition=~QUIET, name="loud_jobs"
+            ),
         ]
 
     def __str__(self) -> str:

@@ -77,7 +77,7 @@ class Migration(migrations.Migration):
                 ('finished_at', models.DateTimeField(blank=True, null=True)),
             ],
             options={
-                'indexes': [models.Index(fields=['subject_id', '-created_at'], name='core_job_subject_fea4a2_idx'), models.Index(fields=['-created_at', 'id'], name='core_job_created_cd8dfe_idx'), models.Index(condition=models.Q(('state__in', ['CANCELLED', 'FAILED', 'SUCCEEDED']), _negated=True), fields=['kind', 'queued_at'], name='unfinished_jobs'), models.Index(fields=['kind', 'state', 'finished_at'], name='jobs_by_end')],
+                'indexes': [models.Index(fields=['subject_id', '-created_at'], name='core_job_subject_fea4a2_idx'), models.Index(fields=['-created_at', 'id'], name='core_job_created_cd8dfe_idx'), models.Index(condition=models.Q(('state__in', ['CANCELLED', 'FAILED', 'SUCCEEDED']), _negated=True), fields=['kind', 'queued_at'], name='unfinished_jobs'), models.Index(fields=['kind', 'state', 'finished_at'], name='jobs_by_end'), models.Index(condition=models.Q(('done', 0), ('kind', 'sync'), ('state', 'SUCCEEDED'), _negated=True), fields=['-created_at', 'id'], name='loud_jobs')],
                 'constraints': [models.UniqueConstraint(condition=models.Q(('state__in', ['CANCELLING', 'LAUNCHING', 'RUNNING', 'UNKNOWN']), models.Q(('exclusive_key', ''), _negated=True)), fields=('exclusive_key',), name='one_active_job_per_key'), models.UniqueConstraint(condition=models.Q(('attempts', 0), ('state__in', ['PLANNED', 'QUEUED']), models.Q(('exclusive_key', ''), _negated=True)), fields=('exclusive_key', 'kind'), name='one_waiting_job_per_key_and_kind')],
             },
         ),

@@ -17,9 +17,7 @@ from catalog.access.scope import in_scope, scope_of
 from catalog.models import AuditEntry, SchemaVersion, Table
 from catalog.models.access import DECISIONS
 from catalog.selectors.tables import securable_of
-from core.jobs import SUCCEEDED
-from core.models import Job
-from ingest.contract.job import SYNC
+from core.models import QUIET, Job
 from ingest.models import PipelineEvent
 from ingest.models.states import DECIDED
 from ingest.pipelines.job_selectors import JobFilter
@@ -27,7 +25,6 @@ from ingest.pipelines.job_selectors import JobFilter
 JOB, MOVE, COLUMNS, DECISION = "job", "move", "columns", "decision"
 MOST_HIDDEN = 10_000
 LONGEST = 300
-QUIET = Q(kind=SYNC, state=SUCCEEDED, done=0)
 _JOB_FIELDS = (
     "id", "kind", "subject", "subject_id", "state", "phase", "done", "total", "unit",
     "requested_by", "created_at", "started_at", "finished_at",

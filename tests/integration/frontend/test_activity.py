@@ -6,13 +6,17 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.db.models import Q
 from django.utils import timezone
 
 from catalog.access import audit
 from catalog.access.principals import principal_of
 from catalog.models import SchemaVersion
-from core.models import Job
+from core.jobs import SUCCEEDED
+from core.models import QUIET, Job
 from frontend.reading.activity import rows_of, timeline_of
+from ingest.contract.job import SYNC
 from ingest.models import Pipeline, PipelineEvent
 from ingest.pipelines.activity import Activity
 from ingest.pipelines.job_selectors import JobFilter
@@ -46,6 +50,18 @@ def eventful(world: Any) -> Any:
     audit.record("policy.change", on=str(table), actor="root", change={"schedule": 1})
     audit.record("table.sync", on=str(table), actor="root")
     return table
+
+
+def test_syncs_without_changes_are_not_read_to_be_passed_over(world: Any) -> None:
+    table = world.lake_tables["orders"]
+    row = {"kind": "sync", "subject_id": str(table.pk), "state": "SUCCEEDED"}
+    Job.objects.bulk_create([Job(**row) for _ in range(5_000)])
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE core_job")
+    rows = JobFilter().rows(principal_of(world.admin)).exclude(QUIET)
+    plan = rows.order_by("-created_at", "id")[:50].explain()
+    assert "loud_jobs" in plan
+    assert Q(kind=SYNC, state=SUCCEEDED, done=0) == QUIET
 
 
 def test_what_changed_nothing_is_hidden_and_counted(world: Any, browse: Any) -> None:
