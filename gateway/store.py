@@ -57,6 +57,8 @@ class Store:
         )
         self.metadata = WorkQueue("metadata", threads=4, seconds=CALL_SECONDS)
         self.statements = WorkQueue("statement", threads=4, seconds=CALL_SECONDS)
+        # these wait for name servers, too
+        self.sources = WorkQueue("source", threads=4, seconds=CALL_SECONDS)
         self.auditing = WorkQueue("audit", threads=4, seconds=CALL_SECONDS)
         self._turns = LoginTurns()
         self._audit: deque[AuditRecord] = deque(maxlen=AUDIT_KEPT)
@@ -70,7 +72,8 @@ class Store:
     @property
     def kinds(self) -> tuple[WorkQueue, ...]:
         """The queues: what one suffers no other feels."""
-        return (self.logins, self.metadata, self.statements, self.auditing)
+        reading = (self.metadata, self.statements, self.sources)
+        return (self.logins, *reading, self.auditing)
 
     async def authenticate(
         self, username: str, secret: str, *, address: str, gives_way: bool = False
@@ -145,7 +148,7 @@ class Store:
             found = live.live_table(user, datasource, database, table)
             return LiveTable(found.table, found.access) if found else None
 
-        return await self.metadata.run(_user(principal), work)
+        return await self.sources.run(_user(principal), work)
 
     async def live_names(
         self, principal: str, datasource: str, database: str
