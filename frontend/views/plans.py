@@ -173,7 +173,9 @@ def decide(request: PageRequest, pk: uuid.UUID, pipeline_id: int) -> HttpRespons
 
     def decided() -> None:
         if not change:
-            discard_onboarding(onboarding, actor=actor.name, only=pipeline.pk)
+            count = discard_onboarding(onboarding, actor=actor.name, only=pipeline.pk)
+            source = onboarding.datasource.name
+            audit.record("onboarding.discard", on=source, id=str(pk), tables=count)
             return
         chosen = replace(chosen_in(pipeline.plan), **change)
         choose_for(pipeline, chosen, principal=actor, own=pipeline.policy)

@@ -277,3 +277,5 @@ def test_a_choice_is_made_in_the_row(world, browse):
     blocked.refresh_from_db()
     assert blocked.state == "RETIRED"
     assert world.proposed.tables.filter(state="PROPOSED").count() == 1
+    line = AuditEntry.objects.filter(action="onboarding.discard").latest("id")
+    assert line.facts == {"id": str(world.proposed.pk), "tables": 1}
