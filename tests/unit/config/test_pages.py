@@ -31,6 +31,21 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert dead == []
 
 
+def test_each_decision_has_a_number_of_its_own() -> None:
+    numbers = [page.name[:4] for page in (ROOT / "docs" / "adr").glob("[0-9]*.md")]
+    assert len(numbers) == len(set(numbers))
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page.parent.name == "docs" and page.stem != "README"],
+    ids=lambda page: page.name,
+)
+def test_each_page_is_linked_by_another(page: Path) -> None:
+    others = (other.read_text() for other in PAGES if other != page)
+    assert any(page.name in text for text in others)
+
+
 def test_the_architecture_names_files_that_exist() -> None:
     named = FILES.findall((ROOT / "docs" / "architecture.md").read_text())
     assert len(named) > 50
