@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.contrib.auth.models import User
 
 from catalog.access.table_rights import HeldRule, RuleKind
+from catalog.names import LAKE
 from core.errors import InvalidRequest, SluiceError
 from gateway import client
 
@@ -39,7 +40,10 @@ def check_rule(rule: HeldRule, by: str) -> None:
 
 def _explained(rule: HeldRule) -> str:
     """The end of the line ends a comment in it, too."""
-    table = f"`{rule.on.database}`.`{rule.on.table}`"
+    parts = [part.replace("`", "``") for part in rule.on.parts]
+    if rule.on.datasource == LAKE:
+        parts = parts[1:]
+    table = ".".join(f"`{part}`" for part in parts)
     if rule.kind is RuleKind.ROW_FILTER:
         return f"EXPLAIN SELECT 1 FROM {table} WHERE (\n{rule.expression}\n)"
     return f"EXPLAIN SELECT (\n{rule.expression}\n) FROM {table}"

@@ -62,15 +62,14 @@ class Explained:
 
 
 def explained(principal: Principal, on: Securable) -> Explained:
-    """What the principal may do on a thing, and what limits them if it is a table of
-    the lake."""
+    """What the principal may do on a thing, and what limits them if it is a table."""
     held = grants_of(principal, datasource=on.datasource)
     rows = AccessRule.objects.filter(
         datasource=on.datasource, database=on.database, table=on.table
     ).order_by("id")
     binding = [row for row in rows if as_value(row).binds(principal)]
     limits = limits_of(principal, held, [as_value(row) for row in binding])
-    columns = limits.on(on.database, on.table).columns
+    columns = limits.at(on).columns
     given = tuple(grant for grant in held if grant.columns and grant.on == on)
     return Explained(
         on=on,

@@ -157,6 +157,21 @@ def test_why_somebody_sees_what_they_see(admin, ann, lake_orders):
     problem(others, 403, "admin_only")
 
 
+def test_why_somebody_sees_what_they_see_of_a_live_source(admin, ann, shop):
+    on = "shop.`my.db`.orders"
+    grants.grant(
+        principal="user:ann", privilege="select", on=on, columns=["id"], by="t"
+    )
+    admin("POST", "rules", {**FILTER, "on": on})
+    admin("POST", "rules", {**MASK, "on": f"{on}.note"})
+    own = ann("GET", f"access/explain?on={on}").json()
+    assert own["columns"] == ["id"]
+    assert [g["principal"] for g in own["column_grants"]] == ["user:ann"]
+    assert (len(own["filters"]), own["masks"]) == (1, [])
+    found = admin("GET", f"access/explain?principal=user:ann&on={on}").json()
+    assert (found["columns"], len(found["masks"])) == (["id"], 1)
+
+
 def test_rules_name_nothing_to_who_may_not_see_it(admin, ann, lake_orders):
     everybody = {"applies_to": ["everyone", "group:hr"], "except": ["user:root"]}
     admin("POST", "rules", {**FILTER, **everybody})
@@ -237,3 +252,16 @@ def test_an_expression_is_tried_by_an_engine_that_answers(
     assert (made.status_code == 201) is is_saved
     if not is_saved:
         assert "`regio`" in problem(made, 400, "invalid_expression")["detail"]
+
+
+def test_an_expression_over_a_live_source_is_tried_there(admin, shop, monkeypatch):
+    asked = []
+
+    def submit(user, sql, *, wait_seconds):
+        asked.append(sql)
+        return {"state": "FINISHED", "error": None}
+
+    monkeypatch.setattr(rule_checks.client, "submit_statement", submit)
+    on = "shop.`my.db`.`a.b c`"
+    assert admin("POST", "rules", {**FILTER, "on": on}).status_code == 201
+    assert asked == ["EXPLAIN SELECT 1 FROM `shop`.`my.db`.`a.b c` WHERE (\nid > 10\n)"]
