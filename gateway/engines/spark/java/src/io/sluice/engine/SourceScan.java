@@ -83,14 +83,14 @@ final class SourceScan implements Batch, SupportsReportStatistics {
 
   /** Every value is in exactly one of them, also one below or above those that there are now. */
   private List<SourceQuery> ranges(int wanted) {
-    String key = table.column(table.splitBy()).read();
-    long[] ends = ends(key);
+    // as it is: of an expression over it no index tells the least and the greatest
+    String column = table.column(table.splitBy()).compared().get(0).raw();
+    long[] ends = ends(column);
     if (ends == null || ends[1] - ends[0] < wanted) {
       return List.of(query);
     }
     List<SourceQuery> parts = new ArrayList<>();
     double step = ((double) ends[1] - ends[0]) / wanted;
-    String column = table.column(table.splitBy()).compared().get(0).raw();
     for (int i = 0; i < wanted; i++) {
       long from = ends[0] + (long) (i * step);
       long to = ends[0] + (long) ((i + 1) * step);
@@ -103,11 +103,11 @@ final class SourceScan implements Batch, SupportsReportStatistics {
   }
 
   /** The least and the greatest key; null when the source does not tell them soon. */
-  private long[] ends(String key) {
+  private long[] ends(String column) {
     List<SourceQuery.Item> items =
         List.of(
-            new SourceQuery.Item("min(" + key + ")", DataTypes.LongType),
-            new SourceQuery.Item("max(" + key + ")", DataTypes.LongType));
+            new SourceQuery.Item("min(" + column + ")", DataTypes.LongType),
+            new SourceQuery.Item("max(" + column + ")", DataTypes.LongType));
     SourceQuery both =
         new SourceQuery(table.datasource(), table.relation(), items, List.of(), 0, -1);
     Semaphore places = Sources.places(table.datasource());
