@@ -21,6 +21,7 @@ from core.control_channel.framing import (
     encode,
     has_secret,
 )
+from core.errors import SluiceError
 from gateway.engines.port import EnginePolicy, EngineQuestions, EngineUnavailable
 
 log = logging.getLogger(__name__)
@@ -279,6 +280,10 @@ class ControlListener:
                 str(message["database"]),
                 str(message["table"]),
             )
+        except SluiceError as error:
+            # its words name the source's host, which is not for who may read a table
+            log.warning("a source was not looked up: %s", error)
+            answer["refused"] = error.code
         except Exception as error:  # noqa: BLE001  the engine must get an answer
             log.warning("a look-up at a source failed: %r", error)
             answer["error"] = "the source could not be looked up"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from catalog.access.table_rights import Mask, TableRights
+from core.errors import TransientError
 from gateway.control import ControlListener
 from gateway.engines.port import EnginePolicy, EngineUnavailable, LakeTable, LiveTable
 from tests.waiting import LIMIT_SECONDS
@@ -46,6 +47,8 @@ class Questions:
     async def live_table(self, principal, datasource, database, table):
         if table == "broken":
             raise RuntimeError("the database is away")
+        if table == "lost":
+            raise TransientError("of db.example", code="unknown_host")
         is_known = (datasource, database, table) == ("shop", "public", "orders")
         access = {"url": "x"} if principal == "ann" else None
         return LiveTable({"parts": []}, access) if is_known else None
@@ -197,6 +200,7 @@ def test_lists_are_answered():
         ("bob", "orders", {"found": {"parts": []}, "access": None}),
         ("ann", "none", {}),
         ("ann", "broken", {"error": "the source could not be looked up"}),
+        ("ann", "lost", {"refused": "unknown_host"}),
     ],
 )
 def test_tables_of_sources_are_answered(principal, table, answer):

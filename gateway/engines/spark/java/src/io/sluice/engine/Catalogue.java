@@ -68,6 +68,9 @@ final class Catalogue {
                 "datasource", datasource,
                 "database", database,
                 "table", table));
+    if (answer.hasNonNull("refused")) {
+      throw Denied.sourceRefused(datasource, answer.get("refused").asText());
+    }
     if (!answer.hasNonNull("found")) {
       return null;
     }

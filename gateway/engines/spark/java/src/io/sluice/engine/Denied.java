@@ -100,6 +100,12 @@ final class Denied extends RuntimeException implements SparkThrowable {
         named + " names the live source, which is not granted to you. Use " + lakeName + ".");
   }
 
+  /** No connection is tried: its name is unknown, its network denied, its password lost. */
+  static Denied sourceRefused(String source, String code) {
+    return new Denied(
+        "SOURCE_FAILED", "58000", "The source " + source + " cannot be reached (" + code + ").");
+  }
+
   /** The source did not answer as it should. Its own words may have values of hidden rows. */
   static Denied source(String source, SQLException error) {
     String state = error.getSQLState() == null ? "" : error.getSQLState();
