@@ -29,6 +29,10 @@ final class SourceStatement implements AutoCloseable {
   ResultSet run(SourceQuery query, int seconds) throws SQLException {
     PreparedStatement made = query.prepare(connection);
     made.setQueryTimeout(seconds);
+    if (seconds > 0) {
+      // of a source that answers nothing any more the driver waits for its own cancel
+      connection.setNetworkTimeout(Runnable::run, 2_000 * seconds);
+    }
     Sources.running(this);
     return made.executeQuery();
   }
