@@ -22,9 +22,7 @@ from gateway.ending import end_all
 from gateway.partial_message_limit import HeldBytes
 from gateway.services import Services
 
-# Connections that have not logged in: who of them goes when there are too many.
-#
-# Must not know sockets: a peer that has to go is rejected.
+log = logging.getLogger(__name__)
 
 
 class UnauthenticatedPeer(Protocol):
@@ -58,12 +56,12 @@ class UnauthenticatedPeers:
 
     def discard(self, peer: UnauthenticatedPeer) -> None:
         """Count one no more: it logged in, or is gone. Idempotent."""
-        his = self._held.get(peer.network, OrderedDict())
-        if peer not in his:
+        held = self._held.get(peer.network, OrderedDict())
+        if peer not in held:
             return
-        del his[peer]
+        del held[peer]
         self.total -= 1
-        if not his:
+        if not held:
             del self._held[peer.network]
 
     def evict_one(self, network: str | None = None) -> bool:
@@ -81,8 +79,6 @@ class UnauthenticatedPeers:
         oldest.reject()
         return True
 
-
-log = logging.getLogger(__name__)
 
 BACKLOG = 1024
 # out of files or memory: those that are open have to end first
