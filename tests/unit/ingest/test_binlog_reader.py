@@ -17,7 +17,7 @@ from ingest.contract.job import SourceSpec
 from ingest.contract.source_positions import MariaDbLog
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.sources.mariadb.log import reader as binlog_reader
-from ingest.sources.mariadb.log.columns import FoundTable, SourceColumn
+from ingest.sources.mariadb.log.columns import FoundTable, Identity, SourceColumn
 from ingest.sources.mariadb.log.connection import LogConnection
 from ingest.sources.mariadb.log.control import LogFile
 from ingest.sources.mariadb.log.reader import MariaDbLogReader
@@ -244,3 +244,39 @@ def test_a_place_beyond_four_gigabytes_is_asked_for_by_its_transactions(
     state = [one for one in session.said if "slave_connect_state" in one]
     is_far = offset >> 32
     assert state == (["SET @slave_connect_state = '0-1-7,5-1-2'"] if is_far else [])
+
+
+class _Busy(_Source):
+    """Others write all the time: each time the log's end is asked for it is another."""
+
+    def __init__(self, events: Collection[bytes]) -> None:
+        super().__init__(events)
+        self.ends: list[int] = [100]
+        self.looks: list[int] = []
+
+    def place(self) -> MariaDbLog:
+        self.ends.append(self.ends[-1] + 100)
+        return replace(START, number=2, offset=self.ends[-1])
+
+    def tables(self, wanted: Any) -> dict[Name, FoundTable]:
+        self.looks.append(self.ends[-1])
+        return super().tables(wanted)
+
+
+def test_a_look_is_between_two_ends_of_the_log() -> None:
+    """One of before says what it has surely seen, one of behind what it has not."""
+    source = _Busy([])
+    reader = reader_of(source)
+    reader.follow([TABLE])
+
+    def known() -> tuple[int, int]:
+        identity = Identity.decode(reader.identities[1])
+        begin, end = map(MariaDbLog.decode, (identity.looked, identity.until))
+        return begin.offset, end.offset
+
+    assert (known(), source.looks) == ((200, 300), [200])
+    alter = query(b"ALTER TABLE Orders ADD v int", database=b"Shop")
+    reader._place.here = replace(START, number=3)
+    source._events = [FORMAT, ALONE, alter]
+    reader.read(0)
+    assert (known(), source.looks) == ((400, 500), [200, 400])

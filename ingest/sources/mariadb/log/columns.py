@@ -25,6 +25,9 @@ from ingest.sources.mariadb.log.values import codec_of
 _INTEGERS = frozenset({kinds.TINY, kinds.SHORT, kinds.INT24, kinds.LONG})
 _MOST_DIGITS = 38
 
+# The ends of the log just before a look at a table and just behind it.
+Looked = tuple[MariaDbLog, MariaDbLog]
+
 
 @dataclass(frozen=True, slots=True)
 class SourceColumn:
@@ -55,22 +58,28 @@ class FoundTable:
 class Identity:
     """What is known of a table's columns, from its cut on.
 
-    columns  that it had then, or got by statements that are known
-    older    those of them that came since, and what rows of before have
-    untold   the same, of which nobody can know it
-    looked   the place of the log behind which the newest look at it was
-    touched  columns that statements of before that place concerned, one time each
+    columns    that it had then, or got by statements that are known
+    older      those of them that came since, and what rows of before have
+    untold     the same, of which nobody can know it
+    looked     the place of the log behind which the newest look at it was: it has seen
+               all that is before
+    until      the place before which it was: of what is between, nobody knows
+    touched    columns that statements concerned which it saw, one time each
+    tightened  columns that it saw NOT NULL, and no statement yet by which they are
     """
 
     columns: Mapping[str, SourceColumn]
     older: Mapping[str, str | None]
     untold: tuple[str, ...]
     looked: str
+    until: str
     touched: tuple[str, ...] = ()
+    tightened: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, found: FoundTable, looked: MariaDbLog) -> Identity:
-        return cls(found.columns, {}, (), looked.encode())
+    def of(cls, found: FoundTable, looked: Looked) -> Identity:
+        begin, end = looked
+        return cls(found.columns, {}, (), begin.encode(), end.encode())
 
     @classmethod
     def decode(cls, text: str) -> Identity:
@@ -83,50 +92,68 @@ class Identity:
         """Whether the look was behind that place."""
         return place.order(MariaDbLog.decode(self.looked)) in {"before", "equal"}
 
-    def touching(self, touches: Collection[str]) -> Identity:
+    def touching(self, touches: Collection[str], *, is_strict: bool) -> Identity:
         """Behind a statement that the look has seen. ValueError when that saw what
-        another one made of the same columns."""
+        another one made of the same columns, or what this one made of NULLs."""
         if twice := _words(self._twice(touches)):
             raise ValueError(
                 f"{twice} was altered again before its columns were read, so what the"
                 " first time did to its values is not known"
             )
-        return replace(self, touched=tuple(sorted({*self.touched, *touches})))
+        found = replace(self, touched=tuple(sorted({*self.touched, *touches})))
+        return found._explained(touches, is_strict=is_strict)
 
     def altered(
         self,
         now: FoundTable,
-        looked: MariaDbLog,
+        looked: Looked,
         touches: Collection[str],
         *,
+        at: MariaDbLog,
         is_strict: bool,
     ) -> Identity:
-        """Behind a statement that no look has seen yet. is_strict: the server refuses
-        to change a value for its new type. ValueError says what may have changed."""
+        """Behind a statement, at that place, of which it is not known that the look has
+        seen it. is_strict: the server refuses to change a value for its new type.
+        ValueError says what may have changed."""
+        tightened = set(self.tightened)
         for name, column in now.columns.items():
             before = self.columns.get(name)
-            if before and not _keeps(before, column, is_strict=is_strict):
+            if before and not _keeps(before, column):
                 raise ValueError(
                     f"{name} was {_described(before)} and is {_described(column)} now,"
                     " which may have changed values"
                 )
+            if before and before.is_nullable and not column.is_nullable:
+                tightened.add(name.lower())
         # of a look at another server it is not known which statements it has seen
-        is_elsewhere = looked.order(MariaDbLog.decode(self.looked)) == "unordered"
-        if is_elsewhere:
-            self.touching(touches)
+        until = at.order(MariaDbLog.decode(self.until))
+        touched = set[str]() if until == "after" else {*self.touched}
         new = [name for name in now.columns if name not in self.columns]
         told = {
             name: now.older.values.get(name)
             for name in new
             if name not in now.older.untold
         }
-        return Identity(
+        found = Identity(
             {**self.columns, **now.columns},
             {**self.older, **told},
             (*self.untold, *(name for name in new if name not in told)),
-            looked.encode(),
-            tuple(sorted(touches)),
+            looked[0].encode(),
+            looked[1].encode(),
+            tuple(sorted(touched)),
+            tuple(sorted(tightened)),
         )
+        return found.touching(touches, is_strict=is_strict)
+
+    def _explained(self, touches: Collection[str], *, is_strict: bool) -> Identity:
+        """Which statement made a column NOT NULL decides what became of its NULLs."""
+        found = {*self.tightened} & {*touches}
+        if found and not is_strict:
+            raise ValueError(
+                f"{_words(sorted(found))} is NOT NULL now, by a session that lets the"
+                " server change NULLs, which may have changed values"
+            )
+        return replace(self, tightened=tuple(sorted({*self.tightened} - found)))
 
     def with_unexplained(self, names: Iterable[str]) -> Identity:
         """Columns that rows have and that no statement of the log brought."""
@@ -229,15 +256,13 @@ def _is_read(found: LogColumn, column: ColumnSpec) -> bool:
     return True
 
 
-def _keeps(old: SourceColumn, new: SourceColumn, *, is_strict: bool) -> bool:
-    """Whether every value is what it was."""
+def _keeps(old: SourceColumn, new: SourceColumn) -> bool:
+    """Whether every value is what it was, but for NULLs."""
     if not old.type:
         return True  # nothing is known of it, and nothing relied on
     if old.made != new.made or (
         old.charset != new.charset and new.charset != "utf8mb4"
     ):
-        return False
-    if old.is_nullable and not new.is_nullable and not is_strict:
         return False
     return keeps_values(old.type, new.type) or _grows(old.type, new.type)
 

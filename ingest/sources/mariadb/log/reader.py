@@ -319,15 +319,16 @@ class MariaDbLogReader:
             return
         identity = Identity.decode(known)
         try:
-            if identity.has_seen(self._place.here):
-                identity = identity.touching(touches)
-            elif (found := self._look_at(table)) is not None:
-                identity = identity.altered(
-                    found,
-                    self.control.place(),
-                    touches,
-                    is_strict=statement.is_strict,
-                )
+            strict, here = statement.is_strict, self._place.here
+            if identity.has_seen(here):
+                identity = identity.touching(touches, is_strict=strict)
+            else:
+                begin = self.control.place()
+                if (found := self._look_at(table)) is not None:
+                    looked = begin, self.control.place()
+                    identity = identity.altered(
+                        found, looked, touches, at=here, is_strict=strict
+                    )
         except ValueError as error:
             self._refuse(
                 table,
@@ -423,16 +424,20 @@ class MariaDbLogReader:
 
     def _look_at_tables(self) -> None:
         self._is_to_look = False
-        found = self.control.tables([*self._tables.values()])
-        problems, looked = {}, None
-        for table in self._tables.values():
+        tables = [*self._tables.values()]
+        begin = None
+        if any(table.table_id not in self.identities for table in tables):
+            begin = self.control.place()
+        found = self.control.tables(tables)
+        looked = (begin, self.control.place()) if begin else None
+        problems = {}
+        for table in tables:
             one = found.get((table.source_schema, table.source_table))
             problem = problem_of(table, one, self._server)
             if one is not None:
                 self._found[table.table_id] = one
                 self._note_new(table, types_of(one))
-                if table.table_id not in self.identities:
-                    looked = looked or self.control.place()
+                if looked and table.table_id not in self.identities:
                     identity = Identity.of(one, looked)
                     self.identities[table.table_id] = identity.encode()
                 known = Identity.decode(self.identities[table.table_id])

@@ -233,12 +233,26 @@ def _touched(part: Sequence[_Token]) -> frozenset[str] | None:
 def _columns_of(part: Sequence[_Token]) -> frozenset[str]:
     words = [token.word for token in part[:3]] + ["", ""]
     if words[1] in _ADDS or (words[1], words[2]) in _ADDS_BY_TWO:
-        return frozenset()
+        # what a primary key has becomes NOT NULL
+        is_primary = "PRIMARY" in [token.word for token in part]
+        return _names_in(part) if is_primary else frozenset()
     rest = _behind_column(part)
     if rest and rest[0].sign == "(":
-        inner = _split(rest[1:-1])
-        return frozenset(one[0].name.lower() for one in inner if one)
+        return _names_in(rest)
     return frozenset(token.name.lower() for token in rest[:1])
+
+
+def _names_in(tokens: Sequence[_Token]) -> frozenset[str]:
+    """The first of each part of the brackets."""
+    signs = [token.sign for token in tokens]
+    first = signs.index("(") if "(" in signs else len(signs)
+    depth, inner = 0, list[_Token]()
+    for token in tokens[first:]:
+        depth += {"(": 1, ")": -1}.get(token.sign, 0)
+        if not depth:
+            break
+        inner.append(token)
+    return frozenset(one[0].name.lower() for one in _split(inner[1:]) if one)
 
 
 def _behind_column(part: Sequence[_Token]) -> Sequence[_Token]:
