@@ -74,7 +74,8 @@ class Control:
     cut       a load replaces all that it got before the end of this segment; load: its
               name. The load's rows carry this segment's number. identity: which table
               of the source it was, in its log's own words; "" = they have none
-    finished  the load is complete once everything up to the position `at` is applied
+    finished  the load is complete once everything up to the position `at` is applied;
+              again where another server goes on, by a place of its own
     removed   its changes come no more, and nothing waits for it
     deferred  nothing waits for it: changes of it are missing, or nobody wants them
               before its next load

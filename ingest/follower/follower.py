@@ -138,7 +138,7 @@ class Follower:
             after = index.newest.end if index.newest else ""
             gap = Gap(after, lambda: all_deferred(_tables_of(index), log.anew))
         elif log.moved:
-            gap = Gap(log.moved, lambda: self._unloaded(log, _tables_of(index)))
+            gap = Gap(log.moved, lambda: self._carried_over(log, _tables_of(index)))
 
         begin_stream(index.folder, above=self.spec.above)
         return take_over(
@@ -150,20 +150,24 @@ class Follower:
             gap=gap,
         )
 
-    def _unloaded(
+    def _carried_over(
         self, log: LogReader, known: dict[int, StreamTable]
     ) -> tuple[Control, ...]:
-        """Loads that were read from another server, and were not over before its end:
-        of places of two servers neither is the later one."""
+        """Loads that were read from another server: one that was over before its end is
+        so from the beginning of this one on. Of places of two servers neither is the
+        later one, so no other load can go on."""
+        over = [
+            table_id
+            for table_id, state in known.items()
+            if state.state == "finished" and log.has_passed(state.at, at=log.moved)
+        ]
         left = {
             table_id: state
             for table_id, state in known.items()
-            if state.state == "cut"
-            or (
-                state.state == "finished" and not log.has_passed(state.at, at=log.moved)
-            )
+            if state.state in {"cut", "finished"} and table_id not in over
         }
-        return all_deferred(left, _LOADED_ELSEWHERE)
+        ended = (Control("finished", table_id, at=log.begin) for table_id in over)
+        return (*all_deferred(left, _LOADED_ELSEWHERE), *ended)
 
     def _follow(
         self, log: LogReader, builder: SegmentBuilder, collector: Collector

@@ -33,11 +33,13 @@ class Row:
 @dataclass
 class LogSource:
     """told: up to where it was told that all is durable; before that it remembers
-    nothing. step: called between any two things that a reader does."""
+    nothing. took_over: it goes on where a stream of another server ended. step: called
+    between any two things that a reader does."""
 
     transactions: list[tuple[Row, ...]] = field(default_factory=list)
     told: int = 0
     name: str = "one"
+    took_over: bool = False
     problems: dict[int, str] = field(default_factory=dict)
     lost: dict[int, str] = field(default_factory=dict)
     identities: dict[int, str] = field(default_factory=dict)
@@ -60,6 +62,8 @@ class LogSource:
         told, end = self.told, after()
         if begin_anew and end is not None and int(end) < told:
             log.anew = "it forgot"
+        elif self.took_over and end is not None:
+            log.moved = end
         log.follow(tables)
         yield log
 

@@ -37,7 +37,13 @@ from ingest.driver.apply.log_fold import (
     merge,
     unfit_counts,
 )
-from ingest.driver.apply.log_read import Stream, Waiting, is_before, is_replaced
+from ingest.driver.apply.log_read import (
+    Stream,
+    Waiting,
+    is_before,
+    is_reached,
+    is_replaced,
+)
 from ingest.driver.apply.replacement import snapshot_of
 from ingest.driver.apply.rows import (
     change_fields,
@@ -60,7 +66,7 @@ from ingest.driver.apply.writer import (
 )
 from ingest.lake.commits import Commit, LakeState, read_timeline
 from ingest.lake.hudi.identity import DELETED, SEQ
-from ingest.lake.hudi.options import CommitPosition, LoadPoint
+from ingest.lake.hudi.options import CommitPosition
 from ingest.lake.place import place_at
 from ingest.sources.dialects import dialect_of
 from ingest.sources.select import Selection, select_columns
@@ -197,8 +203,13 @@ class LogTable:
             return False
         if position.load is None:
             return True
-        waits = stream.about(self.spec.table.table_id, after=self.after)
-        return not waits and not is_before(newest.end, position.load.at)
+        table_id = self.spec.table.table_id
+        if stream.about(table_id, after=self.after):
+            return False
+        told = stream.state_of(table_id)
+        return is_reached(newest.end, position.load, told) or not is_before(
+            newest.end, position.load.at
+        )
 
     def bring_on(self, stream: Stream, check: Callable[[], None]) -> Step:
         """One commit for what waits, up to a bounded size. check: raises where the
@@ -264,13 +275,11 @@ class LogTable:
             return None
         start = first.start if first else position.end
         number = first.number if first else self.after + 1
-        load = _load_behind(waiting.load, last.end)
+        load = waiting.load
+        told = waiting.stream.state_of(self.spec.table.table_id)
+        if load and is_reached(last.end, load, told):
+            load = None  # carried on until then
         return Span(start, last.end, number, last.number, load=load)
-
-
-def _load_behind(load: LoadPoint | None, end: str) -> LoadPoint | None:
-    """Carried on until everything up to its `at` is applied."""
-    return load if load is not None and is_before(end, load.at) else None
 
 
 class _Pieces:

@@ -211,6 +211,15 @@ def is_replaced(told: StreamTable | None, applied: int) -> bool:
     return told is not None and told.state == "cut" and applied < told.cut
 
 
+def is_reached(end: str, load: LoadPoint, told: StreamTable | None) -> bool:
+    """Whether all that a load showed is before that end of a segment. Where its source
+    is another server since, the stream says from which place on that is so."""
+    ends = {load.at}
+    if told is not None and told.state == "finished":
+        ends.add(told.at)
+    return any(order_of(end, at) in {"after", "equal"} for at in ends)
+
+
 def is_before(position: str, other: str) -> bool:
     """Of places in one source's log. TerminalError `positions_unordered` for places of
     two servers: which of them is the later one is no question of numbers."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from core.errors import TransientError
+from ingest.contract.source_positions import order_of
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.log_apply import write_rows
 from ingest.driver.apply.log_fold import Shape, merge
@@ -59,7 +60,7 @@ def wait_applied(run: JobRun, since: Since) -> None:
     while True:
         _read_on(run, since.stream)
         newest = since.stream.newest
-        if not needed and newest and not is_before(newest.end, since.at):
+        if not needed and newest and _has(newest.end, since.at):
             needed = newest.number
         if needed and _is_applied(run, since, needed):
             break
@@ -109,6 +110,17 @@ def changed_keys(
         return spark.createDataFrame([], "k string")
     rows = read_staged(spark, selection, uris, *change_fields())
     return rows.select(record_key(table, selection).alias("k")).distinct()
+
+
+def _has(end: str, at: str) -> bool:
+    if order_of(end, at) == "unordered":
+        raise TransientError(
+            "another server took the place of the source while it was verified. Nothing"
+            " was compared",
+            code="source_moved",
+            hint="it is tried again automatically",
+        )
+    return not is_before(end, at)
 
 
 def _is_applied(run: JobRun, since: Since, needed: int) -> bool:

@@ -300,6 +300,26 @@ def test_another_server_is_refused(bench: Bench) -> None:
     assert refused.value.code == "source_changed"
 
 
+def test_loads_that_were_over_are_so_at_every_server_that_takes_over(
+    bench: Bench,
+) -> None:
+    """By the place of the first one they would not be known as over by the third."""
+    bench.source.commit(Row("a", "insert", 1), Row("b", "insert", 1))
+    bench.run(*TABLES)
+    over = (replace(TABLES[0], finished_at="1"), replace(TABLES[1], finished_at="9"))
+    bench.host.looks = 0
+    bench.run(*over, TABLES[2])
+    bench.source.took_over = True
+    for name in ("two", "three"):
+        bench.source.name = name
+        bench.host.looks = 0
+        bench.run(*over, TABLES[2])
+        (claim,) = [s for s in bench.segments if s.server == name and s.controls]
+        assert Control("finished", 1, at=claim.end) in claim.controls
+        deferred = {c.table_id for c in claim.controls if c.kind == "deferred"}
+        assert deferred == ({2, 3} if name == "two" else set())
+
+
 def test_who_was_superseded_makes_no_segment(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

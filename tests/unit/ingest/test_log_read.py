@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from core.errors import StaleState, TerminalError
-from ingest.contract.segments import AHEAD, Control, Segment
+from ingest.contract.segments import AHEAD, Control, Segment, StreamTable
 from ingest.contract.source_positions import PostgresLog
 from ingest.contract.table import ColumnSpec, SealedColumn, TableSpec
 from ingest.driver.apply import log_read
-from ingest.driver.apply.log_read import Stream, Waiting, is_before
+from ingest.driver.apply.log_read import Stream, Waiting, is_before, is_reached
 from ingest.lake.chain import (
     ChainIndex,
     begin_stream,
@@ -22,6 +22,7 @@ from ingest.lake.chain import (
     stream_folder,
     take_over,
 )
+from ingest.lake.hudi.options import LoadPoint
 from ingest.lake.segment_files import SegmentBuilder
 from ingest.sources.row_batches import schema_of
 
@@ -175,6 +176,22 @@ def test_places_of_two_servers_have_no_order() -> None:
     assert not is_before(place(2), place(2))
     with pytest.raises(TerminalError, match="different servers"):
         is_before(place(1), place(2, server="2"))
+
+
+def test_a_load_is_over_at_another_server_where_the_stream_says_so() -> None:
+    """A table without changes since its load would need another one, as its source
+    fails over."""
+    load = LoadPoint(place(5), "")
+    told = StreamTable("finished", cut=1, at=place(5))
+    assert is_reached(place(5), load, told)
+    assert not is_reached(place(4), load, told)
+    there = place(9, server="2")
+    assert not is_reached(there, load, told)
+    carried = replace(told, at=place(7, server="2"))
+    assert is_reached(there, load, carried)
+    assert not is_reached(place(6, server="2"), load, carried)
+    assert not is_reached(place(4), load, carried)
+    assert not is_reached(there, load, replace(carried, state="deferred"))
 
 
 def test_who_went_back_behind_the_newest_load_does_not_go_on(log: Log) -> None:
