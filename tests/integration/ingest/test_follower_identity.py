@@ -153,3 +153,50 @@ def test_a_partition_that_says_less_is_met_in_the_log(followed: World) -> None:
     followed.durable(run)
     run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
     assert "had another replica identity" in run.problem(1)
+
+
+@pytest.mark.parametrize(
+    ("statements", "why"),
+    [
+        (["DROP TABLE t1"], "dropped or detached"),
+        (["ALTER TABLE t DETACH PARTITION t1"], "dropped or detached"),
+        (
+            [
+                "ALTER TABLE t DETACH PARTITION t1",
+                "DELETE FROM t1",
+                "ALTER TABLE t ATTACH PARTITION t1 FOR VALUES FROM (0) TO (10)",
+            ],
+            "dropped or detached",
+        ),
+        (
+            [
+                "CREATE TABLE x (LIKE t INCLUDING ALL)",
+                "INSERT INTO x VALUES (21, 'x')",
+                "ALTER TABLE t ATTACH PARTITION x FOR VALUES FROM (20) TO (30)",
+            ],
+            "attached as a partition",
+        ),
+        (["TRUNCATE t1"], "truncated or rewritten"),
+        (["TRUNCATE t", "CREATE TABLE x PARTITION OF t DEFAULT"], ""),
+    ],
+)
+def test_partitions_that_come_and_go_with_their_rows_are_not_in_the_log(
+    followed: World, statements: list[str], why: str
+) -> None:
+    """By its root PostgreSQL sends no TRUNCATE of one, and nothing else of these."""
+    link = followed.link
+    link.execute("CREATE TABLE t (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)")
+    link.execute("CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (10)")
+    link.execute("CREATE TABLE t2 PARTITION OF t FOR VALUES FROM (10) TO (20)")
+    run = followed.following(FIRST)
+    run.until(lambda s: s.tables[0].state == "cut", "its cut")
+    link.execute("INSERT INTO t VALUES (1, 'a'), (11, 'b')")
+    for statement in statements:
+        link.execute(statement)
+    run.want(FIRST)  # who gets a list looks at once
+    followed.durable(run)
+    if not why:
+        assert run.problem(1) == ""
+        return
+    run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
+    assert why in run.problem(1)

@@ -10,6 +10,7 @@ from catalog.sources.postgresql.types import SourceType
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.sources.postgresql.log.tables import (
     Identity,
+    Part,
     SourceColumn,
     SourceTable,
     identifying,
@@ -118,6 +119,25 @@ def test_a_table_with_a_column_that_came_with_a_rewrite_is_another() -> None:
     assert renewed == Identity(1, {"id": 1, "v": 2}, file=5)
     assert renewed.problem_of(TABLE, replace(now, file=7)) == ""
     assert renewed.renewed(replace(now, file=7), has_more=True).file == 5
+
+
+def test_a_table_whose_partitions_came_or_went_with_rows_is_another() -> None:
+    then = Identity(1, {"id": 1}, parts={"7/1": Part(70, True), "8/1": Part(80, True)})
+
+    def problem(**parts: Part) -> str:
+        found = {key.replace("_", "/")[1:]: part for key, part in parts.items()}
+        return then.problem_of(TABLE, replace(then, parts={**then.parts, **found}))
+
+    assert problem() == ""
+    assert problem(p9_2=Part(90, True), p6_2=Part(0, True)) == ""
+    assert "attached" in problem(p9_2=Part(90, False))
+    assert "truncated or rewritten" in problem(p7_1=Part(71, True))
+    # the log shows it
+    assert problem(p7_1=Part(71, True), p8_1=Part(81, True)) == ""
+    gone = replace(then, parts={"7/1": Part(70, True), "8/3": Part(80, False)})
+    assert "dropped or detached" in then.problem_of(TABLE, gone)
+    assert then.renewed(gone, has_more=False).parts == gone.parts
+    assert Identity.decode(then.encode()) == then
 
 
 def test_columns_are_read_as_they_are_now() -> None:

@@ -23,7 +23,7 @@ from ingest.sources.port import Row, SourceAccess
 from ingest.sources.postgresql.connection import CONTROL_SETTINGS, DIALECT, connect
 from ingest.sources.postgresql.log.pgoutput import Relation
 from ingest.sources.postgresql.log.slot import Slot, read_slot
-from ingest.sources.postgresql.log.tables import SourceColumn, SourceTable
+from ingest.sources.postgresql.log.tables import Part, SourceColumn, SourceTable
 from ingest.sources.postgresql.snapshot import answered_within
 
 # Nobody else's work waits for these, but a log's reader does.
@@ -33,6 +33,8 @@ _SETTINGS = {
     "lock_timeout": f"{LIMITS.glance_lock}s",
     "statement_timeout": f"{_SECONDS}s",
 }
+# A part that was made as one is as old as its being one, until its name or its owner is
+# another.
 _TABLES = f"""
 SELECT w.schema, w.name, c.oid::bigint, c.relkind::text, c.relpersistence::text,
   c.relreplident::text,
@@ -40,7 +42,13 @@ SELECT w.schema, w.name, c.oid::bigint, c.relkind::text, c.relpersistence::text,
   ARRAY(SELECT a.attname::text FROM pg_attribute a
         WHERE a.attrelid = c.oid AND a.attgenerated <> '' AND NOT a.attisdropped),
   c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits h WHERE h.inhparent = c.oid),
-  {LESSER_PARTS}, c.relfilenode::bigint
+  {LESSER_PARTS}, c.relfilenode::bigint,
+  ARRAY(SELECT ARRAY[h.inhrelid || '/' || h.xmin, l.relfilenode::text,
+            (y.xmin = h.xmin)::int::text]
+        FROM pg_partition_tree(c.oid) p
+        JOIN pg_inherits h ON h.inhrelid = p.relid
+        JOIN pg_class l ON l.oid = p.relid JOIN pg_type y ON y.oid = l.reltype
+        WHERE c.relkind = 'p' AND p.level > 0)
 FROM unnest(%s::text[], %s::text[]) w(schema, name)
 JOIN pg_namespace n ON n.nspname = w.schema
 JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name
@@ -65,6 +73,7 @@ class FoundTable:
     table: SourceTable
     lesser_parts: tuple[str, ...]
     file: int = 0
+    parts: Mapping[str, Part] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -109,9 +118,10 @@ class Control:
                 _table(identity, frozenset(key), frozenset(made), columns.get(oid, [])),
                 tuple(lesser),
                 file,
+                {key: Part(int(file), made == "1") for key, file, made in parts},
             )
             for schema, name, oid, kind, persistence, identity, key, made, has_children,
-            lesser, file in found
+            lesser, file, parts in found
         }  # fmt: skip
 
     def described(self, relation: Relation, generated: frozenset[str]) -> SourceTable:

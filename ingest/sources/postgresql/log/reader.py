@@ -398,7 +398,9 @@ class PostgresLogReader:
             if found is None:
                 continue
             members = self.publications.by_which(table)
-            now = Identity.of(table, found.oid, found.numbers, members, found.file)
+            now = Identity.of(
+                table, found.oid, found.numbers, members, found.file, found.parts
+            )
             said = self.identities.setdefault(table.table_id, now.encode())
             then = Identity.decode(said)
             if problem := then.problem_of(table, now):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import msgspec
 
@@ -44,15 +45,26 @@ class SourceTable:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A partition. file: as `Identity` has it, 0 = it is divided itself. is_made: it
+    became one as it was made, so it had no rows then."""
+
+    file: int
+    is_made: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Identity:
     """Which table it is, whatever stands under its name. columns: numbers of those that
     are planned. members: by which its changes come, see `Publications`. file: that it
-    is in, which is another one once all of its rows were written anew."""
+    is in, which is another one once all of its rows were written anew. parts: its
+    partitions; one that left it and came back is another."""
 
     oid: int
     columns: Mapping[str, int]
     members: tuple[tuple[str, str], ...] = ()
     file: int = 0
+    parts: Mapping[str, Part] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -62,10 +74,11 @@ class Identity:
         numbers: Mapping[str, int],
         members: tuple[tuple[str, str], ...] = (),
         file: int = 0,
+        parts: Mapping[str, Part] = MappingProxyType({}),
     ) -> Identity:
         names = (column.source_name for column in table.columns)
         columns = {name: numbers[name] for name in names if name in numbers}
-        return cls(oid, columns, members, file)
+        return cls(oid, columns, members, file, dict(parts))
 
     @classmethod
     def decode(cls, text: str) -> Identity:
@@ -100,14 +113,35 @@ class Identity:
             )
         if self.members and now.members and not {*self.members} & {*now.members}:
             return unsent_for_a_while(table)
+        if why := self._changed_parts(now):
+            return (
+                f"{where(table)}: {why} at the source, and its log does not show which"
+                " rows came or went by that; resync the table"
+            )
         return ""
+
+    def _changed_parts(self, now: Identity) -> str:
+        """What happened to partitions as a whole. All that have other files are taken
+        for those of a table that was truncated, which the log shows, or rewritten."""
+        if self.parts.keys() - now.parts.keys():
+            return "a partition was dropped or detached"
+        new = (part for key, part in now.parts.items() if key not in self.parts)
+        if not all(part.is_made for part in new):
+            return "a table was attached as a partition"
+        is_same = {
+            part.file == now.parts[key].file
+            for key, part in self.parts.items()
+            if part.file
+        }
+        return "a partition was truncated or rewritten" if len(is_same) > 1 else ""
 
     def renewed(self, now: Identity, *, has_more: bool) -> Identity:
         """With what the plan has by now. has_more: it will get more that is there."""
         columns = {**now.columns, **self.columns}
         file = self.file if has_more else now.file
         # it is in one of them still, so it was in these all the time
-        return Identity(self.oid, columns, now.members or self.members, file)
+        members = now.members or self.members
+        return Identity(self.oid, columns, members, file, now.parts)
 
 
 def unsent_for_a_while(table: TableSpec) -> str:
