@@ -122,6 +122,23 @@ def test_a_schema_that_left_a_publication_for_a_while(
     assert ("for a while" in run.problem(1)) == is_interrupted
 
 
+def test_a_table_that_left_a_schema_for_a_while(followed: World) -> None:
+    """Nobody looked meanwhile, and what changed there was not sent."""
+    link = followed.link
+    link.execute(T)
+    link.execute("CREATE PUBLICATION theirs FOR TABLES IN SCHEMA public")
+    link.execute("CREATE SCHEMA other")
+    run = followed.following(FIRST)
+    run.until(lambda s: s.tables[0].state == "cut", "its cut")
+    link.execute("ALTER TABLE t SET SCHEMA other")
+    link.execute("INSERT INTO other.t VALUES (1, 'a')")
+    link.execute("ALTER TABLE other.t SET SCHEMA public")
+    run.want(FIRST)
+    followed.durable(run)
+    assert "for a while" in run.problem(1)
+    assert followed.changes() == []
+
+
 def test_a_mended_table_waits_for_no_row(followed: World) -> None:
     """What the log said of it last is how it was before."""
     link = followed.link

@@ -41,8 +41,8 @@ FROM pg_publication_tables t JOIN pg_publication p USING (pubname)
 JOIN pg_namespace n ON n.nspname = t.schemaname
 JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
 JOIN LATERAL (
-  SELECT 'p', p.oid WHERE p.puballtables
-  UNION ALL SELECT 'r', r.oid FROM pg_publication_rel r
+  SELECT 'p', p.oid::text WHERE p.puballtables
+  UNION ALL SELECT 'r', r.oid::text FROM pg_publication_rel r
   WHERE r.prpubid = p.oid AND (
     r.prrelid = c.oid OR r.prrelid IN (SELECT pg_partition_ancestors(c.oid)))
   {schemas}
@@ -52,9 +52,11 @@ WHERE p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate
   AND (t.schemaname, t.tablename) IN (
     SELECT w.schema, w.name FROM unnest(%s::name[], %s::name[]) w(schema, name))
 """
-# Since PostgreSQL 15.
-_SCHEMAS = """UNION ALL SELECT 's', s.oid FROM pg_publication_namespace s
-  JOIN pg_class a ON a.relnamespace = s.pnnspid
+# Since PostgreSQL 15. A table that left the schema and came back has another row for
+# its type since.
+_SCHEMAS = """UNION ALL SELECT 's', s.oid || '-' || y.xmin
+  FROM pg_publication_namespace s
+  JOIN pg_class a ON a.relnamespace = s.pnnspid JOIN pg_type y ON y.oid = a.reltype
   WHERE s.pnpubid = p.oid AND (
     a.oid = c.oid OR a.oid IN (SELECT pg_partition_ancestors(c.oid)))"""
 _MEMBERS = """
