@@ -171,7 +171,7 @@ ALTERED = {
     "changed": (["CHANGE n m int"], "by a statement, of which the log has no rows"),
     "rekeyed": (["DROP PRIMARY KEY, ADD PRIMARY KEY (id, n)"], "by a statement"),
     # the look behind both cannot tell what the first one did
-    "twice": (["MODIFY n tinyint", "MODIFY n int"], "altered again before anybody"),
+    "twice": (["MODIFY n tinyint", "MODIFY n int"], "altered again before its columns"),
     "default": (["ADD m int DEFAULT 1", "ALTER m SET DEFAULT 2"], "altered again"),
 }
 
