@@ -19,6 +19,11 @@ from ingest.contract.table import FenceSpec, SourceSpec, TableSpec
 
 # Code of a problem: rows wait until the plan has what they have.
 COLUMNS_UNDECIDED = "columns_undecided"
+# And of those that nothing but a load brings to an end.
+NEEDS_RESYNC = "needs_resync"
+SEGMENT_LACKS_COLUMNS = "segment_lacks_columns"
+SEGMENT_TYPES_DIFFER = "segment_types_differ"
+ENDED_BY_LOADS = frozenset({NEEDS_RESYNC, SEGMENT_LACKS_COLUMNS, SEGMENT_TYPES_DIFFER})
 
 
 @dataclass(frozen=True, slots=True)

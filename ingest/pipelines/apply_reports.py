@@ -31,6 +31,7 @@ from core.models import Job
 from core.outbox import NewEvent
 from ingest.contract.applying import (
     COLUMNS_UNDECIDED,
+    ENDED_BY_LOADS,
     Applied,
     ApplyProblem,
     ApplyReport,
@@ -61,7 +62,8 @@ SEEN_WITHIN = timedelta(seconds=10)
 DECIDED_WITHIN = timedelta(seconds=30)
 # A reader that is less behind takes what is committed within the second.
 READS_ALONG_BYTES = 64 * 1024**2
-NEEDS_RESYNC = "needs_resync"
+# A load replaces all that a session may have met before it gave the table up.
+_WAITS_FOR_LOAD = states.LOADING | {states.NEEDS_RESYNC}
 
 _PIPELINES = """
 UPDATE ingest_pipeline p SET position = n.position, failures = 0,
@@ -241,6 +243,8 @@ class Gathered:
     def _look_at_columns(self, error: SluiceError, pipeline: Pipeline) -> None:
         """Once; what is not found then came and went at the source, and only a load
         brings a table on whose rows wait for it."""
+        if pipeline.state in _WAITS_FOR_LOAD:
+            return
         settle(pipeline)
         table_id = pipeline.lake_table_id
         assert table_id is not None
@@ -489,11 +493,13 @@ def _succeeded(table_id: int | None, *, is_level: bool) -> NewEvent:
 
 
 def _note_problem(pipeline: Pipeline, error: SluiceError) -> None:
+    if pipeline.state in _WAITS_FOR_LOAD:
+        return
     error = healed(pipeline, error)
     if isinstance(error, TransientError | StaleState):
         _note_passing(pipeline, error)
         return
-    if error.code == NEEDS_RESYNC:
+    if error.code in ENDED_BY_LOADS:
         transitions.lose_position(pipeline, reason=str(error))
     else:
         stop_table(pipeline, error)

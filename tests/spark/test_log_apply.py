@@ -12,10 +12,11 @@ from py4j.protocol import Py4JJavaError
 
 from core.errors import InvalidRequest, TerminalError, TransientError
 from ingest.contract.applying import COLUMNS_UNDECIDED
+from ingest.contract.applying import NEEDS_RESYNC
 from ingest.contract.segments import Control
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.driver.apply import log_apply, log_read, writer
-from ingest.driver.apply.log_apply import NEEDS_RESYNC, LogTable, Step
+from ingest.driver.apply.log_apply import LogTable, Step
 from ingest.driver.apply.log_read import Stream
 from ingest.driver.jvm import failure_of
 from ingest.driver.table_services.compaction import plan_when_due

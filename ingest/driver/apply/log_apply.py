@@ -20,7 +20,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from core.errors import TerminalError, TransientError
-from ingest.contract.applying import COLUMNS_UNDECIDED, ApplyTable, ApplyWork
+from ingest.contract.applying import (
+    COLUMNS_UNDECIDED,
+    NEEDS_RESYNC,
+    ApplyTable,
+    ApplyWork,
+)
 from ingest.contract.job import JobSpec
 from ingest.contract.positions import seq_of
 from ingest.contract.segments import OP
@@ -73,7 +78,6 @@ from ingest.sources.select import Selection, select_columns
 
 # Columns of the scratch files are read by Spark at once; nothing of them is kept.
 _COMPRESSION = "none"
-NEEDS_RESYNC = "needs_resync"
 # Until a table is said to be ahead of its stream.
 AHEAD_SECONDS = 30.0
 

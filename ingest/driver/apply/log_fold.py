@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from catalog.schema.types import DataType
 from catalog.schema.widening import widens_in_place
 from core.errors import TerminalError
+from ingest.contract.applying import SEGMENT_LACKS_COLUMNS, SEGMENT_TYPES_DIFFER
 from ingest.contract.positions import INDEX_BITS, MAX_INDEX
 from ingest.contract.segments import INDEX, OP, OPS, UNCHANGED, XID
 from ingest.contract.table import ColumnSpec, SealedColumn, TableSpec
@@ -503,7 +504,7 @@ def _refuse_others(part: Part, there: Sequence[SealedColumn], shape: Shape) -> N
         raise TerminalError(
             f"segment {part.number} has rows of {shape.name} without the columns"
             f" {', '.join(lacks)}, which its plan has. Nothing was written",
-            code="segment_lacks_columns",
+            code=SEGMENT_LACKS_COLUMNS,
             hint="resync the table: the load reads these columns of every row",
         )
     others = [
@@ -516,7 +517,7 @@ def _refuse_others(part: Part, there: Sequence[SealedColumn], shape: Shape) -> N
         raise TerminalError(
             f"segment {part.number} has rows of {shape.name} with"
             f" {'; '.join(others)}. Nothing was written",
-            code="segment_types_differ",
+            code=SEGMENT_TYPES_DIFFER,
             hint="resync the table",
         )
 

@@ -15,6 +15,8 @@ from catalog.models import Table
 from core.clock import SystemClock
 from core.models import Job, Lease
 from ingest.contract.applying import (
+    COLUMNS_UNDECIDED,
+    ENDED_BY_LOADS,
     Applied,
     ApplyProblem,
     ApplyReport,
@@ -39,7 +41,8 @@ from ingest.pipelines.apply_reports import Gathered
 from ingest.pipelines.apply_work import WantedTables
 from ingest.pipelines.lake_reconcile import follow_lake
 from ingest.pipelines.policies.store import change_policy, change_table_policy
-from ingest.pipelines.table_commands import pause, resume
+from ingest.pipelines.table_commands import pause, resume, start_resync
+from ingest.pipelines.transitions import lose_position
 from tests.doubles.launcher import FakeSession, Fault
 from tests.doubles.log_source import Row, batch_of
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
@@ -246,13 +249,35 @@ def test_values_that_became_null_are_counted_and_shown(
     assert lossy == {"first": {"at": 3, "n": 4}, "second": {}}
 
 
-def test_what_no_segment_mends_needs_a_resync(log_world: World) -> None:
+@pytest.mark.parametrize("code", sorted(ENDED_BY_LOADS))
+def test_what_no_segment_mends_needs_a_resync(log_world: World, code: str) -> None:
     until_given(log_world, "first", "second")
-    problem(log_world, "first", "terminal", "needs_resync")
+    problem(log_world, "first", "terminal", code)
     log_world.until(lambda: log_world.pipeline("first").state == "NEEDS_RESYNC")
     assert "as configured" in log_world.pipeline("first").status_reason
     log_world.until(lambda: not lease(log_world, "first").owner)
     assert given(log_world, "second")
+
+
+@pytest.mark.parametrize("code", ["made_up", COLUMNS_UNDECIDED])
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_what_was_met_before_a_load_does_not_stop_it(
+    log_world: World, code: str, is_begun: bool
+) -> None:
+    """Its follower had found the same first, and somebody began the resync at once."""
+    until_given(log_world, "first")
+    pipeline = log_world.pipeline("first")
+    lose_position(pipeline, reason="its rows were rewritten")
+    if is_begun:
+        start_resync(log_world.lake("first"), actor="x")
+    before = log_world.pipeline("first")
+    error = ErrorFact(code, "as configured", "look here")
+    met = ApplyProblem(log_world.lake("first").pk, "terminal", error)
+    gathered = Gathered()
+    gathered.add(ApplyReport("run", "pg1", 1, problems=(met,)))
+    gathered.write(at_once=True)
+    after = log_world.pipeline("first")
+    assert (after.state, after.status_reason) == (before.state, before.status_reason)
 
 
 def test_what_stays_stops_that_table_alone_until_it_is_resumed(
