@@ -71,3 +71,38 @@ def test_a_column_that_came_with_a_rewrite_needs_a_load(followed: World) -> None
     run.want(replace(FIRST, table=table(1, columns=columns)))
     run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
     assert "extra" in run.problem(1)
+
+
+def test_a_column_whose_table_was_rewritten_behind_it_needs_a_load(
+    followed: World,
+) -> None:
+    """Who reads on knows only that the table's file is another one: its rows lack what
+    the rows before had, until a load begins."""
+    link = followed.link
+    link.execute(T)
+    run = followed.following(FIRST)
+    run.until(lambda s: s.tables[0].state == "cut", "its cut")
+    link.execute("ALTER TABLE t ADD extra int DEFAULT 4")
+    link.execute("INSERT INTO t VALUES (1, 'a')")
+    followed.durable(run)
+    run.kill()
+    link.execute("TRUNCATE t")
+    run = followed.following(FIRST)
+    link.execute("INSERT INTO t VALUES (2, 'b')")
+    followed.durable(run)
+    columns = {"id": "integer as int", "v": "text as string", "extra": "integer as int"}
+    later = FollowTable(table(1, columns=columns, schema_version=2), load="first")
+    run.want(later)
+    run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
+    run.want(replace(later, load="second"))
+    run.until(lambda s: s.tables[0].state == "cut", "the cut of its resync")
+    link.execute("INSERT INTO t VALUES (3, 'c')")
+    followed.durable(run)
+    assert [(one.op, one.values) for one in followed.changes()] == [
+        ("insert", {"id": 1, "v": "a", "extra": 4}),
+        ("truncate", {"id": None, "v": None}),
+        ("insert", {"id": 2, "v": "b"}),
+        ("insert", {"id": 3, "v": "c", "extra": 4}),
+    ]
+    left = [c.columns for s in followed.segments() for c in s.controls if c.columns]
+    assert left == [("extra",)]
