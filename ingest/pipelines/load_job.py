@@ -60,7 +60,7 @@ from ingest.pipelines.table_job import (
     stop_table,
 )
 from ingest.planning.facts import LOG, TIMESTAMP
-from ingest.planning.plan import ApplyChanges, plan_from_json
+from ingest.planning.plan import ApplyChanges, CreateTable, plan_from_json
 
 # What the lake knows its rows by is not what the source has now.
 _LOST = frozenset({"source_recreated", "key_values_changed"})
@@ -88,7 +88,7 @@ def spec_for(job: Job) -> Attempt | Refused | None:
     if isinstance(pipeline, Refused):
         return pipeline
     source = pipeline.source_table.database.datasource
-    log = _log_of(pipeline, source.pk) if pipeline.capture == LOG else None
+    log = _log_of(job, pipeline, source.pk) if pipeline.capture == LOG else None
     if log and (why := followers.why_not_read(source)):
         moves.wait_on(job, reason=why, seconds=FOLLOWER_SECONDS)
         return None
@@ -128,11 +128,25 @@ def _name_of(pipeline: Pipeline) -> str:
     return pipeline.load_name
 
 
-def _log_of(pipeline: Pipeline, source: int) -> LogLoad:
-    """All attempts have one name, by which the follower marks their beginning."""
-    if not log_tables.is_loading(pipeline):
+def _log_of(job: Job, pipeline: Pipeline, source: int) -> LogLoad:
+    """All attempts have one name, by which the follower marks their beginning; one that
+    reads more columns than those before it begins anew, for rows behind their mark may
+    lack these."""
+    if not log_tables.is_loading(pipeline) or _reads_more(job, pipeline):
         transitions.set_columns(pipeline, load_name=uuid4().hex, bound="", lossy={})
     return LogLoad(log_tables.stream_of(source), pipeline.load_name)
+
+
+def _reads_more(job: Job, pipeline: Pipeline) -> bool:
+    """Than the last attempt under the load's name, of this job or one before it."""
+    rows = Job.objects.filter(subject_id=job.subject_id, kind=job.kind)
+    named = rows.filter(spec__snapshot__log__load=pipeline.load_name)
+    last = named.order_by("-created_at").first()
+    if last is None:
+        return False
+    read = {str(column["source_name"]) for column in columns_of(last)}
+    create: CreateTable = plan_from_json(pipeline.plan).step(CreateTable)
+    return not {column.source_name for column in create.columns} <= read
 
 
 def _cursor_of(job: Job) -> str:

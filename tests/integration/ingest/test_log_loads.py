@@ -12,7 +12,9 @@ from ingest.contract.job import CUT_GONE, CUT_MISSING, LogLoad
 from ingest.models import SourceFollower
 from ingest.pipelines import log_tables, table_commands
 from tests.doubles.launcher import Fault
+from tests.integration.ingest.test_log_columns import note_log
 from tests.integration.ingest.test_needed_resync import resync_is_cancelled
+from tests.integration.ingest.test_schema_drift import alter
 
 pytestmark = pytest.mark.django_db
 
@@ -72,6 +74,29 @@ def test_attempts_have_one_name_until_nothing_waits_behind_it(world: Any) -> Non
     assert len(set(names[:21])) == 1
     assert names[21] != names[0]
     assert world.pipeline("orders").load_name == names[21]
+
+
+@pytest.mark.parametrize("is_new_job", [False, True])
+def test_an_attempt_that_reads_more_columns_begins_behind_another_cut(
+    world: Any, is_new_job: bool
+) -> None:
+    loaded(world)
+    world.fail_with("resync", Fault.HANG)
+    table_commands.start_resync(world.lake("orders"), actor="ann")
+    world.until(lambda: world.jobs("resync")[-1].state == "RUNNING")
+    note_log(world)
+    alter(world, note=("text", "string"))
+    if is_new_job:
+        table_commands.pause(world.lake("orders"), actor="ann")
+        world.until(lambda: world.jobs("resync")[-1].state == "CANCELLED")
+        table_commands.resume(world.lake("orders"), actor="ann")
+    else:
+        world.launcher.kill()
+    world.until(lambda: world.pipeline("orders").state == "CATCHING_UP")
+    first, *_, last = [s for s in world.launcher.submitted if s.kind == "resync"]
+    assert last.table.columns[-1].source_name == "note"
+    assert last.snapshot.log.load != first.snapshot.log.load
+    assert told(world)[:2] == (last.snapshot.log.load, "lsn:7:1:0/9")
 
 
 def test_a_first_load_that_was_cancelled_goes_on_under_its_name(world: Any) -> None:
