@@ -11,8 +11,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from core.errors import InvalidRequest, TerminalError, TransientError
-from ingest.contract.applying import COLUMNS_UNDECIDED
-from ingest.contract.applying import NEEDS_RESYNC
+from ingest.contract.applying import COLUMNS_UNDECIDED, NEEDS_RESYNC
 from ingest.contract.segments import Control
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.driver.apply import log_apply, log_read, writer
