@@ -317,7 +317,9 @@ def _approve(product: Product, name: str) -> None:
     beside a TRUNCATE, as the table's file is another one then, too."""
     if not (table := _table(product, name)):
         return
-    if any(words in (table["status_reason"] or "") for words in _REWRITTEN):
+    reason = table["status_reason"] or ""
+    is_rewritten = any(words in reason for words in _REWRITTEN)
+    if table["status"] == "NEEDS_RESYNC" and is_rewritten:
         product.api.call(
             "POST", f"/tables/{table['id']}:resync", {"accept_empty": True}
         )
