@@ -97,6 +97,8 @@ def maria_world(server: MariaDbServer, home: Path) -> Iterator[MariaWorld]:
         writer="",
     )
     link: Any = None
+    # its one connection may have been left otherwise by a test before
+    server.run("SET sql_mode = DEFAULT")
     world = MariaWorld(name, link, home, spec, server=server)
     world.mark = world.of(MARK)
     world.run("CREATE TABLE mark (n int PRIMARY KEY)")
