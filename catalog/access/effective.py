@@ -18,7 +18,7 @@ from catalog.access.policy import (
     giving,
 )
 from catalog.access.principals import principal_for
-from catalog.access.rules import as_value
+from catalog.access.rules import as_value, rows_on
 from catalog.access.table_rights import limits_of
 from catalog.models import AccessRule
 
@@ -64,10 +64,7 @@ class Explained:
 def explained(principal: Principal, on: Securable) -> Explained:
     """What the principal may do on a thing, and what limits them if it is a table."""
     held = grants_of(principal, datasource=on.datasource)
-    rows = AccessRule.objects.filter(
-        datasource=on.datasource, database=on.database, table=on.table
-    ).order_by("id")
-    binding = [row for row in rows if as_value(row).binds(principal)]
+    binding = [row for row in rows_on(on) if as_value(row).binds(principal)]
     limits = limits_of(principal, held, [as_value(row) for row in binding])
     columns = limits.at(on).columns
     given = tuple(grant for grant in held if grant.columns and grant.on == on)

@@ -14,6 +14,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.db import transaction
+from django.db.models import QuerySet
 
 from catalog import extensions
 from catalog.access import audit
@@ -59,6 +60,12 @@ def all_rules() -> list[HeldRule]:
 def rules_of(datasource: str) -> list[HeldRule]:
     """Few beside grants. One statement."""
     return [as_value(row) for row in AccessRule.objects.filter(datasource=datasource)]
+
+
+def rows_on(on: Securable) -> QuerySet[AccessRule]:
+    """Rules on this one table, whomever they bind."""
+    named = AccessRule.objects.filter(datasource=on.datasource, database=on.database)
+    return named.filter(table=on.table).order_by("id")
 
 
 def limits_for(principal: Principal, datasource: str = LAKE) -> Limits:

@@ -16,7 +16,8 @@ from django.views.decorators.http import require_safe
 from catalog.access.effective import explained, for_the_bound
 from catalog.access.enforcement import decision_for, require
 from catalog.access.policy import Privilege
-from catalog.models import AccessRule, Grant, Table
+from catalog.access.rules import rows_on
+from catalog.models import Grant, Table
 from catalog.names import LAKE
 from catalog.selectors import SchemaStep, schema_steps, schema_versions, table_for
 from catalog.selectors.tables import securable_of
@@ -162,13 +163,12 @@ def access(request: PageRequest, table_id: int) -> HttpResponse:
     }
     if request.principal.is_admin:
         covering = Q(database="") | Q(database=on.database, table__in=("", on.table))
-        rules = AccessRule.objects.filter(database=on.database, table=on.table)
         context |= {
             "on": on,
             "grants": Grant.objects.filter(covering, datasource=LAKE).order_by(
                 "principal_kind", "principal_name", "id"
             )[:MOST_GRANTS],
-            "rules": rules.filter(datasource=LAKE).order_by("id")[:MOST_GRANTS],
+            "rules": rows_on(on)[:MOST_GRANTS],
             "users": User.objects.order_by("username")[:MOST_NAMES],
             "groups": Group.objects.order_by("name")[:MOST_NAMES],
             "privileges": [*MEANINGS.items(), *ROLE_MEANINGS.items()],

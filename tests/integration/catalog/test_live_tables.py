@@ -33,6 +33,18 @@ def found(*name, user="ann"):
     return live_table(principal_for(user), *(name or ORDERS))
 
 
+def grant_in_part():
+    """One column to ann, the names of a database to a group of hers."""
+    grants.grant(
+        principal="user:ann",
+        privilege="select",
+        on="shop.public.orders",
+        columns=["id"],
+        by="t",
+    )
+    grants.grant(principal="group:bi", privilege="discover", on="shop.`my.db`", by="t")
+
+
 def test_nobody_sees_a_source_without_a_grant(source, ann):
     assert found() is None
     grants.grant(principal="user:ann", privilege="select", on="lake", by="t")
@@ -91,14 +103,7 @@ def test_names_that_may_be_seen_are_listed(source, admin, ann):
 
     assert names() == []
     assert names("shop", "public") == []
-    grants.grant(
-        principal="user:ann",
-        privilege="select",
-        on="shop.public.orders",
-        columns=["id"],
-        by="t",
-    )
-    grants.grant(principal="group:bi", privilege="discover", on="shop.`my.db`", by="t")
+    grant_in_part()
     assert names() == ["shop"]
     assert names("SHOP") == ["my.db", "public"]
     assert names("shop", "Public") == ["orders"]
@@ -117,14 +122,7 @@ def test_tables_of_a_source_cost_the_same_however_many(
         return live_tables_matching(principal_for(user), "SHOP", patterns, limit=9)
 
     assert matching(None, None) == []
-    grants.grant(
-        principal="user:ann",
-        privilege="select",
-        on="shop.public.orders",
-        columns=["id"],
-        by="t",
-    )
-    grants.grant(principal="group:bi", privilege="discover", on="shop.`my.db`", by="t")
+    grant_in_part()
     named = [str(one.on) for one in matching("PUB%", None)]
     assert named == ["shop.public.orders"]
     assert [one.on.table for one in matching("my._b", r"A.B\ c")] == ["a.b c"]
