@@ -30,12 +30,8 @@ from catalog.access.oidc_spec import OidcSpec, SignInRefused
 from core.context import current
 from core.errors import AccessDenied
 
-# Whether an ID token is the provider's word about this sign-in: every check there is.
-#
-# Authlib decodes the token and validates signature and claims. Its defaults are wider:
-# this module sets which algorithms and claims count, and names each refusal.
-
-# Only signatures by public keys count.
+# Authlib decodes the token and validates signature and claims. Its defaults are wider,
+# so what counts is named here. Only signatures by public keys do.
 ALGORITHMS = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}
     | {"ES256", "ES384", "ES512", "EdDSA"}

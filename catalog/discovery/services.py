@@ -42,8 +42,6 @@ from core.models import Job, JobLog
 from core.redaction import redact
 from core.retries import Backoff
 
-# One table of a source as it is now, written as a whole discovery would write it.
-
 
 def reader_for(datasource: Datasource, *, job: object = "discovery") -> SourceReader:
     """A reader of this datasource, to be used in a `with` block."""

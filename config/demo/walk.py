@@ -17,7 +17,7 @@ from thrift.Thrift import TException
 
 from core.errors import TerminalError
 
-# A REST client as small as a script of a user's would be.
+# ------------------------------------------------------------------ a client of REST
 
 
 JOB_SECONDS = 180.0

@@ -51,7 +51,7 @@ from core.processes.identity import (
 )
 from core.retries import Backoff
 
-# `connection.json`: where everything answers and which processes there are.
+# ------------------------------------------------------------------- connection.json
 
 
 def connection_of(stack: Stack, pids: Mapping[str, int | None]) -> dict[str, object]:
@@ -119,9 +119,10 @@ class ConnectionFile:
             self._written = text
 
 
-# Logs below a home stay small, whoever makes their processes write: anybody who can
-# reach the web process does, by each request.
+# ------------------------------------------------------------------------------ logs
 
+# They stay small, whoever makes the processes write: anybody who can reach the web
+# process does, by each request.
 
 MOST_BYTES: Final = 64 * 2**20
 # Each engine has a log of its own.

@@ -136,7 +136,7 @@ def _failures(principal: Principal, tables: QuerySet[Table]) -> list[FailureCard
     return [FailureCard(table, jobs.get(table.pk)) for table in shown]
 
 
-# Log capture of a source on its page: source → reader → waiting → applied.
+# ----------------------------------------------------------- log capture of a source
 
 # The ones that lag most; all of them are in the list of tables.
 SHOWN = 20

@@ -36,12 +36,8 @@ from frontend.pages import NOT_CONFIRMED, PageRequest, is_confirmed, page
 from frontend.reading.sources import report_steps
 from frontend.views.sources import source_named
 
-# A password that was typed into a form with mistakes: kept sealed at the server.
-#
-# Until the form goes through; it is never sent back. Who logs out or waits half an hour
-# types it anew.
-
-
+# A password that was typed into a form with mistakes is kept sealed at the server until
+# the form goes through, never sent back. Who logs out or waits so long types it anew.
 KEPT_SECONDS = 1800
 _SLOT = "sealed-passwords"
 _MOST = 5

@@ -168,7 +168,7 @@ def _page(token: str) -> int:
     return int(number[:9])
 
 
-# REST of the gateway's open sessions, for administrators: the list and an end.
+# --------------------------------------------------------------------- open sessions
 
 
 _SCOPE = "sessions"

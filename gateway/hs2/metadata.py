@@ -197,10 +197,9 @@ def _row(kind: SqlType) -> tuple[object, ...]:
     )
 
 
-# The answer to every kind of GetInfo; an unknown kind gets an empty text.
-#
-# Kinds and value types are those of ODBC's SQLGetInfo, which HiveServer2 copies.
+# --------------------------------------------------------------------------- GetInfo
 
+# Kinds and value types are those of ODBC's SQLGetInfo, which HiveServer2 copies.
 
 _TEXTS = {
     2: "sluice",  # CLI_DATA_SOURCE_NAME

@@ -45,9 +45,7 @@ from ingest.hosting import DatabaseSteps, SecretBroker, storable
 from ingest.jobs import leases, queue, reconcile
 from ingest.models import DriverIncarnation
 
-# What drivers said, as rows: lines of logs, their own state, how far jobs are.
-#
-# Called by the host with what it has gathered; each call may be repeated.
+# --------------------------------------------------- rows: each call may be repeated
 
 
 def write_logs(lines: Sequence[tuple[str, str, str]]) -> None:
@@ -112,7 +110,7 @@ def _moved(progress: Progress) -> dict[str, Any]:
     return {"moved_at": Now() - timedelta(seconds=progress.still)}
 
 
-# What a driver host holds in memory of the warm driver's present start.
+# ------------------------------------------------------------------- the warm driver
 
 # How long a driver may go on with threads that answer nothing any more: they hold
 # cores, connections and perhaps a lock of their table.

@@ -42,8 +42,8 @@ from ingest.sources.failures import failure_of
 from ingest.sources.port import LogNames, SourceAccess
 from ingest.sources.registry import open_log_reader, release_log
 
-# The follower's end of its pipe: messages of its host, one at a time.
-#
+# -------------------------------------------------------------------------- its pipe
+
 # Without its host it has no lease: it halts when the pipe closes or falls silent.
 
 
@@ -157,10 +157,10 @@ def _halt(why: str) -> None:
     os._exit(HALTED)
 
 
-# The end of following a source: its stream says that no table goes on by it, what it
-# kept is deleted, and the source gets its log back.
-#
-# Each step may be done twice: whoever dies between two begins again.
+# ----------------------------------------------------- the end of following a source
+
+# The stream says that no table goes on by it, what it kept is deleted, and the source
+# gets its log back. Each step may be done twice: whoever dies between two begins again.
 
 
 def release(spec: FollowSpec, give_back: Callable[[], None]) -> None:

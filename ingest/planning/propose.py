@@ -32,8 +32,8 @@ from ingest.planning.plan import (
     with_left_out,
 )
 
-# How big the table gets in the lake, and into how many buckets it goes. Pure.
-#
+# ----------------------------------------------------------------- sizes and buckets
+
 # Rules of thumb, named: they only have to be right within a factor of two, because a
 # bucket count that is a bit off costs little and is pinned for long.
 

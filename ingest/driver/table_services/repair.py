@@ -152,8 +152,8 @@ def _put_properties_back(spec: JobSpec) -> None:
         write_properties(spec.table.path, lambda text: put_back(text, wanted))
 
 
-# Removing a metadata table that another writer made, by Hudi's own way.
-#
+# -------------------------------------------------- metadata tables of other writers
+
 # Ours write without one: it costs more than the commit itself. With any of them Hudi
 # removes it by itself; this is for tables that nobody writes to for a while. Hudi first
 # stops listing it, so that nobody believes it, then deletes it.

@@ -429,8 +429,8 @@ def open_source(access: SourceAccess) -> Iterator[MariadbSource]:
             source.give_back()
 
 
-# Ends readers of MariaDB that stand in the way of somebody who waits for their table.
-#
+# ------------------------------------------------------ readers in the way of others
+
 # A SELECT keeps its lock on the table's definition until its last row was taken; all
 # that comes behind a waiting ALTER TABLE waits, too. Seeing others needs PROCESS.
 

@@ -381,7 +381,7 @@ def open_source(access: SourceAccess) -> Iterator[PostgresSource]:
             source.give_back()
 
 
-# What a PostgreSQL server's clock shows, and who has a transaction open there.
+# --------------------------------------------- the server's clock, open transactions
 
 
 def read_clock(one: Callable[[str], Row]) -> SourceClock:
@@ -468,8 +468,8 @@ FROM
 """
 
 
-# Which text of a table is not in the encoding in which readers get it.
-#
+# ---------------------------------------------------------- text in another encoding
+
 # A database in SQL_ASCII takes any bytes, and its server refuses to send those that are
 # no UTF-8, without a word about where they are.
 
