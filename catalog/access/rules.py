@@ -36,6 +36,9 @@ from catalog.names import LAKE, join_name, split_name
 from core.errors import InvalidRequest, NotFound, StaleState
 
 LONGEST_EXPRESSION = 4_000
+# Every statement over a table carries all that bind its user, and every user's rights,
+# as an engine keeps them, all of the installation.
+MOST_ON_TABLE, MOST_CHARACTERS_ON_TABLE, MOST_RULES = 100, 20_000, 2_000
 MOST_NAMED = 200
 _TEXT = frozenset({"string"})
 _DAYS = frozenset({"date", "timestamp", "timestamp_ntz"})
@@ -124,6 +127,7 @@ def save_rule(
         bump_version()  # its row is a lock: rules are saved one by one
         row = AccessRule(created_by=by) if rule_id is None else _locked(rule_id)
         _require_single(replace(held, id=row.pk or 0))
+        _require_room(held, besides=row.pk)
         row.datasource, row.database, row.table = held.on.parts
         row.column, row.mask, row.expression = held.column, held.mask, held.expression
         row.applies_to, row.excepted = sorted(held.applies_to), sorted(held.excepted)
@@ -300,6 +304,29 @@ def _require_single(rule: HeldRule) -> None:
                     code="two_masks",
                     hint="except them from one of the two, or change that rule",
                 )
+
+
+def _require_room(rule: HeldRule, *, besides: int | None) -> None:
+    """StaleState when there would be more rules, or longer ones, than are accepted."""
+    others = rows_on(rule.on).exclude(pk=besides)
+    texts = list(others.values_list("expression", flat=True))
+    characters = sum(map(len, texts)) + len(rule.expression)
+    if len(texts) >= MOST_ON_TABLE:
+        over = f"{rule.on} has {len(texts)} rules, and {MOST_ON_TABLE} are accepted"
+    elif characters > MOST_CHARACTERS_ON_TABLE:
+        over = (
+            f"the expressions of {rule.on} would have {characters} characters together,"
+            f" and {MOST_CHARACTERS_ON_TABLE} are accepted"
+        )
+    elif besides is None and AccessRule.objects.count() >= MOST_RULES:
+        over = f"there are {MOST_RULES} rules, and no more are accepted"
+    else:
+        return
+    raise StaleState(
+        over,
+        code="too_many_rules",
+        hint="one rule can name several people, and one filter join conditions by AND",
+    )
 
 
 def _anybody() -> Iterable[Principal]:

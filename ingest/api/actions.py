@@ -30,7 +30,7 @@ from core.jobs import TERMINAL
 from core.models import Job
 from ingest.actions import registry
 from ingest.api import health_replies, replies
-from ingest.api.tables import accepted, lake_table_of
+from ingest.api.tables import accepted, lake_table_of, shows_values
 from ingest.maintenance import table_action as declared
 from ingest.maintenance.repair_actions import SAVEPOINT
 from ingest.maintenance.repair_previews import Preview
@@ -189,7 +189,12 @@ class ActionView(ApiView):
         given = body_of(serializer_for(action.request), request)
         if action.request.takes_dry_run(given):
             found = registry.preview(action, table, given)
-            return Response(REPLIES[type(found)].body(found))
+            body = REPLIES[type(found)].body(found)
+            compaction = body.get("compaction")
+            if compaction and not shows_values(self, table):
+                for group in compaction["groups"]:
+                    group["partition"] = ""
+            return Response(body)
         done = registry.start(action, table, actor=self.principal.name, given=given)
         return accepted(done) if isinstance(done, Job) else _moved(table, done)
 

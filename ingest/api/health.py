@@ -20,9 +20,9 @@ from catalog.api.user_concurrency import RETRY_SECONDS, TooManyRequests
 from catalog.api.views import ApiView, page_size
 from catalog.models import Table
 from catalog.selectors.paging import key_of, key_token
-from core.errors import InvalidRequest
+from core.errors import AccessDenied, InvalidRequest
 from ingest.api import health_replies as replies
-from ingest.api.tables import lake_table_of
+from ingest.api.tables import lake_table_of, shows_values
 from ingest.lake.commits import read_timeline
 from ingest.lake.hudi.layout import GroupKey
 from ingest.lake.layout import GroupPage, read_groups
@@ -53,7 +53,12 @@ class HealthView(ApiView):
         if look and table.path:
             with _layout_place(self.principal.name):
                 look_now(table)
-        return Response(_health(table, health_of(table)))
+        body = _health(table, health_of(table))
+        conflicts = body["facts"] and body["facts"]["conflicts"]
+        if conflicts and not shows_values(self, table):
+            for one in conflicts:
+                one["partition"] = ""
+        return Response(body)
 
 
 class MetricsView(ApiView):
@@ -81,6 +86,13 @@ class FilesView(ApiView):
             with _layout_place(self.principal.name):
                 timeline = read_timeline(place_at(table.path))
                 page = read_groups(table.path, timeline, size=size, after=after)
+        if _names_partitions(page) and not shows_values(self, table):
+            raise AccessDenied(
+                f"names of partitions are values of {table}, and you may not read all"
+                " of its rows and columns",
+                code="files_limited",
+                hint="ask an administrator for `select` on the table",
+            )
         token = key_token(list(page.after), scope) if page.after else None
         items = [replies.FileGroup.body(group) for group in page.groups]
         return Response({"items": items, "next_page_token": token})
@@ -97,6 +109,11 @@ def _layout_place(user: str) -> Place:
             facts={"retry_after_seconds": RETRY_SECONDS},
         )
     return place
+
+
+def _names_partitions(page: GroupPage) -> bool:
+    """In the token of the next page, too."""
+    return any(g.partition for g in page.groups) or bool(page.after and page.after[0])
 
 
 def _after(request: Request, scope: str) -> GroupKey | None:

@@ -217,7 +217,9 @@ class Savepoint(Reply):
 
 
 class CompactedGroup(Reply):
-    partition: Any = s.CharField()
+    partition: Any = s.CharField(
+        help_text="empty for who may not read the table whole, too"
+    )
     file_id = s.CharField()
     bucket = s.IntegerField(allow_null=True)
     base_bytes = Count()

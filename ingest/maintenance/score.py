@@ -132,12 +132,11 @@ def _broken(facts: LakeFacts, differs: bool) -> Iterator[HealthIssue]:  # noqa: 
     yield from _externally_modified(facts)
     if facts.conflicts_total:
         one = facts.conflicts[0]
-        where = f" of partition {one.partition}" if one.partition else ""
         yield HealthIssue(
             "bucket_conflict",
             40,
             f"buckets with several file groups: {facts.conflicts_total}, bucket"
-            f" {one.bucket}{where} for one; rows may be there twice, and Hudi refuses"
+            f" {one.bucket} for one; rows may be there twice, and Hudi refuses"
             " to write to such a bucket",
             "deduplicate",
         )

@@ -50,7 +50,12 @@ def sample_for(user: str, table: Table, *, limit: int) -> Sample:
     limits = limits_for(principal).on(table.database.name, table.name)
     if limits.is_whole:
         with contextlib.suppress(TransientError):
-            return sample_of(table, limit=limit)
+            found = sample_of(table, limit=limit)
+            # a statement has lines of its own
+            audit.record(
+                "table.sample", on=str(table), actor=user, rows=len(found.rows)
+            )
+            return found
     return rows_seen_by(principal, table, limit=limit)
 
 

@@ -11,7 +11,7 @@ from catalog.access.table_rights import HIDDEN, WHOLE
 from catalog.models import AuditEntry
 from catalog.selectors import lake_columns_of
 from config import rule_checks
-from ingest.pipelines import sampling
+from ingest.pipelines import samples, sampling
 from tests.integration.catalog.asking import problem
 
 pytestmark = pytest.mark.django_db
@@ -225,6 +225,35 @@ def test_a_sample_of_a_limited_table_comes_from_the_engine(
     monkeypatch.setattr(sampling, "sample_of", lambda *a, **k: pytest.fail("files"))
     assert ann("GET", f"tables/{lake_orders.pk}/sample").json()["rows"] == []
     assert asked == ["ann"]
+
+
+def test_rows_of_a_sample_are_in_the_audit(ann, lake_orders, monkeypatch):
+    grants.grant(principal="user:ann", privilege="select", on="lake", by="t")
+    found = samples.Sample([("id", "bigint")], [[1], [2]])
+    monkeypatch.setattr(sampling, "sample_of", lambda *a, **k: found)
+    assert ann("GET", f"tables/{lake_orders.pk}/sample").json()["rows"] == [[1], [2]]
+    line = AuditEntry.objects.get(action="table.sample")
+    assert (line.actor, line.object) == ("ann", "lake.shop.orders")
+    assert line.facts == {"rows": 2}
+
+
+def test_so_many_rules_and_such_long_ones_are_accepted(admin, lake_orders, monkeypatch):
+    def refused(body):
+        found = admin("POST", "rules", body)
+        return problem(found, 409, "too_many_rules")["detail"]
+
+    other = {**FILTER, "expression": "id > 11"}
+    first = admin("POST", "rules", FILTER).json()
+    monkeypatch.setattr(rules, "MOST_CHARACTERS_ON_TABLE", 10)
+    assert "14 characters" in refused(other)
+    monkeypatch.setattr(rules, "MOST_ON_TABLE", 1)
+    assert "1 rules" in refused(other)
+    # what is there can be changed
+    again = admin("PATCH", f"rules/{first['id']}", {"expression": "id > 12"})
+    assert again.status_code == 200, again.content
+    monkeypatch.setattr(rules, "MOST_RULES", 1)
+    monkeypatch.setattr(rules, "MOST_ON_TABLE", 2)
+    assert "no more" in refused({**MASK, "mask": "null"})
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from django.conf import settings
 
-from catalog.models import Table
+from catalog.models import AuditEntry, Table
 from ingest.api import replies
 from ingest.contract.segments import OPS, Control
 from ingest.contract.table import SealedColumn
@@ -130,7 +130,15 @@ def test_only_who_sees_every_row_and_column_sees_changes(
         assert (refused.status_code, refused.json()["code"]) == (403, "changes_limited")
         assert admin("GET", path).status_code == 200
         admin("DELETE", f"rules/{made.json()['id']}")
-    assert ann("GET", path).status_code == 200
+    page = ann("GET", path)
+    assert page.status_code == 200
+    stream.close(("insert", 1, "a"))
+    Table.objects.filter(pk=stream.table).update(last_commit_epoch=99)
+    assert not AuditEntry.objects.filter(action="table.changes").exists()
+    assert ann("GET", f"{path}?after={page.json()['after']}").json()["items"]
+    line = AuditEntry.objects.get(action="table.changes")
+    assert (line.actor, line.object) == ("ann", "lake.shop.orders")
+    assert line.facts == {"rows": 1}
 
 
 def test_what_cannot_be_read_is_refused_by_name(live: World, admin: Any) -> None:

@@ -173,6 +173,35 @@ def test_file_groups_are_listed_page_by_page(world, admin, table) -> None:
 
 
 @pytest.mark.django_db
+def test_names_of_partitions_are_for_who_may_read_the_rows(
+    world, admin, ann, table
+) -> None:
+    folder = Path(world.lake("orders").path) / "p=canary"
+    folder.mkdir()
+    (folder / f"{GROUP}_0-1-2_{OLD}.parquet").write_bytes(b"x" * 70)
+    newest = world.lake("orders").last_commit_instant
+    (folder / f".{GROUP}_{newest}.log.1_0-9-13").write_bytes(b"x" * 7)
+    compact, dry = f"tables/{table}:compact", {"dry_run": True}
+    files, health_path = f"tables/{table}/files", f"tables/{table}/health"
+    grant(admin, "user:ann", "operate", "lake.shop.orders")
+    hidden = ann("POST", compact, dry)
+    assert hidden.json()["compaction"]["groups"][0]["partition"] == ""
+    assert "canary" in admin("POST", compact, dry).content.decode()
+    twin = GROUP.replace("aaaa", "bbbb")
+    (folder / f"{twin}_0-1-2_{OLD}.parquet").write_bytes(b"x" * 70)
+    see(world)
+    found = ann("GET", health_path)
+    assert found.json()["issues"][0]["code"] == "bucket_conflict"
+    assert "canary" in admin("GET", health_path).content.decode()
+    refused = ann("GET", files)
+    problem(refused, 403, "files_limited")
+    for shown in (hidden, found, refused):
+        assert "canary" not in shown.content.decode()
+    grant(admin, "user:ann", "select", "lake.shop.orders")
+    assert "canary" in ann("GET", files).content.decode()
+
+
+@pytest.mark.django_db
 def test_a_stuck_compaction_is_explained_previewed_and_rolled_back(
     world, admin, table, django_user_model
 ) -> None:
