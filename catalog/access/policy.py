@@ -23,6 +23,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from catalog.names import LAKE, join_name
 from core.errors import InvalidRequest
 
 
@@ -97,10 +98,7 @@ class Securable:
         return other.parts[: len(self.parts)] == self.parts
 
     def __str__(self) -> str:
-        return ".".join(
-            f"`{part.replace('`', '``')}`" if "." in part or "`" in part else part
-            for part in self.parts
-        )
+        return join_name(*self.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +200,7 @@ def lake_patterns(
         for g in grants
         if g.grantee in principal.grantees
         and g.privilege in sufficient
-        and g.on.datasource == "lake"
+        and g.on.datasource == LAKE
         and not g.columns
     }
     return tuple(sorted(found))
@@ -221,7 +219,7 @@ def source_patterns(
         for g in grants
         if g.grantee in principal.grantees
         and g.privilege in sufficient
-        and g.on.datasource != "lake"
+        and g.on.datasource != LAKE
         and not g.columns
     }
     return tuple(sorted(found))
@@ -230,4 +228,4 @@ def source_patterns(
 def _pattern(on: Securable) -> str:
     if not on.database:
         return "*"
-    return f"{on.database}.{on.table or '*'}"
+    return join_name(on.database, on.table or "*")

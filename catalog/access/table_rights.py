@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from catalog.access.policy import HeldGrant, Principal, Privilege, Securable, granting
+from catalog.names import LAKE, join_name
 
 EVERYONE = "everyone"
-LAKE = "lake"
 # Two masks of one column bind the principal: what to show cannot be decided.
 HIDDEN = "hidden"
 # Columns of ours and Hudi's that tell nothing of a row's values, and those with the
@@ -140,14 +140,14 @@ class Limits:
 
     def on(self, database: str, table: str) -> TableRights:
         """Of a table of the lake."""
-        return self.tables.get(f"{database}.{table}", WHOLE)
+        return self.tables.get(join_name(database, table), WHOLE)
 
     def at(self, on: Securable) -> TableRights:
         return self.tables.get(_key(on), WHOLE)
 
 
 def _key(on: Securable) -> str:
-    return f"{on.database}.{on.table}" if on.datasource == LAKE else str(on)
+    return join_name(on.database, on.table) if on.datasource == LAKE else str(on)
 
 
 def limits_of(

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import ClassVar, Protocol
 
 from catalog.access.table_rights import NOTHING, WHOLE, TableRights
+from catalog.names import join_name, split_name
 from core.errors import TerminalError, TransientError
 from gateway.engines.lifecycle import EngineFacts, EngineState
 
@@ -46,7 +47,8 @@ class EngineRefused(TerminalError):
 class EnginePolicy:
     """One principal's rights as the engine's Guard needs them.
 
-    `select` and `discover` are lake patterns: `*`, `db.*` or `db.table`.
+    `select` and `discover` are lake patterns: `*`, `db.*` or `db.table`; a part with a
+    dot is quoted, so that none is spelled like another, nor like one of a source.
     `sources` and `sources_seen` name live sources, databases and tables of them that
     may be read, or seen. `version` is the global policy version the rights were read
     at. `tables`: what limits the principal on a table, by `db.table`, or
@@ -82,7 +84,7 @@ class EnginePolicy:
         return self._reads_all(table) or self._on(table).columns is not None
 
     def _reads_all(self, table: str) -> bool:
-        if table.count(".") > 1:
+        if len(split_name(table)) > 2:
             return self.is_admin or _is_of_source(self.sources, table)
         return self.is_admin or _matches(self.select, table)
 
@@ -97,7 +99,7 @@ class EnginePolicy:
 
 def _matches(patterns: Collection[str], name: str) -> bool:
     """Whether a table, or all that a pattern stands for, is among them."""
-    return bool({"*", name, f"{name.partition('.')[0]}.*"} & set(patterns))
+    return bool({"*", name, join_name(split_name(name)[0], "*")} & set(patterns))
 
 
 def _is_of_source(granted: Collection[str], name: str) -> bool:

@@ -172,6 +172,29 @@ def test_a_source_is_limited_apart_from_the_lake():
     assert limits_of(ANN, [*grants, whole], []).at(live) == WHOLE
 
 
+def test_a_lake_name_with_a_dot_is_spelled_like_no_other():
+    odd, live = (
+        Securable("lake", "crm.shop", "orders"),
+        Securable("crm", "shop", "orders"),
+    )
+    rule = HeldRule(live, EVERYONE, expression="id > 1")
+    limits = limits_of(ANN, [give("id", on=odd)], [rule])
+    assert limits.at(live) == TableRights(filters=("id > 1",))
+    assert limits.at(odd) == limits.on("crm.shop", "orders")
+    assert limits.at(odd).columns == {"id"}
+    give_all = lake_patterns(ANN, Privilege.SELECT, [give(on=odd)])
+    assert give_all == ("`crm.shop`.orders",)
+    mine = EnginePolicy("ann", 1, True, False, give_all, tables=limits.tables)
+    others = EnginePolicy("ann", 1, True, False, sources=("crm.shop.orders",))
+    assert not mine.covers(others)
+    whole = lake_patterns(
+        ANN, Privilege.SELECT, [give(on=Securable("lake", "crm.shop"))]
+    )
+    assert EnginePolicy("ann", 1, True, False, whole).covers(
+        EnginePolicy("ann", 1, True, False, give_all)
+    )
+
+
 @pytest.mark.parametrize(
     ("mine", "theirs", "covers"),
     [
