@@ -126,8 +126,9 @@ def save_rule(
     with transaction.atomic():
         bump_version()  # its row is a lock: rules are saved one by one
         row = AccessRule(created_by=by) if rule_id is None else _locked(rule_id)
-        _require_single(replace(held, id=row.pk or 0))
-        _require_room(held, besides=row.pk)
+        stored = replace(held, id=row.pk or 0)
+        _require_single(stored)
+        _require_room(stored)
         row.datasource, row.database, row.table = held.on.parts
         row.column, row.mask, row.expression = held.column, held.mask, held.expression
         row.applies_to, row.excepted = sorted(held.applies_to), sorted(held.excepted)
@@ -306,9 +307,9 @@ def _require_single(rule: HeldRule) -> None:
                 )
 
 
-def _require_room(rule: HeldRule, *, besides: int | None) -> None:
+def _require_room(rule: HeldRule) -> None:
     """StaleState when there would be more rules, or longer ones, than are accepted."""
-    others = rows_on(rule.on).exclude(pk=besides)
+    others = rows_on(rule.on).exclude(pk=rule.id)
     texts = list(others.values_list("expression", flat=True))
     characters = sum(map(len, texts)) + len(rule.expression)
     if len(texts) >= MOST_ON_TABLE:
@@ -318,7 +319,7 @@ def _require_room(rule: HeldRule, *, besides: int | None) -> None:
             f"the expressions of {rule.on} would have {characters} characters together,"
             f" and {MOST_CHARACTERS_ON_TABLE} are accepted"
         )
-    elif besides is None and AccessRule.objects.count() >= MOST_RULES:
+    elif not rule.id and AccessRule.objects.count() >= MOST_RULES:
         over = f"there are {MOST_RULES} rules, and no more are accepted"
     else:
         return
