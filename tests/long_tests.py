@@ -9,9 +9,17 @@ always runs.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from config.toolchain import slices
+
+
+def first_then_long(*values: Any) -> list[Any]:
+    """Parameters of a test whose first one always runs and whose others are long."""
+    first, *others = values
+    return [first, *(pytest.param(one, marks=pytest.mark.long) for one in others)]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -158,6 +158,7 @@ def test_rows_are_not_written_beside_those_of_another_type(
     assert refused.error.code == "lake_types_differ"
 
 
+@pytest.mark.long
 def test_values_too_large_for_a_type_that_shrank_stay_what_they_are(
     loaded: Any,
 ) -> None:
@@ -192,6 +193,7 @@ def test_a_column_without_values_is_there_after_a_sync_without_rows(
     assert again.facts["instant"] is None, "one commit is enough"
 
 
+@pytest.mark.long
 def test_more_older_values_than_a_sync_reads_are_told_and_verified(
     loaded: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,6 +123,7 @@ def test_queries_of_changes_are_left_alone(merged: Any) -> None:
     assert session.conf.get("spark.sql.parquet.enableVectorizedReader") == "false"
 
 
+@pytest.mark.long
 def test_a_wide_table_disturbs_no_other_scan_of_its_session(merged: Any) -> None:
     """Spark asks no format for batches where more than 100 columns come out, and Hudi
     then takes what it answered last, for all of the session."""

@@ -137,6 +137,7 @@ def test_a_replacement_is_what_hudi_would_have_made_row_by_row(
         pytest.param(("area",), 21, id="partitioned"),
     ],
 )
+@pytest.mark.long
 def test_a_bucket_has_one_file(
     lake_bench: LakeBench, partitions: tuple[str, ...], files: int
 ) -> None:
@@ -153,6 +154,7 @@ def test_a_bucket_has_one_file(
     assert lake_bench.frame(table).count() == 2000
 
 
+@pytest.mark.long
 def test_more_buckets_than_tasks(lake_bench: LakeBench) -> None:
     lake_bench.sql("CREATE TABLE p (id int PRIMARY KEY)")
     lake_bench.sql("INSERT INTO p SELECT g FROM generate_series(1, 60) g")

@@ -194,8 +194,8 @@ GROWING = (
     ("endless", "what"),
     [
         (f"{ENDLESS_MATCH} || id as x from range(0, 64, 1, 64))", MATCH),
-        (f"{ENDLESS_MATCH} || 'x' as x)", MATCH),
-        (CROSS_JOIN, LOOP),
+        pytest.param(f"{ENDLESS_MATCH} || 'x' as x)", MATCH, marks=pytest.mark.long),
+        pytest.param(CROSS_JOIN, LOOP, marks=pytest.mark.long),
         (GROWING, PLANNING),
     ],
     ids=["match in tasks", "match that is folded", "loop in tasks", "planning"],

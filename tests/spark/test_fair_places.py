@@ -15,6 +15,7 @@ from gateway.engines.port import (
     OperationState,
     Orientation,
 )
+from tests.long_tests import first_then_long
 from tests.spark.engine_bench import Client, EngineBench
 from tests.spark.test_planning_places import RUNS_FOR_EVER, clients
 from tests.waiting import LIMIT_SECONDS, wait_for
@@ -49,7 +50,9 @@ async def until_finished(client: Client, operation: EngineOperation) -> None:
     assert status.state is OperationState.FINISHED, status.message
 
 
-@pytest.mark.parametrize("endless", [RUNS_FOR_EVER, MATCH], ids=["objects", "match"])
+@pytest.mark.parametrize(
+    "endless", first_then_long(MATCH, RUNS_FOR_EVER), ids=["match", "objects"]
+)
 def test_a_statement_on_all_places_lets_others_through(
     bench: EngineBench, clients: tuple[Client, Client], endless: str
 ) -> None:
@@ -101,6 +104,7 @@ def test_results_that_are_fetched_for_ever_let_others_through(
     assert ann.rows(SMALL) == [(4950,)]
 
 
+@pytest.mark.long
 def test_a_statement_that_gave_way_comes_to_its_right_end(
     bench: EngineBench, clients: tuple[Client, Client]
 ) -> None:

@@ -75,6 +75,7 @@ def require_goes_on(bench: LakeBench, table: Any, low: str) -> None:
     assert equal.facts["verdict"] == "equal", equal
 
 
+@pytest.mark.long
 def test_a_rollback_keeps_the_rows_of_commits_of_the_future(
     ahead: Any, monkeypatch: Any
 ) -> None:

@@ -24,6 +24,7 @@ from ingest.lake.hudi import keeping, options
 from ingest.lake.layout import read_layout
 from ingest.lake.place import place_at
 from ingest.lake.upkeep import read_written
+from tests.long_tests import first_then_long
 from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.driver_process import DriverProcess
 from tests.spark.held_fence import HeldFence
@@ -60,11 +61,8 @@ class Writers:
             if by == "spark":
                 patch.setattr(writer, "MOST_ROWS", 0)
             patch.setattr(writer, "commit_light", seen)
-            report = assert_done(
-                self.bench.sync(
-                    self.table, self.low, compact_after=99, token=self.token, **k
-                )
-            )
+            given = {"compact_after": 99, "token": self.token, **k}
+            report = assert_done(self.bench.sync(self.table, self.low, **given))
         self.low = report.facts["position"]["to"]
         assert any(made) == (by == "light" and is_light)
         return report
@@ -188,16 +186,15 @@ def held(
 
 
 def deduplicated(writers: Writers) -> None:
-    found = assert_done(mend(writers.bench, writers.table, "deduplicate")).facts
-    assert "No duplicates" in found["summary"]
+    done = assert_done(mend(writers.bench, writers.table, "deduplicate"))
+    assert "No duplicates" in done.facts["summary"]
 
 
 def resized(writers: Writers) -> None:
     count = writers.table.buckets + 1
     work = RepairWork("resize", buckets=count)
-    assert_done(
-        writers.bench.run(writers.bench.spec("repair", writers.table, repair=work))
-    )
+    spec = writers.bench.spec("repair", writers.table, repair=work)
+    assert_done(writers.bench.run(spec))
     writers.table = replace(writers.table, buckets=count)
 
 
@@ -205,10 +202,10 @@ def verified(writers: Writers) -> None:
     assert writers.bench.verify(writers.table).facts["verdict"] == "equal"
 
 
-@pytest.mark.parametrize(
-    "operation",
-    [compacted, cleaned, restored, rolled_back, deduplicated, resized, verified],
-)
+OTHERS = restored, cleaned, rolled_back, deduplicated, resized, verified
+
+
+@pytest.mark.parametrize("operation", first_then_long(compacted, *OTHERS))
 def test_each_operation_behind_each_writer(
     writers: Writers, operation: Callable[[Writers], None]
 ) -> None:
@@ -378,6 +375,7 @@ def test_single_keys_are_written_alike(
     assert sorted(lake_bench.rows(table, "k", "v")) == sorted(wanted)
 
 
+@pytest.mark.long
 def test_partitions_and_buckets_that_are_not_there_are_for_spark(
     lake_bench: LakeBench,
 ) -> None:
@@ -452,6 +450,7 @@ def test_a_footer_is_opened_once(
     assert len(opened) == 1
 
 
+@pytest.mark.long
 def test_instants_go_long_before_the_files_that_a_reader_has(
     writers: Writers, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -168,6 +168,7 @@ def test_a_truncation_while_chunks_are_read_ends_right(
     assert [tuple(map(str, r)) for r in bench.rows(table, "id", "v")] == [("9", "x")]
 
 
+@pytest.mark.long
 def test_what_changes_while_it_is_verified_is_no_difference(
     followed: Followed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -203,6 +203,7 @@ def test_a_key_that_is_guaranteed_no_more_stops_the_sync(bench: MariadbBench) ->
     assert bench.rows(table, "id", "v") == before
 
 
+@pytest.mark.long
 def test_the_server_never_sees_more_than_is_promised(
     bench: MariadbBench,
     mariadb_server: MariaDbServer,

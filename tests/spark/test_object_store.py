@@ -75,6 +75,7 @@ def loaded(bench: LakeBench) -> tuple[Any, str]:
     return table, done.facts["bound"]
 
 
+@pytest.mark.long
 def test_a_table_lives_on_an_object_store(
     bench: LakeBench, object_store: ObjectStore, settings: Any
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from catalog.sources.postgresql.types import SourceType, lake_type
 from ingest.contract.table import TableSpec
 from ingest.driver.capture import snapshot
+from tests.long_tests import first_then_long
 from tests.spark.lake_bench import LakeBench, assert_done
 
 
@@ -108,7 +109,7 @@ KEYS = {
 }
 
 
-@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize("name", first_then_long(*KEYS))
 def test_a_key_without_a_form_in_the_lake_is_named_or_carried_as_text(
     lake_bench: LakeBench, name: str
 ) -> None:

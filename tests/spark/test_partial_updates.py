@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from pyspark.sql import functions as F
 
 from ingest.driver.apply.writer import Batch, Span, checked_state, commit_rows
@@ -128,6 +129,7 @@ def test_of_copies_each_column_has_its_newest_value(lake_bench: LakeBench) -> No
         assert rows == [(1, *wanted, 30), (2, None, None, 10)]
 
 
+@pytest.mark.long
 def test_verify_resync_and_another_mode(lake_bench: LakeBench) -> None:
     bench, table = lake_bench, partial_table(lake_bench)
     low = assert_done(bench.load(table)).facts["bound"]

@@ -66,7 +66,11 @@ def folders(bench: LakeBench, table: TableSpec) -> dict[str, set[int]]:
 
 @pytest.mark.parametrize(
     ("column", "lake_column"),
-    [("day", "day"), ("moment", "_sluice_day"), ("local", "_sluice_day")],
+    [
+        ("moment", "_sluice_day"),
+        pytest.param("day", "day", marks=pytest.mark.long),
+        pytest.param("local", "_sluice_day", marks=pytest.mark.long),
+    ],
 )
 def test_a_table_is_partitioned_by_day(
     lake_bench: LakeBench,

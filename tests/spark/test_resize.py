@@ -42,6 +42,7 @@ def write_from_outside(bench: LakeBench, table: Any) -> None:
     rows.write.format("hudi").options(**options).mode("append").save(table.path)
 
 
+@pytest.mark.long
 def test_a_metadata_table_of_another_writer_is_removed_even_after_a_kill(
     loaded: Any, monkeypatch: Any
 ) -> None:
@@ -183,6 +184,7 @@ def test_it_survives_its_death_at_every_step(
     assert differs.code == "repair_differs"
 
 
+@pytest.mark.long
 def test_partitions_and_an_empty_table_are_resized(lake_bench: LakeBench) -> None:
     lake_bench.sql(CREATE)
     lake_bench.sql(ROWS)

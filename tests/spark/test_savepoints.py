@@ -61,6 +61,7 @@ def test_a_restore_past_a_newer_savepoint_ends_that_one(
     assert seen(bench, table) == wanted(bench)
 
 
+@pytest.mark.long
 def test_a_savepoint_and_compactions_around_it(loaded: Any) -> None:
     """One that ended last but was asked for before stays; planned ones are taken off,
     for Hudi would keep half of their file groups."""

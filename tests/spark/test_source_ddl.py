@@ -17,6 +17,7 @@ from ingest.contract.job import JobReport, JobSpec
 from ingest.driver.capture import reading as patience
 from ingest.driver.capture import snapshot
 from ingest.sources.postgresql import snapshot as postgresql_snapshot
+from tests.long_tests import first_then_long
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
 from tests.waiting import wait_for
 
@@ -167,7 +168,7 @@ def test_a_type_that_changes_after_the_check_is_never_committed(
     )
 
 
-@pytest.mark.parametrize("job", ["load", "sync", "verify"])
+@pytest.mark.parametrize("job", first_then_long("sync", "load", "verify"))
 def test_a_job_and_an_alter_cannot_jam_each_other(
     bench: LakeBench, job: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -175,6 +175,7 @@ def test_rows_without_a_key_are_counted(lake_bench: LakeBench) -> None:
     assert (facts["source_rows"], facts["lake_rows"]) == (33, 30)
 
 
+@pytest.mark.long
 def test_composite_keys_are_shown_as_their_values(lake_bench: LakeBench) -> None:
     lake_bench.sql("CREATE TABLE o (a text, b int, v text, PRIMARY KEY (a, b))")
     lake_bench.sql(

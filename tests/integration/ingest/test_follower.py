@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import psutil
 import psycopg
+import pytest
 
 from ingest.contract.following import FollowTable
 from ingest.contract.source_positions import PostgresLog
@@ -111,6 +112,7 @@ def assert_exact(world: World, writers: Writers) -> None:
     assert {len(segments) for segments in where.values()} <= {1}
 
 
+@pytest.mark.long
 def test_it_is_killed_again_and_again(followed: World) -> None:
     """FLINK-39265: a transaction and its first row have one place, and behind a restart
     the row was passed over."""

@@ -18,6 +18,7 @@ from ingest.sources.port import LogNames
 from ingest.sources.postgresql.log.connection import open_log
 from ingest.sources.registry import open_log_reader
 from tests.integration.ingest.following import STREAM, World, table
+from tests.long_tests import first_then_long
 from tests.source_access import postgresql_at
 from tests.waiting import wait_for
 
@@ -166,21 +167,19 @@ def test_a_table_that_left_its_publication_for_a_while_is_deferred(
     assert run.problem(1) == ""
 
 
-@pytest.mark.parametrize(
-    ("change", "back"),
-    [
-        ("ALTER TABLE t DROP v", "ALTER TABLE t ADD v text"),
-        ("ALTER TABLE t RENAME v TO w", "ALTER TABLE t RENAME w TO v"),
-        (
-            "ALTER TABLE t REPLICA IDENTITY NOTHING",
-            "ALTER TABLE t REPLICA IDENTITY DEFAULT",
-        ),
-    ],
-)
+CHANGES_AND_BACK = [
+    ("ALTER TABLE t DROP v", "ALTER TABLE t ADD v text"),
+    ("ALTER TABLE t RENAME v TO w", "ALTER TABLE t RENAME w TO v"),
+    [f"ALTER TABLE t REPLICA IDENTITY {one}" for one in ("NOTHING", "DEFAULT")],
+]
+
+
+@pytest.mark.parametrize("statements", first_then_long(*CHANGES_AND_BACK))
 def test_what_was_passed_over_is_not_forgotten(
-    followed: World, change: str, back: str
+    followed: World, statements: list[str]
 ) -> None:
     """The table is as it was before anybody looks at it."""
+    change, back = statements
     link = followed.link
     link.execute(T)
     run = followed.following(FIRST)

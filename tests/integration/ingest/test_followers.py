@@ -253,6 +253,7 @@ def test_it_stops_and_starts_where_it_was(followed: Followed) -> None:
     followed.until_all_is_there()
 
 
+@pytest.mark.long
 def test_with_the_last_table_the_slot_goes_and_later_ones_begin_anew(
     followed: Followed,
 ) -> None:
@@ -277,6 +278,7 @@ def test_with_the_last_table_the_slot_goes_and_later_ones_begin_anew(
     followed.until_all_is_there()
 
 
+@pytest.mark.long
 def test_a_slot_of_a_stopped_reader_goes_with_the_last_table_too(
     followed: Followed,
 ) -> None:

@@ -27,6 +27,7 @@ from ingest.scheduler import tick
 from tests.doubles.launcher import FakeCluster, FakeLauncher, Fault
 from tests.integration.ingest.submitting import submit_command
 from tests.integration.ingest.world import World, make_source
+from tests.long_tests import first_then_long
 from tests.waiting import wait_for
 
 STUB = Path(__file__).with_name("stub_driver.py")
@@ -85,7 +86,7 @@ def launcher_of(kind: str, folder: Path):
     return SubmitLauncher(submit_command(folder), FakeCluster())
 
 
-@pytest.fixture(params=["fake", "warm", "submit"])
+@pytest.fixture(params=["fake", "warm", pytest.param("submit", marks=pytest.mark.long)])
 def stage(request, tmp_path, settings):
     settings.SLUICE_LAUNCHER = "submit" if request.param == "submit" else "warm"
     made = Stage(launcher_of(request.param, tmp_path), tmp_path)
@@ -101,7 +102,7 @@ def test_it_carries_a_table(stage) -> None:
 
 
 @pytest.mark.parametrize(
-    "fault", [Fault.DIE_RUNNING, Fault.DIE_COMMITTED, Fault.TRANSIENT]
+    "fault", first_then_long(Fault.DIE_COMMITTED, Fault.DIE_RUNNING, Fault.TRANSIENT)
 )
 def test_it_survives(stage, fault) -> None:
     stage.fail_with("snapshot", fault)

@@ -106,6 +106,7 @@ def test_a_silent_primary_is_not_taken_for_an_idle_one(started: Any) -> None:
         proxy.close()
 
 
+@pytest.mark.long
 def test_a_replica_of_a_replica_waits(started: Any) -> None:
     primary = started()
     middle = started("--server-id=2", "--log-slave-updates=1", MIRRORS)

@@ -160,6 +160,7 @@ def _connected(server: MariaDbServer) -> Iterator[_Bulk]:
         yield link
 
 
+@pytest.mark.long
 def test_a_transaction_that_is_open_when_summer_time_ends_keeps_its_beginning() -> None:
     """InnoDB writes local times, and one hour of them comes twice."""
     server = MariaDbServer()

@@ -107,7 +107,11 @@ def test_a_cancelled_resync_of_an_approved_change_can_be_tried_again(
 
 @pytest.mark.parametrize(
     ("changed", "back"),
-    [(CUT, WHOLE), (INT, WHOLE), (None, WHOLE)],
+    [
+        (CUT, WHOLE),
+        pytest.param(INT, WHOLE, marks=pytest.mark.long),
+        pytest.param(None, WHOLE, marks=pytest.mark.long),
+    ],
     ids=["cut by USING", "another type", "dropped and added again"],
 )
 def test_a_change_that_is_taken_back_may_have_altered_values(

@@ -18,6 +18,7 @@ from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.catalog.test_endpoints import compare
 from tests.integration.ingest.test_health import GROUP, OLD, see, timeline_of
+from tests.long_tests import first_then_long
 
 LATER = "21000101000000000"
 
@@ -145,7 +146,7 @@ def test_a_repair_that_dies_each_time_behind_its_commit_is_no_success(
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("how", ["cancelled", "refused"])
+@pytest.mark.parametrize("how", first_then_long("refused", "cancelled"))
 def test_rows_follow_a_lake_that_has_another_number(world, admin, table, how) -> None:
     if how == "cancelled":
         world.fail_with("repair", Fault.HANG)

@@ -75,6 +75,7 @@ def test_a_server_that_answers_nobody_is_named(
     assert silent.value.code == "log_silent"
 
 
+@pytest.mark.long
 def test_a_server_at_work_is_waited_for(
     followed: World, proxy: WireProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

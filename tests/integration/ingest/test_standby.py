@@ -144,6 +144,7 @@ def has_row(mirror: str, number: int) -> bool:
     return row is not None
 
 
+@pytest.mark.long
 def test_a_standby_behind_one_that_is_cut_off_is_not_complete(
     standby: tuple[str, str], source_pg: Any, tmp_path: Path
 ) -> None:
@@ -172,6 +173,7 @@ def test_a_standby_behind_one_that_is_cut_off_is_not_complete(
         server.destroy()
 
 
+@pytest.mark.long
 def test_a_standby_that_wants_a_primary_goes_on_while_that_is_idle(
     standby: tuple[str, str],
 ) -> None:
@@ -188,6 +190,7 @@ def test_a_standby_that_wants_a_primary_goes_on_while_that_is_idle(
         )
 
 
+@pytest.mark.long
 def test_a_standby_of_an_idle_primary_knows_a_time_when_it_was_just_started(
     standby: tuple[str, str],
 ) -> None:

@@ -139,6 +139,7 @@ def test_a_survivor_that_nobody_wants_is_ended(place) -> None:
     assert place.job().state == "CANCELLED"
 
 
+@pytest.mark.long
 def test_a_job_is_unknown_while_the_master_is_away(place) -> None:
     place.run_hanging_load()
     place.cluster.running.append(App("app-1", place.tag()))

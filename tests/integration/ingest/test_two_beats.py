@@ -127,6 +127,7 @@ def _count() -> Any:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("_count")
+@pytest.mark.long
 def test_two_beats_stopped_at_every_write(transactional_db, request) -> None:
     world = request.getfixturevalue("world")
     world.onboard("due", "lost", schedule={"every_seconds": 3600})
