@@ -16,10 +16,12 @@ from typing import Any
 
 @dataclass
 class Web:
-    """status  what is answered; before  called first; drip  seconds between bytes."""
+    """status, reply  what is answered; before  called first; drip  seconds between
+    bytes."""
 
     url: str = ""
     status: int = 204
+    reply: bytes = b""
     before: Callable[[], None] = field(default=lambda: None)
     drip: float = 0.0
     got: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
@@ -42,8 +44,9 @@ def web_receiver(context: ssl.SSLContext | None = None) -> Iterator[Web]:
                 return
             self.send_response(web.status)
             self.send_header("Location", "/elsewhere")
-            self.send_header("Content-Length", "0")
+            self.send_header("Content-Length", str(len(web.reply)))
             self.end_headers()
+            self.wfile.write(web.reply)
 
         def _drip(self) -> None:
             try:

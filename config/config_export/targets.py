@@ -13,13 +13,14 @@ from catalog.names import LAKE
 from config.config_export.diff import Change
 from config.config_export.document import TARGET, Item
 from core.errors import InvalidRequest
+from ingest.alerts.chat import CHATS
 from ingest.alerts.targets import NewTarget, change_target, create_target, scope_text
 from ingest.models.alerts import AlertTarget
 
 ACTOR = "manage.py"
 FIXED = "where a target's messages go is fixed: delete it and create it again"
 UNKNOWN = (
-    "a webhook's url and secret are not in the file: name the variables that hold them"
+    "a target's url and secret are not in the file: name the variables that hold them"
     " under url_env and secret_env, or POST /api/v1/alert-targets"
 )
 
@@ -55,12 +56,13 @@ def apply_target(change: Change, variable: Callable[[str, str], str]) -> Change:
             kinds=fields.get("kinds", ()),
             on=fields.get("on", ""),
         )
-        if new.kind == AlertTarget.WEBHOOK:
-            if not item.secret_env or not item.address_env:
+        if new.kind != AlertTarget.EMAIL:
+            is_signed = bool(item.secret_env) or new.kind in CHATS
+            if not is_signed or not item.address_env:
                 return replace(change, action="skip", reason=UNKNOWN)
             url = variable(item.address_env, "/url_env")
             _check_host(url, fields.get("host"))
-            secret = variable(item.secret_env, "/secret_env")
+            secret = variable(item.secret_env, "/secret_env") if item.secret_env else ""
             new = replace(new, url=url, secret=secret)
         create_target(new, by=ACTOR)
         return change

@@ -9,31 +9,47 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from frontend.reading.alerts import TITLES
+from ingest.alerts.chat import CHATS, SIGNED
 from ingest.alerts.rules import KINDS
 from ingest.alerts.targets import SHORTEST_SECRET, NewTarget
 
+KIND_TITLES = {
+    "email": _("E-mail"),
+    "webhook": _("Webhook"),
+    "slack": _("Slack"),
+    "teams": _("Microsoft Teams"),
+    "feishu": _("Feishu"),
+    "dingtalk": _("DingTalk"),
+    "wecom": _("WeCom"),
+}
+# How the address of each kind begins, as its product hands it out.
+EXAMPLES = {
+    "webhook": "https://host/path",
+    "slack": "https://hooks.slack.com/services/…",
+    "teams": "https://….logic.azure.com/workflows/…",
+    "feishu": "https://open.feishu.cn/open-apis/bot/v2/hook/…",
+    "dingtalk": "https://oapi.dingtalk.com/robot/send?access_token=…",
+    "wecom": "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=…",
+}
+WEBHOOK_SECRET = format_lazy(
+    _("Signs each message, {least} characters or more. It is never shown again."),
+    least=SHORTEST_SECRET,
+)
+CHAT_SECRET = _("Only if the robot checks signatures. It is never shown again.")
+CHAT_URL = _("Address of the robot of a group. It is kept like a password.")
+
 
 class TargetForm(forms.Form):
+    """Only the fields of one kind. kind: what data has none for."""
+
     name = forms.CharField(
         max_length=100,
         label=_("Name"),
         help_text=_("Shown in the list of targets."),
     )
-    kind = forms.ChoiceField(
-        label=_("Kind"), choices=[("webhook", "webhook"), ("email", _("e-mail"))]
-    )
-    address = forms.CharField(
-        max_length=254,
-        required=False,
-        label=_("E-mail address"),
-        help_text=_("For e-mail."),
-    )
-    url = forms.CharField(
-        max_length=1000,
-        required=False,
-        label=_("URL"),
-        help_text=_("For a webhook: https://host/path"),
-    )
+    kind = forms.ChoiceField(choices=KIND_TITLES.items(), widget=forms.HiddenInput)
+    address = forms.CharField(max_length=254, label=_("E-mail address"))
+    url = forms.CharField(max_length=1000, label=_("URL"))
     secret = forms.CharField(
         max_length=1000,
         required=False,
@@ -41,13 +57,6 @@ class TargetForm(forms.Form):
         label=_("Secret"),
         widget=forms.PasswordInput(
             render_value=False, attrs={"autocomplete": "new-password"}
-        ),
-        help_text=format_lazy(
-            _(
-                "For a webhook: signs each message, {least} characters or more. It is "
-                "never shown again."
-            ),
-            least=SHORTEST_SECRET,
         ),
     )
     on = forms.CharField(
@@ -63,9 +72,22 @@ class TargetForm(forms.Form):
         widget=forms.CheckboxSelectMultiple,
     )
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, data: Any = None, *, kind: str = "") -> None:
+        kind = (data or {}).get("kind", kind)
+        self.chosen = kind if kind in KIND_TITLES else "webhook"
+        super().__init__(data, initial={"kind": self.chosen})
         self.label_suffix = ""
+        is_chat = self.chosen in CHATS
+        gone = {"url", "secret"} if self.chosen == "email" else {"address"}
+        if is_chat and self.chosen not in SIGNED:
+            gone.add("secret")
+        for name in gone:
+            del self.fields[name]
+        if "url" in self.fields:
+            self.fields["url"].help_text = CHAT_URL if is_chat else ""
+            self.fields["url"].widget.attrs["placeholder"] = EXAMPLES[self.chosen]
+        if "secret" in self.fields:
+            self.fields["secret"].help_text = CHAT_SECRET if is_chat else WEBHOOK_SECRET
 
     def new_target(self) -> NewTarget:
         return NewTarget(**self.cleaned_data)

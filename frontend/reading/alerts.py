@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
@@ -15,16 +15,30 @@ from catalog.access.grants import grants_on
 from catalog.access.policy import HeldGrant, Principal, Privilege, Securable, decide
 from catalog.access.rules import limits_for
 from catalog.access.table_rights import Limits
-from catalog.names import LAKE
 from core.models import Job
 from frontend.reading.jobs import DIFFERENCES
 from ingest.actions.registry import ACTIONS
-from ingest.alerts.rules import ALERTS, MISMATCH, STUCK
+from ingest.alerts.mutes import securable_on, with_mutes
+from ingest.alerts.rules import (
+    ALERTS,
+    MISMATCH,
+    SEVERITIES,
+    SEVERITY,
+    STUCK,
+    kinds_of,
+)
 from ingest.alerts.selectors import alerts_for
-from ingest.models.alerts import SOURCE_KINDS, Alert
+from ingest.models.alerts import Alert
 
-OPEN, CLOSED, ALL = "open", "closed", "all"
-STATES = (OPEN, CLOSED, ALL)
+OPEN, NEW, CLOSED, ALL = "open", "new", "closed", "all"
+STATES = (OPEN, NEW, CLOSED, ALL)
+# For how long alerts can be muted, in seconds.
+SPANS = (
+    (3600, _("1 hour")),
+    (8 * 3600, _("8 hours")),
+    (24 * 3600, _("1 day")),
+    (7 * 24 * 3600, _("7 days")),
+)
 KEYS_SHOWN = 5
 TITLES = {
     "failed": _("failed"),
@@ -44,6 +58,7 @@ class Wanted:
 
     state: str = OPEN
     kind: str = ""
+    severity: str = ""
     q: str = ""
 
 
@@ -59,21 +74,28 @@ class Row:
     repair_word: str = ""
     may_close: bool = False
     keys: Sequence[tuple[str, Sequence[str]]] = ()
+    severity: str = ""
 
 
-def wanted_from(state: str, kind: str, q: str) -> Wanted:
+def wanted_from(state: str, kind: str, severity: str, q: str) -> Wanted:
     """What is no choice counts as none."""
     return Wanted(
         state if state in STATES else OPEN,
         kind if kind in ALERTS else "",
+        severity if severity in SEVERITIES else "",
         q.strip()[:300],
     )
 
 
 def alerts_shown(principal: Principal, wanted: Wanted) -> QuerySet[Alert]:
-    rows = alerts_for(principal).order_by("-id")
+    """Each with `muted_until`."""
+    rows = with_mutes(alerts_for(principal).order_by("-id"))
     if wanted.state != ALL:
-        rows = rows.filter(closed_at__isnull=wanted.state == OPEN)
+        rows = rows.filter(closed_at__isnull=wanted.state != CLOSED)
+    if wanted.state == NEW:
+        rows = rows.filter(Q(muted_until=None), acknowledged_at=None)
+    if wanted.severity:
+        rows = rows.filter(kind__in=kinds_of(wanted.severity))
     if wanted.kind:
         rows = rows.filter(kind=wanted.kind)
     return rows.filter(name__icontains=wanted.q) if wanted.q else rows
@@ -81,7 +103,7 @@ def alerts_shown(principal: Principal, wanted: Wanted) -> QuerySet[Alert]:
 
 def rows_of(principal: Principal, alerts: Sequence[Alert]) -> list[Row]:
     """With what the user may do about each; one statement for all."""
-    tables = [_securable(one) for one in alerts]
+    tables = [securable_on(one) for one in alerts]
     grants = [] if principal.is_admin else grants_on(principal, tables)
     held = [privileges_on(principal, table, grants) for table in tables]
     readable = [
@@ -98,15 +120,13 @@ def rows_of(principal: Principal, alerts: Sequence[Alert]) -> list[Row]:
         ]
     )
     return [
-        replace(row_of(alert, privileges), keys=found.get(alert.job, ()))
+        replace(
+            row_of(alert, privileges),
+            severity=SEVERITY.get(alert.kind, ""),
+            keys=found.get(alert.job, ()),
+        )
         for alert, privileges in zip(alerts, held, strict=True)
     ]
-
-
-def _securable(alert: Alert) -> Securable:
-    if alert.kind in SOURCE_KINDS:
-        return Securable(alert.name)
-    return Securable(LAKE, alert.database, alert.name)
 
 
 def _keys_of(alerts: Sequence[Alert]) -> dict[Any, list[tuple[str, list[str]]]]:

@@ -68,6 +68,8 @@ LOOKS = {
     "verification_mismatch": Look("bad", "warn", "differs"),
     "capture": Look("bad", "warn", "log capture"),
     "open": Look("bad", "warn", "open"),
+    "new": Look("bad", "warn", "new"),
+    "critical": Look("bad", "warn", "critical"),
     "closed": Look("ok", "check", "closed"),
     "failing": Look("warn", "warn", "failing"),
     "paused": Look("bad", "pause", "paused"),

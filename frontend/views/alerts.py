@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import (
     require_http_methods,
@@ -13,10 +13,11 @@ from django.views.decorators.http import (
     require_safe,
 )
 
-from core.errors import SluiceError
-from frontend.forms.alerts import TargetForm
+from core.errors import InvalidRequest, SluiceError
+from frontend.forms.alerts import KIND_TITLES, TargetForm
 from frontend.pages import (
     NOT_CONFIRMED,
+    PAGE_SIZE,
     PageRequest,
     admin_page,
     attempt,
@@ -26,15 +27,22 @@ from frontend.pages import (
     page,
 )
 from frontend.reading.alerts import (
+    SPANS,
     STATES,
     TITLES,
     alerts_shown,
     rows_of,
     wanted_from,
 )
-from ingest.alerts import targets
-from ingest.alerts.rules import AGAIN, ALERTS
-from ingest.alerts.selectors import MOST_COUNTED, alert_for, dismiss, open_count
+from ingest.alerts import mutes, targets
+from ingest.alerts.rules import AGAIN, ALERTS, SEVERITIES
+from ingest.alerts.selectors import (
+    MOST_COUNTED,
+    acknowledge,
+    alert_for,
+    dismiss,
+    open_count,
+)
 from ingest.models.alerts import AlertTarget
 
 
@@ -42,14 +50,22 @@ from ingest.models.alerts import AlertTarget
 @require_safe
 def alert_list(request: PageRequest) -> HttpResponse:
     get = request.GET.get
-    wanted = wanted_from(get("state", ""), get("kind", ""), get("q", ""))
+    wanted = wanted_from(
+        get("state", ""), get("kind", ""), get("severity", ""), get("q", "")
+    )
     found = numbered_page(request, alerts_shown(request.principal, wanted))
+    rows = rows_of(request.principal, found.items)
     context = {
         "alerts": found,
-        "rows": rows_of(request.principal, found.items),
+        "rows": rows,
         "wanted": wanted,
         "states": STATES,
         "kinds": [(kind, TITLES[kind]) for kind in ALERTS],
+        "severities": SEVERITIES,
+        "spans": SPANS,
+        "mutes": mutes.mutes_for(request.principal),
+        "may_mute": any(row.may_close for row in rows),
+        "is_filtered": bool(wanted.kind or wanted.severity or wanted.q),
     }
     return render(request, "frontend/alerts/list.html", context)
 
@@ -75,11 +91,77 @@ def dismiss_alert(request: PageRequest, alert_id: int) -> HttpResponse:
     return back(request, "alerts")
 
 
-@sensitive_post_parameters("secret")
+@page
+@require_POST
+def change_many(request: PageRequest) -> HttpResponse:
+    """Acknowledge, close or mute each ticked alert, as its own rights allow."""
+    wanted = request.POST.getlist("alert")[:PAGE_SIZE]
+    ids = [int(text) for text in wanted if text.isascii() and text.isdigit()]
+    done, refused = 0, ""
+    for alert_id in ids:
+        try:
+            _change(request, alert_id)
+        except SluiceError as error:
+            refused = refused or str(error)
+        else:
+            done += 1
+    if not ids:
+        messages.error(request, gettext("Tick at least one alert."), extra_tags="bad")
+    if done:
+        said = ngettext("%(n)s alert changed.", "%(n)s alerts changed.", done)
+        messages.success(request, said % {"n": done}, extra_tags="ok")
+    if refused:
+        messages.error(request, refused, extra_tags="bad")
+    return back(request, "alerts")
+
+
+def _change(request: PageRequest, alert_id: int) -> None:
+    principal, wish = request.principal, request.POST.get("do", "")
+    if wish == "acknowledge":
+        acknowledge(principal, alert_id)
+    elif wish == "close":
+        dismiss(principal, alert_id)
+    elif wish == "mute":
+        alert = alert_for(principal, alert_id)
+        on = mutes.securable_on(alert)
+        mutes.mute(principal, on, seconds=_seconds(request), kind=alert.kind)
+    else:
+        raise InvalidRequest(gettext("Choose what to do with the ticked alerts."))
+
+
+def _seconds(request: PageRequest) -> int:
+    text = request.POST.get("seconds", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+
+@page
+@require_POST
+def mute(request: PageRequest) -> HttpResponse:
+    on, kind = request.POST.get("on", "").strip(), request.POST.get("kind", "")
+    attempt(
+        request,
+        gettext("Alerts of %(on)s are muted.") % {"on": on},
+        lambda: mutes.mute(request.principal, on, seconds=_seconds(request), kind=kind),
+    )
+    return back(request, "alerts")
+
+
+@page
+@require_POST
+def unmute(request: PageRequest, mute_id: int) -> HttpResponse:
+    attempt(
+        request,
+        gettext("Muting ended. What is still open there is announced now."),
+        lambda: mutes.unmute(request.principal, mute_id),
+    )
+    return back(request, "alerts")
+
+
+@sensitive_post_parameters("secret", "url")
 @admin_page
 @require_http_methods(["GET", "POST"])
 def target_list(request: PageRequest) -> HttpResponse:
-    form = TargetForm(request.POST or None)
+    form = TargetForm(request.POST or None, kind=request.GET.get("kind", ""))
     error: SluiceError | None = None
     if request.method == "POST" and form.is_valid():
         try:
@@ -94,9 +176,11 @@ def target_list(request: PageRequest) -> HttpResponse:
             return redirect("frontend:alert-target", row.name)
     context = {
         "targets": [
-            (row, targets.scope_text(row)) for row in AlertTarget.objects.all()
+            (row, KIND_TITLES[row.kind], targets.scope_text(row))
+            for row in AlertTarget.objects.all()
         ],
         "form": form,
+        "kind_titles": KIND_TITLES.items(),
         "error": error,
     }
     return render(request, "frontend/alerts/targets.html", context)
@@ -109,6 +193,7 @@ def target_page(request: PageRequest, name: str) -> HttpResponse:
     deliveries = numbered_page(request, row.deliveries.select_related("alert"))
     context = {
         "target": row,
+        "kind_title": KIND_TITLES[row.kind],
         "on": targets.scope_text(row),
         "kinds": [TITLES[kind] for kind in row.kinds],
         "deliveries": deliveries,

@@ -26,7 +26,7 @@ from catalog.compiled import AnyRow
 from catalog.secrets import decrypt
 from core.clock import SystemClock
 from core.errors import SluiceError
-from ingest.alerts import mail, messages, webhook
+from ingest.alerts import chat, mail, messages, webhook
 from ingest.alerts.rules import (
     LONGEST_KEPT,
     PAUSED_WAIT,
@@ -45,7 +45,7 @@ AWAY_SECONDS = 3.0
 
 LEASE = timedelta(seconds=45)
 # One mail tells many: a source that goes away takes all its tables along.
-MAIL_HOLDS: Final = 50
+HOLDS: Final = {AlertTarget.EMAIL: 50, AlertTarget.WEBHOOK: 1}
 HARD_AFTER: Final = 5
 # Codes of SMTP from here on are for good.
 REFUSED: Final = 500
@@ -91,7 +91,7 @@ def take() -> Claim | None:
         if target is None:
             return None
         _drop_old(target, now)
-        most = MAIL_HOLDS if target.kind == AlertTarget.EMAIL else 1
+        most = HOLDS.get(target.kind, chat.HOLDS)
         due = _for_one_message(list(_in_turn(target, now)[:most]))
         if not due:
             return None
@@ -139,7 +139,9 @@ def attempt(claim: Claim) -> Answer:
     try:
         if claim.target.kind == AlertTarget.EMAIL:
             return _mail(claim)
-        return _webhook(claim)
+        if claim.target.kind == AlertTarget.WEBHOOK:
+            return _webhook(claim)
+        return _chat(claim)
     except SluiceError as error:
         return Answer(error=error.message)
     except Exception:
@@ -154,6 +156,17 @@ def _webhook(claim: Claim) -> Answer:
         claim.target.address,
         decrypt(claim.target.secret),
         {"delivery": str(row.key), "target": claim.target.name, **row.body},
+        at=int(SystemClock().now().timestamp()),
+        egress=egress(),
+    )
+
+
+def _chat(claim: Claim) -> Answer:
+    kind = claim.target.kind
+    return webhook.to_chat(
+        kind,
+        decrypt(claim.target.secret),
+        chat.payload(kind, [row.body for row in claim.deliveries]),
         at=int(SystemClock().now().timestamp()),
         egress=egress(),
     )

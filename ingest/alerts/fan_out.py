@@ -18,6 +18,7 @@ from django.db.models.functions import Now
 from core.addresses import reached_at
 from core.clock import SystemClock
 from ingest.alerts.messages import event_body
+from ingest.alerts.mutes import with_mutes
 from ingest.alerts.rules import CLOSED, OPENED, RECOVERED, Subscription, wants
 from ingest.models.alerts import Alert, AlertDelivery, AlertTarget
 
@@ -33,8 +34,9 @@ _forget_at = 0.0
 def announce() -> int:
     """Make the deliveries of what opened or ended since; how many alerts."""
     with transaction.atomic():
-        rows = Alert.objects.select_for_update(skip_locked=True).filter(
-            Q(is_announced=False) | Q(closed_at__isnull=False, is_end_announced=False)
+        rows = with_mutes(Alert.objects.select_for_update(skip_locked=True)).filter(
+            Q(is_announced=False, muted_until=None)
+            | Q(closed_at__isnull=False, is_end_announced=False)
         )
         alerts = list(rows.order_by("id")[:PAGE])
         if not alerts:
@@ -71,6 +73,10 @@ def _deliveries(
 
 
 def _events(alert: Alert) -> Iterator[str]:
+    """None of what began and ended while it was muted."""
+    is_muted = getattr(alert, "muted_until", None) is not None
+    if is_muted and not alert.is_announced:
+        return
     if not alert.is_announced:
         yield OPENED
     if alert.closed_at is not None:

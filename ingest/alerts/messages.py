@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from core.json_values import iso
-from ingest.alerts.rules import CLOSED, OPENED, RECOVERED, TEST
+from ingest.alerts.rules import CLOSED, OPENED, RECOVERED, SEVERITY, TEST
 from ingest.models.alerts import SOURCE_KINDS, Alert
 
 Body = Mapping[str, Any]
@@ -31,6 +31,7 @@ def alert_body(alert: Alert, *, base_url: str = "") -> dict[str, Any]:
     return {
         "id": alert.pk,
         "kind": alert.kind,
+        "severity": SEVERITY[alert.kind],
         "state": "open" if alert.closed_at is None else "closed",
         "table": alert.table_id,
         "datasource": alert.name if alert.kind in SOURCE_KINDS else None,
@@ -47,6 +48,8 @@ def alert_body(alert: Alert, *, base_url: str = "") -> dict[str, Any]:
         "closed_at": iso(alert.closed_at),
         "closed_because": alert.closed_because or None,
         "closed_reason": alert.closed_reason,
+        "acknowledged_at": iso(alert.acknowledged_at),
+        "acknowledged_by": alert.acknowledged_by or None,
         "url": f"{base_url}{path_of(alert)}",
     }
 
@@ -102,11 +105,18 @@ def _paragraph(body: Body) -> str:
     alert = body["alert"]
     if alert is None:
         return str(body["message"])
-    lines = [headline(body), alert["message"]]
+    return "\n".join([headline(body), *lines_of(body), alert["url"]])
+
+
+def lines_of(body: Body) -> list[str]:
+    """What stands below the headline."""
+    alert = body["alert"]
+    if alert is None:
+        return [str(body["message"])]
+    lines = [alert["message"]]
     if body["event"] == OPENED and alert["hint"]:
         lines.append(f"Next step: {alert['hint']}")
     if body["event"] != OPENED:
         lines.append(f"Since {alert['closed_at']}: {alert['closed_reason']}")
     lines.append(f"First seen {alert['first_seen_at']}, {alert['count']} time(s).")
-    lines.append(alert["url"])
-    return "\n".join(lines)
+    return lines

@@ -30,6 +30,25 @@ RECOVERED: Final = "recovered"
 ALERTS: Final = (FAILED, LATE, STUCK, STALLED, SCHEMA_CHANGE, MISMATCH, CAPTURE)
 KINDS: Final = (*ALERTS, RECOVERED)
 
+# How bad an alert of a kind is. Critical: rows are wrong, missing or not carried any
+# more until somebody acts; warning: later than promised, or a decision is due.
+CRITICAL, WARNING = "critical", "warning"
+SEVERITIES: Final = (CRITICAL, WARNING)
+SEVERITY: Final = {
+    FAILED: CRITICAL,
+    LATE: WARNING,
+    STUCK: CRITICAL,
+    STALLED: WARNING,
+    SCHEMA_CHANGE: WARNING,
+    MISMATCH: CRITICAL,
+    CAPTURE: CRITICAL,
+}
+
+
+def kinds_of(severity: str) -> list[str]:
+    return [kind for kind, found in SEVERITY.items() if found == severity]
+
+
 # When an alert that somebody closed opens again, if what it tells goes on.
 AGAIN: Final = {
     FAILED: "when a job of the table fails again",

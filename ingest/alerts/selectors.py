@@ -7,6 +7,7 @@ from itertools import chain
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models.functions import Now
 
 from catalog.access import audit
 from catalog.access.enforcement import require
@@ -17,6 +18,7 @@ from catalog.models import Table
 from catalog.selectors.tables import securable_of
 from core.errors import NotFound
 from ingest.alerts import lag, store
+from ingest.alerts.mutes import with_mutes
 from ingest.alerts.rules import ALERTS, LATE
 from ingest.maintenance.health_list import FAIR, healths_for
 from ingest.models import TableHealth
@@ -48,8 +50,10 @@ def _is_whole(principal: Principal) -> Exists:
 
 
 def open_count(principal: Principal) -> int:
-    """How many open ones they may see, counted up to MOST_COUNTED."""
-    rows = alerts_for(principal).filter(closed_at=None)
+    """How many open ones they may see that are neither acknowledged nor muted, counted
+    up to MOST_COUNTED."""
+    rows = with_mutes(alerts_for(principal).filter(closed_at=None))
+    rows = rows.filter(Q(muted_until=None), acknowledged_at=None)
     return rows.order_by("-id")[:MOST_COUNTED].count()
 
 
@@ -63,11 +67,7 @@ def alert_for(principal: Principal, alert_id: int) -> Alert:
 
 def dismiss(principal: Principal, alert_id: int) -> Alert:
     """End it by hand; rules.AGAIN says when a new one opens. Twice is once."""
-    row = alert_for(principal, alert_id)
-    if row.table is not None:
-        require(principal, Privilege.OPERATE, securable_of(row.table))
-    if row.datasource is not None:
-        require(principal, Privilege.OPERATE, Securable(row.datasource.name))
+    row = _operable(principal, alert_id)
     reason = f"closed by {principal.name}"
     with transaction.atomic():
         if store.close(Alert.objects.filter(pk=row.pk), store.DISMISSED, reason):
@@ -75,6 +75,27 @@ def dismiss(principal: Principal, alert_id: int) -> Alert:
                 lag.ask_again(row.table_id)
             audit.record("alert.dismiss", on=row.on, kind=row.kind)
     row.refresh_from_db()
+    return row
+
+
+def acknowledge(principal: Principal, alert_id: int) -> Alert:
+    """Note that somebody has seen it: it stays open until it ends, and is no longer
+    counted as new. Twice is once."""
+    row = _operable(principal, alert_id)
+    fresh = Alert.objects.filter(pk=row.pk, closed_at=None, acknowledged_at=None)
+    with transaction.atomic():
+        if fresh.update(acknowledged_at=Now(), acknowledged_by=principal.name):
+            audit.record("alert.acknowledge", on=row.on, kind=row.kind)
+    row.refresh_from_db()
+    return row
+
+
+def _operable(principal: Principal, alert_id: int) -> Alert:
+    row = alert_for(principal, alert_id)
+    if row.table is not None:
+        require(principal, Privilege.OPERATE, securable_of(row.table))
+    if row.datasource is not None:
+        require(principal, Privilege.OPERATE, Securable(row.datasource.name))
     return row
 
 

@@ -19,20 +19,23 @@ from catalog.secrets import encrypt
 from core.clock import SystemClock
 from core.errors import InvalidRequest, NotFound
 from core.redaction import remember_secret
+from ingest.alerts.chat import CHATS, SIGNED
 from ingest.alerts.delivery import egress
 from ingest.alerts.mail import check_address
 from ingest.alerts.messages import test_body
 from ingest.alerts.rules import KINDS, TEST
-from ingest.alerts.webhook import check_url
+from ingest.alerts.webhook import chat_place, check_url
 from ingest.models.alerts import AlertDelivery, AlertTarget
 
 SHORTEST_SECRET = 16
 MOST_TARGETS = 200
+TARGET_KINDS = (AlertTarget.EMAIL, AlertTarget.WEBHOOK, *CHATS)
 
 
 @dataclass(frozen=True, slots=True)
 class NewTarget:
-    """address: of e-mail; url, secret: of a webhook. on "" = the whole lake."""
+    """address: of e-mail; url: of a webhook or chat; secret: of a webhook or of a chat
+    that checks signatures. on "" = the whole lake."""
 
     name: str
     kind: str
@@ -185,15 +188,31 @@ def _address(new: NewTarget) -> dict[str, str]:
                 hint="set SLUICE_SMTP_URL and SLUICE_SMTP_FROM",
             )
         return {"address": check_address(new.address)}
-    if new.kind != AlertTarget.WEBHOOK:
-        raise _refused("/kind", "email or webhook")
     if new.address:
-        raise _refused("/address", "a webhook has a url")
+        raise _refused("/address", "this kind has a url")
+    if new.kind in CHATS:
+        return _chat_address(new)
+    if new.kind != AlertTarget.WEBHOOK:
+        raise _refused("/kind", f"one of {', '.join(TARGET_KINDS)}")
     if len(new.secret) < SHORTEST_SECRET:
         raise _refused("/secret", f"at least {SHORTEST_SECRET} characters; it signs")
     remember_secret(new.secret)
     url = check_url(new.url, egress())
     return {"address": url, "secret": encrypt(new.secret)}
+
+
+def _chat_address(new: NewTarget) -> dict[str, str]:
+    """Only the host is kept in the open: who has the address writes to the group."""
+    if new.secret and new.kind not in SIGNED:
+        raise _refused("/secret", f"{new.kind} has none: its address is the secret")
+    if not new.secret.isprintable():
+        raise _refused("/secret", "printable characters")
+    url = check_url(new.url, egress())
+    for each in filter(None, (url, new.secret)):
+        remember_secret(each)
+    parts = urlsplit(url)
+    address = f"{parts.scheme}://{parts.hostname}/…"
+    return {"address": address, "secret": encrypt(chat_place(url, new.secret))}
 
 
 def _refused(pointer: str, detail: str) -> InvalidRequest:

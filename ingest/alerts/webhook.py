@@ -1,4 +1,4 @@
-"""Sending one signed message to a web address.
+"""Sending one message to a web address, signed or as a chat wants it.
 
 The address is resolved anew for each attempt, every answer of the resolver is held
 against the policy, and the connection goes to exactly that address: a name that changes
@@ -16,22 +16,26 @@ import json
 import socket
 import ssl
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
 from catalog.networks import check_host, require_public
 from catalog.sources.tls import ca_file
 from core.errors import InvalidRequest, SluiceError
+from ingest.alerts import chat
 from ingest.alerts.rules import Answer
 
 CONNECT_SECONDS: Final = 5.0
 TOTAL_SECONDS: Final = 10.0
 MOST_BODY: Final = 64 * 1024
-MOST_REPLY: Final = 512
+MOST_REPLY: Final = 4096
 PORTS: Final = {"http": 80, "https": 443}
 SIGNATURE: Final = "v1"
+# no URL holds it
+PLACE_PARTS: Final = "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +86,38 @@ def send(
 
     at: seconds since 1970, signed too, so that a receiver can refuse old ones.
     """
-    body = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
+    body = _json(message)
+    headers = {
+        "Sluice-Delivery": str(message["delivery"]),
+        "Sluice-Timestamp": str(at),
+        "Sluice-Signature": sign(secret, at, body),
+    }
+    return post(url, body, headers, egress=egress, seconds=seconds)
+
+
+def post(
+    url: str,
+    body: bytes,
+    headers: Mapping[str, str],
+    *,
+    egress: Egress,
+    seconds: float = TOTAL_SECONDS,
+    refusal: Callable[[bytes], str] = lambda _: "",
+) -> Answer:
+    """The same for any JSON. refusal: what the body of a good answer says against it,
+    "" = nothing."""
     if len(body) > MOST_BODY:
         return Answer(error=f"the message has {len(body)} bytes")
     headers = {
         "Content-Type": "application/json",
         "User-Agent": "Sluice",
-        "Sluice-Delivery": str(message["delivery"]),
-        "Sluice-Timestamp": str(at),
-        "Sluice-Signature": sign(secret, at, body),
         "Connection": "close",
+        **headers,
     }
     try:
-        return _post(urlsplit(url), body, headers, egress=egress, seconds=seconds)
+        status, said = _post(
+            urlsplit(url), body, headers, egress=egress, seconds=seconds
+        )
     except SluiceError as error:
         return Answer(error=error.message)
     except TimeoutError:
@@ -103,6 +126,33 @@ def send(
         return Answer(error=f"its certificate is not accepted: {error.verify_message}")
     except (OSError, http.client.HTTPException, ValueError) as error:
         return Answer(error=str(error)[:300] or type(error).__name__)
+    answer = _answer(status)
+    return Answer(status, refusal(said)) if answer.is_delivered else answer
+
+
+def to_chat(
+    kind: str,
+    place: str,
+    message: chat.Payload,
+    *,
+    at: int,
+    egress: Egress,
+    seconds: float = TOTAL_SECONDS,
+) -> Answer:
+    """The same for the robot of a chat. place: see `chat_place`."""
+    url, _, secret = place.partition(PLACE_PARTS)
+    url, message = chat.signed(kind, url, secret, at, message)
+    said = partial(chat.refusal, kind)
+    return post(url, _json(message), {}, egress=egress, seconds=seconds, refusal=said)
+
+
+def chat_place(url: str, secret: str) -> str:
+    """Address and signing secret of a robot as one text, which is kept encrypted."""
+    return f"{url}{PLACE_PARTS}{secret}"
+
+
+def _json(message: Mapping[str, Any]) -> bytes:
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _post(
@@ -112,7 +162,7 @@ def _post(
     *,
     egress: Egress,
     seconds: float,
-) -> Answer:
+) -> tuple[int, bytes]:
     host, port = str(parts.hostname), parts.port or PORTS[parts.scheme]
     link = socket.create_connection(
         (_resolve(host, port, egress), port), CONNECT_SECONDS
@@ -133,8 +183,7 @@ def _post(
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         web.request("POST", path, body, {"Host": parts.netloc, **headers})
         with web.getresponse() as reply:
-            reply.read(MOST_REPLY)
-            return _answer(reply.status)
+            return reply.status, reply.read(MOST_REPLY)
     except (OSError, http.client.HTTPException):
         if is_over.is_set():
             raise TimeoutError from None

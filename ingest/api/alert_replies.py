@@ -10,13 +10,14 @@ from rest_framework import serializers as s
 from catalog.api.reply import Instant, Reply, Stored
 from catalog.api.serializers import Text
 from ingest.alerts import targets
-from ingest.alerts.rules import ALERTS, KINDS
+from ingest.alerts.rules import ALERTS, KINDS, SEVERITIES
 from ingest.models.alerts import AlertTarget as TargetRow
 
 
 class Alert(Stored):
     id = s.IntegerField()
     kind = s.ChoiceField(choices=list(ALERTS))
+    severity = s.ChoiceField(choices=list(SEVERITIES))
     state = s.ChoiceField(choices=["open", "closed"])
     table = s.IntegerField(
         allow_null=True, help_text="null = it is deleted, or the alert is of a source"
@@ -37,14 +38,33 @@ class Alert(Stored):
         choices=["recovered", "paused", "removed", "dismissed"], allow_null=True
     )
     closed_reason = s.CharField()
+    acknowledged_at = Instant(allow_null=True)
+    acknowledged_by = s.CharField(allow_null=True, help_text="who has seen it")
     url = s.CharField(help_text="the page where something can be done")
+
+
+class AlertMute(Reply):
+    id = s.IntegerField()
+    on = s.CharField(help_text="lake, lake.shop, lake.shop.orders or a source")
+    kind = s.CharField(allow_blank=True, help_text='"" = all kinds')
+    until = Instant()
+    created_by = s.CharField()
+    created_at = Instant()
+
+
+class AlertMuteNew(s.Serializer[Any]):
+    on = Text(max_length=600, help_text="lake, lake.shop, lake.shop.orders or a source")
+    kind = s.ChoiceField(
+        choices=list(ALERTS), required=False, default="", allow_blank=True
+    )
+    seconds = s.IntegerField(help_text="60 to 2678400")
 
 
 class AlertTarget(Reply):
     name = s.CharField()
-    kind = s.ChoiceField(choices=["email", "webhook"])
+    kind = s.ChoiceField(choices=list(targets.TARGET_KINDS))
     address = s.CharField(allow_null=True)
-    url = s.CharField(allow_null=True)
+    url = s.CharField(allow_null=True, help_text="of a chat: its host alone")
     has_secret = s.BooleanField()
     kinds = s.ListField(child=s.CharField(), help_text="empty = all")
     on = s.CharField(allow_null=True, help_text="null = the whole lake")
@@ -90,7 +110,7 @@ class AlertDelivery(Reply):
 
 class AlertTargetNew(s.Serializer[Any]):
     name = Text(max_length=100)
-    kind = s.ChoiceField(choices=["email", "webhook"])
+    kind = s.ChoiceField(choices=list(targets.TARGET_KINDS))
     address = Text(max_length=254, required=False, default="", allow_blank=True)
     url = Text(max_length=1000, required=False, default="", allow_blank=True)
     secret = Text(

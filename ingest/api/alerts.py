@@ -14,20 +14,21 @@ from catalog.api.replies import page_of
 from catalog.api.serializers import Empty
 from catalog.api.views import PAGING, ApiView, body_of, members_of, paged
 from core.errors import InvalidRequest
-from ingest.alerts import selectors, targets
+from ingest.alerts import mutes, selectors, targets
 from ingest.alerts.messages import alert_body
-from ingest.alerts.rules import ALERTS
+from ingest.alerts.rules import ALERTS, SEVERITIES, kinds_of
 from ingest.api import alert_replies as replies
-from ingest.models.alerts import AlertDelivery, AlertTarget
+from ingest.models.alerts import AlertDelivery, AlertMute, AlertTarget
 
 NEWEST_FIRST = {"id": ("-id",)}
+OLDEST_FIRST = {"id": ("id",)}
 STATES = ("open", "closed")
 
 
 class AlertsView(ApiView):
     """Alerts on tables that the caller may see, the newest first."""
 
-    queries = PAGING | {"state", "kind", "table"}
+    queries = PAGING | {"state", "kind", "severity", "table"}
 
     @extend_schema(responses=page_of(replies.Alert))
     def get(self, request: Request) -> Response:
@@ -36,6 +37,8 @@ class AlertsView(ApiView):
             rows = rows.filter(closed_at__isnull=state == "open")
         if kind := _one_of(request, "kind", ALERTS):
             rows = rows.filter(kind=kind)
+        if severity := _one_of(request, "severity", SEVERITIES):
+            rows = rows.filter(kind__in=kinds_of(severity))
         if table := request.query_params.get("table"):
             rows = rows.filter(table=_number(table))
         return paged(request, rows, sorts=NEWEST_FIRST, body=alert_body)
@@ -51,12 +54,49 @@ class AlertDismissView(ApiView):
         return Response(alert_body(selectors.dismiss(self.principal, id)))
 
 
+class AlertAcknowledgeView(ApiView):
+    """Note that somebody has seen an alert. It stays open and is not counted as new."""
+
+    @extend_schema(request=Empty, responses=replies.Alert)
+    @idempotent
+    def post(self, request: Request, id: int) -> Response:
+        members_of(request)
+        return Response(alert_body(selectors.acknowledge(self.principal, id)))
+
+
+class AlertMutesView(ApiView):
+    queries = PAGING
+
+    @extend_schema(responses=page_of(replies.AlertMute))
+    def get(self, request: Request) -> Response:
+        """What is muted now, of what the caller may operate."""
+        mine = [row.pk for row in mutes.mutes_for(self.principal)]
+        rows = AlertMute.objects.filter(pk__in=mine)
+        return paged(request, rows, sorts=OLDEST_FIRST, body=replies.AlertMute.body)
+
+    @extend_schema(request=replies.AlertMuteNew, responses={201: replies.AlertMute})
+    @idempotent
+    def post(self, request: Request) -> Response:
+        """Notify nobody of alerts on a thing for a time. Needs operate on it."""
+        given = body_of(replies.AlertMuteNew, request)
+        row = mutes.mute(self.principal, given.pop("on"), **given)
+        return Response(replies.AlertMute.body(row), status=201)
+
+
+class AlertMuteView(ApiView):
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, id: int) -> Response:
+        """Notify of alerts on it again; what is open is announced."""
+        mutes.unmute(self.principal, id)
+        return Response(status=204)
+
+
 class AlertTargetsView(ApiView):
     queries = PAGING
 
     @extend_schema(responses=page_of(replies.AlertTarget))
     def get(self, request: Request) -> Response:
-        """Who is told of alerts, and how that goes. For administrators."""
+        """List alert targets and their delivery state. For administrators."""
         require_admin(self.principal)
         rows = AlertTarget.objects.all()
         return paged(
@@ -66,7 +106,7 @@ class AlertTargetsView(ApiView):
     @extend_schema(request=replies.AlertTargetNew, responses={201: replies.AlertTarget})
     @idempotent
     def post(self, request: Request) -> Response:
-        """A new target: a webhook or a mail address. For administrators."""
+        """A new target: mail, a webhook or a group chat. For administrators."""
         require_admin(self.principal)
         given = body_of(replies.AlertTargetNew, request)
         new = targets.NewTarget(**{**given, "on": given["on"] or ""})
@@ -108,7 +148,7 @@ class AlertTargetResumeView(ApiView):
     @extend_schema(request=Empty, responses=replies.AlertTarget)
     @idempotent
     def post(self, request: Request, target: str) -> Response:
-        """Try what waits at once, whatever failed before."""
+        """Retry waiting deliveries now."""
         require_admin(self.principal)
         members_of(request)
         row = targets.resume_target(target, by=self.principal.name)

@@ -86,6 +86,8 @@ class Migration(migrations.Migration):
                 ('closed_at', models.DateTimeField(blank=True, null=True)),
                 ('closed_because', models.CharField(blank=True, max_length=20)),
                 ('closed_reason', models.TextField(blank=True)),
+                ('acknowledged_at', models.DateTimeField(blank=True, null=True)),
+                ('acknowledged_by', models.CharField(blank=True, db_default='', default='', max_length=150)),
                 ('is_announced', models.BooleanField(default=False)),
                 ('is_end_announced', models.BooleanField(default=False)),
                 ('datasource', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='alerts', to='catalog.datasource')),
@@ -93,6 +95,23 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['-id'],
+            },
+        ),
+        migrations.CreateModel(
+            name='AlertMute',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('datasource', models.CharField(max_length=100)),
+                ('database', models.CharField(blank=True, max_length=200)),
+                ('table', models.CharField(blank=True, max_length=300)),
+                ('kind', models.CharField(blank=True, max_length=30)),
+                ('until', models.DateTimeField()),
+                ('created_by', models.CharField(max_length=150)),
+                ('created_at', models.DateTimeField(auto_now_add=True)),
+            ],
+            options={
+                'ordering': ['until', 'id'],
+                'constraints': [models.UniqueConstraint(fields=('datasource', 'database', 'table', 'kind'), name='one_mute_per_thing_and_kind')],
             },
         ),
         migrations.CreateModel(

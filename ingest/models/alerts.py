@@ -18,10 +18,12 @@ SOURCE_KINDS = frozenset({"capture"})
 
 
 class AlertTarget(models.Model):
-    """A recipient of alerts: a mailbox or a web address.
+    """A recipient of alerts: a mailbox, a web address or the robot of a group chat.
 
-    address        e-mail address or URL
-    secret         of webhooks: signs; encrypted (catalog.secrets), never returned
+    kind           of ingest.alerts.targets.TARGET_KINDS
+    address        e-mail address or URL; of a chat: what of it may be shown
+    secret         of webhooks: signs; of chats: where they are (webhook.chat_place);
+                   encrypted (catalog.secrets), never returned
     kinds          of ingest.alerts.rules, [] = all
     database, table   of the lake, "" = everything
     retry_at       not before; also while an attempt is under way
@@ -73,6 +75,7 @@ class Alert(models.Model):
     datasource    of one about a source, whose name is `name`; it has no table
     cause         what was counted last, sources: see ingest.alerts.rules.Finding
     is_announced, is_end_announced   deliveries for all who want them are there
+    acknowledged_at    somebody has seen it: it stays open, and is not counted as new
     """
 
     table = models.ForeignKey(
@@ -98,6 +101,10 @@ class Alert(models.Model):
     closed_at = models.DateTimeField(null=True, blank=True)
     closed_because = models.CharField(max_length=20, blank=True)
     closed_reason = models.TextField(blank=True)
+    acknowledged_at = models.DateTimeField(null=True, blank=True)
+    acknowledged_by = models.CharField(
+        max_length=150, blank=True, default="", db_default=""
+    )
     is_announced = models.BooleanField(default=False)
     is_end_announced = models.BooleanField(default=False)
 
@@ -135,6 +142,39 @@ class Alert(models.Model):
         """The full name of what it is about, as grants have it."""
         is_source = self.kind in SOURCE_KINDS
         return self.name if is_source else join_name(LAKE, self.database, self.name)
+
+
+class AlertMute(models.Model):
+    """Nobody is notified of alerts that open there until then; they are shown.
+
+    datasource   LAKE, or of alerts of sources the source
+    database, table   of the lake, "" = all of the level above
+    kind         of ingest.alerts.rules, "" = all
+    """
+
+    datasource = models.CharField(max_length=100)
+    database = models.CharField(max_length=200, blank=True)
+    table = models.CharField(max_length=300, blank=True)
+    kind = models.CharField(max_length=30, blank=True)
+    until = models.DateTimeField()
+    created_by = models.CharField(max_length=150)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["datasource", "database", "table", "kind"],
+                name="one_mute_per_thing_and_kind",
+            )
+        ]
+        ordering: ClassVar = ["until", "id"]
+
+    def __str__(self) -> str:
+        return f"{self.kind or 'alerts'} of {self.on}"
+
+    @property
+    def on(self) -> str:
+        return join_name(self.datasource, self.database, self.table)
 
 
 class AlertDelivery(models.Model):

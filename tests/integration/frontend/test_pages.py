@@ -91,7 +91,8 @@ ELSEWHERE = {
     "tokens-delete", "sessions-close", "grants-revoke", "rules-remove", "table-sample", "onboard-rows", "oidc", "oidc-back", "oidc-leave",
     "table-check", "onboarding-decide",
     "source-start-capture", "source-stop-capture", "source-begin-anew",
-    "alerts-dismiss", "alert-target-test", "alert-target-resume",
+    "alerts-dismiss", "alerts-change", "alerts-mute", "alerts-unmute",
+    "alert-target-test", "alert-target-resume",
 }  # fmt: skip
 
 

@@ -27,7 +27,7 @@ UNITS = {"kB", "MB", "GB", "TB", "UTC"}
 PRODUCTS = """
 Sluice SQL REST JDBC Apache Hive HiveServer PyHive SQLAlchemy beeline DBeaver dbt Superset
 Python PySpark Spark Django Celery Hudi PostgreSQL MySQL MariaDB Server Oracle SAP HANA
-MongoDB StarRocks Tablestore Kafka English TLS URL CSV webhook Webhook cron Cron Epoch
+Slack Microsoft Teams MongoDB StarRocks Tablestore Kafka English TLS URL CSV webhook Webhook cron Cron Epoch
 sluice schema
 """
 # what REST calls it too: privileges, settings, levels of a log, parts of the product

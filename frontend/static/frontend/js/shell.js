@@ -127,6 +127,15 @@ document.addEventListener("change", (event) => {
   if (event.target.matches("select[data-submit]")) event.target.form.requestSubmit();
 });
 
+// One box that ticks all of a list.
+document.addEventListener("change", ({ target }) => {
+  const name = target.dataset?.tickAll;
+  if (!name) return;
+  for (const box of document.querySelectorAll(`input[name="${name}"]`)) {
+    if (!box.disabled) box.checked = target.checked;
+  }
+});
+
 document.addEventListener("submit", (event) => {
   const form = event.target;
   if (!form.matches("form[data-once]")) return;
