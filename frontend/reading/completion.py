@@ -1,6 +1,7 @@
-"""Names of the lake that complete what a user types, as far as they may see them.
+"""Names of the lake and of live sources that complete what a user types, as far as they
+may see them.
 
-Every answer is one or two statements with a limit, however large the catalog is.
+Every answer is a few statements with a limit, however large the catalog is.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ from dataclasses import dataclass
 
 from catalog.access.policy import Principal
 from catalog.like import escaped
+from catalog.names import LAKE
 from catalog.selectors import (
     lake_columns_of,
     lake_databases_matching,
     lake_tables_matching,
 )
+from catalog.selectors.lake import LakeColumn
+from catalog.selectors.live import live_columns, live_names, live_tables_matching
 
-MOST = 40
+MOST, MOST_NAMES = 40, 1_000
 MOST_TABLES = 6
 _HIDDEN = ("_hoodie_", "_sluice_")
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
@@ -25,7 +29,7 @@ _PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """`text` is what is inserted; `kind` is database, table or column."""
+    """`text` is what is inserted; `kind` is source, database, table or column."""
 
     text: str
     kind: str
@@ -35,30 +39,71 @@ class Proposal:
 def proposals_for(
     principal: Principal, typed: str, tables: Sequence[str]
 ) -> list[Proposal]:
-    """What `typed` may become: `pre`, `database.pre` or `database.table.pre`.
+    """What `typed` may become: `pre`, `database.pre` or `database.table.pre`, each also
+    below the name of a live source.
 
-    tables: `database.table` of the statement so far; their columns come first.
+    tables: `database.table`, or `source.database.table`, of the statement so far; their
+    columns come first.
     """
     *path, prefix = _parts(typed)
-    if len(path) > 1:
-        found = _columns(principal, [f"{path[-2]}.{path[-1]}"], prefix)
-        return [Proposal(".".join(quoted([*path, one.text])), one.kind, one.detail)
-                for one in found][:MOST]  # fmt: skip
-    if path:
-        return _tables(principal, path[0], prefix)
-    found = _columns(principal, tables[:MOST_TABLES], prefix)
-    return [*found, *_databases(principal, prefix), *_tables(principal, "", prefix)][
-        :MOST
-    ]
+    if len(path) == 3:
+        found = _below(path, _columns(principal, [path], prefix))
+    elif len(path) == 2:
+        columns = _below(path, _columns(principal, [path], prefix))
+        found = [*columns, *_live_tables(principal, path, prefix)]
+    elif path:
+        found = [
+            *_tables(principal, path[0], prefix),
+            *_live_names(principal, path, prefix),
+        ]
+    else:
+        named = [_parts(table) for table in tables[:MOST_TABLES]]
+        found = [
+            *_columns(principal, named, prefix),
+            *_databases(principal, prefix),
+            *_live_names(principal, path, prefix),
+            *_tables(principal, "", prefix),
+        ]
+    first: dict[str, Proposal] = {}
+    for one in found:
+        first.setdefault(one.text, one)
+    return list(first.values())[:MOST]
 
 
 def columns_for(principal: Principal, table: str, prefix: str) -> list[Proposal]:
-    """Columns of `database.table`, for a name that stands for it in the statement."""
-    return _columns(principal, [table], prefix.lower())[:MOST]
+    """Columns of `database.table`, or `source.database.table`, for a name that stands
+    for it in the statement."""
+    return _columns(principal, [_parts(table)], prefix.lower())[:MOST]
 
 
 def _parts(typed: str) -> list[str]:
-    return [part.replace("`", "").lower() for part in typed[:300].split(".")][-3:]
+    parts = [part.replace("`", "").lower() for part in typed[:600].split(".")]
+    return parts[1:] if parts[0] == LAKE and len(parts) > 1 else parts
+
+
+def _below(path: list[str], found: list[Proposal]) -> list[Proposal]:
+    return [
+        Proposal(".".join([*quoted(path), one.text]), one.kind, one.detail)
+        for one in found
+    ]
+
+
+def _live_names(principal: Principal, path: list[str], prefix: str) -> list[Proposal]:
+    """Sources, or the databases of one."""
+    if not (path or prefix):
+        return []
+    kind = "database" if path else "source"
+    return [
+        Proposal(".".join(quoted([*path, name])), kind)
+        for name in live_names(principal, *path, limit=MOST_NAMES)
+        if name.lower().startswith(prefix)
+    ]
+
+
+def _live_tables(principal: Principal, path: list[str], prefix: str) -> list[Proposal]:
+    patterns = (escaped(path[1]), f"{escaped(prefix)}%")
+    found = live_tables_matching(principal, path[0], patterns, limit=MOST)
+    return [Proposal(".".join(quoted(one.on.parts)), "table") for one in found]
 
 
 def _databases(principal: Principal, prefix: str) -> list[Proposal]:
@@ -79,19 +124,22 @@ def _tables(principal: Principal, database: str, prefix: str) -> list[Proposal]:
 
 
 def _columns(
-    principal: Principal, tables: Sequence[str], prefix: str
+    principal: Principal, tables: Sequence[Sequence[str]], prefix: str
 ) -> list[Proposal]:
     found: dict[str, Proposal] = {}
     for table in tables:
-        database, _, name = table.replace("`", "").lower().partition(".")
-        if not name:
-            continue
-        for column in lake_columns_of(principal, database, name):
+        for column in _columns_of(principal, table):
             is_hidden = column.name.startswith(_HIDDEN) and not prefix.startswith("_")
             if column.name.lower().startswith(prefix) and not is_hidden:
                 text = quoted([column.name])[0]
                 found.setdefault(text, Proposal(text, "column", column.type))
     return list(found.values())
+
+
+def _columns_of(principal: Principal, table: Sequence[str]) -> list[LakeColumn]:
+    if len(table) == 3:
+        return live_columns(principal, *table)
+    return lake_columns_of(principal, *table) if len(table) == 2 else []
 
 
 def quoted(names: Sequence[str]) -> list[str]:

@@ -39,7 +39,7 @@ export function tablesOf(sql) {
   for (const [, name, alias] of sql.matchAll(TABLE)) {
     const parts = name.replaceAll("`", "").split(".");
     if (parts.length < 2) continue;
-    const table = parts.slice(-2).join(".");
+    const table = parts.slice(-3).join(".");
     if (!names.includes(table)) names.push(table);
     aliases.set(parts[parts.length - 1].toLowerCase(), table);
     if (alias && !NO_ALIAS.test(alias)) {
