@@ -30,7 +30,7 @@ from ingest.sources.port import (
 )
 from ingest.sources.postgresql import connection as postgresql_connection
 from ingest.sources.postgresql import reader as postgresql
-from ingest.sources.postgresql.log import reader as postgresql_log
+from ingest.sources.postgresql.log import opening as postgresql_log
 from ingest.sources.postgresql.log import release as postgresql_release
 
 __all__ = [

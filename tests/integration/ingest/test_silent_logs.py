@@ -11,7 +11,8 @@ import pytest
 from core.errors import TransientError
 from ingest.sources.port import LogNames
 from ingest.sources.postgresql.log import reader as log_reader
-from ingest.sources.postgresql.log.reader import PostgresLogReader, open_log_reader
+from ingest.sources.postgresql.log.opening import open_log_reader
+from ingest.sources.postgresql.log.reader import PostgresLogReader
 from tests.hostile.proxy import WireProxy
 from tests.hostile.wire import PostgresWire
 from tests.integration.ingest.following import World, table

@@ -8,9 +8,9 @@ import pytest
 
 from catalog.sources.postgresql.types import SourceType
 from ingest.contract.table import ColumnSpec, TableSpec
+from ingest.sources.postgresql.log.parts import Part, Parts, found_empty
 from ingest.sources.postgresql.log.tables import (
     Identity,
-    Part,
     SourceColumn,
     SourceTable,
     identifying,
@@ -122,22 +122,53 @@ def test_a_table_with_a_column_that_came_with_a_rewrite_is_another() -> None:
 
 
 def test_a_table_whose_partitions_came_or_went_with_rows_is_another() -> None:
-    then = Identity(1, {"id": 1}, parts={"7/1": Part(70, True), "8/1": Part(80, True)})
+    parts = Parts({"7/1": Part(70, 3), "8/1": Part(80, 4)})
+    then = Identity(1, {"id": 1}, parts=parts)
 
-    def problem(**parts: Part) -> str:
-        found = {key.replace("_", "/")[1:]: part for key, part in parts.items()}
-        return then.problem_of(TABLE, replace(then, parts={**then.parts, **found}))
+    def problem(said: Identity = then, **now: Part) -> str:
+        found = {key.replace("_", "/")[1:]: part for key, part in now.items()}
+        parts = Parts({**then.parts.all, **found})
+        return said.problem_of(TABLE, replace(then, parts=parts))
 
     assert problem() == ""
-    assert problem(p9_2=Part(90, True), p6_2=Part(0, True)) == ""
-    assert "attached" in problem(p9_2=Part(90, False))
-    assert "truncated or rewritten" in problem(p7_1=Part(71, True))
-    # the log shows it
-    assert problem(p7_1=Part(71, True), p8_1=Part(81, True)) == ""
-    gone = replace(then, parts={"7/1": Part(70, True), "8/3": Part(80, False)})
+    assert problem(p9_2=Part(90, 5), p6_2=Part(0, 5)) == ""
+    assert "attached" in problem(p9_2=Part(90, 5, "filled"))
+    assert "attached" in problem(p9_2=Part(90, 5, "unknown"))
+    gone = replace(then, parts=Parts({"7/1": Part(70, 3), "8/3": Part(8, 6)}))
     assert "dropped or detached" in then.problem_of(TABLE, gone)
     assert then.renewed(gone, has_more=False).parts == gone.parts
-    assert Identity.decode(then.encode()) == then
+    # the log has rows of one that no look has found
+    used = replace(then, parts=parts.noted([], [7, 9]))
+    assert "dropped or detached" in problem(used)
+    assert problem(used, p9_2=Part(9, 5)) == ""
+    assert "dropped or detached" in problem(then.joined(used))
+    assert Identity.decode(used.encode()) == used
+
+
+def test_partitions_in_other_files_wait_for_the_truncate_of_their_table() -> None:
+    parts = Parts({"7/1": Part(70, 3), "8/1": Part(80, 4), "6/1": Part(0, 3)})
+    now = {**parts.all, "7/1": Part(71, 9), "5/2": Part(50, 9), "4/2": Part(4, 9)}
+    assert parts.rewritten(parts.all) == frozenset()
+    assert parts.rewritten(now) == {("7/1", 9), ("5/2", 9)}
+    kept = parts.renewed(now)
+    assert kept.all == {
+        **parts.all,
+        "5/2": Part(5, 9),
+        "4/2": Part(4, 9),
+    }
+    assert kept.rewritten(now) == {("7/1", 9), ("5/2", 9)}
+    emptied = kept.noted([9], [])
+    assert emptied.rewritten(now) == frozenset()
+    assert emptied.renewed(now).all == now
+    assert emptied.noted(range(20, 30), []).emptied == tuple(range(22, 30))
+
+
+def test_what_a_partition_had_is_found_out_of_new_ones_only() -> None:
+    now = {"7/1": Part(70, 3, "unknown"), "8/1": Part(80, 4, "filled")}
+    assert Parts().unknown(now) == [7]
+    assert Parts(now).unknown(now) == []
+    assert found_empty(now, {7, 8}) == {**now, "7/1": Part(70, 3)}
+    assert found_empty(now, set()) == now
 
 
 def test_columns_are_read_as_they_are_now() -> None:

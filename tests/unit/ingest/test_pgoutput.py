@@ -185,6 +185,21 @@ def test_what_was_emptied_waits_as_rows_do() -> None:
     assert made.size == 0
 
 
+def test_the_partition_of_a_row_is_described_behind_its_table() -> None:
+    part, other = OID + 1, OID + 2
+    one = relation("id", "v")
+    messages = [
+        relation("x", oid=other), change("I", b"N" + row("0"), oid=other),
+        one, relation("id", "v", oid=part), change("I", b"N" + row("1", "a")),
+        one, change("I", b"N" + row("2", "b")),
+    ]  # fmt: skip
+    found = decoder(BEGIN, *messages)
+    (rows,) = [rows for rows in found.waiting() if rows.relation.oid == OID]
+    assert rows.parts == [part]
+    assert found.waiting() == found.take()
+    assert found.waiting() == []
+
+
 def test_what_stands_between_rows() -> None:
     made = Decoder(lambda relation: (0,))
     said = b"M" + struct.pack(">BQ", 0, 99) + b"sluice\0" + struct.pack(">I", 2) + b"hi"

@@ -21,9 +21,10 @@ from catalog.sources.postgresql.types import SourceType
 from ingest.contract.table import TableSpec
 from ingest.sources.port import Row, SourceAccess
 from ingest.sources.postgresql.connection import CONTROL_SETTINGS, DIALECT, connect
+from ingest.sources.postgresql.log.parts import Came, Part
 from ingest.sources.postgresql.log.pgoutput import Relation
 from ingest.sources.postgresql.log.slot import Slot, read_slot
-from ingest.sources.postgresql.log.tables import Part, SourceColumn, SourceTable
+from ingest.sources.postgresql.log.tables import SourceColumn, SourceTable
 from ingest.sources.postgresql.snapshot import answered_within
 
 # Nobody else's work waits for these, but a log's reader does.
@@ -33,8 +34,10 @@ _SETTINGS = {
     "lock_timeout": f"{LIMITS.glance_lock}s",
     "statement_timeout": f"{_SECONDS}s",
 }
-# A part that was made as one is as old as its being one, until its name or its owner is
-# another.
+# A part that was made as one has its columns two commands before it is one, three where
+# it has defaults of its own; one that was attached by the transaction that made it has
+# them six before or more. The number of the command tells what came in between: a name
+# or an owner may be another later, a system column is not.
 _TABLES = f"""
 SELECT w.schema, w.name, c.oid::bigint, c.relkind::text, c.relpersistence::text,
   c.relreplident::text,
@@ -43,15 +46,24 @@ SELECT w.schema, w.name, c.oid::bigint, c.relkind::text, c.relpersistence::text,
         WHERE a.attrelid = c.oid AND a.attgenerated <> '' AND NOT a.attisdropped),
   c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits h WHERE h.inhparent = c.oid),
   {LESSER_PARTS}, c.relfilenode::bigint,
-  ARRAY(SELECT ARRAY[h.inhrelid || '/' || h.xmin, l.relfilenode::text,
-            (y.xmin = h.xmin)::int::text]
+  ARRAY(SELECT ARRAY[h.inhrelid || '/' || h.xmin, l.relfilenode::text, l.xmin::text,
+            CASE WHEN a.xmin <> h.xmin THEN 'filled'
+                 WHEN h.cmin::text::bigint - a.cmin::text::bigint <= 3 THEN 'empty'
+                 ELSE 'unknown' END]
         FROM pg_partition_tree(c.oid) p
         JOIN pg_inherits h ON h.inhrelid = p.relid
-        JOIN pg_class l ON l.oid = p.relid JOIN pg_type y ON y.oid = l.reltype
+        JOIN pg_class l ON l.oid = p.relid
+        JOIN pg_attribute a ON a.attrelid = p.relid AND a.attname = 'ctid'
         WHERE c.relkind = 'p' AND p.level > 0)
 FROM unnest(%s::text[], %s::text[]) w(schema, name)
 JOIN pg_namespace n ON n.nspname = w.schema
 JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name
+"""
+# Of tables that are attached by those that made them; it waits for who locked one.
+_EMPTY = """
+SELECT o.oid FROM unnest(%s::bigint[]) o(oid) WHERE NOT EXISTS (
+  SELECT FROM pg_partition_tree(o.oid::regclass) p
+  WHERE coalesce(pg_relation_size(p.relid), 0) > 0)
 """
 _MONEY = "SELECT scale(0::money::numeric)"
 
@@ -118,11 +130,15 @@ class Control:
                 _table(identity, frozenset(key), frozenset(made), columns.get(oid, [])),
                 tuple(lesser),
                 file,
-                {key: Part(int(file), made == "1") for key, file, made in parts},
+                {key: _part(*more) for key, *more in parts},
             )
             for schema, name, oid, kind, persistence, identity, key, made, has_children,
             lesser, file, parts in found
         }  # fmt: skip
+
+    def empty(self, numbers: Sequence[int]) -> set[int]:
+        """Those of these tables that never had a row in the file that they have."""
+        return {int(one) for (one,) in self.rows(_EMPTY, [[*numbers]])}
 
     def described(self, relation: Relation, generated: frozenset[str]) -> SourceTable:
         """What the log says of a table, with the types that its numbers stand for."""
@@ -157,6 +173,10 @@ def open_control(access: SourceAccess) -> Iterator[Control]:
         for setting, value in _SETTINGS.items():
             control.run(f"SET {setting} = {DIALECT.literal(value)}")
         yield control
+
+
+def _part(file: str, since: str, came: Came) -> Part:
+    return Part(int(file), int(since), came)
 
 
 def _table(

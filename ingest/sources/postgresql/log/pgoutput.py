@@ -99,6 +99,8 @@ class Rows:
 
     lacks_old  a former row has less than the table's identity says: the row's partition
                has another one
+    emptied    transactions that truncated the table
+    parts      numbers of partitions that have rows here, of those that were described
     """
 
     relation: Relation
@@ -107,6 +109,8 @@ class Rows:
     values: list[Row] = field(default_factory=list)
     unchanged: dict[int, int] = field(default_factory=dict)
     lacks_old: bool = False
+    emptied: list[int] = field(default_factory=list)
+    parts: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -135,6 +139,8 @@ class Decoder:
         self._tables: dict[bytes, _Table | None] = {}
         self._relations: dict[bytes, Relation] = {}
         self._closed: list[Rows] = []
+        # since the last row: its table, and then the partition that it is in
+        self._described: list[bytes] = []
         self._xid = -1
         self.size = 0
 
@@ -149,6 +155,8 @@ class Decoder:
             kind = message[0]
             if kind == 73 or kind == 85 or kind == 68:
                 self._row(kind, message)
+                if self._described:
+                    self._note_part(message[1:5])
                 return None
             if kind == 66:
                 return self._begin(message)
@@ -166,6 +174,11 @@ class Decoder:
                 found.append(table.rows)
                 table.rows = Rows(table.rows.relation)
         return found
+
+    def waiting(self) -> list[Rows]:
+        """What the next `take` has, or the beginning of that."""
+        tables = [table.rows for table in self._tables.values() if table is not None]
+        return self._closed + [rows for rows in tables if rows.ops]
 
     def look_again(self) -> None:
         """Other tables are wanted from here on; nothing waits for `take`."""
@@ -223,11 +236,18 @@ class Decoder:
         rows.xids.append(self._xid)
         rows.values.append(row)
 
+    def _note_part(self, key: bytes) -> None:
+        table = self._tables[key]
+        if table is not None and key in self._described[-2:-1]:
+            table.rows.parts.append(int.from_bytes(self._described[-1]))
+        self._described.clear()
+
     def _begin(self, message: bytes) -> Begin:
         commit, committed, xid = _whole(_BEGIN, message)
         if self._xid >= 0:
             _refuse(message, "a transaction within another one")
         self._xid = xid
+        self._described.clear()
         return Begin(commit, committed + _EPOCH, xid)
 
     def _commit(self, message: bytes) -> Commit:
@@ -252,6 +272,7 @@ class Decoder:
     def _relation(self, message: bytes) -> Relation | None:
         """None when it is as it was."""
         relation, key = _relation(message), message[1:5]
+        self._described.append(key)
         if self._relations.get(key) == relation:
             return None
         before = self._tables.get(key)
@@ -280,12 +301,14 @@ class Decoder:
         if self._xid < 0 or len(oids) != count * 4:
             _refuse(message, "tables that were emptied")
         self.size += len(message)
+        self._described.clear()
         for at in range(0, len(oids), 4):
             key = oids[at : at + 4]
             if key not in self._tables:
                 _refuse(message, "a table that was emptied without its description")
             table = self._tables[key]
             if table is not None:
+                table.rows.emptied.append(self._xid)
                 table.rows.ops.append(TRUNCATE)
                 table.rows.xids.append(self._xid)
                 table.rows.values.append((None,) * len(table.rows.relation.columns))

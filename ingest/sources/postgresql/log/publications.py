@@ -73,7 +73,7 @@ _MAKE = (
 # The source's own log gets a line each time that it refuses us.
 _REFUSED_SECONDS = 300
 # Somebody works on the table.
-_BUSY = (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled)
+BUSY = (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled)
 ANEW = "start its reader over, which resyncs its tables"
 
 
@@ -207,7 +207,7 @@ class Publications:
         members = self.control.rows(_MEMBERS, [self.names.publication])
         for schema, name in sorted(set(members) - kept):
             # at the next look then: others must not wait for it
-            with contextlib.suppress(psycopg.ProgrammingError, *_BUSY):
+            with contextlib.suppress(psycopg.ProgrammingError, *BUSY):
                 self._alter("DROP", schema, name)
 
     def _problem(self, table: TableSpec, by: frozenset[str]) -> str:
@@ -269,7 +269,7 @@ class Publications:
             why = "it is in it, but the publication does not have all of its changes"
         except psycopg.ProgrammingError as error:
             why = str(error).partition("\n")[0]
-        except _BUSY as error:
+        except BUSY as error:
             return str(error).partition("\n")[0]
         else:
             self._added[table.table_id] = (

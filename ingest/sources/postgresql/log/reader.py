@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import psycopg
 
-from core.errors import InvalidRequest, TerminalError, TransientError
+from core.errors import TerminalError, TransientError
 from ingest.contract.following import SourceLog
 from ingest.contract.segments import AHEAD
 from ingest.contract.source_positions import PostgresLog, lsn_of, lsn_text
@@ -19,14 +19,13 @@ from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.sources.ahead import ahead_of
 from ingest.sources.port import LogNames, LogRows, SourceAccess
 from ingest.sources.postgresql.connection import connect
-from ingest.sources.postgresql.log.connection import LogConnection, open_log
+from ingest.sources.postgresql.log.connection import LogConnection
 from ingest.sources.postgresql.log.control import (
     Control,
     FoundTable,
     Name,
-    open_control,
 )
-from ingest.sources.postgresql.log.new_slot import begun_slot
+from ingest.sources.postgresql.log.parts import Part, Rewritten, found_empty
 from ingest.sources.postgresql.log.pgoutput import (
     Begin,
     Commit,
@@ -34,15 +33,15 @@ from ingest.sources.postgresql.log.pgoutput import (
     Relation,
     Rows,
 )
-from ingest.sources.postgresql.log.publications import ANEW, Publications
+from ingest.sources.postgresql.log.publications import ANEW, BUSY, Publications
 from ingest.sources.postgresql.log.slot import (
     Slot,
-    drop_slot,
     end_holder,
 )
 from ingest.sources.postgresql.log.tables import (
     Identity,
     SourceTable,
+    changed_parts,
     identifying,
     new_columns,
     problem_of,
@@ -56,13 +55,14 @@ from ingest.sources.postgresql.snapshot import answered_within
 from ingest.sources.row_batches import columns_in
 
 # Another reader's session ends within this.
-_FREE_SECONDS = 30
+FREE_SECONDS = 30
 # A connection that is silent for so long is doubted, again after each so many.
 _SILENT_SECONDS, _PROBE_SECONDS = 20, 10
 # Between two looks at tables and publications; those at the slot are the caller's.
 _LOOK_SECONDS = 15
-_SERVER = "SELECT current_setting('wal_level'), pg_is_in_recovery()"
 _HERE = "SELECT pg_current_wal_lsn()::text"
+# Behind all that can be seen.
+_INSERTED = "SELECT pg_current_wal_insert_lsn()::text"
 # What the process that sends the log waits for; where it does not, it is at work.
 _SENDER = (
     "SELECT coalesce(wait_event_type, ''), coalesce(wait_event, '')"
@@ -98,6 +98,8 @@ class PostgresLogReader:
     _seen: dict[int, set[str]] = field(default_factory=dict)
     _at_look: dict[int, str] = field(default_factory=dict)
     _lost: dict[int, str] = field(default_factory=dict)
+    # partitions in other files than they were, and where the log was as that was found
+    _other_files: dict[int, dict[Rewritten, int]] = field(default_factory=dict)
     _readers: dict[Relation, tuple[TableSpec, RowReader]] = field(default_factory=dict)
     _messages: deque[bytes] = field(default_factory=deque)
     _decoder: Decoder = field(init=False)
@@ -155,9 +157,13 @@ class PostgresLogReader:
         for table_id in changed | {*anew}:
             self.left.pop(table_id, None)
             self._at_relation.pop(table_id, None)
-            self.identities.pop(table_id, None)
             self.publications.forget(table_id)
-        self.identities |= loaded
+        for table_id in {*anew} | changed - {*loaded}:
+            self.identities.pop(table_id, None)
+        for table_id, said in loaded.items():
+            # what was read since the stream's last segment is not in that
+            later = Identity.decode(self.identities.get(table_id, said))
+            self.identities[table_id] = Identity.decode(said).joined(later).encode()
         self._accepted = {
             oid: table_id
             for oid, table_id in self._accepted.items()
@@ -173,9 +179,9 @@ class PostgresLogReader:
     def start(self, after: str) -> None:
         position = PostgresLog.decode(after)
         name, in_use = self.names.slot, self.publications.in_use
-        until = time.monotonic() + _FREE_SECONDS
+        until = time.monotonic() + FREE_SECONDS
         while True:
-            slot = _kept_slot(self.control.slot(name), name, position)
+            slot = kept_slot(self.control.slot(name), name, position)
             if slot.is_active:
                 end_holder(self.control.connection, name)
             try:
@@ -208,6 +214,7 @@ class PostgresLogReader:
         found = []
         for rows in self._decoder.take():
             table, reader = self._readers[rows.relation]
+            self._note_parts(rows)
             if table.table_id in self._at_relation:
                 continue
             if one := self._batch(table, reader, rows):
@@ -225,7 +232,7 @@ class PostgresLogReader:
     def look(self) -> SourceLog:
         after = replace(self.started, lsn=self.log.durable)
         name = self.names.slot
-        slot = _kept_slot(self.control.slot(name), name, after)
+        slot = kept_slot(self.control.slot(name), name, after)
         here = lsn_of(str(self.control.rows(_HERE)[0][0]))
         if time.monotonic() - self._looked > _LOOK_SECONDS:
             self._look_at_tables()
@@ -239,6 +246,18 @@ class PostgresLogReader:
             return self._end
         self._end = max(self._end, self.log.sent_to)
         return self._end
+
+    def _note_parts(self, rows: Rows) -> None:
+        """What the log shows of a table's partitions, for the next look at them."""
+        if not (rows.emptied or rows.parts):
+            return
+        table, _ = self._readers[rows.relation]
+        found = self._found.get((table.source_schema, table.source_table))
+        said = self.identities.get(table.table_id)
+        if said and found and found.kind == "p":
+            then = Identity.decode(said)
+            parts = then.parts.noted(rows.emptied, rows.parts)
+            self.identities[table.table_id] = replace(then, parts=parts).encode()
 
     def _batch(self, table: TableSpec, reader: RowReader, rows: Rows) -> LogRows | None:
         if rows.lacks_old:
@@ -393,22 +412,50 @@ class PostgresLogReader:
         """Of tables that became other ones. While it is not known by which publications
         the log is read, no identity is whole."""
         problems = {}
+        for rows in self._decoder.waiting():
+            self._note_parts(rows)
         for table in self._tables if self.publications.in_use else ():
             found = self._found.get((table.source_schema, table.source_table))
             if found is None:
                 continue
+            said = self.identities.get(table.table_id, "")
+            parts = self._parts(said, found)
+            if parts is None:
+                continue
             members = self.publications.by_which(table)
             now = Identity.of(
-                table, found.oid, found.numbers, members, found.file, found.parts
+                table, found.oid, found.numbers, members, found.file, parts
             )
-            said = self.identities.setdefault(table.table_id, now.encode())
-            then = Identity.decode(said)
-            if problem := then.problem_of(table, now):
+            then = Identity.decode(said) if said else now
+            why = then.problem_of(table, now)
+            if problem := why or self._rewritten(table, then, now):
                 problems[table.table_id] = problem
                 continue
             later = then.renewed(now, has_more=table.table_id in self.new_columns)
             self.identities[table.table_id] = later.encode()
         return problems
+
+    def _parts(self, said: str, found: FoundTable) -> Mapping[str, Part] | None:
+        """None while somebody has locked one of which more has to be found out."""
+        unknown = Identity.decode(said).parts.unknown(found.parts) if said else ()
+        try:
+            empty = self.control.empty(unknown) if unknown else ()
+        except BUSY:
+            return None
+        return found_empty(found.parts, empty)
+
+    def _rewritten(self, table: TableSpec, then: Identity, now: Identity) -> str:
+        """Once the log is read beyond where they were found: before, the TRUNCATE of
+        the table may come yet."""
+        before = self._other_files.pop(table.table_id, {})
+        if not (rewritten := then.parts.rewritten(now.parts.all)):
+            return ""
+        here = lsn_of(str(self.control.rows(_INSERTED)[0][0]))
+        found = {one: before.get(one, here) for one in rewritten}
+        self._other_files[table.table_id] = found
+        if all(place > self._reached for place in found.values()):
+            return ""
+        return changed_parts(table, "a partition was truncated or rewritten")
 
     def _doubt(self) -> None:
         """Silence is nothing special while the server sends beats; without them the
@@ -434,111 +481,7 @@ class PostgresLogReader:
         )
 
 
-@contextlib.contextmanager
-def open_log_reader(
-    access: SourceAccess,
-    names: LogNames,
-    tables: Sequence[TableSpec],
-    *,
-    after: Callable[[], str | None],
-    begin_anew: bool = False,
-    wait: Callable[[str], None],
-) -> Iterator[PostgresLogReader]:
-    """See `ingest.sources.registry.open_log_reader`."""
-    with open_control(access) as control:
-        _require_logical(control)
-        # refused before anything is made; and a reader that lives still tells the slot
-        # what is durable: looked at first, it is not ahead of the stream's end
-        slot = control.slot(names.slot)
-        end = after()
-        if slot is None and end is not None:
-            slot, end = control.slot(names.slot), after()
-        # a slot is on one server, whatever else the name stands for
-        access = access.at(control.connection.info.hostaddr)
-        with open_log(access) as log:
-            publications = Publications(control, names)
-            reader = PostgresLogReader(
-                access, names, log, control, publications, log.started
-            )
-            try:
-                if end is not None:
-                    _require_whole(slot, names.slot, end, log.started)
-                _publish(reader, tables, tries=not begin_anew)
-            except TerminalError as error:
-                if not begin_anew or end is None:
-                    raise
-                reader.anew, end = error.message, None
-                _free(control, names.slot)
-                drop_slot(control.connection, names.slot)
-                _publish(reader, tables, tries=False)
-            if end is None:
-                begin = begun_slot(access, control, names.slot, wait)
-                publications.note_first()
-                reader.started = replace(log.started, lsn=begin)
-            yield reader
-
-
-def _publish(
-    reader: PostgresLogReader, tables: Sequence[TableSpec], *, tries: bool
-) -> None:
-    reader.follow(tables)
-    reader.publications.use(reader.problems, tries=tries)
-    reader.follow(tables)  # what is read by now is remembered of each table
-
-
-def _require_whole(slot: Slot | None, name: str, after: str, here: PostgresLog) -> None:
-    """TerminalError `source_changed`, or `log_lost`."""
-    position = PostgresLog.decode(after)
-    if position.identity != here.identity:
-        raise TerminalError(
-            f"the log was read from server {position.identity}, and {here.identity}"
-            " answers now. Nothing was read",
-            code="source_changed",
-            hint=f"bring that server back, or {ANEW}",
-        )
-    if here.lsn < position.lsn:
-        # what is written from here on would be taken for what was read
-        raise TerminalError(
-            f"the source's log ends at {lsn_text(here.lsn)}, and it was read up to"
-            f" {lsn_text(position.lsn)}: an older state of its disk was put back, or it"
-            " lost the log's end (fsync = off). Nothing was read",
-            code="source_changed",
-            hint=ANEW,
-        )
-    _kept_slot(slot, name, position)
-
-
-def _free(control: Control, name: str) -> None:
-    """Ends the session of another reader."""
-    until = time.monotonic() + _FREE_SECONDS
-    while time.monotonic() < until:
-        slot = control.slot(name)
-        if slot is None or not slot.is_active:
-            return
-        end_holder(control.connection, name)
-        time.sleep(0.1)
-
-
-def _require_logical(control: Control) -> None:
-    level, is_standby = control.rows(_SERVER)[0]
-    if is_standby:
-        raise TerminalError(
-            "the source is a standby, and a log is followed at its primary. Nothing"
-            " was read",
-            code="source_is_standby",
-            hint="enter the primary's host, or have the standby promoted",
-        )
-    if level != "logical":
-        raise InvalidRequest(
-            f"the source writes its log with wal_level = {level}, which lacks what"
-            " following it needs",
-            code="source_log_off",
-            hint="at the source: ALTER SYSTEM SET wal_level = 'logical', then restart"
-            " the server",
-        )
-
-
-def _kept_slot(slot: Slot | None, name: str, after: PostgresLog) -> Slot:
+def kept_slot(slot: Slot | None, name: str, after: PostgresLog) -> Slot:
     """TerminalError `log_lost` when it does not have all behind that position."""
     why = ""
     if slot is None:

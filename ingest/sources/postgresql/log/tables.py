@@ -15,6 +15,7 @@ from catalog.sources.postgresql.types import SourceType, lake_type
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.sources.ahead import is_as_wide, undecided
 from ingest.sources.dialects import dialect_of
+from ingest.sources.postgresql.log.parts import Part, Parts
 
 _DIALECT = dialect_of("postgresql")
 
@@ -45,26 +46,16 @@ class SourceTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A partition. file: as `Identity` has it, 0 = it is divided itself. is_made: it
-    became one as it was made, so it had no rows then."""
-
-    file: int
-    is_made: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Identity:
     """Which table it is, whatever stands under its name. columns: numbers of those that
     are planned. members: by which its changes come, see `Publications`. file: that it
-    is in, which is another one once all of its rows were written anew. parts: its
-    partitions; one that left it and came back is another."""
+    is in, which is another one once all of its rows were written anew."""
 
     oid: int
     columns: Mapping[str, int]
     members: tuple[tuple[str, str], ...] = ()
     file: int = 0
-    parts: Mapping[str, Part] = field(default_factory=dict)
+    parts: Parts = field(default_factory=Parts)
 
     @classmethod
     def of(
@@ -78,7 +69,7 @@ class Identity:
     ) -> Identity:
         names = (column.source_name for column in table.columns)
         columns = {name: numbers[name] for name in names if name in numbers}
-        return cls(oid, columns, members, file, dict(parts))
+        return cls(oid, columns, members, file, Parts({**parts}))
 
     @classmethod
     def decode(cls, text: str) -> Identity:
@@ -113,27 +104,13 @@ class Identity:
             )
         if self.members and now.members and not {*self.members} & {*now.members}:
             return unsent_for_a_while(table)
-        if why := self._changed_parts(now):
-            return (
-                f"{where(table)}: {why} at the source, and its log does not show which"
-                " rows came or went by that; resync the table"
-            )
+        if why := self.parts.problem_of(now.parts.all):
+            return changed_parts(table, why)
         return ""
 
-    def _changed_parts(self, now: Identity) -> str:
-        """What happened to partitions as a whole. All that have other files are taken
-        for those of a table that was truncated, which the log shows, or rewritten."""
-        if self.parts.keys() - now.parts.keys():
-            return "a partition was dropped or detached"
-        new = (part for key, part in now.parts.items() if key not in self.parts)
-        if not all(part.is_made for part in new):
-            return "a table was attached as a partition"
-        is_same = {
-            part.file == now.parts[key].file
-            for key, part in self.parts.items()
-            if part.file
-        }
-        return "a partition was truncated or rewritten" if len(is_same) > 1 else ""
+    def joined(self, later: Identity) -> Identity:
+        """With what the log had of it until later."""
+        return replace(self, parts=self.parts.joined(later.parts))
 
     def renewed(self, now: Identity, *, has_more: bool) -> Identity:
         """With what the plan has by now. has_more: it will get more that is there."""
@@ -141,7 +118,15 @@ class Identity:
         file = self.file if has_more else now.file
         # it is in one of them still, so it was in these all the time
         members = now.members or self.members
-        return Identity(self.oid, columns, members, file, now.parts)
+        parts = self.parts.renewed(now.parts.all)
+        return Identity(self.oid, columns, members, file, parts)
+
+
+def changed_parts(table: TableSpec, why: str) -> str:
+    return (
+        f"{where(table)}: {why} at the source, and its log does not show which rows"
+        " came or went by that; resync the table"
+    )
 
 
 def unsent_for_a_while(table: TableSpec) -> str:

@@ -1,0 +1,105 @@
+"""Partitions of a followed table, whose rows may come or go with them as a whole. The
+log has rows under their table, and of what happens to a partition itself nothing. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+# A look finds the newest one that truncated the table; the log may be some ahead.
+_EMPTIED = 8
+
+Came = Literal["empty", "unknown", "filled"]
+# A partition as `Parts.rewritten` has it: its key, and the transaction.
+Rewritten = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A partition.
+
+    file   that it is in, which is another one once it was truncated or all of its rows
+           were written anew. 0 = it is divided itself
+    since  the transaction that gave it that one, where nothing of it was altered behind
+    came   what it had as it became one: unknown = the transaction that made it may have
+           filled it before
+    """
+
+    file: int
+    since: int
+    came: Came = "empty"
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """all: by what each is known by; one that left its table and came back is another.
+    emptied: the newest transactions that truncated the table, as its log has them.
+    used: numbers of others that were there, for the log has rows of them."""
+
+    all: Mapping[str, Part] = field(default_factory=dict)
+    emptied: tuple[int, ...] = ()
+    used: tuple[int, ...] = ()
+
+    def noted(self, emptied: Iterable[int], used: Iterable[int]) -> Parts:
+        """With what the log has of it."""
+        known = {_number(key) for key in self.all}
+        return Parts(
+            self.all,
+            tuple(dict.fromkeys((*self.emptied, *emptied)))[-_EMPTIED:],
+            tuple(sorted({*self.used, *used} - known)),
+        )
+
+    def joined(self, later: Parts) -> Parts:
+        return self.noted(later.emptied, (*later.used, *map(_number, later.all)))
+
+    def problem_of(self, now: Mapping[str, Part]) -> str:
+        """What happened to some as a whole; "" = nothing."""
+        numbers = {_number(key) for key in now}
+        if self.all.keys() - now.keys() or {*self.used} - numbers:
+            return "a partition was dropped or detached"
+        if any(part.came != "empty" for _, part in self._new(now)):
+            return "a table was attached as a partition"
+        return ""
+
+    def unknown(self, now: Mapping[str, Part]) -> list[int]:
+        """Of which it has to be found out what they had."""
+        new = self._new(now)
+        return [_number(key) for key, part in new if part.came == "unknown"]
+
+    def rewritten(self, now: Mapping[str, Part]) -> frozenset[Rewritten]:
+        """That are in other files than they were, or were made in, for no reason that
+        the log has by now."""
+        before = {key: part.file for key, part in self.all.items()}
+        return frozenset(
+            (key, part.since)
+            for key, part in now.items()
+            if part.file
+            and part.file != before.get(key, _number(key))
+            and part.since not in self.emptied
+        )
+
+    def renewed(self, now: Mapping[str, Part]) -> Parts:
+        """Those that were rewritten stay as they were until the reason is known."""
+        kept = {}
+        for key, _ in self.rewritten(now):
+            kept[key] = self.all.get(key) or replace(now[key], file=_number(key))
+        return Parts({**now, **kept}, self.emptied)
+
+    def _new(self, now: Mapping[str, Part]) -> Iterable[tuple[str, Part]]:
+        return ((key, part) for key, part in now.items() if key not in self.all)
+
+
+def found_empty(now: Mapping[str, Part], numbers: Collection[int]) -> dict[str, Part]:
+    """With what was found out of these."""
+    return {
+        key: replace(part, came="empty")
+        if part.came == "unknown" and _number(key) in numbers
+        else part
+        for key, part in now.items()
+    }
+
+
+def _number(key: str) -> int:
+    return int(key.partition("/")[0])
