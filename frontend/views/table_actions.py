@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods
@@ -43,10 +43,16 @@ Given = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """A field of an action with what the form says; None = nothing yet."""
+    """A field of an action with what the form says; None = nothing yet. offered: names
+    that can be chosen for this table."""
 
     field: Field
     value: object
+    offered: tuple[str, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return self.field.offered is not None and not self.offered
 
     @property
     def template(self) -> str:
@@ -73,14 +79,14 @@ class Effects:
     then: str = ""
 
 
-def given_in(action: TableAction, data: Mapping[str, str]) -> dict[str, Any]:
+def given_in(action: TableAction, data: QueryDict) -> dict[str, Any]:
     """What the form says, by the names of the action's fields; nothing for what it
     leaves open, or what cannot be meant."""
     found = {
         each.name: value
         for each in action.request.fields
         if not each.is_dry_run
-        and (value := each.from_form(data.get(each.name, ""))) is not None
+        and (value := each.from_form(*(data.getlist(each.name) or [""]))) is not None
     }
     return {
         name: value
@@ -100,9 +106,16 @@ def with_proposals(action: TableAction, table: Table, given: Given) -> dict[str,
     return {**given, **proposed}
 
 
-def form_of(action: TableAction, data: Given) -> Form:
-    shown = [FormField(each, data.get(each.name)) for each in action.request.fields]
-    labelled = [each for each in shown if each.field.label]
+def form_of(action: TableAction, table: Table, data: Given) -> Form:
+    shown = [
+        FormField(
+            each,
+            data.get(each.name),
+            each.offered(table) if each.offered is not None else (),
+        )
+        for each in action.request.fields
+    ]
+    labelled = [each for each in shown if each.field.label and not each.is_empty]
     return Form(
         before=[each for each in labelled if each.field.changes_preview],
         after=[each for each in labelled if not each.field.changes_preview],
@@ -135,7 +148,7 @@ def table_action(request: PageRequest, table_id: int, name: str) -> HttpResponse
     if action is None or table.kind != table.LAKE:
         raise NotFound("there is no such action")
     require(request.principal, action.privilege, securable_of(table))
-    data = (request.POST if request.method == "POST" else request.GET).dict()
+    data = request.POST if request.method == "POST" else request.GET
     given = with_proposals(action, table, given_in(action, data))
     error: SluiceError | None = None
     is_refused = False
@@ -158,9 +171,9 @@ def table_action(request: PageRequest, table_id: int, name: str) -> HttpResponse
     context = {
         "table": table,
         "action": action,
-        "form": form_of(action, given),
+        "form": form_of(action, table, given),
         "effects": effects,
-        "asked": data,
+        "asked": data.dict(),
         "error": error,
         "is_refused": is_refused,
         "first": first_of(table) if is_refused else None,

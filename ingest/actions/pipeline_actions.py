@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from django.utils.translation import gettext
@@ -29,7 +29,11 @@ from ingest.maintenance.table_action import (
 from ingest.models.states import LIVE, LOADED, PIPELINE, RESUMABLE
 from ingest.pipelines import capture_change, removal, table_commands
 from ingest.pipelines.removal import RemovalPreview
-from ingest.pipelines.schema_approval import approve_schema_change, proposal_of
+from ingest.pipelines.schema_approval import (
+    approve_schema_change,
+    proposal_of,
+    what_happens,
+)
 from ingest.planning.facts import LOG, TIMESTAMP
 
 SYNC = TableAction(
@@ -230,6 +234,22 @@ FOLLOW_LOG = TableAction(
     preview=preview_follow_log,
     run=capture_change.follow_log,
 )
+
+
+def _preview_approval(table: Table, **given: Any) -> Preview:
+    return Preview(
+        str(table), "approve-schema-change", (), what_happens(table, **given)
+    )
+
+
+def _set_aside(how: str) -> Callable[[Table], tuple[str, ...]]:
+    def offered(table: Table) -> tuple[str, ...]:
+        found = proposal_of(table).choices.items()
+        return tuple(name for name, one in found if one == how)
+
+    return offered
+
+
 APPROVE_SCHEMA_CHANGE = TableAction(
     name="approve-schema-change",
     title="Approve change",
@@ -242,7 +262,31 @@ APPROVE_SCHEMA_CHANGE = TableAction(
         "added there again; make a savepoint first to keep its old values."
     ),
     states=QUERYABLE | ON_ITS_WAY,
-    describe=lambda table: proposal_of(table).will,
+    request=Request(
+        "SchemaApprovalNew",
+        (
+            Field(
+                "keep_null",
+                "names",
+                "columns that are gone at the source and stay in the lake table; rows"
+                " that change have NULL there",
+                label="Gone at the source: keep in the lake, NULL from now on",
+                offered=_set_aside("keep_null"),
+                changes_preview=True,
+            ),
+            Field(
+                "leave_out",
+                "names",
+                "columns that are new or another type at the source and are not read",
+                label="New or of another type: leave out, not read from now on",
+                offered=_set_aside("leave_out"),
+                changes_preview=True,
+            ),
+            DRY_RUN,
+        ),
+        help="Columns by their names at the source; all others are followed.",
+    ),
+    preview=_preview_approval,
     run=approve_schema_change,
     is_decision=True,
 )

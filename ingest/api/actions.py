@@ -23,7 +23,7 @@ from catalog.api.idempotency import idempotent
 from catalog.api.openapi import SluiceSchema
 from catalog.api.replies import page_of
 from catalog.api.reply import Reply
-from catalog.api.serializers import Empty, Flag, Text, Whole
+from catalog.api.serializers import Empty, Flag, Items, Text, Whole
 from catalog.api.views import ApiView, body_of
 from catalog.models import Table
 from core.jobs import TERMINAL
@@ -60,6 +60,13 @@ class Instant(Text):
         return data
 
 
+class Names(Items):
+    """Each once is enough; how many there may be is bounded by the table's columns."""
+
+    def __init__(self, **about: Any) -> None:
+        super().__init__(child=Text(max_length=500), max_length=5000, **about)
+
+
 class _CheckedLater:
     """The service judges the value, by an error code of its own."""
 
@@ -87,6 +94,7 @@ KINDS: dict[declared.Kind, tuple[type[s.Field[Any, Any, Any, Any]], str]] = {
     "text": (Text, "{name} must be a text"),
     "choice": (s.ChoiceField, "{name} must be {choices}"),
     "instant": (Instant, "{name} has 17 digits, as the table's health names it"),
+    "names": (Names, "{name} must be a list of names"),
 }
 LATER: dict[declared.Kind, type[s.Field[Any, Any, Any, Any]]] = {
     "choice": _LaterChoice,
@@ -114,7 +122,7 @@ def _field(each: declared.Field) -> s.Field[Any, Any, Any, Any]:
         "required": each.is_required,
         "help_text": each.help or None,
         "error_messages": dict.fromkeys(
-            ("invalid", "invalid_choice", "null", "required"), message
+            ("invalid", "invalid_choice", "not_a_list", "null", "required"), message
         ),
     }
     if each.kind == "choice":
@@ -169,7 +177,8 @@ class ActionSchema(SluiceSchema):
 def _example(each: declared.Field) -> object:
     if each.kind == "choice":
         return each.choices[0][0]
-    return {"flag": True, "whole": each.least or 1}.get(each.kind, "")
+    examples = {"flag": True, "whole": each.least or 1, "names": ["note"]}
+    return examples.get(each.kind, "")
 
 
 def _returned(call: Callable[..., Any] | None) -> type:

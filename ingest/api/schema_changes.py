@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers as s
@@ -10,11 +11,23 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.access.policy import Privilege
+from catalog.api.idempotency import idempotent
 from catalog.api.reply import Reply
-from catalog.api.views import ApiView
+from catalog.api.serializers import Flag, Items, Whole
+from catalog.api.views import ApiView, body_of
+from catalog.models import Table
+from catalog.selectors import TableFilter, tables_for
 from ingest.api.tables import lake_table_of
 from ingest.pipelines.policies.store import policy_of
-from ingest.pipelines.schema_approval import proposal_of
+from ingest.pipelines.schema_approval import (
+    MOST_AT_ONCE,
+    Aside,
+    Decided,
+    Undecided,
+    approve_many,
+    proposal_of,
+    undecided,
+)
 from ingest.pipelines.transitions import locked_pipeline, pipeline_of
 
 
@@ -27,10 +40,19 @@ class SchemaProposal(Reply):
     will = s.ListField(
         child=s.CharField(), help_text="what approving does; or why it cannot be"
     )
+    choices = s.DictField(
+        child=s.ChoiceField(choices=("keep_null", "leave_out")),
+        help_text="column at the source: how it can be set aside instead",
+    )
     is_possible = s.BooleanField()
     needs_resync = s.BooleanField()
     left_out = s.ListField(
         child=s.CharField(), help_text="columns at the source that are not synced"
+    )
+    kept = s.ListField(
+        child=s.CharField(),
+        help_text="lake columns that are not read any more: NULL in rows that changed"
+        " since",
     )
     partial_columns = s.CharField(
         help_text="columns whose older rows are NULL in the lake; empty when none is"
@@ -53,3 +75,90 @@ class SchemaChangeView(ApiView):
             **dataclasses.asdict(proposal_of(table)),
         }
         return Response(SchemaProposal.body(body))
+
+
+class UndecidedTable(Reply):
+    """A table whose columns wait for a decision."""
+
+    table = s.IntegerField(source="table.pk")
+    name = s.CharField()
+    changes = s.ListField(child=s.CharField(), source="proposal.changes")
+    choices = s.DictField(child=s.CharField(), source="proposal.choices")
+    is_possible = s.BooleanField(source="proposal.is_possible")
+    needs_resync = s.BooleanField(source="proposal.needs_resync")
+
+    @staticmethod
+    def name_of(row: Undecided) -> str:
+        return str(row.table)
+
+
+class UndecidedTables(Reply):
+    items = UndecidedTable(many=True)
+
+
+class SchemaChangesView(ApiView):
+    """Tables whose columns changed at the source and wait for a decision, the first
+    500 by name."""
+
+    @extend_schema(responses=UndecidedTables)
+    def get(self, request: Request) -> Response:
+        lake = TableFilter(kind=Table.LAKE)
+        found = undecided(tables_for(self.principal, lake))
+        return Response({"items": [UndecidedTable.body(one) for one in found]})
+
+
+class SchemaApprovals(s.Serializer[object]):
+    """keep_null, leave_out: for every column for which that can be chosen."""
+
+    tables = Items(child=Whole(min_value=1), min_length=1, max_length=MOST_AT_ONCE)
+    keep_null = Flag(required=False)
+    leave_out = Flag(required=False)
+
+
+class SchemaDecision(Reply):
+    """What approving came to for one table: its job, or why not."""
+
+    table = s.IntegerField(source="table.pk")
+    name = s.CharField()
+    job = s.CharField(allow_null=True)
+    error = s.DictField(allow_null=True, help_text="code, message and hint")
+
+    @staticmethod
+    def name_of(row: Decided) -> str:
+        return str(row.table)
+
+    @staticmethod
+    def job_of(row: Decided) -> str | None:
+        return None if row.job is None else str(row.job.pk)
+
+    @staticmethod
+    def error_of(row: Decided) -> Mapping[str, str] | None:
+        error = row.error
+        if error is None:
+            return None
+        return {"code": error.code, "message": error.message, "hint": error.hint}
+
+
+class SchemaDecisions(Reply):
+    items = SchemaDecision(many=True)
+
+
+class ApproveSchemaChangesView(ApiView):
+    """Approve the changed columns of several tables, each by itself. Tables that may
+    not be operated refuse the whole request."""
+
+    @extend_schema(request=SchemaApprovals, responses=SchemaDecisions)
+    @idempotent
+    def post(self, request: Request) -> Response:
+        asked = body_of(SchemaApprovals, request)
+        ways: tuple[Aside, ...] = ("keep_null", "leave_out")
+        tables = [
+            lake_table_of(self, pk, Privilege.OPERATE)
+            for pk in dict.fromkeys(asked["tables"])
+        ]
+        done = approve_many(
+            tables,
+            actor=self.principal.name,
+            set_aside=[way for way in ways if asked.get(way)],
+        )
+        return Response({"items": [SchemaDecision.body(one) for one in done]})

@@ -58,6 +58,8 @@ urlpatterns: list[URLPattern] = [
     path(f"{_JOB}/logs", jobs.JobLogsView.as_view()),
     path(f"{_JOB}/events", events.JobEventsView.as_view()),
     path(f"{_TABLE}/schema-change", schema_changes.SchemaChangeView.as_view()),
+    path("schema-changes", schema_changes.SchemaChangesView.as_view()),
+    path("schema-changes:approve", schema_changes.ApproveSchemaChangesView.as_view()),
     path(f"{_TABLE}/commits", tables.CommitsView.as_view()),
     path(f"{_TABLE}/sample", tables.SampleView.as_view()),
     path(f"{_TABLE}/changes", tables.ChangesView.as_view()),

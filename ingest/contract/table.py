@@ -61,6 +61,8 @@ class TableSpec:
     left_out     of a table that follows its source's log: the columns there, by their
                  source names, that are known and not carried. One that is neither here
                  nor among `columns` waits for a decision
+    kept         columns of the lake table that are not read any more: NULL in each row
+                 that is written
     """
 
     table_id: int
@@ -81,6 +83,7 @@ class TableSpec:
     lock: str = ""
     updates: Updates = "full"
     left_out: tuple[str, ...] = ()
+    kept: tuple[ColumnSpec, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,13 @@ from ingest.contract.table import ColumnSpec, FenceSpec, SourceSpec, TableSpec
 from ingest.lake.commits import LakeState
 from ingest.lake.fence import Scope
 from ingest.models import Pipeline
-from ingest.planning.plan import ApplyChanges, CreateTable, TablePlan, plan_from_json
+from ingest.planning.plan import (
+    ApplyChanges,
+    CreateTable,
+    PlannedColumn,
+    TablePlan,
+    plan_from_json,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,17 +144,7 @@ def table_spec(plan: TablePlan, lake: Table, source: Table) -> TableSpec:
         name=lake.name,
         path=lake.path,
         staging=staging_path(lake.pk),
-        columns=tuple(
-            ColumnSpec(
-                source_name=c.source_name,
-                name=c.name,
-                source_type=c.source_type,
-                type=c.type,
-                lossy=c.lossy,
-                older=c.older,
-            )
-            for c in create.columns
-        ),
+        columns=tuple(map(_column_spec, create.columns)),
         key=create.record_key,
         row_hash=create.row_hash,
         cursor=apply.cursor if apply else None,
@@ -159,6 +155,18 @@ def table_spec(plan: TablePlan, lake: Table, source: Table) -> TableSpec:
         lock=create.lock,
         updates=create.updates,
         left_out=plan.left_out,
+        kept=tuple(map(_column_spec, create.kept)),
+    )
+
+
+def _column_spec(column: PlannedColumn) -> ColumnSpec:
+    return ColumnSpec(
+        source_name=column.source_name,
+        name=column.name,
+        source_type=column.source_type,
+        type=column.type,
+        lossy=column.lossy,
+        older=column.older,
     )
 
 

@@ -38,7 +38,7 @@ ON_ITS_WAY = frozenset({APPROVED, SNAPSHOTTING, CATCHING_UP, LIVE, RESYNCING})
 QUERYABLE = frozenset({CATCHING_UP, LIVE, NEEDS_RESYNC, PAUSED, FAILED})
 INSTANT = re.compile(r"(\d{17})?", re.ASCII)
 
-Kind = Literal["flag", "whole", "text", "choice", "instant"]
+Kind = Literal["flag", "whole", "text", "choice", "instant", "names"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,7 @@ class Field:
 
     help      what REST's document says of it; label: the page's, "" = not on the page
     choices   of a choice: value -> label of the page
+    offered   of names: those that a page offers for this table
     is_dry_run       true asks for the preview instead of the run
     is_checked_later the service checks it, by an error code of its own
     proposal  what a page begins with; needs: counts on a page only beside this value
@@ -66,12 +67,16 @@ class Field:
     is_dry_run: bool = False
     is_checked_later: bool = False
     proposal: Callable[[Table], object] | None = None
+    offered: Callable[[Table], tuple[str, ...]] | None = None
     needs: tuple[str, str] | None = None
     changes_preview: bool = False
     part: str = ""
 
-    def from_form(self, text: str) -> Any:
-        """What a page's form says; None for nothing, or nothing that could be meant."""
+    def from_form(self, text: str, *more: str) -> Any:
+        """What a page's form says; None for nothing, or nothing that could be meant.
+        more: of names, which may come several times."""
+        if self.kind == "names":
+            return tuple(name for name in (text, *more) if name) or None
         text = text.strip()
         if self.kind == "flag":
             return True if text else None

@@ -247,7 +247,7 @@ def _look(
         epoch=table.last_commit_epoch or 0,
         position=pipeline.position,
         source=pipeline.source_table.database.datasource_id,
-        columns=frozenset(c.name for c in create.columns),
+        columns=frozenset(c.name for c in (*create.columns, *create.kept)),
         is_busy=any(_is_at_work(job, live) for job in jobs),
     )
     try:

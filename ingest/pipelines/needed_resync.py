@@ -7,7 +7,7 @@ again. It must not know how a table moves between its states.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from catalog.schema.diff import SchemaChange
@@ -43,8 +43,26 @@ def decide(pipeline: Pipeline) -> bool:
     return True
 
 
-def is_noted(pipeline: Pipeline) -> bool:
-    return TABLE in pipeline.drift
+def is_noted(pipeline: Pipeline, *, without: Collection[SchemaChange] = ()) -> bool:
+    """without: changes of columns that are set aside, which concern no row then."""
+    note = pipeline.drift.get(TABLE, {})
+    return bool(note.get("why") or _others(note, without)) if without else bool(note)
+
+
+def forget(pipeline: Pipeline, changes: Collection[SchemaChange]) -> None:
+    """Their columns are set aside."""
+    if not changes or not (former := pipeline.drift.get(TABLE)):
+        return
+    note = {**former, "changes": _others(former, changes)}
+    is_left = is_noted(pipeline, without=changes)
+    rest = {k: v for k, v in pipeline.drift.items() if k != TABLE}
+    pipeline.drift = rest | ({TABLE: note} if is_left else {})
+    Pipeline.objects.filter(pk=pipeline.pk).update(drift=pipeline.drift)
+
+
+def _others(note: Mapping[str, Any], changes: Iterable[SchemaChange]) -> list[str]:
+    gone = {str(change) for change in changes}
+    return [said for said in note.get("changes", ()) if said not in gone]
 
 
 def altered(pipeline: Pipeline) -> str:

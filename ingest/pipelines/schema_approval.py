@@ -1,29 +1,42 @@
-"""A user approves what changed at the source: the plan takes it over, and the table
-goes on by a sync where that can bring it, else by a re-sync."""
+"""A user approves what changed at the source: the plan takes it over, but for columns
+that are set aside, and the table goes on by a sync where that can bring it, else by a
+re-sync."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from django.db import transaction
+from django.db.models import F, QuerySet
+from django.db.models.fields.json import KeyTextTransform
 from django.utils.translation import gettext
 
 from catalog.access import audit
 from catalog.models import Table
 from catalog.schema.diff import SchemaChange
-from core.errors import InvalidRequest
+from core.errors import InvalidRequest, SluiceError
 from core.jobs import ACTIVE
 from core.models import Job
 from ingest.contract.job import LOADS
 from ingest.models import Pipeline
-from ingest.models.states import FAILED, LOADED, NEEDS_RESYNC, PAUSED
+from ingest.models.states import (
+    FAILED,
+    LOADED,
+    NEEDS_RESYNC,
+    PAUSED,
+    REMOVING,
+    RETIRED,
+)
 from ingest.pipelines import needed_resync, schema_diff, table_commands
 from ingest.pipelines.schema_diff import drift_of, in_sentence
 from ingest.pipelines.sync_job import start_sync
 from ingest.pipelines.transitions import locked_pipeline, move, pipeline_of
-from ingest.planning.drift import SchemaDrift
-from ingest.planning.facts import LOG
+from ingest.planning.drift import Aside, SchemaDrift
+from ingest.planning.facts import LOG, TIMESTAMP
 from ingest.planning.plan import CreateTable, plan_from_json
+
+MOST_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +45,10 @@ class SchemaProposal:
 
     diff     all that differs, also what is followed or left out
     changes  in sentences; will: what happens then, in sentences, in order
+    choices  source name → how that column can be set aside instead
     is_possible  False: only another lake table can take it, `will` says how
     left_out columns that are not synced, recorded only
+    kept     those that the lake table has, and that are not read any more
     partial_columns  those whose older rows are NULL in the lake, in words; "" = none
     resync_needed    why a re-sync is needed that no load has brought; "" = it is not
     """
@@ -41,9 +56,11 @@ class SchemaProposal:
     diff: tuple[SchemaChange, ...] = ()
     changes: tuple[str, ...] = ()
     will: tuple[str, ...] = ()
+    choices: Mapping[str, Aside] = field(default_factory=dict)
     is_possible: bool = True
     needs_resync: bool = False
     left_out: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
     partial_columns: str = ""
     resync_needed: str = ""
 
@@ -59,32 +76,130 @@ def proposal_of(table: Table) -> SchemaProposal:
         diff=(*drift.to_approve, *drift.followed, *drift.left_out),
         changes=tuple(str(change) for change in drift.to_approve),
         will=_what_happens(drift, pipeline) if drift.is_open else (),
+        choices=drift.aside,
         is_possible=not drift.impossible,
         needs_resync=drift.needs_resync,
-        left_out=tuple(change.column for change in drift.left_out),
+        left_out=(*(change.column for change in drift.left_out), *_excluded(pipeline)),
+        kept=tuple(column.name for column in _create_of(pipeline).kept),
         partial_columns=schema_diff.describe_earlier(partial),
         resync_needed=needed_resync.why_needed(pipeline),
     )
 
 
-def _what_happens(drift: SchemaDrift, pipeline: Pipeline) -> tuple[str, ...]:
+def _create_of(pipeline: Pipeline) -> CreateTable:
+    found: CreateTable | None = plan_from_json(pipeline.plan).step(CreateTable)
+    assert found is not None, "it has a lake table"
+    return found
+
+
+def _excluded(pipeline: Pipeline) -> tuple[str, ...]:
+    names = set(plan_from_json(pipeline.plan).excluded)
+    read = {column.source_name for column in _create_of(pipeline).columns}
+    there = pipeline.source_table.columns.values_list("source_name", flat=True)
+    return tuple(name for name in there if name in names - read)
+
+
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    """drift: what is taken over. aside: the changes of columns that are set aside."""
+
+    drift: SchemaDrift
+    aside: tuple[SchemaChange, ...] = ()
+
+
+def _decide(
+    pipeline: Pipeline,
+    table: Table,
+    keep_null: Sequence[str] = (),
+    leave_out: Sequence[str] = (),
+) -> _Decision:
+    """InvalidRequest where nothing waits, or a column cannot be set aside that way."""
+    drift = drift_of(pipeline)
+    _refuse(table, drift)
+    wanted: dict[str, Aside] = dict.fromkeys(keep_null, "keep_null")
+    wanted |= dict.fromkeys(leave_out, "leave_out")
+    _refuse_choices(table, drift, wanted)
+    if not wanted:
+        return _Decision(drift)
+    aside = tuple(change for change in drift.to_approve if change.column in wanted)
+    left = drift.without(wanted)
+    if needed_resync.is_noted(pipeline, without=aside):
+        left = replace(left, needs_resync=True)
+    return _Decision(left, aside)
+
+
+def _refuse_choices(
+    table: Table, drift: SchemaDrift, wanted: Mapping[str, Aside]
+) -> None:
+    others = sorted(n for n, how in wanted.items() if drift.aside.get(n) != how)
+    if not others:
+        return
+    offered = "; ".join(f"{how}: {name}" for name, how in sorted(drift.aside.items()))
+    raise InvalidRequest(
+        f"of {table} this cannot be chosen for {', '.join(others)}",
+        code="choice_not_offered",
+        hint=f"what can be chosen now: {offered or 'nothing'}. A key, and what the lake"
+        " table is partitioned or followed by, is followed only",
+    )
+
+
+def what_happens(
+    table: Table, *, keep_null: Sequence[str] = (), leave_out: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """What approving with these choices does, in sentences. InvalidRequest as
+    `approve_schema_change`."""
+    pipeline = pipeline_of(table.pk) or locked_pipeline(table)
+    decision = _decide(pipeline, table, keep_null, leave_out)
+    return _what_happens(decision.drift, pipeline, decision.aside)
+
+
+def _set_aside_in_words(
+    aside: Sequence[SchemaChange], *, is_read_again: bool
+) -> Iterator[str]:
+    for change in aside:
+        if change.kind == "added":
+            text = gettext("Column %(name)s is left out of the lake table")
+        elif is_read_again:
+            text = gettext(
+                "Column %(name)s stays in the lake table, without its values: NULL in "
+                "every row"
+            )
+        else:
+            text = gettext(
+                "Column %(name)s stays in the lake table with its values; rows that "
+                "change from now on have NULL there, and after a resync all have"
+            )
+        yield text % {"name": change.column}
+
+
+def _what_happens(
+    drift: SchemaDrift, pipeline: Pipeline, aside: Sequence[SchemaChange] = ()
+) -> tuple[str, ...]:
     if drift.impossible:
         return (drift.impossible,)
-    taken = gettext("The lake table takes over: %(changes)s") % {
-        "changes": in_sentence(drift.to_approve)
-    }
-    if drift.followed:
-        along = gettext("So does it with what is followed: %(changes)s")
-        taken += "; " + along % {"changes": in_sentence(drift.followed)}
+    is_read_again = drift.needs_resync
+    said = tuple(_set_aside_in_words(aside, is_read_again=is_read_again))
+    taken: tuple[str, ...] = ()
+    if drift.to_approve:
+        text = gettext("The lake table takes over: %(changes)s") % {
+            "changes": in_sentence(drift.to_approve)
+        }
+        if drift.followed:
+            along = gettext("So does it with what is followed: %(changes)s")
+            text += "; " + along % {"changes": in_sentence(drift.followed)}
+        taken = (text,)
+    taken += said
     if not drift.needs_resync and pipeline.capture == LOG:
-        return taken, gettext("What waits of the source's log is applied with it")
+        return *taken, gettext("What waits of the source's log is applied with it")
+    if not drift.needs_resync and not drift.to_approve:
+        return *taken, gettext("Nothing is read again")
     if not drift.needs_resync:
         brought = gettext(
             "A sync brings it, with rows that got values of new columns before"
         )
-        return taken, brought
+        return *taken, brought
     return (
-        taken,
+        *taken,
         gettext(
             "The whole table is read from the source again, and one commit replaces "
             "what is there: readers see the old rows or the new ones, never a mixture"
@@ -101,7 +216,7 @@ def _what_happens(drift: SchemaDrift, pipeline: Pipeline) -> tuple[str, ...]:
 
 def _of_another_key(drift: SchemaDrift, pipeline: Pipeline) -> tuple[str, ...]:
     """The lake's key is fixed for its life, whatever the source's is."""
-    create: CreateTable = plan_from_json(pipeline.plan).step(CreateTable)
+    create = _create_of(pipeline)
     if create.row_hash or all(change.kind != "key" for change in drift.blocking):
         return ()
     keyed = gettext(
@@ -112,19 +227,34 @@ def _of_another_key(drift: SchemaDrift, pipeline: Pipeline) -> tuple[str, ...]:
     return (keyed % {"key": ", ".join(create.record_key)},)
 
 
-def approve_schema_change(table: Table, *, actor: str) -> Job:
-    """The job that brings it. InvalidRequest when there is nothing to approve, when
-    the lake table cannot take it, or while a load runs."""
+def approve_schema_change(
+    table: Table,
+    *,
+    actor: str,
+    keep_null: Sequence[str] = (),
+    leave_out: Sequence[str] = (),
+) -> Job:
+    """The job that brings it. keep_null, leave_out: columns that are set aside, by
+    their names at the source.
+
+    InvalidRequest when there is nothing to approve, when the lake table cannot take it,
+    for a choice that is not offered, or while a load runs.
+    """
     with transaction.atomic():
         pipeline = locked_pipeline(table)
-        drift = drift_of(pipeline)
-        _refuse(table, drift)
+        decision = _decide(pipeline, table, keep_null, leave_out)
+        drift = decision.drift
+        needed_resync.forget(pipeline, decision.aside)
         schema_diff.take_over(
-            pipeline, drift.to_approve, is_followed=not drift.needs_resync
+            pipeline,
+            drift.to_approve,
+            is_followed=not drift.needs_resync,
+            aside=decision.aside,
         )
         job = _go_on(pipeline, table, drift, actor=actor)
         schema_diff.report_compared([pipeline])
         said = [str(change) for change in drift.to_approve]
+        said += [f"set aside: {change}" for change in decision.aside]
         audit.record(
             "table.approve_schema_change",
             on=str(table),
@@ -155,9 +285,9 @@ def _go_on(pipeline: Pipeline, table: Table, drift: SchemaDrift, *, actor: str) 
     if is_stopped and (not table.is_queryable or not drift.needs_resync):
         return table_commands.retry_pipeline(pipeline, actor=actor)
     if not drift.needs_resync:
-        if pipeline.state not in LOADED:
+        if pipeline.state not in {*LOADED, NEEDS_RESYNC}:
             raise _busy(pipeline, table)
-        if pipeline.capture == LOG:
+        if pipeline.capture != TIMESTAMP or pipeline.state == NEEDS_RESYNC:
             return table_commands.last_job(pipeline)
         return start_sync(pipeline, actor=actor)
     if _is_loading(table):
@@ -183,3 +313,61 @@ def _busy(pipeline: Pipeline, table: Table) -> InvalidRequest:
         hint="approve when the load has ended, or cancel it first",
         facts={"state": pipeline.state},
     )
+
+
+# --------------------------------------------------------------------- many at once
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    table: Table
+    proposal: SchemaProposal
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What approving came to for one of several tables: its job, or why not."""
+
+    table: Table
+    job: Job | None = None
+    error: SluiceError | None = None
+
+
+def undecided(tables: QuerySet[Table]) -> list[Undecided]:
+    """Those that wait for a decision about their columns, at most MOST_AT_ONCE, by
+    name."""
+    known = KeyTextTransform("fingerprint", "plan")
+    rows = (
+        Pipeline.objects.filter(lake_table__in=tables.order_by().values("pk"))
+        .annotate(known=known)
+        .exclude(known=F("source_table__schema_fingerprint"))
+        .exclude(state__in=[REMOVING, RETIRED])
+        .select_related("lake_table__database__datasource")
+        .order_by("lake_table__database__name", "lake_table__name")
+    )
+    found = []
+    for row in rows.iterator(chunk_size=100):
+        assert row.lake_table is not None
+        proposal = proposal_of(row.lake_table)
+        if proposal.changes:
+            found.append(Undecided(row.lake_table, proposal))
+        if len(found) == MOST_AT_ONCE:
+            break
+    return found
+
+
+def approve_many(
+    tables: Iterable[Table], *, actor: str, set_aside: Collection[Aside] = ()
+) -> list[Decided]:
+    """Each by itself: one that is refused stays as it is. set_aside: what is chosen for
+    every column for which it can be."""
+    return [_decided(table, actor=actor, ways=set_aside) for table in tables]
+
+
+def _decided(table: Table, *, actor: str, ways: Collection[Aside]) -> Decided:
+    offered = proposal_of(table).choices.items()
+    chosen = {way: [name for name, how in offered if how == way] for way in ways}
+    try:
+        return Decided(table, approve_schema_change(table, actor=actor, **chosen))
+    except SluiceError as error:
+        return Decided(table, error=error)

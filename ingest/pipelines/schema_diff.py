@@ -32,6 +32,7 @@ from ingest.planning.drift import (
     SchemaDrift,
     evolved,
     judge_drift,
+    set_aside,
 )
 from ingest.planning.facts import LOG
 from ingest.planning.plan import (
@@ -132,24 +133,32 @@ def in_sentence(changes: Iterable[SchemaChange]) -> str:
 
 
 def take_over(
-    pipeline: Pipeline, changes: Sequence[SchemaChange], *, is_followed: bool
+    pipeline: Pipeline,
+    changes: Sequence[SchemaChange],
+    *,
+    is_followed: bool,
+    aside: Sequence[SchemaChange] = (),
 ) -> None:
     """The plan has these changes from now on; the next job reads and writes by it.
 
     is_followed  the table goes on from its position, so values that an added column
                  got below that have to be read by a sync of their own
+    aside        of columns that are not read any more
     """
+    names = {change.column for change in aside}
     plan = plan_from_json(pipeline.plan)
     source = pipeline.source_table
     kind = source.database.datasource.kind
     plan = evolved(plan, schema_of(source), changes, kind=kind, log=log_of(source))
+    plan = set_aside(plan, schema_of(source), names)
     pipeline.plan = plan_to_json(plan)
+    pipeline.drift = {k: v for k, v in pipeline.drift.items() if k not in names}
     if is_followed and pipeline.capture != LOG:
         at = SystemClock().now().isoformat()
         added = [c.column for c in changes if c.kind == "added"]
         _note(pipeline, {name: {"state": PENDING, "at": at} for name in added})
     elif not is_followed:
-        needed_resync.note_needed(pipeline, changes)
+        needed_resync.note_needed(pipeline, [*changes, *aside])
     left = _judged(pipeline, plan)
     if not (left.is_open or left.left_out):
         pipeline.plan["fingerprint"] = source.schema_fingerprint
@@ -286,6 +295,7 @@ def show_columns(pipeline: Pipeline, committed: Sequence[Mapping[str, Any]]) -> 
     if any(not _is_planned(column, planned) for column in committed):
         return
     wanted = [planned[str(column["source_name"])] for column in committed]
+    wanted += create.kept
     assert pipeline.lake_table is not None
     if _are_shown(pipeline.lake_table, wanted):
         # as after nearly every sync: that takes no lock

@@ -4,13 +4,16 @@ A change is followed (the next sync takes it over), proposed (the columns known 
 go on being synced until it is approved), blocking (nothing is read until it is
 approved), or left out. Nothing is followed of which a value could be lost or read
 otherwise.
+
+Who decides may set a column aside instead: it is not read from then on, and what the
+lake table has of it stays.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
@@ -34,6 +37,8 @@ from ingest.planning.plan import (
 SchemaPolicy = Literal["follow", "ask", "ignore"]
 SCHEMA_POLICIES: tuple[SchemaPolicy, ...] = ("follow", "ask", "ignore")
 _Verdict = Literal["followed", "proposed", "blocking", "left_out"]
+# Of a column that is gone at the source; of one that is new or another there.
+Aside = Literal["keep_null", "leave_out"]
 NO_LOG = TableLog()
 
 
@@ -42,6 +47,9 @@ class SchemaDrift:
     """The changes of a source table against the plan, by what becomes of them.
 
     needs_resync  only a fresh copy brings the lake table there
+    by_resync     the changes for which that is so
+    lost_aside    those that need it although their column is set aside
+    aside         source name → how its column can be set aside
     impossible    why they cannot be approved; "" = they can
     """
 
@@ -50,6 +58,9 @@ class SchemaDrift:
     blocking: tuple[SchemaChange, ...] = ()
     left_out: tuple[SchemaChange, ...] = ()
     needs_resync: bool = False
+    by_resync: tuple[SchemaChange, ...] = ()
+    lost_aside: tuple[SchemaChange, ...] = ()
+    aside: Mapping[str, Aside] = field(default_factory=dict)
     impossible: str = ""
 
     @property
@@ -67,8 +78,32 @@ class SchemaDrift:
     def to_approve(self) -> tuple[SchemaChange, ...]:
         return self.proposed + self.blocking
 
+    def without(self, names: Collection[str]) -> SchemaDrift:
+        """What is left to take over where these columns are set aside."""
+        if not names:
+            return self
+        by_resync = (
+            *(change for change in self.by_resync if change.column not in names),
+            *(change for change in self.lost_aside if change.column in names),
+        )
+        return dataclasses.replace(
+            self,
+            followed=_without(self.followed, names),
+            proposed=_without(self.proposed, names),
+            blocking=_without(self.blocking, names),
+            needs_resync=bool(by_resync),
+            by_resync=by_resync,
+            aside={k: v for k, v in self.aside.items() if k not in names},
+        )
+
 
 NO_DRIFT = SchemaDrift()
+
+
+def _without(
+    changes: Iterable[SchemaChange], names: Collection[str]
+) -> tuple[SchemaChange, ...]:
+    return tuple(change for change in changes if change.column not in names)
 
 
 def _may_alter(change: SchemaChange) -> bool:
@@ -95,13 +130,20 @@ def judge_drift(
         found.setdefault(judge.verdict(change), []).append(change)
     blocking = tuple(found.get("blocking", ()))
     proposed = tuple(found.get("proposed", ()))
+    by_resync = (
+        *(change for change in proposed if judge.is_loaded_anew(change)),
+        *(change for change in blocking if not judge.fits_in_place(change)),
+    )
+    aside = judge.aside((*proposed, *blocking))
     return SchemaDrift(
         followed=tuple(found.get("followed", ())),
         proposed=proposed,
         blocking=blocking,
         left_out=tuple(found.get("left_out", ())),
-        needs_resync=any(not judge.fits_in_place(change) for change in blocking)
-        or (apply is None and bool(proposed)),
+        needs_resync=bool(by_resync),
+        by_resync=by_resync,
+        lost_aside=tuple(c for c in by_resync if judge.is_lost_aside(c, aside)),
+        aside=aside,
         impossible=judge.impossible(changes),
     )
 
@@ -127,7 +169,8 @@ def evolved(
     named = {change.column for change in taken}
     has_new_key = any(change.kind == "key" for change in taken)
     now = {c.source_name: c for c in source.columns if c.is_supported}
-    names = lake_columns([*now], pinned={c.source_name: c.name for c in create.columns})
+    pinned = {c.source_name: c.name for c in (*create.columns, *create.kept)}
+    names = lake_columns(dict.fromkeys((*now, *pinned)), pinned=pinned)
     columns = []
     for old in create.columns:
         new = now.get(old.source_name)
@@ -144,9 +187,34 @@ def evolved(
         for name, column in now.items()
         if name in named - known
     ]
-    wider = msgspec.structs.replace(create, columns=tuple(columns))
-    steps = tuple(wider if step is create else step for step in plan.steps)
-    return with_left_out(dataclasses.replace(plan, steps=steps), source)
+    read = {column.source_name for column in columns}
+    kept = tuple(column for column in create.kept if column.source_name not in read)
+    return with_left_out(_with_columns(plan, tuple(columns), kept), source)
+
+
+def set_aside(
+    plan: TablePlan, source: TableSchema, names: Collection[str]
+) -> TablePlan:
+    """The plan without reading these columns. What the lake table has of them stays;
+    those that are there at the source are not proposed again."""
+    create: CreateTable = plan.step(CreateTable)
+    columns = tuple(c for c in create.columns if c.source_name not in names)
+    gone = tuple(c for c in create.columns if c.source_name in names)
+    there = [c.source_name for c in source.columns if c.source_name in names]
+    excluded = tuple(dict.fromkeys((*plan.excluded, *there)))
+    plan = dataclasses.replace(plan, excluded=excluded)
+    return with_left_out(_with_columns(plan, columns, create.kept + gone), source)
+
+
+def _with_columns(
+    plan: TablePlan,
+    columns: tuple[PlannedColumn, ...],
+    kept: tuple[PlannedColumn, ...],
+) -> TablePlan:
+    create: CreateTable = plan.step(CreateTable)
+    changed = msgspec.structs.replace(create, columns=columns, kept=kept)
+    steps = tuple(changed if step is create else step for step in plan.steps)
+    return dataclasses.replace(plan, steps=steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +264,32 @@ class _Judge:
         is_free = is_free or (is_key and change.after == "bigint")
         return is_free and widens_in_place(change.before, change.after)
 
+    def is_loaded_anew(self, change: SchemaChange) -> bool:
+        """Of what is proposed: whether a fresh copy brings it alone. A column that was
+        kept has values of before, which rows at the source have no more."""
+        kept = (column.source_name for column in self.create.kept)
+        return self.apply is None or change.column in kept
+
+    def aside(self, changes: Iterable[SchemaChange]) -> dict[str, Aside]:
+        """How each column could be set aside: none of a key, at the source or in the
+        lake, and none that the lake table stands on."""
+        planned = {column.source_name: column for column in self.create.columns}
+        there = {column.source_name: column for column in self.source.columns}
+        found: dict[str, Aside] = {}
+        for change in changes:
+            name = change.column
+            both = (planned.get(name), there.get(name))
+            is_key = any(column is not None and column.key for column in both)
+            if name and name not in self._pinned and not is_key:
+                found[name] = "leave_out" if name in there else "keep_null"
+        return found
+
+    def is_lost_aside(self, change: SchemaChange, aside: Collection[str]) -> bool:
+        """Whether rows of the log are missing behind it, for its reader had to stop at
+        them."""
+        is_met = change.kind != "added" and not self.fits_in_place(change)
+        return self.log is not None and is_met and change.column in aside
+
     def _of_added(self, change: SchemaChange) -> _Verdict:
         column = self.source.column(change.column)
         if not column.is_supported:
@@ -204,6 +298,8 @@ class _Judge:
             return "blocking"
         if self.policy == "ignore":
             return "left_out"
+        if any(kept.source_name == change.column for kept in self.create.kept):
+            return "proposed"
         # a table that is loaded once gets new columns with a fresh copy only, and so do
         # older rows of what a log does not tell
         log = self.log

@@ -45,7 +45,7 @@ class CreateTable(_Step, frozen=True):
     """A MERGE_ON_READ table with a bucket index, identity pinned from here on.
 
     record_key  source names; () together with row_hash means the whole row's hash
-    lock        see `TableSpec`, as for `updates`
+    lock        see `TableSpec`, as for `updates` and `kept`
     """
 
     database: str
@@ -60,6 +60,7 @@ class CreateTable(_Step, frozen=True):
     index_type: str = "BUCKET"
     lock: str = ""
     updates: Updates = "full"
+    kept: tuple[PlannedColumn, ...] = ()
 
     @property
     def summary(self) -> str:

@@ -126,6 +126,30 @@ def test_an_approved_change_comes_with_a_resync(loaded: Any) -> None:
     assert_equal(bench, other, "n")
 
 
+def test_a_column_that_is_kept_is_null_in_rows_that_change(loaded: Any) -> None:
+    """By either writer, behind a compaction, and in every row behind a load."""
+    bench, table, low = loaded
+    bench.sql("ALTER TABLE o DROP COLUMN p")
+    bench.sql("UPDATE o SET n = 20, at = now() WHERE id = 2")
+    gone = tuple(column for column in table.columns if column.name == "p")
+    kept = replace(as_now(bench, table), kept=gone)
+
+    def values() -> dict[int, Any]:
+        return dict(bench.frame(kept).select("id", "p").collect())  # type: ignore[arg-type]
+
+    low = assert_done(sync(bench, kept, low)).facts["position"]["to"]
+    before = {1: 1.01, 2: None, 3: 3.03, 4: 4.04, 5: 5.05, 6: 6.06}
+    assert {k: v and float(v) for k, v in values().items()} == before
+    assert_done(bench.compact(kept))
+    bench.sql("UPDATE o SET n = 30, at = now() WHERE id = 3")
+    low = assert_done(sync(bench, kept, low)).facts["position"]["to"]
+    assert {k for k, v in values().items() if v is None} == {2, 3}
+    assert_equal(bench, kept, "n")
+    assert assert_done(bench.verify(kept, position=low)).facts["verdict"] == "equal"
+    assert_done(bench.load(kept, kind="resync"))
+    assert set(values().values()) == {None}
+
+
 def test_a_column_that_the_lake_lacks_has_its_older_values_whoever_planned_it(
     loaded: Any,
 ) -> None:

@@ -394,6 +394,9 @@ class _Pieces:
             if older is not None:
                 value = F.lit(older.as_py()).cast(spark_type(column.type))
                 rows = rows.withColumn(column.name, value)
+        for column in (c for c in table.kept if c.name not in rows.columns):
+            value = F.lit(None).cast(spark_type(column.type))
+            rows = rows.withColumn(column.name, value)
         return rows
 
     def _values_of(self, lacking: Lacking) -> pa.Table:

@@ -101,6 +101,7 @@ def lake_rows(
             solid if c.name == key else column
             for c, column in zip(selection.columns, columns, strict=True)
         ]
+    columns += [F.lit(None).cast(spark_type(c.type)).alias(c.name) for c in table.kept]
     if DAY in partition_columns(table):
         moments = selected(table.partition_by, table, selection)
         moment = next(c.alias for c in moments if c.type in BY_DAY)

@@ -73,7 +73,8 @@ def has_columns(schema: str, table: TableSpec) -> bool:
     if not schema:
         return False
     found = {f["name"]: _lake_type(f["type"]) for f in json.loads(schema)["fields"]}
-    wanted = {column.name: column.type for column in table.columns}
+    columns = (*table.columns, *table.kept)
+    wanted = {column.name: column.type for column in columns}
     own = {SEQ: "bigint", DELETED: "boolean"}
     if key_column(table) == KEY:
         own[KEY] = "string"

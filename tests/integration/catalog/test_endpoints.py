@@ -125,6 +125,8 @@ LEAST_OF_OTHERS = {
     ("POST", "tables/<id:table_id>:follow-log"): "operate",
     ("POST", "tables/<id:table_id>:approve-schema-change"): "operate",
     ("GET", "tables/<id:table_id>/schema-change"): "discover",
+    ("GET", "schema-changes"): None,
+    ("POST", "schema-changes:approve"): None,
     ("POST", "tables/<id:table_id>:pause"): "operate",
     ("POST", "tables/<id:table_id>:resume"): "operate",
     ("POST", "tables/<id:table_id>:share-driver"): "operate",

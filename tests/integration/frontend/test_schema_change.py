@@ -40,7 +40,7 @@ def test_who_may_decide_gets_the_change_its_effects_and_a_button(
     assert "column &#x27;amount&#x27; (decimal(12,2)) was removed" in shown
     assert "Column amount and its values leave the lake table" in shown
     assert 'id="approve-change"' in shown
-    assert "Approve and resync" in shown
+    assert "Decide…" in shown
     assert "Column name counts from 2026-01-02T03:04:05Z" in shown
     seen = page(browse("ann"), "table", changed.pk)
     assert "was removed" in seen
@@ -87,3 +87,30 @@ def test_the_whole_difference_is_shown_and_asked_for_in_amber(
     asked = page(browse("root"), "table-action", changed.pk, "approve-schema-change")
     assert "amount" in asked
     assert "level" in asked
+
+
+def test_columns_are_set_aside_from_the_page(changed: Table, browse: Any) -> None:
+    client = browse("root")
+    address = reverse(
+        "frontend:table-action", args=[changed.pk, "approve-schema-change"]
+    )
+    asked = client.get(address, {"keep_null": ["amount"]}).content.decode()
+    assert 'name="keep_null"' in asked
+    assert 'name="leave_out"' not in asked
+    assert "Column amount stays in the lake table" in asked
+    assert client.post(address, {"keep_null": ["amount"]}).status_code == 302
+    plan = Pipeline.objects.get(lake_table=changed).plan
+    (create,) = (s for s in plan["steps"] if s["step"] == "CreateTable")
+    assert [c["name"] for c in create["kept"]] == ["amount"]
+    shown = page(client, "table", changed.pk)
+    assert 'id="kept-columns"' in shown
+
+
+def test_several_tables_are_approved_at_once(changed: Table, browse: Any) -> None:
+    client = browse("root")
+    shown = page(client, "schema-changes")
+    assert f'value="{changed.pk}"' in shown
+    asked = {"table": [changed.pk], "keep_null": "1"}
+    reply = client.post(reverse("frontend:schema-changes"), asked, follow=True)
+    assert "1 table goes on" in reply.content.decode()
+    assert "Nothing waits for a decision" in reply.content.decode()
