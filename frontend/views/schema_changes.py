@@ -16,7 +16,8 @@ from catalog.models import Table
 from catalog.selectors import TableFilter, tables_for
 from catalog.selectors.tables import securable_of
 from frontend.pages import PageRequest, page
-from ingest.pipelines.schema_approval import Aside, Decided, approve_many, undecided
+from ingest.pipelines.schema_approval import Decided, approve_many, undecided
+from ingest.planning.drift import Aside
 
 WAYS: tuple[Aside, ...] = ("keep_null", "leave_out")
 

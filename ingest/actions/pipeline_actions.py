@@ -14,6 +14,7 @@ from ingest.maintenance import compact_job
 from ingest.maintenance.compaction_drivers import parse_driver_request
 from ingest.maintenance.impact_preview import (
     preview_compaction,
+    preview_follow_cursor,
     preview_follow_log,
     preview_resync,
 )
@@ -233,6 +234,29 @@ FOLLOW_LOG = TableAction(
     request=Request("FollowLogNew", (DRY_RUN,)),
     preview=preview_follow_log,
     run=capture_change.follow_log,
+)
+FOLLOW_CURSOR = TableAction(
+    name="follow-cursor",
+    title="Follow a cursor",
+    icon="play",
+    group="sync",
+    does=(
+        "Captures this table by a column with the time of change instead of its"
+        " source's log, without reading it again."
+    ),
+    blocks="Changes wait until it is done. Readers keep the last commit.",
+    undo="Follow the log brings it back the same way.",
+    states=frozenset({LIVE}),
+    is_open=lambda pipeline: pipeline.capture == LOG,
+    request=Request(
+        "FollowCursorNew",
+        (
+            Field("cursor", "text", "column at the source; the best one by default"),
+            DRY_RUN,
+        ),
+    ),
+    preview=preview_follow_cursor,
+    run=capture_change.follow_cursor,
 )
 
 

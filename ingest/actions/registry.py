@@ -34,6 +34,7 @@ ACTIONS: dict[str, TableAction] = {
         *REPAIR_ACTIONS,
         actions.RESYNC,
         actions.FOLLOW_LOG,
+        actions.FOLLOW_CURSOR,
         actions.APPROVE_SCHEMA_CHANGE,
         actions.REMOVE,
     )

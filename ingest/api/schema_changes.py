@@ -21,7 +21,6 @@ from ingest.api.tables import lake_table_of
 from ingest.pipelines.policies.store import policy_of
 from ingest.pipelines.schema_approval import (
     MOST_AT_ONCE,
-    Aside,
     Decided,
     Undecided,
     approve_many,
@@ -29,6 +28,7 @@ from ingest.pipelines.schema_approval import (
     undecided,
 )
 from ingest.pipelines.transitions import locked_pipeline, pipeline_of
+from ingest.planning.drift import Aside
 
 
 class SchemaProposal(Reply):

@@ -132,6 +132,7 @@ class SyncWork:
     instant       of the commit that brought it; "" = not known. Behind a restore
                   another one may have the same epoch
     added, known, stops_at_new  see ingest.driver.capture.added_columns
+    stream        which the table has followed so far; "" = it is synced by its cursor
     """
 
     low: str | None
@@ -144,6 +145,7 @@ class SyncWork:
     stops_at_new: bool = False
     lag_is_chosen: bool = False
     source_fingerprint: Mapping[str, Any] = field(default_factory=dict)
+    stream: str = ""
 
 
 @dataclass(frozen=True, slots=True)

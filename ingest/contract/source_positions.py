@@ -143,6 +143,11 @@ def order_of(position: str, other: str) -> Order:
     return PostgresLog.decode(position).order(PostgresLog.decode(other))
 
 
+def is_of_log(position: str) -> bool:
+    """Else it is that of a cursor."""
+    return position.startswith(("lsn:", "binlog:"))
+
+
 def lsn_of(text: str) -> int:
     """`16/B374D848` as a number. InvalidRequest `bad_position` when it is none."""
     if not _LSN.fullmatch(text):

@@ -47,8 +47,9 @@ from ingest.driver.apply.jobrun import Interrupted, JobRun
 from ingest.driver.apply.writer import checked_state
 from ingest.driver.capture.gate import SourceGate, SourceGates
 from ingest.driver.capture.snapshot import committed_load, load_table
-from ingest.driver.capture.timestamp import capture_window, sync_folder
+from ingest.driver.capture.timestamp import capture_window, sync_folder, sync_work
 from ingest.driver.jvm import GRACE_SECONDS, Jvm, breaks_jvm, failure_of
+from ingest.driver.leave_log import leave_log
 from ingest.driver.session import open_lake
 from ingest.driver.table_services.cleaning import tidy_when_due
 from ingest.driver.table_services.compaction import (
@@ -166,7 +167,11 @@ def run_sync(
     refuse_gone_back(run.spec, state)
     refuse_other_types(run.spec, state)
     refuse_unreadable_plan(run.spec, state)
-    run.begin_at(position_of(run.spec, state))
+    if sync_work(run).stream:
+        run.begin_at(leave_log(run, spark, access))
+        state = checked_state(run.spec)
+    else:
+        run.begin_at(position_of(run.spec, state))
     lacks = missing_columns(run.spec, state)
     with sync_folder(run) as folder:
         staged, facts = capture_window(

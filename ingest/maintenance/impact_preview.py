@@ -15,7 +15,7 @@ from ingest.maintenance.facts import LakeFacts
 from ingest.maintenance.observation import look_into
 from ingest.maintenance.repair_descriptions import compacted
 from ingest.maintenance.repair_previews import Preview, waits_for_a_job
-from ingest.pipelines.capture_change import plan_by_log
+from ingest.pipelines.capture_change import plan_by_cursor, plan_by_log
 from ingest.pipelines.schema_diff import source_changed, to_leave_out
 from ingest.pipelines.table_commands import goes_on_loading
 from ingest.pipelines.transitions import locked_pipeline, pipeline_of
@@ -75,6 +75,26 @@ def preview_resync(table: Table) -> Preview:
         gettext("Rows that were deleted at the source disappear"),
         *narrower,
     )
+
+
+def preview_follow_cursor(table: Table, *, cursor: str = "") -> Preview:
+    """InvalidRequest where it is refused: `plan_by_cursor`."""
+    pipeline = pipeline_of(table.pk) or locked_pipeline(table)
+    then: ApplyChanges = plan_by_cursor(pipeline, cursor).step(ApplyChanges)
+    will = (
+        gettext(
+            "What its source's log has by now is applied; then rows with a later "
+            "%(cursor)s are read. The table is not read again"
+        )
+        % {"cursor": then.cursor},
+        gettext(
+            "From then on deletes at the source stay unseen, and so do changes that "
+            "leave %(cursor)s as it was: a verification from time to time tells them"
+        )
+        % {"cursor": then.cursor},
+        gettext("If it fails, the table follows its log as before"),
+    )
+    return Preview(str(table), "follow-cursor", (), will)
 
 
 def preview_follow_log(table: Table) -> Preview:

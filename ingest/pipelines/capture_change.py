@@ -1,8 +1,11 @@
-"""A live table that is synced by a cursor goes over to its source's log without being
-read again: rows behind its position are read once more, behind a cut of the stream,
-and what came since the cut is applied.
+"""A live table goes over to its source's log, or back to a cursor, without being read
+again.
 
-Whatever goes wrong before that is in the lake, it is synced by its cursor as before.
+To the log: rows behind its position are read once more, behind a cut of the stream, and
+what came since the cut is applied. To a cursor: what the log has by then is applied,
+and its first sync reads what is behind that.
+
+Whatever goes wrong before that is in the lake, it is captured as before.
 """
 
 from __future__ import annotations
@@ -18,25 +21,29 @@ from catalog.sources.registry import kind_named
 from core.errors import InvalidRequest
 from core.models import Job
 from ingest.contract.job import RESYNC, SYNC
+from ingest.jobs.queue import new_job, put
 from ingest.models import Pipeline, SourceFollower
 from ingest.models.states import LIVE
 from ingest.pipelines import load_job, table_commands
+from ingest.pipelines.log_tables import NEXT_PLAN
 from ingest.pipelines.planning_context import Circumstances
 from ingest.pipelines.schema_diff import drift_of
 from ingest.pipelines.table_facts import facts_of
 from ingest.pipelines.transitions import locked_pipeline, move, show
 from ingest.planning.capture_limits import reading_of
-from ingest.planning.facts import LOG, TIMESTAMP, TableFacts
+from ingest.planning.facts import LOG, TIMESTAMP, Choices, TableFacts, Target
 from ingest.planning.log import what_is_seen, why_not_followed
 from ingest.planning.plan import (
     ApplyChanges,
     CreateTable,
     FollowLog,
     TablePlan,
+    by_cursor,
     plan_from_json,
     plan_to_json,
     with_left_out,
 )
+from ingest.planning.propose import propose_table
 
 # Values that a log without whole rows may leave out, for they are stored elsewhere.
 _LONG = ("string", "binary", "array")
@@ -67,14 +74,7 @@ def plan_by_log(pipeline: Pipeline) -> TablePlan:
             f"{table} is not synced by a cursor: its capture is {pipeline.capture}",
             code="not_now",
         )
-    if pipeline.state != LIVE:
-        raise table_commands.not_now(pipeline, "change the capture of")
-    if pipeline.drift or drift_of(pipeline, plan).is_open:
-        raise InvalidRequest(
-            f"columns of {table} changed at its source, and that is not settled",
-            code="not_now",
-            hint="approve or resync what its page shows, then ask again",
-        )
+    _refuse_unsettled(pipeline, plan)
     facts = _facts(pipeline)
     if why := _why_not(pipeline, facts, plan):
         raise InvalidRequest(
@@ -82,6 +82,69 @@ def plan_by_log(pipeline: Pipeline) -> TablePlan:
             code="not_followable",
         )
     return _by_log(pipeline, facts, plan)
+
+
+def follow_cursor(table: Table, *, actor: str, cursor: str = "") -> Job:
+    """The sync by which it goes over. InvalidRequest as `plan_by_cursor`."""
+    with transaction.atomic():
+        pipeline = locked_pipeline(table)
+        plan = plan_to_json(plan_by_cursor(pipeline, cursor))
+        job = new_job(pipeline, SYNC, actor=actor, payload={NEXT_PLAN: plan})
+        job = put([job])[0]
+        audit.record("table.follow_cursor", on=str(table), actor=actor, job=str(job.pk))
+        return job
+
+
+def plan_by_cursor(pipeline: Pipeline, cursor: str = "") -> TablePlan:
+    """Its plan as one that is synced by this cursor, or by the best there is.
+    InvalidRequest `not_now`, `invalid_cursor`, or `no_cursor` with why it cannot be."""
+    plan, table = plan_from_json(pipeline.plan), pipeline.lake_table
+    assert table is not None
+    if pipeline.capture != LOG or plan.step(FollowLog) is None:
+        raise InvalidRequest(
+            f"{table} does not follow a log: its capture is {pipeline.capture}",
+            code="not_now",
+        )
+    _refuse_unsettled(pipeline, plan)
+    create: CreateTable = plan.step(CreateTable)
+    facts = _facts(pipeline)
+    read = {column.source_name for column in create.columns}
+    names = [column.source_name for column in facts.schema.columns]
+    source = pipeline.source_table.database
+    around = Circumstances(source.datasource)
+    policy = around.policy_of(source, pipeline.policy)
+    then = propose_table(
+        facts,
+        Choices(
+            record_key=create.record_key,
+            cursor=cursor or None,
+            partition_by=create.partition_by,
+            buckets=create.buckets,
+            exclude_columns=tuple(c for c in names if c not in read),
+            as_text=tuple(c for c in plan.as_text if c in read),
+        ),
+        Target(create.database, create.name, create.path),
+        replace(around.under(policy, TIMESTAMP), free_bytes=None),
+    )
+    if then.blocked:
+        raise InvalidRequest(
+            f"{table} cannot be synced by a cursor as it is: {then.blocked}",
+            code="no_cursor",
+            hint='name one: {"cursor": "updated_at"}',
+        )
+    return by_cursor(plan, then)
+
+
+def _refuse_unsettled(pipeline: Pipeline, plan: TablePlan) -> None:
+    if pipeline.state != LIVE:
+        raise table_commands.not_now(pipeline, "change the capture of")
+    if pipeline.drift or drift_of(pipeline, plan).is_open:
+        raise InvalidRequest(
+            f"columns of {pipeline.lake_table} changed at its source, and that is not"
+            " settled",
+            code="not_now",
+            hint="approve or resync what its page shows, then ask again",
+        )
 
 
 def _facts(pipeline: Pipeline) -> TableFacts:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from django.conf import settings
-from django.db.models import Max
+from django.db.models import Max, Q
 
 from catalog.models import Datasource, Table
 from core.database_errors import is_away
@@ -19,7 +19,7 @@ from core.errors import TerminalError
 from core.jobs import RUNNING
 from core.models import Job
 from ingest.contract.following import FollowSpec, FollowTable
-from ingest.contract.job import VERIFY
+from ingest.contract.job import SYNC, VERIFY
 from ingest.contract.table import TableSpec
 from ingest.jobs.kinds import source_spec, table_spec
 from ingest.lake.ids import lake_id
@@ -40,6 +40,8 @@ from ingest.planning.plan import plan_from_json
 
 log = logging.getLogger(__name__)
 
+# Of the sync by which a table goes over to its cursor: its plan from then on.
+NEXT_PLAN = "next_plan"
 _NOT_FOLLOWED = frozenset({DRAFT, DISCOVERED, PROPOSED, REMOVING, RETIRED})
 
 
@@ -127,9 +129,10 @@ def _as_wanted(
 
 
 def awaited_tables() -> frozenset[int]:
-    """Lake tables that are verified now: that begins with what the source's log has
-    then."""
-    rows = Job.objects.filter(kind=VERIFY, state=RUNNING)
+    """Lake tables that are verified now, or go over to a cursor: that begins with what
+    the source's log has then."""
+    leaves = Q(kind=SYNC, payload__has_key=NEXT_PLAN)
+    rows = Job.objects.filter(Q(kind=VERIFY) | leaves, state=RUNNING)
     return frozenset(int(pk) for pk in rows.values_list("subject_id", flat=True))
 
 

@@ -37,14 +37,16 @@ from ingest.jobs.kinds import (
     Refused,
     shared_by_all,
     source_spec,
+    table_spec,
 )
 from ingest.jobs.leases import hold_table, wait_after
 from ingest.jobs.queue import new_job, notify_workers, put
-from ingest.lake.commits import LakeState
+from ingest.lake.commits import LakeState, read_lake_table
 from ingest.models import Pipeline, states
-from ingest.pipelines import schema_diff, schema_drift, transitions
+from ingest.pipelines import followers, schema_diff, schema_drift, transitions
 from ingest.pipelines.compaction_plans import budget_of
 from ingest.pipelines.load_job import lost_source
+from ingest.pipelines.log_tables import NEXT_PLAN, stream_of
 from ingest.pipelines.policies import store
 from ingest.pipelines.policies.policy import due_since, owing
 from ingest.pipelines.policies.schedule import describe_skipped, every_seconds_of
@@ -63,6 +65,14 @@ from ingest.pipelines.table_job import (
     span_of,
     stop_table,
     unread_columns,
+)
+from ingest.planning.facts import LOG, TIMESTAMP
+from ingest.planning.plan import (
+    ApplyChanges,
+    TablePlan,
+    by_cursor,
+    plan_from_json,
+    plan_to_json,
 )
 from ingest.sources.fingerprint import from_data, sentences_of
 
@@ -121,8 +131,14 @@ def spec_for(job: Job) -> Attempt | Refused | None:
     assert table is not None
     source = pipeline.source_table.database.datasource
     follows = policy.schema_changes == "follow"
+    shared = shared_by_all(job, pipeline, hold.fence)
+    leaves = NEXT_PLAN in job.payload and pipeline.capture == LOG
+    if leaves:
+        plan = _next_plan(job, pipeline)
+        shared["table"] = table_spec(plan, table, pipeline.source_table)
     work = SyncWork(
-        low=pipeline.position or None,
+        low=None if leaves else pipeline.position or None,
+        stream=stream_of(source.pk) if leaves else "",
         lag_seconds=policy.lag_seconds,
         behind=table.last_commit_epoch or 0,
         instant=table.last_commit_instant,
@@ -131,7 +147,7 @@ def spec_for(job: Job) -> Attempt | Refused | None:
         **schema_drift.sync_facts(job, pipeline, follows=follows),
     )
     spec = JobSpec(
-        **shared_by_all(job, pipeline, hold.fence),
+        **shared,
         source=source_spec(source),
         sync=work,
         compact_after=policy.compact_after,
@@ -154,6 +170,12 @@ def outcome(job: Job, end: End) -> None:
     if pipeline is None:
         note_end(job, end, is_synced=False)
         return
+    if NEXT_PLAN in job.payload and pipeline.capture == LOG:
+        end = _by_lake(job, pipeline, end)
+        if not isinstance(end, Succeeded):
+            note_end(job, end, is_synced=True)
+            return
+        _go_over(job, pipeline)
     match end:
         case Succeeded(facts):
             # most syncs find nothing new, and a look costs as much as they do
@@ -184,6 +206,35 @@ def outcome(job: Job, end: End) -> None:
             stop_table(pipeline, error)
         case Retried():
             note_end(job, end, is_synced=True)
+
+
+def _next_plan(job: Job, pipeline: Pipeline) -> TablePlan:
+    """With the columns of now."""
+    then = plan_from_json(job.payload[NEXT_PLAN])
+    return by_cursor(plan_from_json(pipeline.plan), then)
+
+
+def _by_lake(job: Job, pipeline: Pipeline, end: End) -> End:
+    """A table whose commit by its cursor is in the lake has gone over, whatever became
+    of the job: numbers of that commit are none of the stream's."""
+    assert pipeline.lake_table is not None
+    if isinstance(end, Succeeded | Retried):
+        return end
+    try:
+        left = left_by(job, read_lake_table(pipeline.lake_table.path))
+    except SluiceError:
+        return end
+    return end if left.facts is None else Succeeded(left.facts)
+
+
+def _go_over(job: Job, pipeline: Pipeline) -> None:
+    """From its source's log to its cursor."""
+    plan = _next_plan(job, pipeline)
+    step: ApplyChanges = plan.step(ApplyChanges)
+    fresh = {"load_name": "", "bound": "", "lossy": {}, "plan": plan_to_json(plan)}
+    transitions.set_columns(pipeline, capture=TIMESTAMP, **fresh)
+    transitions.show(pipeline, cursor=step.cursor)
+    followers.wake_followers()
 
 
 def _failures(pipeline: Pipeline, error: SluiceError) -> int:

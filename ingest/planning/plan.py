@@ -209,6 +209,20 @@ def with_left_out(plan: TablePlan, source: TableSchema) -> TablePlan:
     return replace(plan, left_out=left)
 
 
+def by_cursor(plan: TablePlan, then: TablePlan) -> TablePlan:
+    """A plan that follows a log as one that is synced as the other says."""
+    cursor: ApplyChanges = then.step(ApplyChanges)
+    steps = (cursor if isinstance(s, FollowLog) else s for s in plan.steps)
+    return replace(
+        plan,
+        steps=tuple(steps),
+        proposals=then.proposals,
+        warnings=then.warnings,
+        reading=then.reading,
+        left_out=(),
+    )
+
+
 def plan_to_json(plan: TablePlan) -> dict[str, Any]:
     """The stored and shown form: plain JSON, each step with its kind and summary."""
     data: dict[str, Any] = as_data(plan)

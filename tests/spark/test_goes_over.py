@@ -16,7 +16,7 @@ import pytest
 from ingest.contract.applying import ApplyTable, ApplyWork
 from ingest.contract.following import FollowerState, FollowSpec, FollowTable
 from ingest.contract.job import LogLoad, SnapshotWork
-from ingest.contract.source_positions import PostgresLog
+from ingest.contract.source_positions import PostgresLog, is_of_log
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.log_apply import LogTable, spec_of
 from ingest.driver.apply.log_read import Stream
@@ -101,9 +101,9 @@ def following(lake_bench: LakeBench, table: TableSpec) -> Iterator[Following]:
     thread.join()
 
 
-def write(dsn: str, end: threading.Event) -> None:
+def write(dsn: str, end: threading.Event, seed: int = 7) -> None:
     """Inserts, updates, keys that change, and deletes, in transactions of some."""
-    chance = random.Random(7)
+    chance = random.Random(seed)
     with psycopg.connect(dsn) as link:
         while not end.is_set():
             for _ in range(chance.randint(1, 4)):
@@ -154,3 +154,33 @@ def test_it_ends_as_its_source_but_for_what_syncs_could_not_see(
     assert source <= lake, "nothing is missing or older"
     # gone before the cut: rows of the load that nothing changed since
     assert all(v == 0 for _, v in lake - source)
+    _goes_back(bench, table, following)
+
+
+def _goes_back(bench: LakeBench, table: TableSpec, following: Following) -> None:
+    """By its cursor, under writes, with the deletes of before."""
+    bench.sql("DELETE FROM o WHERE id % 7 = 0")
+    gone = {int(i) for i, _ in bench.rows(table, "id", "v") if int(i) % 7 == 0}
+    assert gone
+    table = replace(table, cursor="at")
+    end = threading.Event()
+    writer = threading.Thread(target=write, args=(bench.dsn, end, 8))
+    writer.start()
+    try:
+        spec = bench.sync_spec(table, None)
+        work = replace(spec.sync, stream=NAME) if spec.sync else None
+        done = assert_done(bench.run(replace(spec, sync=work)))
+        low = done.facts["position"]["to"]
+    finally:
+        end.set()
+        writer.join()
+    position = bench.state(table).position
+    assert position is not None
+    assert not is_of_log(position.end)
+    while (report := assert_done(bench.sync(table, low))).facts["more"]:
+        low = report.facts["position"]["to"]
+    source = set(bench.sql("SELECT id, v FROM o"))
+    lake = {(int(i), int(v)) for i, v in bench.rows(table, "id", "v")}
+    assert source <= lake, "nothing is missing or older"
+    written = {i for i, _ in source}
+    assert not {i for i, v in lake if v == 0 and i in gone - written}

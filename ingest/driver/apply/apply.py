@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from core.errors import InvalidRequest, SluiceError, TerminalError, TransientError
 from ingest.contract.job import JobSpec
 from ingest.contract.positions import later, seq_of
+from ingest.contract.source_positions import is_of_log
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.partitions import nameless_partitions
@@ -374,9 +375,14 @@ def reached_by(spec: JobSpec, state: LakeState) -> int:
 def position_of(spec: JobSpec, state: LakeState) -> str | None:
     """Where a sync goes on: where the lake is, or further, behind syncs that found
     nothing. Services that do not know its newest commit know nothing behind that, their
-    last report was lost, or the database is from a backup. None = all is read."""
+    last report was lost, or the database is from a backup. None = all is read.
+
+    A commit by the log that the table followed, or was to follow, says nothing of the
+    cursor: rows behind the known position are written once more."""
     known = spec.sync.low if spec.sync else None
     if not known or state.position is None or not reached_by(spec, state):
+        return known
+    if is_of_log(state.position.end):
         return known
     if _is_unreported(spec, state):
         return state.position.end or known

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from core.errors import SluiceError, TransientError
 from ingest.contract.job import JobSpec, VerifyWork
 from ingest.contract.positions import from_text, later
+from ingest.contract.source_positions import is_of_log
 from ingest.contract.table import SourceSpec
 from ingest.driver.apply.apply import require_loaded
 from ingest.driver.apply.jobrun import JobRun
@@ -198,7 +199,8 @@ def _position(spec: JobSpec, state: LakeState) -> str:
     if spec.table.cursor is None:
         return ""
     known = (spec.verify or VerifyWork()).position
-    return later(known, state.position.end if state.position else "")
+    there = state.position.end if state.position else ""
+    return known if is_of_log(there) else later(known, there)
 
 
 # ------------------------------------------------------------------- both sides

@@ -123,6 +123,7 @@ LEAST_OF_OTHERS = {
     ("POST", "tables/<id:table_id>:sync"): "operate",
     ("POST", "tables/<id:table_id>:resync"): "operate",
     ("POST", "tables/<id:table_id>:follow-log"): "operate",
+    ("POST", "tables/<id:table_id>:follow-cursor"): "operate",
     ("POST", "tables/<id:table_id>:approve-schema-change"): "operate",
     ("GET", "tables/<id:table_id>/schema-change"): "discover",
     ("GET", "schema-changes"): None,

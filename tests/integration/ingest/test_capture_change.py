@@ -1,4 +1,4 @@
-"""A live table that is synced by a cursor goes over to its source's log."""
+"""A live table that is synced by a cursor goes over to its source's log, and back."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from core.errors import InvalidRequest
+from core.models import Job
 from ingest.actions.registry import ACTIONS, preview
+from ingest.jobs.kinds import Left
 from ingest.models import Pipeline, SourceFollower
-from ingest.pipelines import log_tables, table_commands
-from ingest.pipelines.capture_change import follow_log
+from ingest.pipelines import log_tables, sync_job, table_commands
+from ingest.pipelines.capture_change import follow_cursor, follow_log
 from tests.doubles.launcher import Fault
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 
@@ -132,3 +134,77 @@ def test_long_values_need_whole_rows_in_the_log(live: Any) -> None:
     row.save()
     with pytest.raises(InvalidRequest, match="REPLICA IDENTITY FULL"):
         preview(ACTIONS["follow-log"], live.lake("orders"), {})
+
+
+# ------------------------------------------------------------------- log -> cursor
+
+FIRST = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
+
+
+@pytest.fixture
+def logged(live: Any) -> Any:
+    """The same table, LIVE by its log."""
+    follow_log(live.lake("orders"), actor="ann")
+    live.until(lambda: live.pipeline("orders").state == "CATCHING_UP")
+    Pipeline.objects.update(state="LIVE")
+    live.launcher.facts["sync"] = {"position": FIRST, "epoch": 1009}
+    return live
+
+
+def syncs(world: Any) -> list[Any]:
+    return [s for s in world.launcher.submitted if s.kind == "sync" and s.sync.stream]
+
+
+def test_back_to_a_cursor_without_a_load(logged: Any, admin: Any) -> None:
+    path = f"tables/{logged.lake('orders').pk}:follow-cursor"
+    said = admin("POST", path, {"dry_run": True})
+    assert said.status_code == 200, said.content
+    assert "a later updated_at are read" in " ".join(said.json()["will"])
+    loads = len(works(logged))
+    assert admin("POST", path).status_code == 202
+    # it is followed until its commit is there
+    assert len(log_tables.followed_tables(logged.source)) == 1
+    logged.until(lambda: logged.pipeline("orders").capture == "timestamp")
+    (spec,) = syncs(logged)
+    assert (spec.table.cursor, spec.sync.low) == ("updated_at", None)
+    assert spec.sync.stream == log_tables.stream_of(logged.source.pk)
+    row = logged.pipeline("orders")
+    assert (row.state, row.position, row.load_name) == ("LIVE", FIRST["to"], "")
+    assert (row.lake_table.cursor, len(works(logged))) == ("updated_at", loads)
+    assert log_tables.followed_tables(logged.source) == ()
+    # and by the plan from then on
+    table_commands.start_sync(row.lake_table, actor="ann")
+    logged.until(lambda: logged.launcher.submitted[-1].kind == "sync")
+    logged.until(lambda: all(job.is_finished for job in logged.jobs("sync")))
+    assert logged.launcher.submitted[-1].sync.low == FIRST["to"]
+    assert len(syncs(logged)) == 1
+
+
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_what_the_lake_has_decides(
+    logged: Any, monkeypatch: pytest.MonkeyPatch, is_committed: bool
+) -> None:
+    """The job fails: before its commit, or behind it."""
+    left = Left({"position": FIRST, "epoch": 1009} if is_committed else None)
+    monkeypatch.setattr(sync_job, "left_by", lambda *_: left)
+    monkeypatch.setattr(sync_job, "read_lake_table", lambda _: None)
+    before = logged.pipeline("orders")
+    logged.fail_with("sync", Fault.TERMINAL)
+    job = follow_cursor(logged.lake("orders"), actor="ann")
+    logged.until(lambda: Job.objects.get(pk=job.pk).is_finished)
+    row = logged.pipeline("orders")
+    if is_committed:
+        assert (row.capture, row.position) == ("timestamp", FIRST["to"])
+        return
+    assert (row.capture, row.plan, row.state) == ("log", before.plan, "LIVE")
+    assert len(log_tables.followed_tables(logged.source)) == 1
+
+
+def test_a_cursor_is_a_time(logged: Any) -> None:
+    table = logged.lake("orders")
+    with pytest.raises(InvalidRequest, match="must be a timestamp"):
+        follow_cursor(table, actor="ann", cursor="price")
+    follow_cursor(table, actor="ann", cursor="updated_at")
+    logged.until(lambda: logged.pipeline("orders").capture == "timestamp")
+    with pytest.raises(InvalidRequest, match="does not follow a log"):
+        follow_cursor(table, actor="ann")
