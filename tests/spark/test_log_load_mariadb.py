@@ -214,7 +214,7 @@ def test_a_synced_table_goes_over_and_back_without_being_read_again(
     ) as log:
         followed = Followed(bench, log, logged)
         bench.sql("UPDATE o SET v = 'new', at = now(6) WHERE id = 1")
-        bench.sql("INSERT INTO o VALUES (20, 'late', NULL)")
+        bench.sql("INSERT INTO o VALUES (20, 'late', now(6))")
         cut = Control("cut", logged.table_id, load="a")
         followed.segment(Control("added", logged.table_id), cut)
         work = SnapshotWork(log=LogLoad(STREAM, "a"), behind="at")
