@@ -56,7 +56,8 @@ def server_with(
 
     @contextmanager
     def events(file: str) -> Iterator[Iterator[bytes]]:
-        yield iter(known[file])
+        later = [one for name, one in known.items() if name >= file]
+        yield (event for one in later for event in one)
 
     there = replace(HERE, gtids=here)
     return NewServer(there, Gtids.of(replayed), tuple(known), events, is_silent)
@@ -73,7 +74,7 @@ NEW = log_of("0-2-9", head=("0-3-4", "0-1-7", "0-2-8"))
         # in the middle of a file, with others around it
         ([OLD, MIDDLE, NEW], ("b.000002", 400)),
         # at the end of a file, and of the log
-        ([OLD, log_of("0-1-7", head=("0-3-4", "0-1-6")), NEW], ("b.000002", 400)),
+        ([OLD, log_of("0-1-7", head=("0-3-4", "0-1-6"))], ("b.000002", 400)),
         ([log_of("0-3-4", "0-1-7")], ("b.000001", 500)),
         # a file that begins there
         ([OLD, log_of("0-2-8", head=("0-3-4", "0-1-7"))], ("b.000002", 300)),
@@ -101,6 +102,23 @@ REFUSED = [
     (server_with(OLD, here=""), "it lacks 0-1-7"),
     (server_with(OLD, here="", replayed="0-1-7"), "has nothing of what was read"),
     (server_with(MIDDLE, is_silent=True), "it logs nothing of what it replicates"),
+    # it logged nothing for a while: then there is more, or more of its own, or nothing
+    (
+        server_with(MIDDLE, log_of("0-1-11", head=("0-3-4", "0-1-7", "0-2-8"))),
+        "its log goes on with 0-1-11 behind number 8 of that domain",
+    ),
+    (
+        server_with(log_of("0-1-7", "0-2-9", head=("0-3-4", "0-1-6"))),
+        "its log goes on with 0-2-9 behind number 7 of that domain",
+    ),
+    (
+        server_with(log_of("0-1-7", "0-2-8", "0-2-9", "0-1-9")),
+        "its log goes on with 0-1-9 behind number 9 of that domain",
+    ),
+    (
+        server_with(log_of("0-1-7", "0-2-8", "0-1-8"), replayed="0-1-9"),
+        "it replayed 0-1-9, which its log does not have",
+    ),
 ]
 
 

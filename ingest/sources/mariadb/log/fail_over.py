@@ -3,7 +3,8 @@
 Numbers decide nothing: of two servers that went apart both may have the same. So the
 log of the new one is read along its transactions, from a file that begins before the
 end of what was read, to the place where it has exactly that: nothing else may be before
-it. What is behind it comes then, from a place in a file like any other.
+it. What is behind it comes then, from a place in a file like any other; a server that
+logged nothing of what it replicated for a while shows that by numbers that are missing.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class NewServer:
     here      the end of its log, with all transactions that it has
     replayed  the last of each domain that it got from others, in its log or not
     files     names of its log's, the oldest first
-    events    of a file from its head on, as long as they are wanted
+    events    from a file's head to the log's end, as long as they are wanted
     is_silent whether it is set up to log nothing of what it replicates
     """
 
@@ -53,7 +54,9 @@ def place_on(server: NewServer, read: MariaDbLog) -> MariaDbLog:
     wanted = _wanted(server, read, known)
     for file in reversed(server.files):
         if _is_before(_head(server, file), wanted):
-            return _walked(server, read, file, known, wanted)
+            place = _walked(server, read, file, known, wanted)
+            _require_unbroken(server, read, file, known)
+            return place
     raise log_lost(read.encode(), f"its oldest file is {server.files[0]}")
 
 
@@ -126,6 +129,29 @@ def _walked(
     if not _has(place.state, wanted):
         raise _apart(server, read, "its log has its transactions in another order")
     return replace(place.here, gtids=read.gtids)
+
+
+def _require_unbroken(
+    server: NewServer, read: MariaDbLog, file: str, known: Gtids
+) -> None:
+    """TerminalError when its log lacks some of what came behind what was read: in a
+    domain each transaction has the next number, or that of its own server."""
+    last, newest = dict(known.last), dict[int, int]()
+    for (domain, _), number in last.items():
+        newest[domain] = max(number, newest.get(domain, 0))
+    with server.events(file) as events:
+        for domain, source, number in (gtid_of(e) for e in events if e[4] == GTID):
+            before = last.get((domain, source), 0)
+            is_next = number in {before + 1, newest.get(domain, number - 1) + 1}
+            if number > before and not is_next:
+                why = f"its log goes on with {domain}-{source}-{number} behind number"
+                raise _apart(server, read, f"{why} {newest[domain]} of that domain")
+            last[domain, source] = max(number, before)
+            newest[domain] = max(number, newest.get(domain, 0))
+    for domain, (source, number) in server.replayed.newest.items():
+        if domain in newest and number > last.get((domain, source), 0):
+            why = f"it replayed {domain}-{source}-{number}, which its log does not have"
+            raise _apart(server, read, why)
 
 
 def _require_known(

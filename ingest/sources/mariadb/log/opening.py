@@ -93,9 +93,10 @@ def _moved(reader: MariaDbLogReader, read: MariaDbLog, wait: Wait) -> MariaDbLog
         with open_log(access, name, 0) as log:
             yield _telling(log.events_of(file), lambda: wait(_LOOKING))
 
+    replayed = control.replayed()  # its log has that by the time it is looked at
     server = NewServer(
-        reader.started,
-        control.replayed(),
+        control.here(),
+        replayed,
         tuple(file.name for file in control.files()),
         events,
         is_silent=control.server().settings.get("log_slave_updates") != "ON",
