@@ -222,6 +222,12 @@ SLUICE_WEB_PORT = read("WEB_PORT", default="8000", meaning="web port", parse=int
 SLUICE_GATEWAY_PORT = read(
     "GATEWAY_PORT", default="10000", meaning="HiveServer2 port", parse=int
 )
+SLUICE_GATEWAY_HTTP_PORT = read(
+    "GATEWAY_HTTP_PORT",
+    default="10001",
+    meaning="HiveServer2 port over HTTP, /cliservice",
+    parse=int,
+)
 SLUICE_GATEWAY_INTERNAL = read(
     "GATEWAY_INTERNAL",
     default=str(SLUICE_HOME / "run" / "gateway-internal.json"),

@@ -23,10 +23,11 @@ def web() -> bool:
 
 
 def gateway() -> bool:
-    """The HiveServer2 port accepts."""
-    port = int(os.environ.get("SLUICE_GATEWAY_PORT", "10000"))
-    with socket.create_connection(("127.0.0.1", port), timeout=SECONDS):
-        return True
+    """The ports of HiveServer2 accept, binary and HTTP."""
+    for name, default in (("GATEWAY", "10000"), ("GATEWAY_HTTP", "10001")):
+        port = int(os.environ.get(f"SLUICE_{name}_PORT", default))
+        socket.create_connection(("127.0.0.1", port), timeout=SECONDS / 2).close()
+    return True
 
 
 def driver() -> bool:

@@ -1,7 +1,7 @@
 """From a client's call to its reply: one method per kind of call.
 
-Sessions and operations are found only through the connection that opened them, so
-a handle of another connection is unknown here. Must not know sockets or engines.
+Sessions and operations are found only among those of the proven user, so a handle of
+another user is unknown here. Must not know sockets or engines.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
+from catalog.access.proofs import Proof
 from core.errors import InvalidRequest, SluiceError
 from gateway import settable
 from gateway.engines.port import EngineColumn, EngineRefused, OperationState
@@ -24,7 +25,7 @@ from gateway.hs2.metadata import info_value
 from gateway.hs2.rowset import encode_row_set
 from gateway.hs2.values import FetchOrientation, State, StatusCode
 from gateway.metadata import MetadataService
-from gateway.metrics import FETCHED_BYTES, FETCHED_ROWS, SESSIONS
+from gateway.metrics import FETCHED_BYTES, FETCHED_ROWS
 from gateway.operation import Operation
 from gateway.services import Services
 from gateway.session import Session, sql_state_of
@@ -60,15 +61,25 @@ _BAR = (
 
 
 class _NoSuchHandle(InvalidRequest):
-    """The handle was never given to this connection, or is closed."""
+    """The handle was never given to this user, or is closed."""
 
 
 class Handler:
-    """Serves one connection of one proven user."""
+    """Serves one proven user at one address. Sessions that are opened here end with it
+    by `close`, or with `is_detached` once they were idle."""
 
-    def __init__(self, services: Services, user: str, address: str) -> None:
+    def __init__(
+        self,
+        services: Services,
+        user: str,
+        address: str,
+        *,
+        proof: Proof | None = None,
+        is_detached: bool = False,
+    ) -> None:
         self.user = user
-        self.sessions: dict[bytes, Session] = {}
+        self._proof = proof
+        self._is_detached = is_detached
         self._services = services
         self._address = address
         self._metadata = MetadataService(services.store)
@@ -115,42 +126,22 @@ class Handler:
         return failed
 
     async def close(self) -> None:
-        """End all sessions of the connection."""
-        await asyncio.gather(*(self.end(one) for one in [*self.sessions.values()]))
-
-    async def end_idle(self, now: float) -> None:
-        """End sessions and free operations that were idle for long."""
-        limits = self._services.limits
-        for session in list(self.sessions.values()):
-            await session.end_overdue()
-            session.close_idle()
-            running = any(o.is_alive for o in session.operations.values())
-            if not running and now - session.touched > limits.session_idle_seconds:
-                await self.end(session)
-                continue
-            for operation in list(session.operations.values()):
-                idle = now - operation.touched
-                if not operation.is_alive and idle > limits.operation_idle_seconds:
-                    await session.free(operation)
-
-    async def end(self, session: Session) -> None:
-        """End one session; its handle opens nothing any more."""
-        if self.sessions.pop(session.handle.guid, None):
-            SESSIONS.dec()
-        await session.close()
+        """End all sessions that this connection opened."""
+        await self._services.sessions.end_of_connection(self.user, self)
 
     def _session(self, handle: values.SessionHandle) -> Session:
-        found = self.sessions.get(handle.id.guid)
-        if found is None or found.handle != handle.id:
+        found = self._services.sessions.find(self.user, handle.id)
+        if found is None:
             raise _NoSuchHandle("Invalid SessionHandle: it is closed or not yours")
+        found.touched = time.monotonic()
         return found
 
     def _operation(self, handle: values.OperationHandle) -> tuple[Session, Operation]:
-        for session in self.sessions.values():
-            operation = session.find(handle.id)
-            if operation:
-                return session, operation
-        raise _NoSuchHandle("Invalid OperationHandle: it is closed or not yours")
+        found = self._services.sessions.find_operation(self.user, handle.id)
+        if found is None:
+            raise _NoSuchHandle("Invalid OperationHandle: it is closed or not yours")
+        found[0].touched = time.monotonic()
+        return found
 
     async def _open_session(self, request: messages.OpenSession) -> messages.Reply:
         protocol = min(request.client_protocol, values.SERVER_VERSION)
@@ -159,10 +150,8 @@ class Handler:
                 f"protocol version V{request.client_protocol + 1} is too old",
                 hint="use a client of Hive 0.13 or newer (V6 at least)",
             )
-        if len(self.sessions) >= self._services.limits.sessions_per_connection:
-            raise InvalidRequest(
-                "this connection has too many open sessions", code="too_many_sessions"
-            )
+        sessions = self._services.sessions
+        sessions.require_room(self.user)
         settings = settable.session_settings(
             request.configuration or {},
             username=self.user,
@@ -175,10 +164,12 @@ class Handler:
             address=self._address,
             settings=settings,
         )
+        session.proof = self._proof
+        session.connection = None if self._is_detached else self
         if settings.database:
             await session.use(settings.database)
-        self.sessions[session.handle.guid] = session
-        SESSIONS.inc()
+        sessions.require_room(self.user)
+        sessions.add(session)
         session.warm()
         return messages.OpenSessionReply(
             protocol=protocol,
@@ -189,7 +180,7 @@ class Handler:
         )
 
     async def _close_session(self, request: messages.CloseSession) -> messages.Reply:
-        await self.end(self._session(request.session))
+        await self._services.sessions.end([self._session(request.session)])
         return messages.StatusReply()
 
     async def _get_info(self, request: messages.GetInfo) -> messages.Reply:
@@ -207,7 +198,11 @@ class Handler:
             ),
         )
         if not request.run_async:
-            await operation.wait()
+            try:
+                await operation.wait()
+            except asyncio.CancelledError:  # nobody is left who could know its handle
+                await session.free(operation)
+                raise
             if operation.fault:
                 await session.free(operation)
                 return messages.OperationReply(status=_failure(operation.fault))
@@ -276,7 +271,7 @@ class Handler:
 
     async def _fetch(self, request: messages.FetchResults) -> messages.Reply:
         session, operation = self._operation(request.operation)
-        session.touched = operation.touched = time.monotonic()
+        operation.touched = time.monotonic()
         count = min(max(request.max_rows, 1), self._services.limits.max_fetch_rows)
         if request.fetch_type == _LOG_FETCH:
             lines = [(line,) for line in operation.new_log_lines()]

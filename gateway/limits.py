@@ -18,7 +18,7 @@ class GatewayLimits:
     connections_before_login: int = 1000
     connections_per_user: int = 1500
     connections_per_address: int = 3000
-    sessions_per_connection: int = 16
+    sessions_per_user: int = 1500
     operations_per_session: int = 100
     # statements, in all his sessions: the engine keeps something for each
     operations_per_user: int = 1000
@@ -39,6 +39,12 @@ class GatewayLimits:
     # a driver of one socket sends its cancel only behind the reply to its poll
     long_poll_seconds: float = 0.5
     session_idle_seconds: float = 6 * 3600.0
+    # of a session that no connection keeps open, as those over HTTP
+    detached_idle_seconds: float = 3600.0
+    # between two requests of an HTTP connection
+    keep_alive_seconds: float = 120.0
+    # after this a client of HTTP proves itself anew, by password or token
+    http_login_seconds: float = 3600.0
     operation_idle_seconds: float = 3600.0
     # from its start to its last row; the lake keeps replaced files as long
     statement_seconds: float = 1800.0

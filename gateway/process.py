@@ -22,6 +22,7 @@ from core.processes.identity import ProcessIdentity
 from gateway.engines.lifecycle import EngineState, Limits
 from gateway.engines.port import EngineClient, EnginePolicy, EngineQuestions
 from gateway.engines.supervisor import EngineSupervisor
+from gateway.http_transport import HttpTransport
 from gateway.internal import InternalApi
 from gateway.limits import GatewayLimits
 from gateway.metrics import DATABASE_AGE, ENGINE_READY
@@ -47,6 +48,7 @@ class GatewaySpec:
     home: Path
     host: str
     port: int
+    http_port: int
     internal_file: Path
     service_secret: str = field(repr=False)
     lake_root: str = ""
@@ -74,11 +76,11 @@ class Gateway:
             self.statements,
             self.store,
             self.supervisor,
-            sessions=SessionService(self.server),
+            sessions=SessionService(self.services),
             secret=spec.service_secret,
             room=ReplyRoom(spec.limits.reply_bytes),
         )
-        self.port = 0
+        self.port = self.http_port = 0
         self._watcher: asyncio.Task[None] | None = None
         self._version = -1
 
@@ -93,11 +95,16 @@ class Gateway:
         self.port = await self.server.start(
             self.spec.host, self.spec.port, tls=self.spec.tls
         )
+        http = HttpTransport(self.server, is_secure=self.spec.tls is not None)
+        self.http_port = await self.server.listen(
+            http.make_client, self.spec.host, self.spec.http_port, tls=self.spec.tls
+        )
         address = {"host": "127.0.0.1", "port": internal_port, "pid": os.getpid()}
         write_private(self.spec.internal_file, json.dumps(address))
         write_private(self._pid_file, json.dumps(_identity(self.port)))
         self._watcher = asyncio.create_task(self._watch())
-        log.info("gateway listens on %s:%s", self.spec.host, self.port)
+        ports = f"{self.port} and, for HTTP, {self.http_port}"
+        log.info("gateway listens on %s, ports %s", self.spec.host, ports)
 
     async def close(self) -> None:
         """End sessions, engine and threads, in this order."""

@@ -1,6 +1,6 @@
 """The HiveServer2 interface: listens and keeps the connections within their limits.
 
-The gateway's only listening socket towards clients. asyncio's own TLS servers show a
+The gateway's only listening sockets towards clients. asyncio's own TLS servers show a
 connection only after its handshake, and sockets that never end theirs would be in no
 count: `TlsListener` counts a socket from its accept on.
 """
@@ -19,7 +19,9 @@ from typing import Protocol
 from catalog.access.proofs import Proof
 from gateway.client_connection import ClientProtocol
 from gateway.ending import end_all
+from gateway.http_logins import HttpLogins
 from gateway.partial_message_limit import HeldBytes
+from gateway.peer import Peer
 from gateway.services import Services
 
 log = logging.getLogger(__name__)
@@ -90,7 +92,7 @@ class TlsListener:
 
     def __init__(
         self,
-        make_client: Callable[[], ClientProtocol],
+        make_client: Callable[[], Peer],
         context: ssl.SSLContext,
         *,
         handshake_seconds: float,
@@ -138,7 +140,7 @@ class TlsListener:
                 client.leave()
                 accepted.close()
 
-    async def _secure(self, accepted: socket.socket, client: ClientProtocol) -> None:
+    async def _secure(self, accepted: socket.socket, client: Peer) -> None:
         loop = asyncio.get_running_loop()
         try:
             await loop.connect_accepted_socket(
@@ -164,51 +166,66 @@ class GatewayServer:
 
     def __init__(self, services: Services) -> None:
         self.services = services
-        self.connections: set[ClientProtocol] = set()
+        self.connections: set[Peer] = set()
         self.per_user: Counter[str] = Counter()
         self.per_address: Counter[str] = Counter()
         self.unauthenticated = UnauthenticatedPeers(
             services.limits.connections_before_login
         )
-        self.unfinished: HeldBytes[ClientProtocol] = HeldBytes(
+        self.unfinished: HeldBytes[Peer] = HeldBytes(
             services.limits.unfinished_bytes,
             lambda one: one.drop_unfinished(
                 "too many bytes of unfinished messages are held"
             ),
         )
-        self.unread: HeldBytes[ClientProtocol] = HeldBytes(
+        self.unread: HeldBytes[Peer] = HeldBytes(
             services.limits.unread_bytes, lambda one: one.drop_unread()
         )
+        self.logins = HttpLogins(services.limits.http_login_seconds)
         self.is_draining = False
-        self._listener: asyncio.Server | TlsListener | None = None
+        self._listeners: list[asyncio.Server | TlsListener] = []
         self._sweeper: asyncio.Task[None] | None = None
 
     async def start(
         self, host: str, port: int, *, tls: ssl.SSLContext | None = None
     ) -> int:
-        """Listen; return the port (the one chosen when `port` is 0)."""
+        """Listen for the binary transport; return the port (the one chosen when `port`
+        is 0)."""
         self._sweeper = asyncio.create_task(self._sweep())
+        return await self.listen(self._client, host, port, tls=tls)
+
+    async def listen(
+        self,
+        make_client: Callable[[], Peer],
+        host: str,
+        port: int,
+        *,
+        tls: ssl.SSLContext | None,
+    ) -> int:
+        """Listen for a transport; return its port."""
         if tls:
             seconds = self.services.limits.login_seconds
-            self._listener = TlsListener(self._client, tls, handshake_seconds=seconds)
-            return await self._listener.start(host, port)
+            secured = TlsListener(make_client, tls, handshake_seconds=seconds)
+            self._listeners.append(secured)
+            return await secured.start(host, port)
         loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(
-            self._client, host, port, backlog=BACKLOG
-        )
-        chosen: int = self._listener.sockets[0].getsockname()[1]
+        plain = await loop.create_server(make_client, host, port, backlog=BACKLOG)
+        self._listeners.append(plain)
+        chosen: int = plain.sockets[0].getsockname()[1]
         return chosen
 
     async def close(self) -> None:
         """Stop listening, end all connections and their sessions."""
         self.is_draining = True
+        sessions = self.services.sessions
         if self._sweeper:
             self._sweeper.cancel()
-        if self._listener:
-            self._listener.close()
+        for listener in self._listeners:
+            listener.close()
         await end_all(
             (one.end("the gateway stops") for one in list(self.connections)), seconds=15
         )
+        await end_all([sessions.end(list(sessions))], seconds=15)
 
     def admits(self, network: str) -> bool:
         """True when one more may come from there, for whom another may have to go that
@@ -224,29 +241,45 @@ class GatewayServer:
         return True
 
     async def end_sessions_of(self, users: Iterable[str]) -> None:
-        """End every connection of these users at once."""
+        """End every login, connection and session of these users at once."""
         named = set(users)
+        self.logins.end_of_users(named)
         await end_all(
-            connection.end("the user was disabled")
-            for connection in list(self.connections)
-            if connection.handler and connection.handler.user in named
+            (
+                *(
+                    one.end("the user was disabled")
+                    for one in list(self.connections)
+                    if one.user in named
+                ),
+                self.services.sessions.end_of_users(named),
+            )
         )
 
     async def end_lapsed(self, reasons: Mapping[Proof, str]) -> None:
-        """End every connection whose login rested on one of these."""
+        """End every login, connection and session that rested on one of these."""
+        if not reasons:
+            return
+        self.logins.end_lapsed(reasons)
         await end_all(
-            connection.end(reasons[connection.proof])
-            for connection in list(self.connections)
-            if connection.proof and connection.proof in reasons
+            (
+                *(
+                    one.end(reasons[one.proof])
+                    for one in list(self.connections)
+                    if one.proof and one.proof in reasons
+                ),
+                self.services.sessions.end_lapsed(reasons),
+            )
         )
 
     def proofs(self) -> set[Proof]:
-        """Return what the logins rest on."""
-        return {c.proof for c in self.connections if c.proof}
+        """Return what logins, connections and sessions rest on."""
+        held = {one.proof for one in self.connections if one.proof}
+        return held | self.services.sessions.proofs() | self.logins.proofs()
 
     def users(self) -> set[str]:
-        """Return who is logged in."""
-        return {c.handler.user for c in self.connections if c.handler}
+        """Return who is logged in or has sessions."""
+        held = {one.user for one in self.connections if one.user}
+        return held | self.services.sessions.users() | self.logins.users()
 
     def _client(self) -> ClientProtocol:
         return ClientProtocol(self)
@@ -254,6 +287,4 @@ class GatewayServer:
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
-            for connection in list(self.connections):
-                if connection.handler:
-                    await connection.handler.end_idle(time.monotonic())
+            await self.services.sessions.end_idle(time.monotonic())

@@ -22,6 +22,7 @@ from gateway.faults import DISK_FULL, TOO_LARGE
 from gateway.limits import GatewayLimits
 from gateway.operation import Operation
 from gateway.result_reader import ReadAheadRoom
+from gateway.session_registry import SessionRegistry
 from gateway.store import Store
 
 WARM_SECONDS = 1.0
@@ -99,6 +100,7 @@ class Services:
     supervisor: EngineSupervisor
     limits: GatewayLimits
     lake_root: str = ""
+    sessions: SessionRegistry = field(init=False)
     slots: FairPlaces = field(init=False)
     room: ReadAheadRoom = field(init=False)
     metadata_results: MetadataResults = field(init=False)
@@ -111,6 +113,7 @@ class Services:
     warmed: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.sessions = SessionRegistry(self.limits)
         self.slots = FairPlaces(
             self.limits.statements_running,
             waiting=self.limits.statements_queued,

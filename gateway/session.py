@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Mapping
 
+from catalog.access.proofs import Proof
 from catalog.like import escaped
 from core.errors import AccessDenied, InvalidRequest, SluiceError
 from gateway.engines.port import (
@@ -59,7 +60,8 @@ _STATES = {
 
 
 class Session:
-    """A session of `user`, reachable only through the connection that opened it."""
+    """A session of `user`. `proof` is what the login rested on that opened it;
+    `connection` keeps it open, None where nothing does."""
 
     def __init__(
         self,
@@ -70,6 +72,8 @@ class Session:
         address: str = "",
         settings: SessionSettings | None = None,
     ) -> None:
+        self.proof: Proof | None = None
+        self.connection: object | None = None
         self.handle: Handle = new_handle()
         self.id = str(uuid.uuid4())  # for administrators: opens nothing
         self.opened = time.time()

@@ -1,6 +1,6 @@
 """The open sessions of this gateway process, for administrators: shown and ended.
 
-Knows the server's connections. Handles stay inside: they would open the session.
+Handles stay inside: they would open the session.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from core.errors import NotFound
-from gateway.server import GatewayServer
+from gateway.services import Services
 from gateway.session import Session
 
 MAX_TEXT = 2_000
@@ -19,18 +19,13 @@ MAX_TEXT = 2_000
 class SessionService:
     """Serves the internal API, which has authenticated an administrator."""
 
-    def __init__(self, server: GatewayServer) -> None:
-        self._server = server
+    def __init__(self, services: Services) -> None:
+        self._services = services
 
     def describe_all(self) -> list[dict[str, Any]]:
         """All sessions, the oldest first."""
-        engine = self._server.services.supervisor.facts().engine_id
-        found = [
-            _describe(session, engine)
-            for connection in self._server.connections
-            if connection.handler
-            for session in connection.handler.sessions.values()
-        ]
+        engine = self._services.supervisor.facts().engine_id
+        found = [_describe(session, engine) for session in self._services.sessions]
         return sorted(found, key=lambda one: (one["opened_at"], one["id"]))
 
     async def end(self, session_id: str) -> dict[str, Any]:
@@ -38,13 +33,11 @@ class SessionService:
 
         The client's next call is answered that its handle is closed.
         """
-        for connection in self._server.connections:
-            handler = connection.handler
-            for session in list(handler.sessions.values()) if handler else ():
-                if handler and session.id == session_id:
-                    described = _describe(session, "")
-                    await handler.end(session)
-                    return described
+        for session in self._services.sessions:
+            if session.id == session_id:
+                described = _describe(session, "")
+                await self._services.sessions.end([session])
+                return described
         raise NotFound("there is no such session", code="session_not_found")
 
 

@@ -15,7 +15,11 @@ from collections.abc import Collection, Sequence
 from functools import partial
 
 from catalog.access import policy_feed
-from catalog.access.authentication import AuthenticatedUser, authenticate
+from catalog.access.authentication import (
+    AuthenticatedUser,
+    authenticate,
+    authenticate_bearer,
+)
 from catalog.access.principals import principal_for
 from catalog.access.proofs import Proof, lapsed
 from catalog.like import escaped
@@ -79,9 +83,12 @@ class Store:
         self, username: str, secret: str, *, address: str, gives_way: bool = False
     ) -> AuthenticatedUser:
         """Return the proven user; AccessDenied, TooManyWait or DatabaseAway
-        otherwise. `gives_way`: others come first."""
+        otherwise. `username` is empty for a bearer token; `gives_way`: others come
+        first."""
 
         def work() -> AuthenticatedUser:
+            if not username:
+                return authenticate_bearer(secret, door="gateway", address=address)
             return authenticate(username, secret, door="gateway", address=address)
 
         turn = self._turns.turn(username, secret, address=address, gives_way=gives_way)

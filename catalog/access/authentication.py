@@ -70,6 +70,15 @@ def authenticate(
     return prove(username, secret, door=door, address=address).user
 
 
+def authenticate_bearer(
+    token: str, *, door: str, address: str = ""
+) -> AuthenticatedUser:
+    """The owner of a bearer token, for doors that keep the caller logged in."""
+    user = prove_bearer(token, door=door, address=address).user
+    audit.record("login", actor=user.name, door=door, on=user.name, address=address)
+    return user
+
+
 def prove(username: str, secret: str, *, door: str, address: str = "") -> Proven:
     """`authenticate`, with the user row."""
     address = (address or current().address)[:64]
@@ -91,7 +100,7 @@ def prove(username: str, secret: str, *, door: str, address: str = "") -> Proven
     return proven
 
 
-def prove_bearer(token: str, *, door: str) -> Proven:
+def prove_bearer(token: str, *, door: str, address: str = "") -> Proven:
     """The owner of a bearer token; successes are not audited (each call has one).
 
     A wrong token never blocks a right one from the same address: the secret is
@@ -99,7 +108,7 @@ def prove_bearer(token: str, *, door: str) -> Proven:
     """
     proven = _by_token(token, None) if len(token) <= LONGEST_SECRET else None
     if proven is None:
-        _note_failure(_BEARER, door, current().address[:64])
+        _note_failure(_BEARER, door, (address or current().address)[:64])
         raise _refusal()
     return proven
 

@@ -74,7 +74,7 @@ class ConfigView(ApiView):
             "table_actions": registered.actions(),
             "gateway": {
                 "port": settings.SLUICE_GATEWAY_PORT,
-                "http_port": None,
+                "http_port": settings.SLUICE_GATEWAY_HTTP_PORT,
                 "tls": bool(settings.SLUICE_TLS_CERTIFICATE),
             },
             "user": {

@@ -97,7 +97,7 @@ class TableAction(Reply):
 
 class GatewayAddress(Reply):
     port = s.IntegerField()
-    http_port = s.IntegerField(allow_null=True)
+    http_port = s.IntegerField()
     tls = s.BooleanField()
 
 

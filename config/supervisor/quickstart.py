@@ -11,9 +11,10 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import psutil
 
@@ -56,7 +57,9 @@ def parser() -> argparse.ArgumentParser:
         "--gateway-port", type=int, help="of JDBC; 10000 or the next free one"
     )
     made.add_argument(
-        "--gateway-http-port", type=int, help="of a later release; not opened"
+        "--gateway-http-port",
+        type=int,
+        help="of JDBC over HTTP; 10001 or the next free one",
     )
     return made
 
@@ -79,8 +82,6 @@ def main(arguments: Sequence[str]) -> int:
 def _start(home: Home, given: argparse.Namespace) -> int:
     if line := problem(installed()):
         raise TerminalError(line)
-    if given.gateway_http_port is not None:
-        say("note: the gateway's HTTP port comes with a later release, not opened")
     running = read_identity(home.supervisor_file)
     if running is not None and running.is_alive():
         raise TerminalError(
@@ -212,10 +213,18 @@ def _is_stack(process: psutil.Process) -> bool:
     return any(word in line for word in ("config.", "manage.py", "spark", "sluice"))
 
 
-def _show(connection: dict[str, object], home: Home, seconds: float) -> None:
+def http_url_of(connection: Mapping[str, Any]) -> str:
+    """The JDBC URL of the gateway's HTTP transport."""
+    gateway, binary = connection["gateway"], connection["jdbc_url"]
+    url = binary.replace(f":{gateway['port']}/", f":{gateway['http_port']}/")
+    return f"{url};transportMode=http;httpPath=cliservice"
+
+
+def _show(connection: Mapping[str, Any], home: Home, seconds: float) -> None:
     say("")
     say(f"Sluice runs ({seconds:.0f} s after the start)")
     say(f"  web      {connection['web_url']}")
     say(f"  login    {connection['username']}  password {connection['password']}")
     say(f"  JDBC     {connection['jdbc_url']}")
+    say(f"           {http_url_of(connection)}")
     say(f"  all of it in {home.connection_file}")

@@ -21,7 +21,7 @@ from core.processes.child import ChildSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 LOOPBACK = "127.0.0.1"
-WEB_PORT, GATEWAY_PORT = 8000, 10000
+WEB_PORT, GATEWAY_PORT, GATEWAY_HTTP_PORT = 8000, 10000, 10001
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,7 @@ class Ports:
 
     web: int
     gateway: int
+    gateway_http: int
     claims: tuple[Claim, ...]
 
 
@@ -121,9 +122,15 @@ def choose_ports(options: Options) -> Ports:
         what="the gateway",
         before=before.get("gateway"),
     )
-    chosen = {"web": web.port, "gateway": gateway.port}
+    http = choose(
+        explicit=options.gateway_http_port,
+        default=GATEWAY_HTTP_PORT,
+        what="the gateway over HTTP",
+        before=before.get("gateway_http"),
+    )
+    chosen = {"web": web.port, "gateway": gateway.port, "gateway_http": http.port}
     home.ports_file.write_text(json.dumps(chosen))
-    return Ports(web.port, gateway.port, claims=(web, gateway))
+    return Ports(web.port, gateway.port, http.port, claims=(web, gateway, http))
 
 
 def _ports_of(home: Home) -> dict[str, int]:
@@ -167,6 +174,7 @@ class Stack:
             "SLUICE_HOME": str(self.home.path),
             "SLUICE_WEB_PORT": str(self.ports.web),
             "SLUICE_GATEWAY_PORT": str(self.ports.gateway),
+            "SLUICE_GATEWAY_HTTP_PORT": str(self.ports.gateway_http),
             # fixed at the start: an edited Java source must not change a running stack
             "SLUICE_SPARK_JARS": self.jars,
             "DJANGO_SETTINGS_MODULE": "config.settings",

@@ -63,7 +63,11 @@ def connection_of(stack: Stack, pids: Mapping[str, int | None]) -> dict[str, obj
         "username": login["username"],
         "password": login["password"],
         "token": login["token"],
-        "gateway": {"host": host.strip("[]"), "port": port, "http_port": None},
+        "gateway": {
+            "host": host.strip("[]"),
+            "port": port,
+            "http_port": stack.ports.gateway_http,
+        },
         "jdbc_url": f"jdbc:hive2://{host}:{port}/default",
         "demo_source": demo_source(stack),
         "pids": {**pids, **reported_pids(stack.home)},
@@ -289,7 +293,8 @@ class Supervisor:
 
     def _wait_for_web(self, stack: Stack) -> None:
         url = f"{stack.web_url}/health/live"
-        gateway = (stack.gateway_host.strip("[]"), stack.ports.gateway)
+        # the gateway opens this port as its last one
+        gateway = (stack.gateway_host.strip("[]"), stack.ports.gateway_http)
         limit = time.monotonic() + READY_SECONDS
         while not self.is_stopping:
             self._look_after()

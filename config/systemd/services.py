@@ -27,7 +27,12 @@ def services(*, web_bind: str) -> list[Service]:
     web_bind: where the reverse proxy finds the web process, which speaks no TLS; what
     SLUICE_BIND opens is the gateway.
     """
-    ports = Ports(settings.SLUICE_WEB_PORT, settings.SLUICE_GATEWAY_PORT, claims=())
+    ports = Ports(
+        settings.SLUICE_WEB_PORT,
+        settings.SLUICE_GATEWAY_PORT,
+        settings.SLUICE_GATEWAY_HTTP_PORT,
+        claims=(),
+    )
     options = Options(Path(settings.SLUICE_HOME), has_demo=False, web_bind=web_bind)
     specs = [role.make() for role in Stack(options, NO_SERVERS, ports, jars="").roles()]
     lake = _local_lake()
@@ -62,6 +67,7 @@ def installation(*, user: str, environment_file: Path) -> Install:
             "PYTHONPATH": str(ROOT),
             "PYTHONUNBUFFERED": "1",
             "SLUICE_HOME": str(home),
+            "SLUICE_GATEWAY_HTTP_PORT": str(settings.SLUICE_GATEWAY_HTTP_PORT),
             "SLUICE_GATEWAY_PORT": str(settings.SLUICE_GATEWAY_PORT),
             "SLUICE_WEB_PORT": str(settings.SLUICE_WEB_PORT),
         },

@@ -6,7 +6,8 @@ and sends the bytes that the other methods return. Must not know sockets or mean
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from core.states import Transitions, fan
@@ -14,6 +15,8 @@ from gateway.hs2 import calls, framing
 from gateway.hs2.binary import MAX_CLIENT_ITEMS, Reader
 from gateway.hs2.errors import LimitExceeded, MessageError, ProtocolError
 from gateway.hs2.messages import Reply, Request
+
+log = logging.getLogger(__name__)
 
 FRESH, STARTED, JUDGING, OPEN, CLOSED = (
     "FRESH",
@@ -63,7 +66,7 @@ class CallReceived:
 
 @dataclass(frozen=True, slots=True)
 class CallRefused:
-    """A call that cannot be served; `answer` is the fault to send as it is."""
+    """A call that cannot be served; `answer` is the fault to send, without length."""
 
     name: str
     reason: str
@@ -138,18 +141,6 @@ class ServerConnection:
             return framing.sasl_frame(framing.ERROR, reason.encode())
         return b""
 
-    def reply(self, call: CallReceived, reply: Reply) -> list[Buffer]:
-        """Return the buffers of the reply, to be sent in order."""
-        parts = calls.encode_reply_in_parts(call.name, reply, sequence=call.sequence)
-        return [framing.length_prefix(sum(len(part) for part in parts)), *parts]
-
-    def fault(self, call: CallReceived, message: str) -> list[Buffer]:
-        """Return the buffers of an INTERNAL_ERROR answer."""
-        body = calls.encode_fault(
-            call.name, message, kind=calls.INTERNAL_ERROR, sequence=call.sequence
-        )
-        return [framing.length_prefix(len(body)), body]
-
     def _fall(self) -> None:
         self._fell_from, self.state = self.state, CLOSED
 
@@ -159,7 +150,7 @@ class ServerConnection:
     def _next(self) -> Event | None:
         if self.state == OPEN:
             message = self._frames.next_message()
-            return None if message is None else _call(message)
+            return None if message is None else read_call(message)
         if self.state == JUDGING:
             return None
         frame = self._frames.next_sasl()
@@ -183,7 +174,29 @@ class ServerConnection:
         return LoginRequested(credentials)
 
 
-def _call(message: bytes) -> Event:
+def framed(parts: Sequence[Buffer]) -> list[Buffer]:
+    """Return the buffers of a message behind its length."""
+    return [framing.length_prefix(sum(len(part) for part in parts)), *parts]
+
+
+def answer_of(call: CallReceived, reply: Reply) -> Sequence[Buffer]:
+    """Return the buffers of the reply, to be sent in order; of a fault when it cannot
+    be encoded."""
+    try:
+        return calls.encode_reply_in_parts(call.name, reply, sequence=call.sequence)
+    except Exception:
+        log.exception("a reply to %s could not be encoded", call.name)
+        fault = calls.encode_fault(
+            call.name,
+            "the gateway failed",
+            kind=calls.INTERNAL_ERROR,
+            sequence=call.sequence,
+        )
+        return [fault]
+
+
+def read_call(message: bytes) -> CallReceived | CallRefused:
+    """Decode one message of a client. ProtocolError when it is no Thrift call."""
     reader = Reader(message, max_items=MAX_CLIENT_ITEMS)
     envelope = calls.read_envelope(reader)
     if envelope.kind != calls.CALL:
@@ -202,6 +215,4 @@ def _refused(envelope: calls.Envelope, reason: str, kind: int) -> CallRefused:
     body = calls.encode_fault(
         envelope.name, reason, kind=kind, sequence=envelope.sequence
     )
-    return CallRefused(
-        envelope.name, reason, framing.length_prefix(len(body)) + bytes(body)
-    )
+    return CallRefused(envelope.name, reason, bytes(body))

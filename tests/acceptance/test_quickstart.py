@@ -49,9 +49,9 @@ def test_connection_json_is_private_and_says_where_things_are(home: Path) -> Non
     facts = connection(home)
     assert (home / "connection.json").stat().st_mode & 0o777 == 0o600
     assert facts["demo_source"] is None
-    assert facts["gateway"]["http_port"] is None
     assert facts["token"].startswith("slt_")
-    for port in (int(facts["web_url"].rsplit(":", 1)[1]), facts["gateway"]["port"]):
+    web, gateway = int(facts["web_url"].rsplit(":", 1)[1]), facts["gateway"]
+    for port in (web, gateway["port"], gateway["http_port"]):
         socket.create_connection(("127.0.0.1", port), timeout=5).close()
     for name in ("web", "worker", "gateway"):
         assert psutil.pid_exists(facts["pids"][name])

@@ -220,7 +220,7 @@ class BenchGateway:
         from gateway.process import Gateway, GatewaySpec
 
         facts = self._home / "internal.json"
-        spec = GatewaySpec(self._home, "127.0.0.1", 0, facts, "bench-secret")
+        spec = GatewaySpec(self._home, "127.0.0.1", 0, 0, facts, "bench-secret")
         self._gateway = Gateway(spec, _client)
         await self._gateway.start()
 

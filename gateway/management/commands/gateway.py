@@ -42,6 +42,7 @@ class Command(BaseCommand):
             home=home,
             host=settings.SLUICE_BIND,
             port=options["port"],
+            http_port=settings.SLUICE_GATEWAY_HTTP_PORT,
             internal_file=Path(settings.SLUICE_GATEWAY_INTERNAL),
             service_secret=settings.SLUICE_SERVICE_SECRET,
             lake_root=settings.SLUICE_LAKE_URI,

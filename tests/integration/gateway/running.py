@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from gateway.http_transport import HttpClient
 from gateway.limits import GatewayLimits
 from gateway.process import Gateway, GatewaySpec
 from gateway.server import ClientProtocol
@@ -21,6 +22,9 @@ CALLBACKS = (
     (ClientProtocol, "data_received"),
     (ClientProtocol, "connection_made"),
     (ClientProtocol, "connection_lost"),
+    (HttpClient, "data_received"),
+    (HttpClient, "connection_made"),
+    (HttpClient, "connection_lost"),
 )
 PASSWORD = "correct-horse-battery"
 SECRET = "service-secret-of-the-test"
@@ -41,6 +45,7 @@ class RunningGateway:
             home=home,
             host="127.0.0.1",
             port=0,
+            http_port=0,
             internal_file=home / "internal.json",
             service_secret=SECRET,
             lake_root="/srv/lake",
@@ -64,6 +69,10 @@ class RunningGateway:
     @property
     def port(self) -> int:
         return self.gateway.port
+
+    @property
+    def http_port(self) -> int:
+        return self.gateway.http_port
 
     @property
     def internal_file(self) -> Path:

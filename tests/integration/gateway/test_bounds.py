@@ -47,14 +47,12 @@ def test_whoever_fills_the_places_before_the_login_keeps_nobody_out(users, tmp_p
             raw.close()
 
 
-def test_a_connection_has_so_many_sessions_and_a_session_so_many_operations(
-    users, tmp_path
-):
-    limits = {"sessions_per_connection": 1, "operations_per_session": 1}
+def test_a_user_has_so_many_sessions_and_a_session_so_many_operations(users, tmp_path):
+    limits = {"sessions_per_user": 1, "operations_per_session": 1}
     bounded = limited(tmp_path, **limits, max_statement=20)
     with bounded as gateway, connect(gateway) as connection:
         reply = connection.client.OpenSession(ttypes.TOpenSessionReq())
-        assert "too many open sessions" in reply.status.errorMessage
+        assert "you have 1 open sessions" in reply.status.errorMessage
         assert reply.status.sqlState == "53400"
         first, second = connection.cursor(), connection.cursor()
         with pytest.raises(OperationalError, match="has 21 characters") as raised:
@@ -86,9 +84,9 @@ def test_what_nobody_touches_for_long_is_freed(gateway):
     limits = gateway.gateway.services.limits
 
     def after(seconds):
-        (held,) = gateway.gateway.server.connections
-        gateway.call(held.handler.end_idle(time.monotonic() + seconds))
-        return list(held.handler.sessions.values())
+        held = gateway.gateway.services.sessions
+        gateway.call(held.end_idle(time.monotonic() + seconds))
+        return list(held)
 
     connection = connect(gateway)
     connection.cursor().execute("SELECT 7")
@@ -105,8 +103,7 @@ def test_each_sweep_lets_go_of_idle_channels_to_the_engine(gateway, monkeypatch)
     monkeypatch.setattr(FakeSession, "close_idle", lambda self: swept.add(self))
     with connect(gateway) as ann:
         ann.cursor().execute("SELECT 7")
-        (held,) = gateway.gateway.server.connections
-        gateway.call(held.handler.end_idle(time.monotonic()))
+        gateway.call(gateway.gateway.services.sessions.end_idle(time.monotonic()))
         assert swept == gateway.engine.sessions != set()
 
 

@@ -179,8 +179,7 @@ def test_a_fetch_that_is_left_is_waste_of_its_user(
             )
         (session,) = gateway.engine.sessions
         assert eventually(lambda: session.fetching == 1)
-        (held,) = gateway.gateway.server.connections
-        (its,) = held.handler.sessions.values()
+        (its,) = gateway.gateway.services.sessions
         if leave == "socket":
             ann._transport.close()
         else:

@@ -133,9 +133,9 @@ def fetch_of_an_overdue_statement(gateway):
 
 async def overdue(gateway, but, *, before):
     """As the sweep does after that time, for every statement without that word."""
-    for connection in gateway.gateway.server.connections:
-        for session in connection.handler.sessions.values():
-            for operation in session.operations.values():
-                if but not in operation.statement:
-                    operation.started -= before
-        await connection.handler.end_idle(0)
+    sessions = gateway.gateway.services.sessions
+    for session in sessions:
+        for operation in session.operations.values():
+            if but not in operation.statement:
+                operation.started -= before
+    await sessions.end_idle(0)

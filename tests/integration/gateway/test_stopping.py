@@ -100,10 +100,9 @@ def test_rows_that_are_made_later_are_stopped_too(users, tmp_path, how):
 
 async def cancelled(gateway):
     """As a cancel that comes over another thread of the client's."""
-    for connection in gateway.gateway.server.connections:
-        for session in connection.handler.sessions.values():
-            for operation in session.operations.values():
-                await session.cancel(operation)
+    for session in gateway.gateway.services.sessions:
+        for operation in session.operations.values():
+            await session.cancel(operation)
 
 
 def test_a_cancel_waits_for_no_engine(gateway):

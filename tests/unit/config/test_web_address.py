@@ -60,5 +60,5 @@ def test_quickstart_looks_for_its_processes_where_they_listen(
 ):
     environment(given)
     none = Servers(metadata=None, redis=None, demo=None)
-    stack = Stack(Options(tmp_path), none, Ports(81, 82, claims=()), jars="")
+    stack = Stack(Options(tmp_path), none, Ports(81, 82, 83, claims=()), jars="")
     assert (stack.web_url, stack.gateway_host) == (web, gateway)

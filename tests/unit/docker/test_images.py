@@ -254,6 +254,7 @@ def test_the_health_check_says_what_it_sees(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("SLUICE_HOME", str(tmp_path))
     monkeypatch.setenv("SLUICE_WEB_PORT", "1")
     monkeypatch.setenv("SLUICE_GATEWAY_PORT", "1")
+    monkeypatch.setenv("SLUICE_GATEWAY_HTTP_PORT", "1")
     assert [healthcheck.main([name]) for name in healthcheck.CHECKS] == [1, 1, 1]
     (tmp_path / "run").mkdir()
     facts = tmp_path / "run" / "driver.pid.json"

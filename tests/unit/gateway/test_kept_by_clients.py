@@ -10,6 +10,8 @@ from typing import Any, cast
 import pytest
 
 from core.errors import InvalidRequest
+from gateway.hs2.connection import CallReceived
+from gateway.hs2.messages import StatusReply
 from gateway.hs2.values import SERVER_VERSION, OperationType
 from gateway.limits import GatewayLimits
 from gateway.operation import LocalRows, Operation
@@ -192,7 +194,7 @@ def lazy_clients(server: GatewayServer, left: dict[str, int]) -> dict[str, Trans
         client = ClientProtocol(server)
         sockets[name] = Transport(size)
         client.connection_made(cast(Any, sockets[name]))
-        client.handler = cast(Any, SimpleNamespace(user=name[0]))
+        client.become(name[0])
         client.pause_writing()
     return sockets
 
@@ -217,11 +219,11 @@ def test_a_client_that_left_a_reply_gets_no_other_made():
         client, asked = ClientProtocol(server), []
         client.connection_made(cast(Any, Transport(limits.write_high_water)))
 
-        async def handle(request: str) -> None:
+        async def handle(request: str) -> StatusReply:
             asked.append(request)
+            return StatusReply()
 
-        call = cast(Any, SimpleNamespace(request="fetch", name="FetchResults"))
-        client._connection.reply = cast(Any, lambda call, reply: [])  # type: ignore[method-assign]
+        call = CallReceived("FetchResults", 1, cast(Any, "fetch"))
         client.pause_writing()
         serving = asyncio.create_task(
             client._call(call, cast(Any, SimpleNamespace(handle=handle)))

@@ -14,6 +14,7 @@ from gateway import ending
 from gateway.limits import GatewayLimits
 from gateway.process import _logged
 from gateway.server import ClientProtocol, GatewayServer
+from gateway.services import Services
 from tests.unit.gateway.test_kept_by_clients import Transport
 
 
@@ -38,14 +39,15 @@ def test_a_thousand_connections_end_though_no_engine_answers(monkeypatch):
     monkeypatch.setattr(ending, "ENDING_SECONDS", 0.01)
 
     async def end_them() -> int:
-        services = SimpleNamespace(limits=GatewayLimits())
-        server, never = GatewayServer(cast(Any, services)), asyncio.Event()
+        services = Services(cast(Any, None), cast(Any, None), GatewayLimits())
+        server, never = GatewayServer(services), asyncio.Event()
         proof = Proof(1, 1)
         for number in range(1_000):
             client = ClientProtocol(server)
             client.connection_made(cast(Any, Transport()))
             client.proof = proof if number % 2 else None
-            client.handler = cast(Any, SimpleNamespace(user="ann", close=never.wait))
+            client.handler = cast(Any, SimpleNamespace(close=never.wait))
+            client.become("ann")
         await server.end_lapsed({proof: "its token was revoked"})
         ended = sum(c._connection.state == "CLOSED" for c in server.connections)
         await server.end_sessions_of(["ann"])

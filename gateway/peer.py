@@ -1,0 +1,165 @@
+"""A client's connection as the limits see it, whatever it speaks: counted from its
+accept on by address and by user, and hung up on when it holds too much.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from typing import TYPE_CHECKING
+
+from catalog.access.proofs import Proof
+from core.addresses import network_of
+from core.counts import discount
+from gateway.metrics import CONNECTIONS
+from gateway.partial_message_limit import Deadline
+
+if TYPE_CHECKING:
+    from gateway.server import GatewayServer
+
+log = logging.getLogger(__name__)
+
+_KEEPALIVE = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 20),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+)
+
+
+class Peer(asyncio.Protocol):
+    """What the transports' connections share. `user` is empty before the login; `proof`
+    is what the connection itself rests on, as a whole."""
+
+    def __init__(self, server: GatewayServer) -> None:
+        self.user = ""
+        self.proof: Proof | None = None
+        self.address = ""
+        self.network = ""
+        self.handshake: asyncio.Task[None] | None = None
+        self._server = server
+        self._socket: asyncio.Transport | None = None
+        self._unread = Deadline(server.services.limits.unread_seconds, self.drop_unread)
+        self._login_timer: asyncio.TimerHandle | None = None
+        self._is_counted = False
+
+    @property
+    def who(self) -> str:
+        """The user, before the login the address."""
+        return self.user or self.address
+
+    def arrive(self, address: str) -> bool:
+        """Count the connection by its address; False when there is no place for it."""
+        self.address, self.network = address, network_of(address)
+        server = self._server
+        has_place = server.admits(self.network)
+        server.connections.add(self)
+        server.per_address[self.network] += 1
+        self._is_counted = True
+        CONNECTIONS.inc()
+        if has_place:
+            server.unauthenticated.add(self)
+        return has_place
+
+    def begin(self, transport: asyncio.BaseTransport) -> bool:
+        """Take the socket and give the client a moment to log in; False when there is
+        no place for it. With TLS it has arrived before."""
+        self._socket = transport  # type: ignore[assignment]
+        limits = self._server.services.limits
+        self._socket.set_write_buffer_limits(high=limits.write_high_water)  # type: ignore[union-attr]
+        _keep_alive(transport)
+        if not self._is_counted:
+            name = transport.get_extra_info("peername")
+            if not self.arrive(str(name[0]) if isinstance(name, tuple) else ""):
+                return False
+        loop = asyncio.get_running_loop()
+        self._login_timer = loop.call_later(limits.login_seconds, self.login_too_slow)
+        return True
+
+    def become(self, user: str) -> bool:
+        """Count the connection as that proven user's; False for one too many, and when
+        it is gone by now."""
+        if not self._is_counted or user == self.user:
+            return self._is_counted
+        per_user = self._server.per_user
+        if per_user[user] >= self._server.services.limits.connections_per_user:
+            return False
+        if self.user:
+            discount(per_user, self.user)
+        if self._login_timer:
+            self._login_timer.cancel()
+        self._server.unauthenticated.discard(self)
+        per_user[user] += 1
+        self.user = user
+        return True
+
+    def leave(self) -> None:
+        """Count the connection no more. Idempotent."""
+        if not self._is_counted:
+            return
+        self._is_counted = False
+        CONNECTIONS.dec()
+        if self._login_timer:
+            self._login_timer.cancel()
+        self._unread.stop()
+        server = self._server
+        server.unfinished.note(self, 0)
+        server.unread.note(self, 0)
+        server.unauthenticated.discard(self)
+        server.connections.discard(self)
+        discount(server.per_address, self.network)
+        if self.user:
+            discount(server.per_user, self.user)
+
+    def hang_up(self, reason: str) -> None:
+        """Close with that reason, where the client can still read one."""
+        raise NotImplementedError
+
+    async def end(self, reason: str) -> None:
+        """Close the socket, at the first step, and what ends with it."""
+        log.info("connection of %s ends: %s", self.address, reason)
+        self.hang_up(reason)
+
+    def reject(self) -> None:
+        """Hang up before the login: the place is needed."""
+        self.hang_up("too many connections; try again later")
+
+    def login_too_slow(self) -> None:
+        """Hang up on a client that has not logged in."""
+        self.hang_up("the login took too long")
+
+    def drop_unfinished(self, why: str) -> None:
+        """Hang up on a client that does not end what it began."""
+        log.warning("%s of %s is hung up on: %s", self.who, self.address, why)
+        self.hang_up(why)
+
+    def drop_unread(self) -> None:
+        """Hang up on a client that does not read its replies."""
+        log.warning("%s of %s does not read its replies", self.who, self.address)
+        if self._socket:
+            self._socket.abort()
+
+    def note_slow_reader(self) -> None:
+        """What is written waits for the client, and only so long."""
+        self._unread.start()
+        if self._socket and self._is_counted:
+            self._server.unread.note(self, self._socket.get_write_buffer_size())
+
+    def note_reader_caught_up(self) -> None:
+        """Nothing waits for the client any more."""
+        self._server.unread.note(self, 0)
+        if self._socket and not self._socket.is_closing():
+            self._unread.stop()
+
+
+def _keep_alive(transport: asyncio.BaseTransport) -> None:
+    """Let the system ask a silent peer, and send small replies at once."""
+    raw = transport.get_extra_info("socket")
+    if raw is None:
+        return
+    for level, option, value in _KEEPALIVE:
+        with contextlib.suppress(OSError):
+            raw.setsockopt(level, option, value)
