@@ -85,8 +85,14 @@ def client_snippets(
         "database": database,
         "statement": statement,
     }
+    over_http = url.replace(f":{port}/", f":{settings.SLUICE_GATEWAY_HTTP_PORT}/")
     return [
         Snippet("jdbc", "JDBC", url),
+        Snippet(
+            "jdbc-http",
+            str(_("JDBC over HTTP")),
+            f"{over_http};transportMode=http;httpPath=cliservice",
+        ),
         Snippet("beeline", "beeline", _BEELINE.format(url=url, **facts)),
         Snippet("pyhive", "PyHive", _PYHIVE.format(**facts)),
         Snippet("sqlalchemy", "SQLAlchemy", _SQLALCHEMY.format(**facts)),
