@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from core.sentences import Sentence, as_sentence
+
 
 class SluiceError(Exception):
     """Base of every error that a person or a program outside may see.
@@ -36,13 +38,20 @@ class SluiceError(Exception):
         facts: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(message)
-        self.message = message
+        self.message = as_sentence(message)
         self.code = code or self.default_code
-        self.hint = hint
+        self.hint = as_sentence(hint)
         self.facts: dict[str, object] = dict(facts or {})
 
     def __str__(self) -> str:
-        return f"{self.message} — {self.hint}" if self.hint else self.message
+        return str(self.as_sentence)
+
+    @property
+    def as_sentence(self) -> str:
+        """Message and hint in one."""
+        if not self.hint:
+            return self.message
+        return Sentence("%(what)s — %(hint)s", what=self.message, hint=self.hint)
 
 
 class InvalidRequest(SluiceError):

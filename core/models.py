@@ -14,6 +14,7 @@ from django.db.models.functions import Now
 
 from core import jobs
 from core.context import current_request_id
+from core.sentence_field import SentenceField
 from core.states import Transitions
 
 
@@ -25,7 +26,7 @@ class EventBase(models.Model):
     before = models.CharField(max_length=20)
     after = models.CharField(max_length=20)
     actor = models.CharField(max_length=150, blank=True)
-    reason = models.TextField(blank=True)
+    reason = SentenceField(blank=True)
 
     class Meta:
         abstract = True
@@ -67,7 +68,7 @@ class Job(models.Model):
     share_key = models.CharField(max_length=80, blank=True, default="")
     weight = models.BigIntegerField(default=0)
     state = models.CharField(max_length=20, default=jobs.PLANNED)
-    reason = models.TextField(blank=True)
+    reason = SentenceField(blank=True)
     payload = models.JSONField(default=dict, blank=True)
     spec = models.JSONField(null=True, blank=True)
     report = models.JSONField(null=True, blank=True)
@@ -78,8 +79,8 @@ class Job(models.Model):
     total = models.BigIntegerField(null=True, blank=True)
     unit = models.CharField(max_length=20, blank=True)
     error_code = models.CharField(max_length=80, blank=True)
-    error_message = models.TextField(blank=True)
-    error_hint = models.TextField(blank=True)
+    error_message = SentenceField(blank=True)
+    error_hint = SentenceField(blank=True)
     attempts = models.PositiveIntegerField(default=0)
     max_attempts = models.PositiveIntegerField(default=3)
     cancel_requested = models.CharField(max_length=20, blank=True)

@@ -17,6 +17,7 @@ from django.db.models import ForeignKey
 from django.utils import timezone
 
 from core.context import current
+from core.sentences import stored
 
 VERSION = 1
 _BATCH = 1000
@@ -108,7 +109,7 @@ def append_moves(rows: Sequence[Any], move: Move) -> None:
     given = arrow | {
         "at": timezone.now(),
         "actor": move.actor,
-        "reason": move.reason,
+        "reason": stored(move.reason),
         "topic": f"{subject}.moved",
         "subject": subject,
         "by": (move.actor or context.actor)[:_LONGEST_ACTOR],

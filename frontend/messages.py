@@ -18,18 +18,53 @@ from django.template.loader import get_template
 from django.templatetags.i18n import BlockTranslateNode, TranslateNode
 
 from catalog.sources.registry import KINDS
+from core.jobs import JOB
+from core.jobs.moves import JobKind, names_of
 from frontend.forms.sources import label_of
 from frontend.pages import NOT_CONFIRMED
 from frontend.reading import health
 from frontend.templatetags.states import LOOKS, titles_of_jobs
 from ingest.actions.registry import ACTIONS
-from ingest.alerts.rules import AGAIN
 from ingest.maintenance.rewinding import MISSED
 from ingest.maintenance.table_action import TableAction
+from ingest.models.states import PIPELINE
 
 HERE = Path(__file__).parent
 PACKAGES = ("catalog", "core", "ingest")
-CALLS = {"_", "gettext", "gettext_lazy", "ngettext", "ngettext_lazy"}
+CALLS = {"_", "gettext", "gettext_lazy", "ngettext", "ngettext_lazy", "Sentence"}
+# Where each sentence for people is a constant, or a `Sentence` with parameters.
+MOVED = (
+    "core/jobs/moves.py",
+    "ingest/alerts/capture.py",
+    "ingest/alerts/lag.py",
+    "ingest/alerts/rules.py",
+    "ingest/alerts/stalled.py",
+    "ingest/alerts/store.py",
+    "ingest/alerts/triggers.py",
+    "ingest/jobs/leases.py",
+    "ingest/jobs/queue.py",
+    "ingest/jobs/reconcile.py",
+    "catalog/discovery/choosing.py",
+    "catalog/discovery/store.py",
+    "catalog/discovery/turns.py",
+    "ingest/pipelines/apply_reports.py",
+    "ingest/pipelines/lake_reconcile.py",
+    "ingest/pipelines/load_job.py",
+    "ingest/pipelines/log_laggards.py",
+    "ingest/pipelines/log_tables.py",
+    "ingest/pipelines/needed_resync.py",
+    "ingest/pipelines/removal.py",
+    "ingest/pipelines/schema_diff.py",
+    "ingest/pipelines/schema_drift.py",
+    "ingest/pipelines/sync_job.py",
+    "ingest/pipelines/table_commands.py",
+    "ingest/pipelines/table_job.py",
+    "ingest/pipelines/transitions.py",
+)
+_SENTENCE = re.compile(r"[A-Za-z]+,? [a-z]+,? [a-z]")
+_NO_SENTENCE = re.compile(r"^\s*(SELECT|INSERT|UPDATE|WITH|DELETE|FROM|AND)\b")
+# What only programmers see.
+_UNSEEN = {"RuntimeError", "ValueError", "AssertionError", "NotImplementedError"}
 _MARKED = re.compile(r'_\("([^"]+)"\)')
 
 
@@ -44,7 +79,12 @@ class Message:
 def messages() -> dict[Message, list[str]]:
     """Return each message with the files that show it."""
     found: dict[Message, list[str]] = {}
-    for place, message in (*_of_templates(), *_of_python(), *_of_tables()):
+    for place, message in (
+        *_of_templates(),
+        *_of_python(),
+        *_of_tables(),
+        *_of_moved(),
+    ):
         places = found.setdefault(message, [])
         if place not in places:
             places.append(place)
@@ -117,11 +157,58 @@ def _of_python() -> Iterator[tuple[str, Message]]:
                 yield _place(path), Message(plain[0], plural)
 
 
+def moved_files() -> list[Path]:
+    """Modules whose sentences are constants."""
+    found = (HERE.parent / name for name in MOVED)
+    return sorted(
+        file for one in found for file in (one.rglob("*.py") if one.is_dir() else [one])
+    )
+
+
+def _of_moved() -> Iterator[tuple[str, Message]]:
+    for path in moved_files():
+        for node in shown_texts(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant):
+                yield _place(path), Message(str(node.value))
+
+
+def shown_texts(tree: ast.Module) -> Iterator[ast.Constant | ast.JoinedStr]:
+    """Texts of three words and more for people that no call of gettext has."""
+    apart: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if _is_apart(node) or (isinstance(node, ast.JoinedStr) and node not in apart):
+            apart |= set(ast.walk(node)) - {node}
+    for node in ast.walk(tree):
+        if node in apart or not isinstance(node, ast.Constant | ast.JoinedStr):
+            continue
+        parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+        texts = [part.value for part in parts if isinstance(part, ast.Constant)]
+        text = " x ".join(each for each in texts if isinstance(each, str))
+        if _SENTENCE.search(text) and not _NO_SENTENCE.search(text):
+            yield node
+
+
+def _is_apart(node: ast.AST) -> bool:
+    """Docstrings, lines of logs, what programmers see, and what is marked already."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return True
+    if isinstance(node, ast.FunctionDef) and node.name == "__str__":
+        return True
+    if not isinstance(node, ast.Call):
+        return False
+    if isinstance(node.func, ast.Name):
+        return node.func.id in CALLS | _UNSEEN
+    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    return isinstance(owner, ast.Name) and owner.id == "log"
+
+
 def _of_tables() -> Iterator[tuple[str, Message]]:
     for word in (*titles_of_jobs().values(), *(look.word for look in LOOKS.values())):
         yield "templatetags/states.py", Message(word)
-    for again in AGAIN.values():
-        yield "ingest/alerts/rules.py", Message(again)
+    for name in {*PIPELINE.states, *JOB.states}:
+        yield "ingest/models/states.py", Message(name)
+    for name in names_of(JobKind):
+        yield "templatetags/states.py", Message(name)
     yield "pages.py", Message(NOT_CONFIRMED)
     for text in MISSED:
         yield "ingest/maintenance/rewinding.py", Message(text)

@@ -25,6 +25,7 @@ from catalog.schema.diff import columns_as_json, columns_from_json
 from catalog.selectors.facts import TableFacts
 from catalog.sources.kinds import SourceKind, json_schema
 from core.models import Job as JobRow
+from core.sentences import restored
 
 
 @cache
@@ -305,7 +306,7 @@ def _synced_how(table: TableFacts) -> str:
     """Of a source's table, whose own status says nothing of its sync."""
     if not table.sync:
         return ""
-    state, reason = table.sync["state"], table.sync["reason"]
+    state, reason = table.sync["state"], restored(table.sync["reason"])
     if table.lake_table:
         message = f"synced as lake.{table.lake_table}, which is {state}"
     else:

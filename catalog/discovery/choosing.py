@@ -23,6 +23,7 @@ from catalog.like import escaped
 from catalog.models import Table
 from catalog.selectors.tables import TableFilter, tables_for
 from catalog.sources.registry import kind_named
+from core.sentences import Sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ def uncarried(
     kind, username = login
     grant = kind_named(kind).privileges.select_grant(username, database, table)
     ways = {
-        NO_PRIVILEGE: f"run {grant} and discover again",
+        NO_PRIVILEGE: Sentence("run %(grant)s and discover again", grant=grant),
         UNSUPPORTED: "sync the tables behind it, and define it again in the lake",
         VANISHED: "discover the source again, if it is back",
     }
@@ -51,9 +52,10 @@ def uncarried(
 
 def _see_all(kind: str, username: str) -> str:
     statement = kind_named(kind).privileges.all_rows_grant(username)
-    return (
-        f"run {statement} and discover again; of a"
-        " table that holds some rows only, sync a copy"
+    return Sentence(
+        "run %(statement)s and discover again; of a table that holds"
+        " some rows only, sync a copy",
+        statement=statement,
     )
 
 

@@ -20,6 +20,7 @@ from catalog.models import Column, Database, Datasource, SchemaVersion, Table
 from catalog.schema.diff import columns_as_json, fingerprint
 from catalog.sources.port import SYNCED_KINDS, DiscoveredTable
 from catalog.sources.registry import kind_named
+from core.sentences import Sentence
 
 DISCOVERED, UNSUPPORTED = "DISCOVERED", "UNSUPPORTED"
 NO_PRIVILEGE, VANISHED = "NO_PRIVILEGE", "VANISHED"
@@ -229,7 +230,9 @@ def _status(found: DiscoveredTable, old: Table | None) -> tuple[str, str]:
     if old is not None and old.status not in _OWN_STATUS:
         return old.status, old.status_reason
     if found.kind not in SYNCED_KINDS:
-        return UNSUPPORTED, f"a {found.kind} is not synced in this release"
+        return UNSUPPORTED, Sentence(
+            "a %(kind)s is not synced in this release", kind=found.kind
+        )
     if not found.is_readable:
         return NO_PRIVILEGE, "the datasource's user may not SELECT it"
     if found.hides_rows:
@@ -241,18 +244,20 @@ def _what_is_hidden(found: DiscoveredTable, datasource: Datasource) -> str:
     privileges = kind_named(datasource.kind).privileges
     names = datasource.username, found.database, found.name
     if found.hides_indexes and found.is_readable:
-        return (
-            "the datasource's user has rights to some columns only, so the source shows"
-            f" it no others and no keys: {privileges.structure_grant(*names)} shows"
-            " both and lets it read no more; then discover again"
+        return Sentence(
+            "the datasource's user has rights to some columns only, so the"
+            " source shows it no others and no keys: %(structure_grant)s"
+            " shows both and lets it read no more; then discover again",
+            structure_grant=privileges.structure_grant(*names),
         )
     if not found.hidden:
         return ""
     grant = privileges.select_grant(*names, found.hidden)
-    return (
-        "columns that the datasource's user may not SELECT are left out:"
-        f" {', '.join(found.hidden)}. To have them, run {grant} at the source and"
-        " discover again"
+    return Sentence(
+        "columns that the datasource's user may not SELECT are left out: %(hidden)s."
+        " To have them, run %(grant)s at the source and discover again",
+        hidden=", ".join(found.hidden),
+        grant=grant,
     )
 
 

@@ -17,6 +17,7 @@ from django.db.models import Q
 
 from core.jobs import ACTIVE, QUEUED
 from core.models import Job
+from core.sentences import Sentence
 
 # As `config.supervisor.stack` and the image of the worker start them.
 WORKERS: Final = 4
@@ -39,9 +40,11 @@ def why_not(wanted: Turn, running: Sequence[Turn]) -> str:
         return "waiting for another source that is tried again"
     own = sum(1 for one in running if one.asker == wanted.asker)
     if own >= MOST_OF_ONE_USER:
-        return (
-            f"waiting for other tests and discoveries of {wanted.asker}:"
-            f" at most {MOST_OF_ONE_USER} of them run at once"
+        return Sentence(
+            "waiting for other tests and discoveries of %(asker)s: at most"
+            " %(most)s of them run at once",
+            asker=wanted.asker,
+            most=MOST_OF_ONE_USER,
         )
     if own and len(running) >= WORKERS - 1:
         return "waiting for a worker: the last one is for users who have none"

@@ -10,6 +10,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Upper
 
 from catalog.models.source import Datasource
+from core.sentence_field import SentenceField
 
 
 class Database(models.Model):
@@ -68,7 +69,7 @@ class Table(models.Model):
     estimated_rows = models.BigIntegerField(default=0)
     estimated_bytes = models.BigIntegerField(default=0)
     status = models.CharField(max_length=20, default="DISCOVERED")
-    status_reason = models.TextField(blank=True)
+    status_reason = SentenceField(blank=True)
     is_queryable = models.BooleanField(default=False)
     caught_up_at = models.DateTimeField(null=True, blank=True)
     last_commit_instant = models.CharField(max_length=30, blank=True)

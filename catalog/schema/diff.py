@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from catalog.schema.types import Column, DataType, TableSchema
+from core.sentences import Sentence
 
 Kind = Literal[
     "added",  # a new column; old rows hold null for it until a re-sync
@@ -25,6 +26,16 @@ Kind = Literal[
     "key",
 ]
 _BREAKING = frozenset({"removed", "narrowed", "changed", "key"})
+_SENTENCES: Mapping[Kind, str] = {
+    "added": Sentence("column '%(column)s' (%(after)s) was added"),
+    "removed": Sentence("column '%(column)s' (%(before)s) was removed"),
+    "widened": Sentence("column '%(column)s' widened: %(before)s → %(after)s"),
+    "narrowed": Sentence("column '%(column)s' narrowed: %(before)s → %(after)s"),
+    "changed": Sentence("column '%(column)s' changed: %(before)s → %(after)s"),
+    "retyped": Sentence("column '%(column)s' retyped: %(before)s → %(after)s"),
+    "nullability": Sentence("column '%(column)s' nullability: %(before)s → %(after)s"),
+    "key": Sentence("the key was (%(before)s) and is now (%(after)s)"),
+}
 _FIELDS = tuple(field.name for field in fields(Column))
 _WIDER = frozenset({("int", "bigint"), ("float", "double")})
 
@@ -43,14 +54,12 @@ class SchemaChange:
         return self.kind in _BREAKING
 
     def __str__(self) -> str:
-        match self.kind:
-            case "added":
-                return f"column '{self.column}' ({self.after}) was added"
-            case "removed":
-                return f"column '{self.column}' ({self.before}) was removed"
-            case "key":
-                return f"the key was ({self.before}) and is now ({self.after})"
-        return f"column '{self.column}' {self.kind}: {self.before} → {self.after}"
+        return str(self.as_sentence)
+
+    @property
+    def as_sentence(self) -> Sentence:
+        facts = {"column": self.column, "before": self.before, "after": self.after}
+        return Sentence(_SENTENCES[self.kind], **facts)
 
 
 def diff(old: TableSchema, new: TableSchema) -> tuple[SchemaChange, ...]:

@@ -32,6 +32,7 @@ from core.errors import (
 from core.jobs import CANCELLING, PLANNED, QUEUED, WAITING
 from core.models import Job
 from core.retries import Backoff
+from core.sentences import Sentence
 
 # `Job.requested_by` of what a schedule has brought about.
 SCHEDULE: Final = "schedule"
@@ -144,10 +145,13 @@ def kind_of(name: str) -> JobKind:
         return _registered[name]
     except KeyError:
         raise TerminalError(
-            f"'{name}' is no kind of job",
+            Sentence("'%(name)s' is no kind of job", name=name),
             code=UNKNOWN_KIND,
-            hint=f"known are: {', '.join(_registered)}; a job that a newer release"
-            " stored has to be ended by that release",
+            hint=Sentence(
+                "known are: %(registered)s; a job that a newer release stored"
+                " has to be ended by that release",
+                registered=", ".join(_registered),
+            ),
         ) from None
 
 
@@ -203,7 +207,11 @@ def _waiting_twin(job: Job) -> Job:
     ).first()
     if twin is None:
         raise StaleState(
-            f"another {job.kind} of {job.subject} has just started",
+            Sentence(
+                "another %(kind)s of %(subject)s has just started",
+                kind=Sentence(job.kind),
+                subject=job.subject,
+            ),
             hint="look at the table's jobs and ask again if need be",
         )
     return twin
@@ -229,7 +237,7 @@ def put_off(job: Job, error: SluiceError) -> Rejected | None:
     if job.state != QUEUED:
         return None
     if isinstance(error, TransientError):
-        wait_on(job, reason=str(error), seconds=pause_after(job, 3))
+        wait_on(job, reason=error.as_sentence, seconds=pause_after(job, 3))
     elif error.code == UNKNOWN_KIND:
         end_unknown(job, error)
     else:
@@ -267,7 +275,12 @@ def fail_or_retry(
         error,
         facts or {},
         wait=wait,
-        reason=f"{error.message}; try {tried + 1} in {wait:.0f} s",
+        reason=Sentence(
+            "%(error)s; try %(tried)s in %(wait)s s",
+            error=error.message,
+            tried=tried + 1,
+            wait=f"{wait:.0f}",
+        ),
         attempts=tried,
         max_attempts=job.max_attempts,
     )

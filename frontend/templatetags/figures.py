@@ -17,6 +17,7 @@ from django.utils.translation import gettext, gettext_lazy
 
 from catalog.discovery.facts import known_rows
 from catalog.models import Table
+from core.translation import translated
 from ingest.maintenance.descriptions import sized
 
 register = template.Library()
@@ -234,9 +235,14 @@ def percent(done: object, total: object) -> str:
     return f"{min(100, 100 * done // total)} %"
 
 
+register.filter("translated", translated)
+
+
 @register.filter
 def sentence(text: str) -> str:
-    """With a capital, unless it begins with the name of a table or column."""
+    """In the reader's language, with a capital unless it begins with the name of a
+    table or column."""
+    text = translated(text)
     first = text.partition(" ")[0].rstrip(",:;")
     return text if not first.isalpha() else text[:1].upper() + text[1:]
 

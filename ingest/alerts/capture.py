@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from django.db import IntegrityError, transaction
 
 from core.clock import SystemClock
+from core.sentences import Sentence
 from ingest.alerts.lag import last_absence
 from ingest.alerts.rules import CAPTURE, Finding
 from ingest.alerts.store import DISMISSED, close
@@ -68,44 +69,73 @@ def _findings(
     if now - row.written_at > SILENT_AFTER and not was_absent:
         yield _finding(
             "no_followers_host",
-            f"its log is not read: no host of followers wrote of it since"
-            f" {row.written_at:%Y-%m-%d %H:%M:%S} UTC",
+            Sentence(
+                "its log is not read: no host of followers wrote of it since"
+                " %(since)s UTC",
+                since=f"{row.written_at:%Y-%m-%d %H:%M:%S}",
+            ),
             "see that `manage.py followers` runs and reaches the metadata database;"
             " until then the source keeps its log",
             since=row.written_at,
         )
         return
     lasts = now - row.observed_at
-    why = row.reason or "it does not report why"
+    why = row.reason or Sentence("it does not report why")
     if row.observed == "failed" and lasts > FAILED_AFTER:
-        message = f"its log is not read since {_at(row)}: {why}"
+        message = Sentence(
+            "its log is not read since %(at)s: %(why)s", at=_at(row), why=why
+        )
         yield _finding(row.code or "failed", message, row.hint, since=row.observed_at)
     if row.log_status in LOSING or _is_short(row):
-        more = "" if row.log_safe is None else f", {sized(row.log_safe)} more may come"
-        yield _finding(
-            "log_running_out",
-            "the source drops log that is not read yet: it keeps"
-            f" {sized(row.log_kept)}{more} (status {row.log_status or 'unknown'})",
-            "find what holds its reader up, or let the source keep more"
-            " (PostgreSQL: max_slot_wal_keep_size, MariaDB:"
-            " binlog_expire_logs_seconds); what it drops costs a resync of all tables"
-            " that are read from its log",
-        )
+        yield _running_out(row)
     if row.waiting_bytes > most_waiting:
         yield _finding(
             "too_much_waits",
-            f"{sized(row.waiting_bytes)} of its changes wait in the lake,"
-            f" {sized(most_waiting)} may (max_waiting_bytes)",
+            Sentence(
+                "%(waiting)s of its changes wait in the lake,"
+                " %(most)s may (max_waiting_bytes)",
+                waiting=sized(row.waiting_bytes),
+                most=sized(most_waiting),
+            ),
             "see on its page which table is not applied: resume, resync or remove it",
         )
     if row.observed in {"starting", "waiting"} and lasts > WAITING_AFTER:
-        yield _finding(
-            row.code or f"reader_{row.observed}",
-            f"its log is not read since {_at(row)}, its reader is {row.observed}:"
-            f" {why}",
-            row.hint or "the reason names what it waits for",
-            since=row.observed_at,
-        )
+        yield _does_not_read(row, why)
+
+
+def _does_not_read(row: SourceFollower, why: str) -> Finding:
+    return _finding(
+        row.code or f"reader_{row.observed}",
+        Sentence(
+            "its log is not read since %(at)s, its reader is %(observed)s: %(why)s",
+            at=_at(row),
+            observed=Sentence(row.observed),
+            why=why,
+        ),
+        row.hint or "the reason names what it waits for",
+        since=row.observed_at,
+    )
+
+
+def _running_out(row: SourceFollower) -> Finding:
+    more = "" if row.log_safe is None else sized(row.log_safe)
+    return _finding(
+        "log_running_out",
+        Sentence(
+            "the source drops log that is not read yet: it keeps %(kept)s,"
+            " %(more)s more may come (status %(status)s)"
+            if more
+            else "the source drops log that is not read yet: it keeps %(kept)s"
+            " (status %(status)s)",
+            kept=sized(row.log_kept),
+            more=more,
+            status=row.log_status or "unknown",
+        ),
+        "find what holds its reader up, or let the source keep more"
+        " (PostgreSQL: max_slot_wal_keep_size, MariaDB:"
+        " binlog_expire_logs_seconds); what it drops costs a resync of all tables"
+        " that are read from its log",
+    )
 
 
 def _not_released(
@@ -118,8 +148,11 @@ def _not_released(
         return None
     return _finding(
         row.code or "log_not_released",
-        "no table of it is read from its log any more, and the source still keeps it:"
-        f" {row.reason or 'no host of followers runs'}",
+        Sentence(
+            "no table of it is read from its log any more, and the source"
+            " still keeps it: %(reason)s",
+            reason=row.reason or Sentence("no host of followers runs"),
+        ),
         drop_statement(row.datasource) or row.hint,
         since=since,
     )

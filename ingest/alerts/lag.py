@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 
 from core.clock import SystemClock
+from core.sentences import Sentence
 from ingest.alerts.rules import LATE, Absence, Finding, excused, span
 from ingest.alerts.store import open_alert
 from ingest.models import Pipeline
@@ -67,7 +68,7 @@ def _shown(moment: datetime | None, now: datetime) -> str:
     if moment is None:
         return "it has not caught up with its source yet"
     ago = span((now - moment).total_seconds())
-    return f"it shows the source as it was {ago} ago"
+    return Sentence("it shows the source as it was %(ago)s ago", ago=ago)
 
 
 def _judge(

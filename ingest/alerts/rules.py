@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from core.retries import Backoff
+from core.sentences import Sentence, restored
 from ingest.contract.job import COMPACT
 from ingest.maintenance.score import BROKEN_CODES, STUCK_CODES
 
@@ -121,20 +122,30 @@ def stuck_finding(issues: Iterable[Mapping[str, Any]]) -> Finding | None:
         return None
     worst = max(found, key=lambda issue: int(issue["points"]))
     causes = sorted(f"{issue['code']}:{issue['instant'] or ''}" for issue in found)
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    said = restored(worst["reason"])
+    if len(found) > 1:
+        said = Sentence(
+            "%(worst)s (and %(count)s more)", worst=said, count=len(found) - 1
+        )
     return Finding(
         STUCK,
         cause=",".join(causes),
-        message=f"{worst['reason']}{more}",
+        message=said,
         code=str(worst["code"]),
         repair=str(worst["repair"] or ""),
         instant=str(worst["instant"] or ""),
     )
 
 
-def job_in_words(kind: str) -> str:
+def job_in_words(kind: str) -> Sentence:
     """A kind of jobs as people call it."""
-    return {COMPACT: "compaction", APPLY: "applying of changes"}.get(kind, kind)
+    if kind == COMPACT:
+        return Sentence("compaction")
+    return Sentence("applying of changes") if kind == APPLY else Sentence(kind)
+
+
+def failure_of(kind: str, why: str) -> Sentence:
+    return Sentence("its %(work)s failed: %(why)s", work=job_in_words(kind), why=why)
 
 
 def left_after(sources: Iterable[str], done: str, loads: frozenset[str]) -> list[str]:

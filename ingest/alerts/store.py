@@ -16,7 +16,8 @@ from django.db.models.functions import Now
 from core.clock import SystemClock
 from core.jobs import SUCCEEDED
 from core.models import Job
-from ingest.alerts.rules import RECOVERED, Finding, job_in_words, left_after
+from core.sentences import Sentence, stored
+from ingest.alerts.rules import RECOVERED, Finding, failure_of, job_in_words, left_after
 from ingest.contract.job import LOADS
 from ingest.models.alerts import Alert
 from ingest.pipelines.selectors import of_table
@@ -59,8 +60,8 @@ def open_alert(table_id: int, trouble: Finding, *, at: datetime | None = None) -
                 "cause": trouble.cause,
                 "sources": [trouble.source] if trouble.source else [],
                 "code": trouble.code,
-                "message": trouble.message,
-                "hint": trouble.hint,
+                "message": stored(trouble.message),
+                "hint": stored(trouble.hint),
                 "repair": trouble.repair,
                 "instant": trouble.instant,
                 "job": trouble.job,
@@ -93,10 +94,14 @@ def note_success(
         if alert.kind in recovered:
             close(
                 Alert.objects.filter(pk=alert.pk),
-                reason=f"its {job_in_words(kind)} went well",
+                reason=_went_well(kind),
             )
         elif kind in alert.sources or kind in LOADS:
             _take_back(alert, kind)
+
+
+def _went_well(kind: str) -> str:
+    return Sentence("its %(work)s went well", work=job_in_words(kind))
 
 
 def _take_back(alert: Alert, kind: str) -> None:
@@ -105,7 +110,7 @@ def _take_back(alert: Alert, kind: str) -> None:
     if left:
         mine.update(sources=left, **_last_failure(alert, left))
     else:
-        close(mine, reason=f"its {job_in_words(kind)} went well")
+        close(mine, reason=_went_well(kind))
 
 
 def _last_failure(alert: Alert, kinds: Collection[str]) -> dict[str, object]:
@@ -118,7 +123,7 @@ def _last_failure(alert: Alert, kinds: Collection[str]) -> dict[str, object]:
     if job is None:
         return {}
     return {
-        "message": f"its {job_in_words(job.kind)} failed: {job.error_message}",
+        "message": failure_of(job.kind, job.error_message),
         "code": job.error_code,
         "hint": job.error_hint,
         "job": job.pk,

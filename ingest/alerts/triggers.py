@@ -14,6 +14,7 @@ from catalog.discovery.store import VANISHED
 from core import outbox_reader
 from core.models import Job
 from core.outbox_reader import Event
+from core.sentences import Sentence, restored
 from ingest.alerts import store
 from ingest.alerts.rules import (
     APPLY,
@@ -23,7 +24,7 @@ from ingest.alerts.rules import (
     SCHEMA_CHANGE,
     STUCK,
     Finding,
-    job_in_words,
+    failure_of,
     stuck_finding,
 )
 from ingest.contract.job import LOADS, RESYNC, VERIFY
@@ -58,9 +59,9 @@ def job_failed(event: Event) -> None:
     trouble = Finding(
         FAILED,
         cause=f"{event.subject_id}:{data['attempts']}",
-        message=f"its {job_in_words(data['kind'])} failed: {data['message']}",
+        message=failure_of(data["kind"], restored(data["message"])),
         code=data["code"],
-        hint=data["hint"],
+        hint=restored(data["hint"]),
         source=data["kind"],
         job=event.subject_id,
     )
@@ -90,7 +91,9 @@ def _mismatch(event: Event) -> Finding:
     return Finding(
         MISMATCH,
         cause=event.subject_id,
-        message=f"a verification found differences. {found}".strip(),
+        message=Sentence("a verification found differences. %(found)s", found=found)
+        if found
+        else "a verification found differences.",
         code="differs_from_source",
         hint="the job lists keys; a resync makes the table equal to its source",
         repair="resync",
@@ -104,9 +107,11 @@ def apply_failed(event: Event) -> None:
     trouble = Finding(
         FAILED,
         cause=f"{APPLY}:{data['code']}",
-        message=f"its changes cannot be applied: {data['message']}",
+        message=Sentence(
+            "its changes cannot be applied: %(why)s", why=restored(data["message"])
+        ),
         code=data["code"],
-        hint=data["hint"],
+        hint=restored(data["hint"]),
         source=APPLY,
     )
     store.open_alert(data["table"], trouble, at=event.at)
@@ -204,14 +209,18 @@ def _about_columns(pipeline: Pipeline) -> Finding | None:
     name = f"{source.database.name}.{source.name}"
     plan = plan_from_json(pipeline.plan)
     if source.status == VANISHED and (gone := source_changed(pipeline, plan)):
-        message = f"{name} was dropped at the source"
+        message = Sentence("%(name)s was dropped at the source", name=name)
         return Finding(SCHEMA_CHANGE, GONE, message, code=gone.code, hint=gone.hint)
     drift = drift_of(pipeline, plan)
     if drift.is_open:
         return Finding(
             SCHEMA_CHANGE,
             cause=source.schema_fingerprint,
-            message=f"{name} changed at the source: {in_sentence(drift.to_approve)}",
+            message=Sentence(
+                "%(name)s changed at the source: %(changes)s",
+                name=name,
+                changes=in_sentence(drift.to_approve),
+            ),
             code="source_altered",
             hint=drift.impossible or APPROVE,
         )

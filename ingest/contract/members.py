@@ -26,8 +26,8 @@ class TooNew(ValueError):
 
 def encode(value: Any, *, version: int | None = None) -> str:
     """A value as one line of JSON, with its version unless it has that as a member."""
-    data = value if version is None else {"v": version, **msgspec.to_builtins(value)}
-    return msgspec.json.encode(data).decode()
+    data = value if version is None else {"v": version, **_builtins(value)}
+    return msgspec.json.encode(data, enc_hook=_text).decode()
 
 
 def decode(kind: type[T], text: str | bytes, *, newest: int) -> T:
@@ -38,7 +38,18 @@ def decode(kind: type[T], text: str | bytes, *, newest: int) -> T:
 
 def as_data(value: Any) -> Any:
     """A value as JSON holds it: dicts and lists, texts and numbers."""
-    return msgspec.json.decode(msgspec.json.encode(value))
+    return msgspec.json.decode(msgspec.json.encode(value, enc_hook=_text))
+
+
+def _builtins(value: Any) -> Any:
+    return msgspec.to_builtins(value, enc_hook=_text)
+
+
+def _text(value: Any) -> str:
+    """A kind of text, such as a `Sentence`, is the text that it is."""
+    if isinstance(value, str):
+        return str(value)
+    raise NotImplementedError(f"{type(value).__name__} has no form in JSON")
 
 
 def value_of(kind: type[T], data: Any, *, newest: int | None = None) -> T:

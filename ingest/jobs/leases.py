@@ -23,6 +23,7 @@ from core.jobs.moves import kinds_of
 from core.leases import Held, next_token, outgrow, owner_of, take_lease
 from core.models import Job, Lease
 from core.retries import Backoff
+from core.sentences import Sentence
 from ingest.contract.table import FenceSpec
 from ingest.jobs.kinds import DriverKind, TableHold, driver_kind
 from ingest.lake.fence import (
@@ -112,7 +113,7 @@ def use_dedicated_driver(table_id: int, why: str) -> None:
 
 WRITE: Scope = "write"
 SERVICE: Scope = "service"
-_FOR = {WRITE: "writes", SERVICE: "table services"}
+_FOR = {WRITE: Sentence("writes"), SERVICE: Sentence("table services")}
 
 
 def lease_name(table_id: int, scope: Scope) -> str:
@@ -174,8 +175,13 @@ def _enter(table_id: int, scope: Scope, held: Held, *, takes_back: bool) -> Fenc
     stranger = foreign_token(path, upto=held.token)
     if stranger and not takes_back:
         raise TransientError(
-            f"the table's lock for {_FOR[scope]} is taken: {stranger} stands in"
-            f" {path.uri}, and no lease gave it out",
+            Sentence(
+                "the table's lock for %(scope)s is taken: %(owner)s stands in"
+                " %(uri)s, and no lease gave it out",
+                scope=_FOR[scope],
+                owner=stranger,
+                uri=path.uri,
+            ),
             code="lock_taken",
             hint="after a restore of the database run manage.py rebuild; else stop"
             " the program that writes there and roll the table back, which takes its"

@@ -43,6 +43,7 @@ from core.errors import InvalidRequest, SluiceError
 from core.jobs import ACTIVE, LAUNCHING, QUEUED, UNKNOWN, moves
 from core.jobs.moves import End, enqueue, move_job, names_of
 from core.models import Job
+from core.sentences import Sentence
 from ingest.contract.job import JobReport
 from ingest.contract.members import as_data
 from ingest.jobs import leases
@@ -111,34 +112,37 @@ def full_for(use: LaneUse) -> Iterator[FullFor]:
     """
     limit, lane = use.limit, use.lane
     if len(use.taken) >= limit:
-        yield FullFor("", 0, f"waiting for a free place in the {lane} lane")
+        yield FullFor(
+            "", 0, Sentence("waiting for a free place in the %(lane)s lane", lane=lane)
+        )
         return
     if limit < 2:
         return
     large = [place for place in use.taken if place.weight >= LARGE_ROWS]
     if len(large) >= limit - 1:
-        yield FullFor(
-            "",
-            LARGE_ROWS,
-            f"waiting for a free place in the {lane} lane: large tables have"
-            f" {len(large)} of {limit}, and the rest is left to smaller ones",
-        )
+        who, others = Sentence("large tables"), Sentence("smaller ones")
+        yield FullFor("", LARGE_ROWS, _shared(use, len(large), who, others))
     for key, count in _counted(use.taken).items():
         if count >= limit - 1:
-            yield FullFor(
-                key,
-                0,
-                f"waiting for a free place in the {lane} lane: jobs of the same source"
-                f" have {count} of {limit}, and the rest is left to other sources",
-            )
+            who, others = Sentence("jobs of the same source"), Sentence("other sources")
+            yield FullFor(key, 0, _shared(use, count, who, others))
     for key, count in _counted(tuple(large)).items():
         if count >= max(1, limit - 2):
-            yield FullFor(
-                key,
-                LARGE_ROWS,
-                f"waiting for a free place in the {lane} lane: large tables of the same"
-                f" source have {count} of {limit}, and the rest is left to others",
-            )
+            who = Sentence("large tables of the same source")
+            why = _shared(use, count, who, Sentence("others"))
+            yield FullFor(key, LARGE_ROWS, why)
+
+
+def _shared(use: LaneUse, count: int, who: Sentence, others: Sentence) -> Sentence:
+    return Sentence(
+        "waiting for a free place in the %(lane)s lane: %(who)s have %(count)s of"
+        " %(limit)s, and the rest is left to %(others)s",
+        lane=use.lane,
+        who=who,
+        count=count,
+        limit=use.limit,
+        others=others,
+    )
 
 
 def _counted(taken: tuple[Place, ...]) -> Counter[str]:
@@ -213,7 +217,11 @@ def new_job(
     table = pipeline.lake_table
     if table is None:
         raise InvalidRequest(
-            f"{pipeline.source_table} is not approved yet", code="not_now"
+            Sentence(
+                "%(source_table)s is not approved yet",
+                source_table=pipeline.source_table,
+            ),
+            code="not_now",
         )
     said = {"pipeline": pipeline.pk, "table": table.pk, **(payload or {})}
     job = job_on(table, kind, said, actor=actor)
@@ -295,7 +303,12 @@ def explain_no_driver() -> None:
         DriverIncarnation.objects.filter(ended_at=None).order_by("-started_at").first()
     )
     away = newest.facts.get("away") if newest else None
-    _explain(_queued(), f"waiting for a driver: {away or 'none is ready'}")
+    _explain(
+        _queued(),
+        Sentence(
+            "waiting for a driver: %(away)s", away=away or Sentence("none is ready")
+        ),
+    )
 
 
 def free_jobs() -> QuerySet[Job]:

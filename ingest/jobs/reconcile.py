@@ -25,6 +25,7 @@ from core.errors import SluiceError, TerminalError, TransientError
 from core.jobs import ACTIVE, CANCELLING, LAUNCHING, RUNNING, moves
 from core.jobs.moves import UNKNOWN_KIND, End, conclude, move_job, names_of
 from core.models import Job
+from core.sentences import Sentence
 from ingest.contract.job import Survivor
 from ingest.jobs import leases
 from ingest.jobs.kinds import DriverKind, driver_kind
@@ -75,8 +76,8 @@ def _judge_alone(job_id: UUID, why: str, incarnation: str) -> bool:
         return False
 
 
-GONE = "its driver is gone"
-STOPPED = "its driver was stopped"
+GONE = Sentence("its driver is gone")
+STOPPED = Sentence("its driver was stopped")
 
 
 def note_incarnation_ended(incarnation_id: UUID, *, was_told: bool = False) -> None:
@@ -129,10 +130,15 @@ def _require_only(place: str) -> None:
     if other := living.first():
         where = other.facts.get("place") or "another place"
         raise TransientError(
-            f"another driver host serves this lake already: {where}",
+            Sentence(
+                "another driver host serves this lake already: %(where)s", where=where
+            ),
             code="another_host",
-            hint="stop that one first; this one waits, and takes over when it has been"
-            f" silent for {settings.SLUICE_LEASE_SECONDS} s",
+            hint=Sentence(
+                "stop that one first; this one waits, and takes over when it"
+                " has been silent for %(seconds)s s",
+                seconds=settings.SLUICE_LEASE_SECONDS,
+            ),
         )
     # silent ones: they find their row ended when they come back
     others.update(ended_at=Now())
@@ -143,7 +149,9 @@ def mark_unreachable(job_id: UUID, why: str) -> None:
     with transaction.atomic():
         rows = Job.objects.select_for_update().filter(state__in=ACTIVE)
         if job := rows.filter(pk=job_id).first():
-            _mark_unreachable(job, f"whether it still runs is unknown: {why}")
+            _mark_unreachable(
+                job, Sentence("whether it still runs is unknown: %(why)s", why=why)
+            )
 
 
 def _gone(incarnations: Collection[str]) -> dict[str, str]:
@@ -165,8 +173,8 @@ def _gone(incarnations: Collection[str]) -> dict[str, str]:
 
 def _why(has_ended: bool, facts: Mapping[str, Any]) -> str:  # noqa: FBT001
     if not has_ended:
-        return "its driver has fallen silent"
-    return STOPPED if facts.get("was_told") else "its driver ended"
+        return Sentence("its driver has fallen silent")
+    return STOPPED if facts.get("was_told") else Sentence("its driver ended")
 
 
 def _is_database_young() -> bool:
@@ -237,25 +245,37 @@ def _path_of(job: Job) -> str:
 def _unreadable(job: Job, error: SluiceError) -> TerminalError:
     """Nobody will ever be able to tell, and a job that waits for it holds its table."""
     return TerminalError(
-        f"{error.message}; its driver is gone, and whether {job.kind} of {job.subject}"
-        " committed is unknown",
+        Sentence(
+            "%(error)s; its driver is gone, and whether %(kind)s of"
+            " %(subject)s committed is unknown",
+            error=error.message,
+            kind=Sentence(job.kind),
+            subject=job.subject,
+        ),
         code=error.code,
-        hint=f"{error.hint}; the next job reads from the lake what is there",
+        hint=Sentence(
+            "%(hint)s; the next job reads from the lake what is there", hint=error.hint
+        ),
     )
 
 
 def _unknown(job: Job, why: str) -> TerminalError:
     """Which commits are a job's own, only the handler of its kind can tell."""
     return TerminalError(
-        f"{why}, and this release does not know {job.kind} jobs: whether {job.kind} of"
-        f" {job.subject} committed is unknown",
+        Sentence(
+            "%(why)s, and this release does not know %(kind)s jobs:"
+            " whether %(kind)s of %(subject)s committed is unknown",
+            why=why,
+            kind=Sentence(job.kind),
+            subject=job.subject,
+        ),
         code=UNKNOWN_KIND,
         hint="the next job of the table reads from the lake what is there",
     )
 
 
 def _lake_is_away(why: str) -> str:
-    return f"its driver is gone and the lake cannot be asked: {why}"
+    return Sentence("its driver is gone and the lake cannot be asked: %(why)s", why=why)
 
 
 def _mark_unreachable(job: Job, reason: str) -> None:
@@ -274,14 +294,20 @@ def _end_of(job: Job, state: LakeState, why: str) -> End:
         return moves.succeed(
             job,
             facts,
-            reason=f"{why}, and the lake's timeline shows its commit",
+            reason=Sentence(
+                "%(why)s, and the lake's timeline shows its commit", why=why
+            ),
             report={"v": 1, "from": "timeline", "facts": dict(facts)},
         )
     if job.state == CANCELLING:
         is_gone = why in {GONE, STOPPED} or "answer" not in why
-        reason = f"{why} before it answered" if is_gone else why
+        reason = Sentence("%(why)s before it answered", why=why) if is_gone else why
         return moves.end_cancelled(job, seen, reason=reason)
-    found = "no commit" if facts is None else "a commit that was not compared"
+    found = (
+        Sentence("no commit")
+        if facts is None
+        else Sentence("a commit that was not compared")
+    )
     return _try_again(job, left.payload, seen, why=why, found=found)
 
 
@@ -305,13 +331,7 @@ def _try_again(
     elif is_failed_start:
         deaths = replace(deaths, seen=deaths.seen + 1)
     if deaths.counted >= MAX_DEATHS:
-        error = TerminalError(
-            f"{job.kind} of {job.subject}: the driver died {deaths.seen} times under"
-            f" it; the last time it left {found}",
-            code="driver_died",
-            hint="look at the log of the last attempt, then retry the job",
-        )
-        return moves.fail(job, error, seen)
+        return moves.fail(job, _died_too_often(job, deaths, found), seen)
     if is_death and job.handle.get("isolated"):
         _note_own_death(job, deaths)
     return moves.try_again(
@@ -319,15 +339,34 @@ def _try_again(
         TransientError(why),
         seen,
         wait=wait_after(deaths.seen) if is_death or is_failed_start else 0.0,
-        reason=f"{why} and left {found}; it runs again",
+        reason=Sentence(
+            "%(why)s and left %(found)s; it runs again", why=why, found=found
+        ),
         payload=job.payload | deaths.to_payload() | payload,
         # a death is counted as a death, not as an attempt of its own
         max_attempts=job.max_attempts + 1,
     )
 
 
+def _died_too_often(job: Job, deaths: Deaths, found: str) -> TerminalError:
+    return TerminalError(
+        Sentence(
+            "%(kind)s of %(subject)s: the driver died %(seen)s times under"
+            " it; the last time it left %(found)s",
+            kind=Sentence(job.kind),
+            subject=job.subject,
+            seen=deaths.seen,
+            found=found,
+        ),
+        code="driver_died",
+        hint="look at the log of the last attempt, then retry the job",
+    )
+
+
 def _note_own_death(job: Job, deaths: Deaths) -> None:
     """It died with nothing beside it, after it had been in two drivers that died."""
     if settings.SLUICE_LAUNCHER != "submit" and deaths.counted > 2:
-        why = f"its driver died {deaths.seen} times, the last time alone"
+        why = Sentence(
+            "its driver died %(seen)s times, the last time alone", seen=deaths.seen
+        )
         use_dedicated_driver(int(job.payload["table"]), why)

@@ -22,6 +22,7 @@ from core.jobs.moves import (
     Succeeded,
 )
 from core.models import Job
+from core.sentences import Sentence
 from ingest.contract.job import COMPACT, CompactWork, DriverSpec, JobSpec
 from ingest.contract.members import value_of
 from ingest.jobs.kinds import Attempt, DriverKind, Left, Refused, shared_by_all
@@ -165,7 +166,7 @@ def request_compaction(table: Table, *, actor: str, asked: DriverRequest = None)
     with transaction.atomic():
         pipeline = locked_pipeline(table)
         if not table.is_queryable or pipeline.state == REMOVING:
-            raise not_now(pipeline, "compact")
+            raise not_now(pipeline, Sentence("compact"))
         instants = MaintenancePlan.objects.filter(
             table=table, state__in=compaction_plans.OPEN
         )

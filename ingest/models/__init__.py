@@ -13,6 +13,7 @@ from django.db.models import Q
 
 from catalog.models import Database, Datasource, Table
 from core.models import EventBase
+from core.sentence_field import SentenceField
 from core.states import Transitions
 from ingest.models import states
 from ingest.models.alerts import Alert as Alert
@@ -99,7 +100,7 @@ class Pipeline(models.Model):
     plan = models.JSONField(default=dict)
     drift = models.JSONField(default=dict, blank=True)
     state = models.CharField(max_length=20, default=states.DRAFT)
-    status_reason = models.TextField(blank=True)
+    status_reason = SentenceField(blank=True)
     resume_event = models.CharField(max_length=30, blank=True)
     load_name = models.CharField(max_length=40, blank=True, default="")
     consistency = models.CharField(max_length=20, blank=True)
@@ -120,7 +121,7 @@ class Pipeline(models.Model):
     verified_job = models.UUIDField(null=True, blank=True)
     failures = models.PositiveIntegerField(default=0)
     drop_data = models.BooleanField(default=False)
-    alone_reason = models.TextField(blank=True, default="")
+    alone_reason = SentenceField(blank=True, default="")
     is_recorded = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
@@ -234,7 +235,7 @@ class MaintenancePlan(models.Model):
     kind = models.CharField(max_length=20, default="compaction")
     instant = models.CharField(max_length=30)
     state = models.CharField(max_length=20, default=states.PROPOSED_PLAN)
-    status_reason = models.TextField(blank=True)
+    status_reason = SentenceField(blank=True)
     failures = models.PositiveIntegerField(default=0)
     due_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)

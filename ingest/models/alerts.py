@@ -12,6 +12,7 @@ from django.db.models.functions import Lower
 
 from catalog.models import Datasource, Table
 from catalog.names import LAKE, join_name
+from core.sentence_field import SentenceField
 
 # Kinds that are about a source as a whole.
 SOURCE_KINDS = frozenset({"capture"})
@@ -47,7 +48,7 @@ class AlertTarget(models.Model):
     retry_at = models.DateTimeField(null=True, blank=True)
     sending_until = models.DateTimeField(null=True, blank=True)
     paused_at = models.DateTimeField(null=True, blank=True)
-    paused_reason = models.TextField(blank=True)
+    paused_reason = SentenceField(blank=True)
 
     class Meta:
         constraints: ClassVar = [
@@ -90,8 +91,8 @@ class Alert(models.Model):
     cause = models.TextField(blank=True)
     sources = ArrayField(models.CharField(max_length=40), default=list, blank=True)
     code = models.CharField(max_length=80, blank=True)
-    message = models.TextField()
-    hint = models.TextField(blank=True)
+    message = SentenceField()
+    hint = SentenceField(blank=True)
     repair = models.CharField(max_length=40, blank=True)
     instant = models.CharField(max_length=30, blank=True)
     job = models.UUIDField(null=True, blank=True)
@@ -100,7 +101,7 @@ class Alert(models.Model):
     last_seen_at = models.DateTimeField()
     closed_at = models.DateTimeField(null=True, blank=True)
     closed_because = models.CharField(max_length=20, blank=True)
-    closed_reason = models.TextField(blank=True)
+    closed_reason = SentenceField(blank=True)
     acknowledged_at = models.DateTimeField(null=True, blank=True)
     acknowledged_by = models.CharField(
         max_length=150, blank=True, default="", db_default=""
@@ -200,7 +201,7 @@ class AlertDelivery(models.Model):
     next_try_at = models.DateTimeField(null=True, blank=True)
     last_at = models.DateTimeField(null=True, blank=True)
     last_code = models.IntegerField(null=True, blank=True)
-    last_error = models.TextField(blank=True)
+    last_error = SentenceField(blank=True)
     delivered_at = models.DateTimeField(null=True, blank=True)
     gave_up_at = models.DateTimeField(null=True, blank=True)
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 from django.db import models
 
 from catalog.models import Datasource
+from core.sentence_field import SentenceField
 
 
 class SourceFollower(models.Model):
@@ -41,9 +42,9 @@ class SourceFollower(models.Model):
     begin_anew = models.BooleanField(default=False)
     observed = models.CharField(max_length=20, default="stopped")
     observed_at = models.DateTimeField(auto_now_add=True)
-    reason = models.TextField(blank=True)
+    reason = SentenceField(blank=True)
     code = models.CharField(max_length=80, blank=True)
-    hint = models.TextField(blank=True)
+    hint = SentenceField(blank=True)
     host = models.CharField(max_length=200, blank=True)
     pid = models.PositiveIntegerField(null=True, blank=True)
     heartbeat_at = models.DateTimeField(null=True, blank=True)

@@ -18,13 +18,14 @@ from catalog.models import AuditEntry, SchemaVersion, Table
 from catalog.models.access import DECISIONS
 from catalog.selectors.tables import securable_of
 from core.models import QUIET, Job
+from core.sentences import restored
 from ingest.models import PipelineEvent
 from ingest.models.states import DECIDED
 from ingest.pipelines.job_selectors import JobFilter
 
 JOB, MOVE, COLUMNS, DECISION = "job", "move", "columns", "decision"
 MOST_HIDDEN = 10_000
-LONGEST = 300
+LONGEST = 1000
 _JOB_FIELDS = (
     "id", "kind", "subject", "subject_id", "state", "phase", "done", "total", "unit",
     "requested_by", "created_at", "started_at", "finished_at",
@@ -59,7 +60,7 @@ class Activity:
         found = [rows[: part.stop] for rows in self._parts()]
         first, *others = found
         rows = first.union(*others, all=True).order_by("-moment") if others else first
-        return [Entry(*row) for row in rows[part]]
+        return [Entry(at, of, _restored(facts)) for at, of, facts in rows[part]]
 
     def hidden(self, since: datetime | None) -> int:
         """Syncs without changes that are left out, from that moment on; at most
@@ -148,6 +149,11 @@ def _named(path: str) -> dict[str, F]:
         "name": F(f"{path}__name"),
         "database": F(f"{path}__database__name"),
     }
+
+
+def _restored(facts: dict[str, Any]) -> dict[str, Any]:
+    named = ("reason", "error_message")
+    return facts | {name: restored(facts[name]) for name in named if facts.get(name)}
 
 
 def _as_entries(

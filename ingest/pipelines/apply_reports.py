@@ -29,6 +29,7 @@ from core.errors import SluiceError, StaleState, TransientError
 from core.jobs import CANCELLED, FAILED, SUCCEEDED
 from core.models import Job
 from core.outbox import NewEvent
+from core.sentences import Sentence, stored
 from ingest.contract.applying import (
     COLUMNS_UNDECIDED,
     ENDED_BY_LOADS,
@@ -252,10 +253,16 @@ class Gathered:
         before = Job.objects.filter(pk__in=looks).first()
         if before is None or before.state in {FAILED, CANCELLED}:
             self._looks[table_id] = start_look(pipeline.source_table, by=ACTOR).pk
-            transitions.say(pipeline, f"{error.message}; its columns are read")
+            transitions.say(
+                pipeline,
+                Sentence("%(error)s; its columns are read", error=error.message),
+            )
         elif _is_long_over(before):
             del self._looks[table_id]
-            reason = f"{error.message}, nor does the source any more; resync the table"
+            reason = Sentence(
+                "%(error)s, nor does the source any more; resync the table",
+                error=error.message,
+            )
             transitions.lose_position(pipeline, reason=reason)
 
 
@@ -403,8 +410,14 @@ class _Write:
             is_level = not applied.waiting or lag <= policy.late_after / 2
             return ("catch_up", "") if is_level else ("", "")
         if pipeline.state == states.LIVE and lag > policy.late_after:
-            behind = f"{applied.waiting} segments of its stream wait"
-            return "fall_behind", f"it is {lag:.0f} s behind its source: {behind}"
+            behind = Sentence(
+                "%(waiting)s segments of its stream wait", waiting=applied.waiting
+            )
+            return "fall_behind", Sentence(
+                "it is %(lag)s s behind its source: %(behind)s",
+                lag=f"{lag:.0f}",
+                behind=behind,
+            )
         return "", ""
 
     def _store(self, shown: Iterable[_Shown]) -> None:
@@ -500,7 +513,7 @@ def _note_problem(pipeline: Pipeline, error: SluiceError) -> None:
         _note_passing(pipeline, error)
         return
     if error.code in ENDED_BY_LOADS:
-        transitions.lose_position(pipeline, reason=str(error))
+        transitions.lose_position(pipeline, reason=error.as_sentence)
     else:
         stop_table(pipeline, error)
     _report_failure(pipeline, error)
@@ -509,7 +522,7 @@ def _note_problem(pipeline: Pipeline, error: SluiceError) -> None:
 def _note_passing(pipeline: Pipeline, error: SluiceError) -> None:
     failures = pipeline.failures + 1
     transitions.set_columns(pipeline, failures=failures)
-    reason = f"{error.message}; it is tried again"
+    reason = Sentence("%(error)s; it is tried again", error=error.message)
     if pipeline.state == states.LIVE and failures >= SYNCS_BEFORE_FAILING:
         transitions.move(pipeline, "fall_behind", reason=reason)
     elif pipeline.state in states.LOADED:
@@ -523,7 +536,7 @@ def _report_failure(pipeline: Pipeline, error: SluiceError) -> None:
     data = {
         "table": table_id,
         "code": error.code,
-        "message": error.message,
-        "hint": error.hint,
+        "message": stored(error.message),
+        "hint": stored(error.hint),
     }
     outbox.append(NewEvent("apply.failed", "table", str(table_id), data))

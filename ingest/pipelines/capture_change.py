@@ -20,6 +20,7 @@ from catalog.models import Table
 from catalog.sources.registry import kind_named
 from core.errors import InvalidRequest
 from core.models import Job
+from core.sentences import Sentence
 from ingest.contract.job import RESYNC, SYNC
 from ingest.jobs.queue import new_job, put
 from ingest.models import Pipeline, SourceFollower
@@ -137,7 +138,7 @@ def plan_by_cursor(pipeline: Pipeline, cursor: str = "") -> TablePlan:
 
 def _refuse_unsettled(pipeline: Pipeline, plan: TablePlan) -> None:
     if pipeline.state != LIVE:
-        raise table_commands.not_now(pipeline, "change the capture of")
+        raise table_commands.not_now(pipeline, Sentence("change the capture of"))
     if pipeline.drift or drift_of(pipeline, plan).is_open:
         raise InvalidRequest(
             f"columns of {pipeline.lake_table} changed at its source, and that is not"

@@ -15,6 +15,7 @@ from django.conf import settings
 from catalog.models import Column, Table
 from catalog.selectors.paging import key_of, key_token
 from core.errors import InvalidRequest
+from core.sentences import Sentence
 from ingest.lake.chain import stream_folder
 from ingest.models.states import LIVE
 from ingest.pipelines.log_tables import stream_of
@@ -73,7 +74,7 @@ def changes_of(table: Table, *, after: str | None, limit: int) -> Changes:
     applied = table.last_commit_epoch or 0
     if after is None:
         if pipeline.state != LIVE:
-            raise not_now(pipeline, "begin with the changes of")
+            raise not_now(pipeline, Sentence("begin with the changes of"))
         now = Mark(applied, pipeline.load_name)
         return Changes([], _token(table, now), is_last=True)
     mark = Mark(*_opened(table, after))

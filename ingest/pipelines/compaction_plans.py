@@ -130,7 +130,7 @@ def fail(table_id: int, instants: list[str], error: SluiceError) -> None:
             plan,
             "fail",
             reason=error.message,
-            status_reason=str(error),
+            status_reason=error.as_sentence,
             failures=plan.failures + 1,
             due_at=SystemClock().now() + wait,
         )

@@ -14,6 +14,7 @@ from django.db.models.functions import Now
 
 from core.clock import SystemClock
 from core.errors import SluiceError, TransientError
+from core.sentences import Sentence
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.hudi.identity import drift
 from ingest.lake.hudi.options import CommitPosition
@@ -60,12 +61,22 @@ def note_restored(pipeline: Pipeline, facts: Mapping[str, Any]) -> None:
     position = str(facts["position"]["to"])
     transitions.set_columns(pipeline, position=position)
     schema_diff.note_gone_back(pipeline)
-    reason = f"restored to savepoint {facts['restored']}; it catches up from there"
+    reason = Sentence(
+        "restored to savepoint %(at)s; it catches up from there",
+        at=facts["restored"],
+    )
     if facts.get("reaches_back") is False:
-        told = f"restored to savepoint {facts['restored']}. {facts['misses'][0]}"
+        told = Sentence(
+            "restored to savepoint %(at)s. %(misses)s",
+            at=facts["restored"],
+            misses=facts["misses"][0],
+        )
         transitions.lose_position(pipeline, reason=told)
     elif pipeline.capture == "snapshot":
-        transitions.say(pipeline, f"restored to savepoint {facts['restored']}")
+        transitions.say(
+            pipeline,
+            Sentence("restored to savepoint %(at)s", at=facts["restored"]),
+        )
     elif pipeline.state == states.LIVE:
         due = None if pipeline.capture == LOG else SystemClock().now()
         transitions.move(pipeline, "fall_behind", reason=reason, due_at=due)
@@ -87,9 +98,13 @@ def _buckets(pipeline: Pipeline, state: LakeState) -> str:
     found, planned = state.position.identity, planned_identity(pipeline)
     if found.buckets == planned.buckets or len(drift(found, planned)) != 1:
         return ""
-    why = f"the lake has {found.buckets} buckets where the plan had {planned.buckets}"
+    why = Sentence(
+        "the lake has %(found)s buckets where the plan had %(planned)s",
+        found=found.buckets,
+        planned=planned.buckets,
+    )
     set_buckets(pipeline, found.buckets, why=why)
-    return f"{why}: the plan says so now"
+    return Sentence("%(why)s: the plan says so now", why=why)
 
 
 def _moment(pipeline: Pipeline, state: LakeState) -> str:
@@ -114,7 +129,7 @@ def _moment(pipeline: Pipeline, state: LakeState) -> str:
         "epoch": position.epoch_to,
     }
     note_restored(pipeline, facts)
-    return f"the lake went back to {at}: capture goes on from there"
+    return Sentence("the lake went back to %(at)s: capture goes on from there", at=at)
 
 
 def _written(state: LakeState) -> str:

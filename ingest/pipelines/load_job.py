@@ -22,6 +22,7 @@ from core.jobs.moves import (
     Succeeded,
 )
 from core.models import Job
+from core.sentences import Sentence
 from ingest.contract.job import RESYNC, SNAPSHOT, JobSpec, LogLoad, SnapshotWork
 from ingest.jobs.kinds import (
     Attempt,
@@ -199,9 +200,14 @@ def _note_success(job: Job, pipeline: Pipeline | None, facts: Facts) -> None:
 
 
 def _pause_cancelled(job: Job, pipeline: Pipeline, *, actor: str) -> None:
-    by = f" by {actor}" if actor else ""
+    by = Sentence(" by %(actor)s", actor=actor) if actor else ""
     left = _left_for_readers(job, pipeline)
-    reason = f"its {job.kind} was cancelled{by}, so it is paused: {left}"
+    reason = Sentence(
+        "its %(kind)s was cancelled%(by)s, so it is paused: %(left)s",
+        kind=Sentence(job.kind),
+        by=by,
+        left=left,
+    )
     transitions.stop(pipeline, "pause", reason=reason, actor=actor)
     if job.kind == RESYNC and pipeline.state == states.PAUSED:
         # the old copy and its position are untouched, so that is where it goes on
@@ -214,7 +220,9 @@ def _sync_as_before(
 ) -> None:
     """It did not go over to its log: nothing of the table has changed."""
     why = "cancelled" if isinstance(end, Cancelled) else str(end.error)
-    reason = f"it is synced by its cursor as before: following its log was {why}"
+    reason = Sentence(
+        "it is synced by its cursor as before: following its log was %(why)s", why=why
+    )
     now = SystemClock().now()
     before = {
         "capture": TIMESTAMP,
@@ -238,7 +246,10 @@ def _left_for_readers(job: Job, pipeline: Pipeline) -> str:
             "no rows can be read yet. Resume goes on with the chunks that are finished"
         )
     if why := needed_resync.why_needed(pipeline):
-        return f"readers keep the rows of before, and it still needs a resync: {why}"
+        return Sentence(
+            "readers keep the rows of before, and it still needs a resync: %(why)s",
+            why=why,
+        )
     return (
         "readers keep the rows of before. Resume continues from there without the"
         " resync; Resync begins a fresh copy"
@@ -315,7 +326,7 @@ def lost_source(pipeline: Pipeline, error: SluiceError) -> bool:
     known = states.LOADED | {states.PAUSED}
     if error.code not in _LOST or pipeline.state not in known:
         return False
-    transitions.lose_position(pipeline, reason=str(error))
+    transitions.lose_position(pipeline, reason=error.as_sentence)
     return True
 
 

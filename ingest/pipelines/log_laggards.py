@@ -14,6 +14,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
 from core.clock import SystemClock
+from core.sentences import Sentence
 from ingest.lake.chain import read_segment, stream_folder
 from ingest.models import Pipeline, SourceFollower
 from ingest.models.states import FAILED, LOADED, PAUSED
@@ -54,25 +55,32 @@ def _give_up_oldest(follower: SourceFollower) -> bool:
             return False
         why = _why_too_much(pipeline, follower)
         if why:
-            transitions.lose_position(pipeline, reason=f"{why}; resync it")
+            transitions.lose_position(
+                pipeline, reason=Sentence("%(why)s; resync it", why=why)
+            )
     return bool(why)
 
 
 def _why_too_much(pipeline: Pipeline, follower: SourceFollower) -> str:
     policy = policy_of(pipeline)
     if follower.waiting_bytes > policy.max_waiting:
-        return (
-            f"it was {pipeline.state} while {follower.waiting_bytes:,} bytes of its"
-            f" source's log came, more than the {policy.max_waiting:,} that may wait"
-            " for it (max_waiting_bytes)"
+        return Sentence(
+            "it was %(state)s while %(waiting_bytes)s bytes of its"
+            " source's log came, more than the %(max_waiting)s that may"
+            " wait for it (max_waiting_bytes)",
+            state=Sentence(pipeline.state),
+            waiting_bytes=f"{follower.waiting_bytes:,}",
+            max_waiting=f"{policy.max_waiting:,}",
         )
     since = _waits_since(pipeline, follower)
     most = timedelta(seconds=policy.max_waiting_seconds)
     if since is None or SystemClock().now() - since <= most:
         return ""
-    return (
-        f"it was {pipeline.state} and its source's log waits for it since"
-        f" {since:%Y-%m-%d %H:%M} UTC, longer than it may (max_waiting_seconds)"
+    return Sentence(
+        "it was %(state)s and its source's log waits for it since"
+        " %(since)s UTC, longer than it may (max_waiting_seconds)",
+        state=Sentence(pipeline.state),
+        since=f"{since:%Y-%m-%d %H:%M}",
     )
 
 

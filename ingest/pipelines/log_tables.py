@@ -18,6 +18,7 @@ from core.database_errors import is_away
 from core.errors import TerminalError
 from core.jobs import RUNNING
 from core.models import Job
+from core.sentences import Sentence
 from ingest.contract.following import FollowSpec, FollowTable
 from ingest.contract.job import SYNC, VERIFY
 from ingest.contract.table import TableSpec
@@ -70,8 +71,11 @@ def follow_spec(
     tables = followed_tables(datasource)
     if tables and all(one.is_unread for one in tables):
         raise TerminalError(
-            f"no plan of a table of {datasource.name} can be read, so its log is not"
-            " read; it waits at the source",
+            Sentence(
+                "no plan of a table of %(datasource)s can be read, so its log"
+                " is not read; it waits at the source",
+                datasource=datasource.name,
+            ),
             code="no_plan",
             hint="the log of the host of followers has the reason; it tries again",
         )
@@ -163,9 +167,10 @@ def _followed_alone(pipeline: Pipeline, known: dict[int, FollowTable]) -> Follow
         columns=(),
         key=(),
     )
-    why = (
-        f"the plan of {lake} cannot be read, so its source's log is not read for it;"
-        " remove the table and onboard it again"
+    why = Sentence(
+        "the plan of %(lake)s cannot be read, so its source's log is"
+        " not read for it; remove the table and onboard it again",
+        lake=lake,
     )
     return FollowTable(names, deferred=why, is_unread=True)
 

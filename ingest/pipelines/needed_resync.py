@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from catalog.schema.diff import SchemaChange
+from core.sentences import Sentence
 from ingest.models import Pipeline
 
 # Among the notes of columns, which are kept by their names.
@@ -71,7 +72,10 @@ def altered(pipeline: Pipeline) -> str:
     if not note.get("changes"):
         return ""
     changes = "; ".join(note["changes"])
-    return f"rows from before this change may differ until a resync: {changes}"
+    return Sentence(
+        "rows from before this change may differ until a resync: %(changes)s",
+        changes=changes,
+    )
 
 
 def why_needed(pipeline: Pipeline) -> str:

@@ -24,6 +24,7 @@ from core.jobs.moves import End, Failed, Rejected, Succeeded, enqueue, names_of
 from core.jobs.pages import Done, More, Outcome, PagedKind, Waits
 from core.leases import owner_of, release_all
 from core.models import Job
+from core.sentences import Sentence
 from ingest.contract.job import REMOVE
 from ingest.jobs import leases
 from ingest.jobs.kinds import DriverKind, staging_path
@@ -135,7 +136,7 @@ def _save(job: Job, found: object) -> Outcome:
         is_done = _delete_page(job)
     except TransientError as error:
         # what is deleted half way stays in the hands of this job
-        return Waits(str(error))
+        return Waits(error.as_sentence)
     return Done() if is_done else More()
 
 
@@ -226,7 +227,9 @@ def _require_below_lake(path: str) -> Place:
     is_below = base.uri.startswith(f"{lake.uri}/") and len(names) == 2
     if not is_below or names[0][:1] in ("", "_", ".") or names[1] in ("", ".", ".."):
         raise TerminalError(
-            f"{path} is not a lake table's path: nothing was deleted",
+            Sentence(
+                "%(path)s is not a lake table's path: nothing was deleted", path=path
+            ),
             code="path_refused",
         )
     return base

@@ -22,6 +22,7 @@ from core import outbox
 from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError
 from core.outbox import NewEvent
+from core.sentences import Sentence, joined
 from ingest.contract.members import as_data
 from ingest.models import Pipeline
 from ingest.models.states import RETIRED
@@ -96,7 +97,10 @@ def source_changed(pipeline: Pipeline, plan: TablePlan) -> SluiceError | None:
     source = pipeline.source_table
     if source.status == VANISHED:
         return InvalidRequest(
-            f"{plan.source} was dropped at the source after the plan was made",
+            Sentence(
+                "%(source)s was dropped at the source after the plan was made",
+                source=plan.source,
+            ),
             code="source_dropped",
             hint="remove its onboarding, or restore the table and discover again",
         )
@@ -106,8 +110,11 @@ def source_changed(pipeline: Pipeline, plan: TablePlan) -> SluiceError | None:
     if not drift.blocking:
         return None
     return InvalidRequest(
-        f"{plan.source} was altered at the source: {in_sentence(drift.blocking)};"
-        " nothing was written",
+        Sentence(
+            "%(source)s was altered at the source: %(blocking)s; nothing was written",
+            source=plan.source,
+            blocking=in_sentence(drift.blocking),
+        ),
         code="source_altered",
         hint=drift.impossible or APPROVE,
     )
@@ -117,8 +124,11 @@ def _altered_before_approval(pipeline: Pipeline, plan: TablePlan) -> SluiceError
     if plan.fingerprint in {"", pipeline.source_table.schema_fingerprint}:
         return None
     return InvalidRequest(
-        f"{plan.source} was altered at the source after the plan was made; "
-        "nothing was written",
+        Sentence(
+            "%(source)s was altered at the source after the plan was made;"
+            " nothing was written",
+            source=plan.source,
+        ),
         code="source_altered",
         hint="remove this onboarding and ask for the table again: its new plan has"
         " the columns of now",
@@ -126,7 +136,7 @@ def _altered_before_approval(pipeline: Pipeline, plan: TablePlan) -> SluiceError
 
 
 def in_sentence(changes: Iterable[SchemaChange]) -> str:
-    return "; ".join(str(change) for change in changes)
+    return joined(change.as_sentence for change in changes)
 
 
 # -------------------------------------------------------------------- the plan moves
@@ -198,7 +208,9 @@ def leave_out(pipeline: Pipeline) -> str:
 
 def in_words(gone: Sequence[str]) -> str:
     names = ", ".join(gone)
-    return f"gone at the source, so the fresh copy has them no more: {names}"
+    return Sentence(
+        "gone at the source, so the fresh copy has them no more: %(names)s", names=names
+    )
 
 
 def to_leave_out(pipeline: Pipeline) -> list[str]:
@@ -229,8 +241,12 @@ def partial_columns(pipeline: Pipeline) -> dict[str, str]:
 def describe_earlier(partial: Mapping[str, str]) -> str:
     """Of `partial_columns`; "" when there are none."""
     return "; ".join(
-        f"column {name} counts from {start}: rows from before that have NULL there in"
-        " the lake until a resync"
+        Sentence(
+            "column %(name)s counts from %(start)s: rows from before that"
+            " have NULL there in the lake until a resync",
+            name=name,
+            start=start,
+        )
         for name, start in partial.items()
     )
 

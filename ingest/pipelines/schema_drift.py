@@ -21,6 +21,7 @@ from core.errors import SluiceError, TransientError
 from core.jobs import TERMINAL
 from core.jobs.moves import wait_on
 from core.models import Job
+from core.sentences import Sentence
 from ingest.contract.job import RESYNC, SNAPSHOT
 from ingest.jobs.queue import new_job, put
 from ingest.models import Pipeline
@@ -54,7 +55,7 @@ _PAUSES = frozenset({LIVE, CATCHING_UP, APPROVED})
 # The job without which a table in such a state stands still.
 _LOAD = {APPROVED: SNAPSHOT, SNAPSHOTTING: SNAPSHOT, RESYNCING: RESYNC}
 LOOK_SECONDS = 1.0
-_WAITS = "the source table changed and waits for a decision: "
+_WAITS = "the source table changed and waits for a decision: %(changes)s"
 
 
 def sources_altered(tables: QuerySet[Table]) -> None:
@@ -88,7 +89,9 @@ def settle(pipeline: Pipeline) -> None:
     # a load that runs may have read either values: what it leaves is decided after it
     if pipeline.state not in LOADING and needed_resync.decide(pipeline):
         schema_diff.report_compared([pipeline])
-    if pipeline.state == PAUSED and pipeline.status_reason.startswith(_WAITS):
+    if pipeline.state == PAUSED and pipeline.status_reason.startswith(
+        _WAITS.partition("%")[0]
+    ):
         due = SystemClock().now() if pipeline.capture == TIMESTAMP else None
         event = pipeline.resume_event or "resume_catch_up"
         transitions.move(pipeline, event, actor=ACTOR, resume_event="", due_at=due)
@@ -106,7 +109,7 @@ def pause(pipeline: Pipeline, reason: str) -> None:
 
 
 def why_paused(changes: Iterable[SchemaChange]) -> str:
-    return f"{_WAITS}{in_sentence(changes)}"
+    return Sentence(_WAITS, changes=in_sentence(changes))
 
 
 # ------------------------------------------------------------------------- its jobs
@@ -131,7 +134,8 @@ def looked_first(job: Job, pipeline: Pipeline, error: SluiceError) -> SluiceErro
     Job.objects.filter(pk=job.pk).update(payload=job.payload)
     job.max_attempts += 1
     return TransientError(
-        f"{error.message}; its columns are read again", code=error.code
+        Sentence("%(error)s; its columns are read again", error=error.message),
+        code=error.code,
     )
 
 
@@ -181,6 +185,6 @@ def ended_undecided(pipeline: Pipeline, error: SluiceError) -> bool:
     if error.code not in UNDECIDED:
         return False
     blocking = drift_of(pipeline).blocking
-    reason = why_paused(blocking) if blocking else str(error)
+    reason = why_paused(blocking) if blocking else error.as_sentence
     transitions.stop(pipeline, "pause", reason=reason, actor=ACTOR)
     return True

@@ -29,6 +29,7 @@ from core.jobs.moves import (
     Succeeded,
 )
 from core.models import Job
+from core.sentences import Sentence, joined
 from ingest.contract.job import SYNC, JobSpec, SyncWork
 from ingest.jobs.kinds import (
     Attempt,
@@ -314,7 +315,9 @@ def _fall_behind(pipeline: Pipeline, error: SluiceError, failures: int) -> None:
     wait = max(wait_after(failures + 2), every_seconds_of(schedule) or 0)
     due = SystemClock().now() + timedelta(seconds=wait)
     transitions.set_columns(pipeline, failures=failures, due_at=due)
-    reason = f"{error.message}; next try in {wait:.0f} s"
+    reason = Sentence(
+        "%(error)s; next try in %(wait)s s", error=error.message, wait=f"{wait:.0f}"
+    )
     if pipeline.state == states.LIVE:
         transitions.move(pipeline, "fall_behind", reason=reason)
     else:
@@ -348,22 +351,31 @@ def _next_sync(pipeline: Pipeline, job: Job) -> datetime | None:
 def _notes_of(facts: Facts, *, is_held_back: bool) -> str:
     """is_held_back: by a transaction that is older than the lag; there are always
     younger ones."""
-    said = []
+    said: list[str] = []
     if is_held_back:
         held = facts["held_back"]
         said.append(
-            f"held back by the open transaction of process {held.get('pid')}, "
-            f"{float(held.get('age_seconds') or 0):.0f} s old"
+            Sentence(
+                "held back by the open transaction of process %(pid)s, %(age)s s old",
+                pid=held.get("pid"),
+                age=f"{float(held.get('age_seconds') or 0):.0f}",
+            )
         )
     if nulls := facts.get("null_cursors"):
         said.append(
-            f"{nulls} rows have no cursor value, or one below every position, and are"
-            " not followed"
+            Sentence(
+                "%(nulls)s rows have no cursor value, or one below every"
+                " position, and are not followed",
+                nulls=nulls,
+            )
         )
     if ahead := facts.get("ahead"):
         said.append(
-            f"{ahead} rows have a cursor value ahead of the source's clock and are not"
-            " read before that time"
+            Sentence(
+                "%(ahead)s rows have a cursor value ahead of the source's"
+                " clock and are not read before that time",
+                ahead=ahead,
+            )
         )
     said += sentences_of(from_data(facts.get("source_fingerprint") or {}))
-    return "; ".join(said)
+    return joined(said)

@@ -17,6 +17,7 @@ from core.errors import InvalidRequest, NotFound, StaleState
 from core.jobs import ACTIVE, CANCELLING, TERMINAL, WAITING, moves
 from core.jobs.moves import JobKind, conclude, kind_of, move_job, names_of
 from core.models import Job
+from core.sentences import Sentence
 from ingest.contract.job import LOADS, RESYNC, SNAPSHOT, SYNC, VERIFY
 from ingest.jobs.queue import new_job, notify_workers, put, wake_host
 from ingest.models import Pipeline
@@ -46,19 +47,22 @@ def start_sync(table: Table, *, actor: str) -> Job:
         pipeline = locked_pipeline(table)
         if pipeline.capture == "snapshot":
             raise InvalidRequest(
-                f"{table} is loaded once and has no syncs",
+                Sentence("%(table)s is loaded once and has no syncs", table=table),
                 code="not_continuous",
                 hint="use :resync for a fresh copy",
             )
         if pipeline.capture == LOG:
             raise InvalidRequest(
-                f"{table} follows its source's log: changes arrive as they"
-                " happen, and there is no sync to begin",
+                Sentence(
+                    "%(table)s follows its source's log: changes arrive as they"
+                    " happen, and there is no sync to begin",
+                    table=table,
+                ),
                 code="follows_log",
                 hint="its status shows its lag; use :resync for a fresh copy",
             )
         if pipeline.state not in LOADED:
-            raise not_now(pipeline, "synchronise")
+            raise not_now(pipeline, Sentence("synchronise"))
         job = sync_job.start_sync(pipeline, actor=actor)
         Pipeline.objects.filter(pk=pipeline.pk).update(due_at=None)
         audit.record("table.sync", on=str(table), actor=actor, job=str(job.pk))
@@ -98,7 +102,7 @@ def goes_on_loading(pipeline: Pipeline, table: Table) -> bool:
     if pipeline.state == FAILED and not table.is_queryable:
         return True
     if not PIPELINE.is_legal(pipeline.state, "start_resync"):
-        raise not_now(pipeline, "re-sync")
+        raise not_now(pipeline, Sentence("resync"))
     return False
 
 
@@ -107,7 +111,7 @@ def start_verify(table: Table, *, actor: str) -> Job:
     with transaction.atomic():
         pipeline = locked_pipeline(table)
         if not table.is_queryable or pipeline.state == REMOVING:
-            raise not_now(pipeline, "verify")
+            raise not_now(pipeline, Sentence("verify"))
         job = put([new_job(pipeline, VERIFY, actor=actor)])[0]
         audit.record("table.verify", on=str(table), actor=actor, job=str(job.pk))
         return job
@@ -121,8 +125,13 @@ def pause(table: Table, *, actor: str) -> Pipeline:
             audit.record("table.pause", on=str(table), actor=actor)
             return pipeline
         if not PIPELINE.is_legal(pipeline.state, "pause"):
-            raise not_now(pipeline, "pause")
-        stop(pipeline, "pause", reason=f"paused by {actor}", actor=actor)
+            raise not_now(pipeline, Sentence("pause"))
+        stop(
+            pipeline,
+            "pause",
+            reason=Sentence("paused by %(actor)s", actor=actor),
+            actor=actor,
+        )
         cancel_waiting(pipeline, [SYNC, *LOADS], actor=actor)
         running = Job.objects.filter(
             subject_id=str(table.pk), kind__in=[SYNC, *LOADS], state__in=ACTIVE
@@ -140,7 +149,7 @@ def resume(table: Table, *, actor: str) -> Pipeline:
     with transaction.atomic():
         pipeline = locked_pipeline(table)
         if pipeline.state not in RESUMABLE:
-            raise not_now(pipeline, "resume")
+            raise not_now(pipeline, Sentence("resume"))
         retry_pipeline(pipeline, actor=actor)
         audit.record("table.resume", on=str(table), actor=actor)
         return pipeline
@@ -152,7 +161,10 @@ def share_driver(table: Table, *, actor: str) -> Pipeline:
         pipeline = locked_pipeline(table)
         if not pipeline.alone_reason:
             raise InvalidRequest(
-                f"the jobs of {table} run in the shared driver already",
+                Sentence(
+                    "the jobs of %(table)s run in the shared driver already",
+                    table=table,
+                ),
                 code="nothing_to_do",
             )
         Pipeline.objects.filter(pk=pipeline.pk).update(alone_reason="")
@@ -196,7 +208,12 @@ def cancel_job(job_id: UUID, *, actor: str) -> Job:
             raise NotFound("there is no such job", code="job_not_found")
         if job.state in TERMINAL:
             raise StaleState(
-                f"{job.kind} of {job.subject} is {job.state} already",
+                Sentence(
+                    "%(kind)s of %(subject)s is %(state)s already",
+                    kind=Sentence(job.kind),
+                    subject=job.subject,
+                    state=Sentence(job.state),
+                ),
                 code="job_finished",
             )
         is_known = job.kind in names_of(JobKind)
@@ -205,7 +222,7 @@ def cancel_job(job_id: UUID, *, actor: str) -> Job:
             # of another release: no process of this one begins it or goes on with it
             _end_unasked(job, actor=actor)
         elif job.state in WAITING:
-            reason = f"cancelled by {actor}"
+            reason = Sentence("cancelled by %(actor)s", actor=actor)
             conclude(job, moves.cancel(job, reason=reason, actor=actor))
         elif is_known and (refusal := kind_of(job.kind).cannot_stop):
             raise InvalidRequest(refusal, code="not_now")
@@ -237,7 +254,14 @@ def retry_job(job_id: UUID, *, actor: str) -> Job:
 def ask_to_stop(job: Job, mode: str, *, actor: str) -> None:
     Job.objects.filter(pk=job.pk).update(cancel_requested=mode)
     if job.state != CANCELLING:
-        move_job(job, "request_cancel", reason=f"{mode} asked by {actor}", actor=actor)
+        move_job(
+            job,
+            "request_cancel",
+            reason=Sentence(
+                "%(mode)s asked by %(actor)s", mode=Sentence(mode), actor=actor
+            ),
+            actor=actor,
+        )
 
 
 def cancel_waiting(pipeline: Pipeline, kinds: list[str], *, actor: str) -> None:
@@ -252,7 +276,7 @@ def _end_unasked(job: Job, *, actor: str) -> None:
     move_job(
         job,
         "cancel" if job.state in WAITING else "cancelled",
-        reason=f"cancelled by {actor}",
+        reason=Sentence("cancelled by %(actor)s", actor=actor),
         actor=actor,
         finished_at=SystemClock().now(),
     )
@@ -266,7 +290,12 @@ def not_now(pipeline: Pipeline, verb: str) -> InvalidRequest:
     }
     table = pipeline.lake_table or pipeline.source_table
     return InvalidRequest(
-        f"cannot {verb} {table}: it is {pipeline.state}",
+        Sentence(
+            "cannot %(verb)s %(table)s: it is %(state)s",
+            verb=verb,
+            table=table,
+            state=Sentence(pipeline.state),
+        ),
         code="not_now",
         hint=hints.get(pipeline.state, "wait until that is done"),
         facts={"state": pipeline.state},

@@ -24,6 +24,7 @@ from core.jobs.moves import (
     move_job,
 )
 from core.models import Job
+from core.sentences import Sentence
 from ingest.contract.job import CUT_GONE, spec_from
 from ingest.jobs.kinds import Refused, driver_kind
 from ingest.jobs.queue import notify_workers, wake_host
@@ -52,7 +53,7 @@ def admitted(
     if pipeline is None:
         return Refused(
             InvalidRequest(
-                f"{job.subject} is no longer onboarded",
+                Sentence("%(subject)s is no longer onboarded", subject=job.subject),
                 code="not_onboarded",
                 hint="onboard the table again if it should be synced",
             )
@@ -60,7 +61,12 @@ def admitted(
     if states and pipeline.state not in states:
         return Refused(
             InvalidRequest(
-                f"{job.subject} is {pipeline.state}: a {job.kind} does not run now",
+                Sentence(
+                    "%(subject)s is %(state)s: a %(kind)s does not run now",
+                    subject=job.subject,
+                    state=Sentence(pipeline.state),
+                    kind=Sentence(job.kind),
+                ),
                 code="not_now",
                 hint=_BEFORE.get(pipeline.state, ""),
             )
@@ -83,7 +89,7 @@ def queue_again(job_id: UUID, by: str, *, revive: Revive | None = None) -> Job:
     # of several requests at once, one looks after the other has committed
     pipeline = transitions.lock_pipeline(job)
     if pipeline is None:
-        gone = f"{job.subject} is no longer onboarded"
+        gone = Sentence("%(subject)s is no longer onboarded", subject=job.subject)
         raise InvalidRequest(gone, code="not_now")
     _refuse_second(job)
     move_job(
@@ -196,7 +202,7 @@ def note_success(
 def stop_table(pipeline: Pipeline, error: SluiceError) -> None:
     """Its job has failed: the table fails too, or waits for a decision."""
     if not schema_drift.ended_undecided(pipeline, error):
-        transitions.stop(pipeline, "fail", reason=str(error))
+        transitions.stop(pipeline, "fail", reason=error.as_sentence)
 
 
 def note_plans(job: Job, facts: Facts) -> None:

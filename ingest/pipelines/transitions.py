@@ -24,6 +24,7 @@ from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError
 from core.models import Job
 from core.outbox import NewEvent
+from core.sentences import Sentence, stored
 from ingest.models import Pipeline, TableHealth
 from ingest.models.states import (
     APPROVED,
@@ -75,7 +76,7 @@ def require_pipeline(table: Table) -> Pipeline:
     pipeline = pipeline_of(table.pk)
     if pipeline is None:
         raise InvalidRequest(
-            f"{table} has no pipeline",
+            Sentence("%(table)s has no pipeline", table=table),
             code="not_onboarded",
             hint="give the name of its lake table, or onboard it first",
         )
@@ -239,8 +240,8 @@ def report_failure(job: Job, error: SluiceError, *, failures: int = 0) -> None:
         "attempts": job.attempts,
         "failures": failures,
         "code": error.code,
-        "message": error.message,
-        "hint": error.hint,
+        "message": stored(error.message),
+        "hint": stored(error.hint),
     }
     outbox.append(NewEvent("job.failed", "job", str(job.pk), data))
 

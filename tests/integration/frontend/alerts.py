@@ -8,14 +8,19 @@ from django.utils import timezone
 
 from catalog.models import Table
 from catalog.secrets import encrypt
+from core.sentences import Sentence
 from ingest.alerts import fan_out, store
-from ingest.alerts.rules import Finding
+from ingest.alerts.rules import Finding, failure_of
 from ingest.models.alerts import AlertDelivery, AlertTarget
 
 SHOWN = {
     "orders": ("stuck", "compaction 20260101010000000 is inflight", "rollback"),
-    "legacy": ("failed", "its sync failed: the cursor is gone", ""),
-    "events": ("late", "it shows the source as it was 2 h ago", "sync"),
+    "legacy": ("failed", failure_of("sync", "the cursor is gone"), ""),
+    "events": (
+        "late",
+        Sentence("it shows the source as it was %(ago)s ago", ago="2 h"),
+        "sync",
+    ),
     "customers": ("schema_change", "the columns of public.customers changed", ""),
 }
 

@@ -15,6 +15,7 @@ from catalog.access.users import create_user
 from catalog.datasources import lake_database
 from catalog.models import Column, Database, Datasource, Table
 from core.models import Job
+from core.sentences import Sentence
 from ingest.lake.hudi.identity import SHARED_LOCK_PROVIDER
 from ingest.models import Onboarding, Pipeline
 from tests.integration.frontend.alerts import show_alerts
@@ -51,7 +52,7 @@ COLUMNS = [
 STATES = {
     "orders": ("LIVE", ""),
     "customers": ("SNAPSHOTTING", ""),
-    "events": ("PAUSED", "paused by root"),
+    "events": ("PAUSED", Sentence("paused by %(actor)s", actor="root")),
     "legacy": ("FAILED", f"the column {HOSTILE} is gone: choose another cursor"),
     CHINESE: ("NEEDS_RESYNC", "the source no longer reaches back"),
     LONG: ("CATCHING_UP", ""),

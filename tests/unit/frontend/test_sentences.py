@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from frontend.messages import CALLS, messages
+from frontend.messages import CALLS, messages, moved_files, shown_texts
 
 FRONTEND = Path(__file__).resolve().parents[3] / "frontend"
 SENTENCE = re.compile(r"[A-Za-z]+,? [a-z]+,? [a-z]")
@@ -49,3 +49,10 @@ def known() -> set[str]:
 def test_no_sentence_of_python_is_outside_translation(path, known):
     found = sentences(ast.parse(path.read_text()))
     assert {text for text in found - known if not OTHERS.search(text)} == set()
+
+
+@pytest.mark.parametrize("path", moved_files(), ids=lambda p: p.stem)
+def test_a_sentence_of_a_moved_module_is_a_constant(path):
+    """`Sentence("… %(name)s …", name=…)`, not an f-string: pages translate it."""
+    found = shown_texts(ast.parse(path.read_text()))
+    assert [ast.unparse(one) for one in found if isinstance(one, ast.JoinedStr)] == []

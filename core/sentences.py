@@ -1,0 +1,113 @@
+"""A sentence for people that keeps what it was made of, so that pages can translate it.
+
+Its text is English: programs, logs and REST use it as any text. Beside it are the
+message of gettext's catalogue and the parameters. Pure; `core.translation` renders.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+# Stands in a stored text between the English and what it was made of.
+_BESIDE = "\x1e"
+
+
+class Sentence(str):
+    """`Sentence("%(table)s is paused", table="demo.orders")`.
+
+    The message is a constant, as it stands in the catalogue. A parameter that is a
+    sentence is translated, too; every other one is shown as it is. Whoever cuts or
+    joins a sentence as text gets text.
+    """
+
+    message: str
+    parameters: Mapping[str, Any]
+
+    def __new__(cls, message: str, **parameters: Any) -> Sentence:
+        text = message % parameters if parameters else message
+        made = super().__new__(cls, text)
+        made.message, made.parameters = message, parameters
+        return made
+
+    @property
+    def origin(self) -> list[Any]:
+        """Message and parameters as JSON; a parameter that is a sentence is a list."""
+        shown = {
+            name: value.origin if isinstance(value, Sentence) else str(value)
+            for name, value in self.parameters.items()
+        }
+        return [self.message, shown]
+
+
+def sentence_from(origin: Any) -> Sentence:
+    """The reverse of `origin`. ValueError for what is none."""
+    try:
+        message, parameters = origin
+        return Sentence(
+            str(message),
+            **{
+                name: sentence_from(value) if isinstance(value, list) else str(value)
+                for name, value in parameters.items()
+            },
+        )
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"no origin of a sentence: {error}") from error
+
+
+def as_sentence(text: str) -> Sentence:
+    """A text that may be a message without parameters."""
+    return text if isinstance(text, Sentence) else Sentence(text)
+
+
+def joined(parts: Iterable[str]) -> str:
+    """Sentences one after the other, as one; "" of none."""
+    first, *others = [part for part in parts if part] or [""]
+    for part in others:
+        first = Sentence("%(first)s; %(then)s", first=first, then=part)
+    return first
+
+
+def stored(text: str) -> str:
+    """The text as a column keeps it: what it was made of stands behind the English."""
+    plain = str(text).replace(_BESIDE, " ")
+    if not isinstance(text, Sentence) or not text.parameters:
+        return plain
+    origin = json.dumps(text.origin, ensure_ascii=False, sort_keys=True)
+    return f"{plain}{_BESIDE}{origin}"
+
+
+def restored(text: str) -> str:
+    """The reverse of `stored`; of a text that was cut, what is left of the English."""
+    english, _, origin = text.partition(_BESIDE)
+    return _same_text(english, json.loads, origin) if origin else english
+
+
+def origins_in(value: Any) -> dict[str, Any]:
+    """What the sentences within dicts and lists were made of, by their text."""
+    if isinstance(value, Sentence):
+        return {str(value): value.origin} if value.parameters else {}
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return {}
+    found: dict[str, Any] = {}
+    for each in value:
+        found |= origins_in(each)
+    return found
+
+
+def sentence_of(text: str, origins: Mapping[str, Any] | None) -> str:
+    """The sentence with this text, where `origins_in` found one."""
+    origin = (origins or {}).get(text)
+    return _same_text(text, lambda found: found, origin) if origin else text
+
+
+def _same_text(text: str, read: Any, origin: Any) -> str:
+    """A stored origin counts as long as it still makes this text."""
+    try:
+        made = sentence_from(read(origin))
+    except ValueError:
+        return text
+    return made if made == text else text
