@@ -119,7 +119,7 @@ def all_steps(missing: list[Missing], long: slices.Slice) -> list[Step]:
         *static_steps(),
         step("tests of the parts", PARTS, *WORKERS),
         step("tests of engines", SPARK, "-m", "engine and not own_driver"),
-        step("tests of pages and starts", PRODUCT[:2], "-m", "not product"),
+        step("tests of pages and starts", PRODUCT, "-m", "not product"),
         step("tests with drivers of their own", SPARK, "-m", "own_driver"),
     ]
 

@@ -27,6 +27,7 @@ SELECT pg_is_in_recovery(), current_setting('wal_level'),
            - (SELECT count(*) FROM pg_catalog.pg_stat_replication)
 FROM pg_catalog.pg_roles r WHERE r.rolname = current_user
 """
+DURABILITY = "SELECT current_setting('fsync')"
 # Of the tables in oids. Row filters came with PostgreSQL 15.
 TABLES = f"""
 SELECT c.oid, c.relreplident = 'f', {IDENTITY},
@@ -92,6 +93,17 @@ def lacks_of(row: tuple[Any, ...], username: str) -> tuple[Lack, ...]:
     if not has_slot and senders < 1:
         found.append(_used_up("max_wal_senders", "WAL senders"))
     return tuple(found)
+
+
+def doubts_of(fsync: str) -> tuple[str, ...]:
+    """Behind what every table that is followed needs a resync, in sentences."""
+    if fsync == "on":
+        return ()
+    return (
+        "fsync is off: a power failure may take the end of a log that was read, and all"
+        " followed tables need a resync then; once the log has grown beyond that place,"
+        " nobody can see it: ALTER SYSTEM SET fsync = on; SELECT pg_reload_conf();",
+    )
 
 
 def _used_up(setting: str, what: str) -> Lack:

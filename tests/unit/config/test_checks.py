@@ -79,7 +79,7 @@ def test_one_process_has_all_that_needs_the_product() -> None:
     with_it = [words for words in steps([]).values() if "product" in words]
     assert [words[-3:] for words in with_it] == [list(checks.PRODUCT)]
     without = [words for words in steps([]).values() if "not product" in words]
-    assert [words[-2:] for words in without] == [list(checks.PRODUCT[:2])]
+    assert [words[-3:] for words in without] == [list(checks.PRODUCT)]
 
 
 @pytest.mark.parametrize("long", [slices.NONE, slices.Slice(3, 12), slices.ALL])
