@@ -24,6 +24,7 @@ from frontend.views import (
     sql,
     system,
     table_actions,
+    table_bulk,
     table_page,
     tables,
 )
@@ -32,6 +33,7 @@ app_name = "frontend"
 urlpatterns = [
     path("", home.home, name="home"),
     path("first-steps", home.steps, name="first-steps"),
+    path("find", home.find_anything, name="find"),
     path("connect", home.connect, name="connect"),
     path("login", session.log_in, name="login"),
     path("login/provider", oidc.leave, name="oidc"),
@@ -95,6 +97,7 @@ urlpatterns = [
     path("health", health.fleet, name="health"),
     path("tables/changes", schema_changes.schema_changes, name="schema-changes"),
     path("tables", tables.table_list, name="tables"),
+    path("tables/act", table_bulk.act_on_many, name="tables-act"),
     path("tables/<int:table_id>", table_page.overview, name="table"),
     path("tables/<int:table_id>/state", table_page.state, name="table-state"),
     path("tables/<int:table_id>/data", table_page.data, name="table-data"),

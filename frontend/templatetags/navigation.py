@@ -7,6 +7,8 @@ from typing import Any
 from django import template
 from django.template.loader_tags import BLOCK_CONTEXT_KEY
 from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from frontend.pages import KeyedPage, NumberedPage
 
@@ -57,6 +59,19 @@ def query(context: dict[str, Any], **changes: object) -> str:
             parameters[name] = str(value)
     encoded: str = parameters.urlencode()
     return f"?{encoded}" if encoded else "?"
+
+
+@register.simple_tag(takes_context=True)
+def sorted_column(
+    context: dict[str, Any], word: str, by: str, chosen: str, style: str = ""
+) -> SafeString:
+    """The head of a column that sorts the list by it."""
+    url = query(context, sort=by, page="", after="", before="")
+    direction = "descending" if by.startswith("-") or by == "lag" else "ascending"
+    here = format_html(' aria-sort="{}"', direction) if by == chosen else ""
+    return format_html(
+        '<th scope="col" class="{}"{}><a href="{}">{}</a></th>', style, here, url, word
+    )
 
 
 @register.inclusion_tag("frontend/parts/pager.html", takes_context=True)

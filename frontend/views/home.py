@@ -13,6 +13,7 @@ from django.views.decorators.http import require_GET, require_safe
 from catalog.access.enforcement import may_register
 from frontend.connect import client_snippets
 from frontend.pages import PageRequest, page
+from frontend.reading.finder import find
 from frontend.reading.first_steps import first_steps
 from frontend.reading.overview import overview_for
 from frontend.reading.routes import SPANS, routes_shown
@@ -42,6 +43,14 @@ def steps(request: PageRequest) -> HttpResponse:
     """The first steps for who has begun; home shows them last and need not wait."""
     context = {"steps": first_steps(request.principal), "is_last": True}
     return render(request, "frontend/first_steps.html", context)
+
+
+@page
+@require_safe
+def find_anything(request: PageRequest) -> HttpResponse:
+    """Results of the search at the top, while one types."""
+    groups = find(request.principal, request.GET.get("q", ""))
+    return render(request, "frontend/parts/found.html", {"groups": groups})
 
 
 @page

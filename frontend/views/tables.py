@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 
 from catalog.access.enforcement import may_register
 from catalog.access.grants import grants_of
-from catalog.access.policy import Principal, Privilege
+from catalog.access.policy import Privilege, granting
 from catalog.models import Table
 from catalog.names import LAKE
 from catalog.selectors import (
@@ -29,6 +29,8 @@ from frontend.pages import (
     numbered_page,
     page,
 )
+from frontend.views import table_bulk as bulk
+from ingest.actions.registry import ACTIONS
 from ingest.models.states import APPROVED, MOVING, REMOVING
 from ingest.pipelines.table_status import standings
 
@@ -36,11 +38,15 @@ STATES = (
     "LIVE", "CATCHING_UP", "SNAPSHOTTING", "RESYNCING", "APPROVED", "PAUSED",
     "NEEDS_RESYNC", "FAILED", "REMOVING", "RETIRED",
 )  # fmt: skip
+BULK = [(name, ACTIONS[name].title) for name in bulk.BULK]
+OPERATING = granting(Privilege.OPERATE)
 CHANGING = MOVING | {APPROVED, REMOVING}
 SORTS: dict[str, tuple[str | OrderBy, ...]] = {
     "name": ("name", "id"),
     "-commit": (F("last_commit_at").desc(nulls_last=True), "-id"),
     "lag": ("caught_up_at", "id"),
+    "status": ("status", "name", "id"),
+    "-rows": (F("estimated_rows").desc(nulls_last=True), "-id"),
 }
 
 
@@ -80,6 +86,7 @@ class Wanted:
 def table_list(request: PageRequest) -> HttpResponse:
     wanted = Wanted.of(request)
     found = wanted.page_of(request)
+    held = {one.privilege for one in grants_of(request.principal)}
     context = {
         "wanted": wanted,
         "tables": found,
@@ -87,16 +94,9 @@ def table_list(request: PageRequest) -> HttpResponse:
         "is_moving": any(table.status in CHANGING for table in found.items),
         "states": STATES,
         "is_filtered": bool(wanted.q or wanted.status),
-        "can_add": _may_add(request.principal),
+        "can_add": may_register(request.principal) or Privilege.MANAGE in held,
+        "bulk": BULK if request.principal.is_admin or held & OPERATING else (),
     }
     part = request.htmx and request.htmx.target == "table-list"
     template = "tables/rows.html" if part else "tables/list.html"
     return render(request, f"frontend/{template}", context)
-
-
-def _may_add(principal: Principal) -> bool:
-    """Some source's tables."""
-    held = grants_of(principal)
-    return may_register(principal) or any(
-        one.privilege == Privilege.MANAGE for one in held
-    )

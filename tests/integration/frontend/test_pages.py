@@ -52,6 +52,7 @@ PAGES = {
     "table-policy": (lambda w: [w.lake_tables["orders"].pk], 200, 403, 404),
     "source-policy": (lambda w: ["shop"], 200, 403, 404),
     "alerts": (lambda w: [], 200, 200, 200),
+    "find": (lambda w: [], 200, 200, 200),
     "alerts-badge": (lambda w: [], 200, 200, 200),
     "alert-targets": (lambda w: [], 200, 404, 404),
     "alert-target": (lambda w: ["pager"], 200, 404, 404),
@@ -91,7 +92,7 @@ ELSEWHERE = {
     "tokens-delete", "sessions-close", "grants-revoke", "rules-remove", "table-sample", "onboard-rows", "oidc", "oidc-back", "oidc-leave",
     "table-check", "onboarding-decide",
     "source-start-capture", "source-stop-capture", "source-begin-anew",
-    "alerts-dismiss", "alerts-change", "alerts-mute", "alerts-unmute",
+    "tables-act", "alerts-dismiss", "alerts-change", "alerts-mute", "alerts-unmute",
     "alert-target-test", "alert-target-resume",
 }  # fmt: skip
 

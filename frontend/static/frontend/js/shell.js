@@ -1,4 +1,5 @@
 // Theme toggle, keyboard shortcuts, copy buttons and quiet polling, for every page.
+import "./finder.js";
 import "./swaps.js";
 import { announce, say } from "./words.js";
 
@@ -85,7 +86,9 @@ document.addEventListener("htmx:afterSettle", dressTables);
 addEventListener("resize", dressTables);
 
 // ---------------------------------------------------------------- keyboard
-const GOES = { h: "home", s: "sources", t: "tables", j: "jobs", a: "alerts", q: "sql" };
+const GOES = {
+  h: "home", s: "sources", t: "tables", e: "health", j: "jobs", a: "alerts", q: "sql",
+};
 let pressedG = 0;
 
 function isTyping(event) {

@@ -34,6 +34,10 @@ function openedIn(part) {
   return opened.map((one) => placeOf(one, all));
 }
 
+function tickedIn(part) {
+  return [...part.querySelectorAll("input[type=checkbox][id]:checked")].map((box) => box.id);
+}
+
 document.addEventListener("htmx:beforeSwap", ({ detail: { target, requestConfig } }) => {
   const { elt } = requestConfig; // which may be in or beside what is replaced
   const here = document.activeElement;
@@ -44,6 +48,7 @@ document.addEventListener("htmx:beforeSwap", ({ detail: { target, requestConfig 
     isInside,
     place: isInside && here !== target ? placeOf(here, target.querySelectorAll(STOPS)) : null,
     opened: elt === target ? openedIn(target) : [],
+    ticked: elt === target ? tickedIn(target) : [],
   });
 });
 
@@ -55,6 +60,10 @@ document.addEventListener("htmx:afterSwap", ({ detail: { target } }) => {
   for (const place of before.opened) {
     const summary = find(place, part.querySelectorAll("summary"));
     if (summary) summary.parentElement.open = true;
+  }
+  for (const id of before.ticked) {
+    const box = document.getElementById(id);
+    if (box) box.checked = true;
   }
   if (before.isInside && !part.contains(document.activeElement)) focusIn(part, before.place);
   const now = stateOf(part);

@@ -1,0 +1,84 @@
+"""One action on many tables: a preview of each, then those that can be done."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from catalog.access.grants import grant
+from catalog.models import AuditEntry, Table
+from core.models import Job
+from tests.integration.frontend.reading import html_of
+
+
+def address(action: str, tables) -> str:
+    given = [("do", action), *(("table", table.pk) for table in tables)]
+    return f"/tables/act?{urlencode(given)}"
+
+
+def ask(client, action: str, tables, **more):
+    given = {"do": action, "table": [table.pk for table in tables], **more}
+    return client.post("/tables/act", given, follow=True)
+
+
+def test_what_is_possible_is_done_and_the_rest_is_told(world, browse) -> None:
+    client, lake = browse("root"), world.lake_tables
+    wanted = [lake["orders"], lake["events"], lake["customers"]]
+    shown = html_of(client.get(address("pause", wanted)))
+    assert "Pause: 2 tables" in shown
+    assert "not possible while it is: paused" in shown
+    assert "Readers still see the last commit." in shown
+    assert "Requested for 2 tables: pause." in html_of(ask(client, "pause", wanted))
+    states = Table.objects.filter(pk__in=[table.pk for table in wanted])
+    assert {table.status for table in states} == {"PAUSED"}
+    assert "Tick at least one table" in html_of(ask(client, "sync", []))
+    assert client.get("/tables/act?do=remove&table=1").status_code == 404
+
+
+def test_a_resync_of_many_wants_their_number_typed(world, browse) -> None:
+    client, lake = browse("root"), world.lake_tables
+    wanted = [lake["orders"], lake["legacy"]]
+    shown = html_of(client.get(address("resync", wanted)))
+    assert "Rows, about" in shown
+    assert "The whole table is read from the source again" in shown
+    assert shown.count("As above") == 2
+    before = Job.objects.filter(kind="resync").count()
+    assert "does not match" in html_of(ask(client, "resync", wanted))
+    assert Job.objects.filter(kind="resync").count() == before
+    ask(client, "resync", wanted, confirm="2")
+    assert Job.objects.filter(kind="resync").count() == before + 2
+
+
+def test_rights_hold_for_each_table_without_a_statement_each(world, browse) -> None:
+    client, lake = browse("ann"), world.lake_tables
+    assert "table-bulk" not in html_of(client.get("/tables")), "nothing to operate"
+    grant(principal="user:ann", privilege="operate", on="lake.shop.orders", by="root")
+    assert "table-bulk" in html_of(client.get("/tables"))
+    grant(principal="user:ann", privilege="discover", on="lake.shop", by="root")
+    several = list(lake.values())
+    shown = html_of(client.get(address("pause", several)))
+    assert "Pause: 1 table " in shown
+    assert "you lack the privilege operate" in shown
+    ask(client, "pause", several)
+    lake["customers"].refresh_from_db()
+    assert lake["customers"].status == "SNAPSHOTTING"
+    assert not AuditEntry.objects.filter(action="operate.denied").exists()
+
+    def statements(tables) -> int:
+        with CaptureQueriesContext(connection) as asked:
+            client.get(address("resume", tables))
+        return len(asked)
+
+    assert statements(several) == statements(several[:1])
+
+
+def test_heads_sort_the_list(world, browse) -> None:
+    client = browse("root")
+    page = html_of(client.get("/tables?q=o&sort=-rows"))
+    assert 'aria-sort="descending"' in page
+    assert "sort=status" in page
+    assert "q=o" in page.partition("sort=status")[0][-40:]
+    for sort in ("name", "status", "lag", "-commit", "-rows"):
+        assert client.get(f"/tables?sort={sort}").status_code == 200
