@@ -27,7 +27,7 @@ VOID = {"br", "hr", "img", "input", "link", "meta", "source", "path", "rect", "u
 WORD = re.compile(r"[A-Za-z][A-Za-z]+")
 UNITS = {"kB", "MB", "GB", "TB", "UTC"}
 PRODUCTS = """
-Sluice SQL REST JDBC Apache Hive HiveServer PyHive SQLAlchemy beeline DBeaver dbt Superset
+Sluice SQL REST JDBC HTTP Apache Hive HiveServer PyHive SQLAlchemy beeline DBeaver dbt Superset
 Python PySpark Spark Django Celery Hudi PostgreSQL MySQL MariaDB Server Oracle SAP HANA
 Slack Microsoft Teams MongoDB StarRocks Tablestore Kafka English TLS URL CSV webhook Webhook cron Cron Epoch
 sluice schema
