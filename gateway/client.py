@@ -10,7 +10,7 @@ import http.client
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
 from django.conf import settings
@@ -25,6 +25,10 @@ from core.errors import (
     StaleState,
     TransientError,
 )
+from gateway.arrow_rows import batch_of, json_rows
+
+if TYPE_CHECKING:
+    import pyarrow
 
 MARGIN_SECONDS = 10.0
 _ERRORS: dict[int, type[SluiceError]] = {
@@ -74,8 +78,35 @@ def results_of(user: str, statement_id: str, *, page: int = 0) -> dict[str, Any]
     """One page of rows: {columns, first_row, rows, next_page}; rows count from 0,
     next_page is None at the end. A page has 500 rows or 1 MiB of them at most, or one.
     """
-    path = f"/statements/{quote(statement_id, safe='')}/results?page={page}"
-    return _ask("GET", path, user=user)
+    facts, pages = _pages_at(user, statement_id, page=page)
+    rows = [row for one in pages for row in json_rows(one)]
+    return {**facts, "rows": rows}
+
+
+def batches_of(user: str, statement_id: str) -> Iterator[pyarrow.RecordBatch]:
+    """The rows of all pages in order, several pages read at a time."""
+    page: int | None = 0
+    while page is not None:
+        facts, pages = _pages_at(user, statement_id, page=page, several=True)
+        yield from pages
+        page = facts["next_page"]
+
+
+def _pages_at(
+    user: str, statement_id: str, *, page: int, several: bool = False
+) -> tuple[dict[str, Any], list[pyarrow.RecordBatch]]:
+    """What there is to say of a page, and its rows; `several`: those behind it, too."""
+    path = f"/statements/{quote(statement_id, safe='')}/results"
+    query = f"?page={page}&several={int(several)}"
+    status, raw = _exchange("GET", path + query, user=user, body=None, wait=0)
+    head, _, stored = raw.partition(b"\n")
+    facts = _answer(status, head)
+    batches, left, offset = [], facts.pop("rows"), 0
+    for size in facts.pop("sizes"):
+        batches.append(batch_of(stored[offset : offset + size], left))
+        left -= batches[-1].num_rows
+        offset += size
+    return facts, batches
 
 
 def pages_of(
@@ -123,7 +154,10 @@ def _ask(
     body: dict[str, Any] | None = None,
     wait: float = 0.0,
 ) -> dict[str, Any]:
-    status, raw = _exchange(method, path, user=user, body=body, wait=wait)
+    return _answer(*_exchange(method, path, user=user, body=body, wait=wait))
+
+
+def _answer(status: int, raw: bytes) -> dict[str, Any]:
     try:
         answer: dict[str, Any] = json.loads(raw)
     except ValueError as error:

@@ -1,32 +1,26 @@
-"""A stored result as a file, CSV or Parquet, page by page: memory stays bounded.
+"""A stored result as a file, CSV, Parquet or Arrow, page by page: memory stays bounded.
 
-Values come as `gateway.rows` keeps them (decimals, times and large integers as exact
-text). Must not know HTTP or where the pages lie.
+Must not know HTTP or where the pages lie.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
+
+from gateway.arrow_rows import json_rows
 
 if TYPE_CHECKING:
     import pyarrow
 
-Rows = Sequence[Sequence[object]]
 Chunks = Generator[bytes, None, None]
 
-# Rows of a group of Parquet are in memory together; it ends with either.
-GROUP_ROWS = 20_000
-GROUP_CHARACTERS = 8 * 1024 * 1024
+# Rows of a group are in memory together; it ends with either.
+GROUP_ROWS = 100_000
+GROUP_BYTES = 16 * 1024 * 1024
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
-_DATE = r"([+-]?\d{1,6})-(\d\d)-(\d\d)"
-_TIME = re.compile(_DATE + r"[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
-_DAY = re.compile(_DATE)
-_EPOCH = date(1970, 1, 1).toordinal()
 _MUST_QUOTE = re.compile(r'[",\r\n]')
 
 
@@ -41,15 +35,17 @@ class ResultColumn:
 # ---------------------------------------------------------------------------- CSV
 
 
-def csv_chunks(columns: Sequence[ResultColumn], pages: Iterable[Rows]) -> Chunks:
+def csv_chunks(
+    columns: Sequence[ResultColumn], pages: Iterable[pyarrow.RecordBatch]
+) -> Chunks:
     """RFC 4180 with a header, UTF-8. NULL is an empty field, "" an empty text; a line
     of nothing else is quoted, as readers skip blank lines.
 
     Values are never altered: what a spreadsheet might take for a formula stays.
     """
     yield _line([column.name for column in columns]).encode()
-    for rows in pages:
-        yield "".join(map(_line, rows)).encode()
+    for page in pages:
+        yield "".join(map(_line, json_rows(page))).encode()
 
 
 def _line(values: Sequence[object]) -> str:
@@ -68,41 +64,61 @@ def _field(value: object) -> str:
     return text
 
 
-# ------------------------------------------------------------------------ Parquet
+# --------------------------------------------------------------- Parquet and Arrow
 
 
-def parquet_chunks(columns: Sequence[ResultColumn], pages: Iterable[Rows]) -> Chunks:
-    """Typed columns; arrays, maps and structs are text, as results carry them.
+def parquet_chunks(
+    columns: Sequence[ResultColumn], pages: Iterable[pyarrow.RecordBatch]
+) -> Chunks:
+    """Typed columns; arrays, maps and structs are JSON.
 
     Times are in UTC without a zone. A name that comes twice gets a number.
     """
-    import pyarrow as pa
     from pyarrow import parquet
 
-    makers = [_maker(column.type) for column in columns]
-    names = _distinct([column.name for column in columns])
-    schema = pa.schema([(n, t) for n, (t, _) in zip(names, makers, strict=True)])
-    sink = _Sink()
-    with parquet.ParquetWriter(sink, schema, compression="snappy") as writer:
-        for rows in _groups(pages):
-            values = zip(*rows, strict=True)
-            arrays = [_array(v, m) for v, m in zip(values, makers, strict=True)]
-            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+    sink, schema = _Sink(), _schema(columns)
+    with parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
+        for group in _groups(schema, pages):
+            writer.write_table(group)
             yield sink.taken()
     yield sink.taken()
 
 
-def _groups(pages: Iterable[Rows]) -> Iterator[Rows]:
-    waiting: list[Sequence[object]] = []
-    characters = 0
-    for rows in pages:
-        waiting += rows
-        characters += sum(len(v) for row in rows for v in row if isinstance(v, str))
-        if len(waiting) >= GROUP_ROWS or characters >= GROUP_CHARACTERS:
-            yield waiting
-            waiting, characters = [], 0
+def arrow_chunks(
+    columns: Sequence[ResultColumn], pages: Iterable[pyarrow.RecordBatch]
+) -> Chunks:
+    """A stream of Arrow's, compressed inside; columns as in Parquet."""
+    import pyarrow as pa
+
+    sink, schema = _Sink(), _schema(columns)
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(sink, schema, options=options) as writer:
+        for group in _groups(schema, pages):
+            writer.write_table(group.combine_chunks())
+            yield sink.taken()
+    yield sink.taken()
+
+
+def _groups(
+    schema: pyarrow.Schema, pages: Iterable[pyarrow.RecordBatch]
+) -> Iterator[pyarrow.Table]:
+    waiting: list[pyarrow.RecordBatch] = []
+    for page in pages:
+        waiting.append(page)
+        is_full = sum(each.num_rows for each in waiting) >= GROUP_ROWS
+        if is_full or sum(each.nbytes for each in waiting) >= GROUP_BYTES:
+            yield _table(schema, waiting)
+            waiting = []
     if waiting:
-        yield waiting
+        yield _table(schema, waiting)
+
+
+def _table(
+    schema: pyarrow.Schema, pages: Sequence[pyarrow.RecordBatch]
+) -> pyarrow.Table:
+    import pyarrow as pa
+
+    return pa.Table.from_batches(pages).rename_columns(schema.names).cast(schema)
 
 
 class _Sink:
@@ -133,62 +149,33 @@ class _Sink:
         return b"".join(parts)
 
 
-Maker = tuple["pyarrow.DataType", Callable[[Any], object]]
-
-
-def _maker(type_name: str) -> Maker:
-    """The Parquet type of a result's column, and its values out of stored ones."""
+def _schema(columns: Sequence[ResultColumn]) -> pyarrow.Schema:
     import pyarrow as pa
 
-    if found := _DECIMAL.fullmatch(type_name):
-        return pa.decimal128(int(found[1]), int(found[2])), Decimal
-    makers: dict[str, Maker] = {
-        "boolean": (pa.bool_(), bool),
-        "tinyint": (pa.int8(), int),
-        "smallint": (pa.int16(), int),
-        "int": (pa.int32(), int),
-        "bigint": (pa.int64(), int),
-        "float": (pa.float32(), float),
-        "double": (pa.float64(), float),
-        "date": (pa.date32(), _days),
-        "timestamp": (pa.timestamp("us"), _micros),
-        "binary": (pa.binary(), bytes.fromhex),
+    names = _distinct([column.name for column in columns])
+    types = [_type(column.type) for column in columns]
+    return pa.schema(list(zip(names, types, strict=True)))
+
+
+def _type(name: str) -> pyarrow.DataType:
+    """The Arrow type of a column; text for what has none of its own."""
+    import pyarrow as pa
+
+    if found := _DECIMAL.fullmatch(name):
+        return pa.decimal128(int(found[1]), int(found[2]))
+    types = {
+        "boolean": pa.bool_(),
+        "tinyint": pa.int8(),
+        "smallint": pa.int16(),
+        "int": pa.int32(),
+        "bigint": pa.int64(),
+        "float": pa.float32(),
+        "double": pa.float64(),
+        "date": pa.date32(),
+        "timestamp": pa.timestamp("us"),
+        "binary": pa.binary(),
     }
-    return makers.get(type_name, (pa.string(), str))
-
-
-def _array(values: Sequence[Any], maker: Maker) -> pyarrow.Array:
-    import pyarrow as pa
-
-    type_, make = maker
-    made = [None if value is None else make(value) for value in values]
-    if pa.types.is_timestamp(type_):
-        return pa.array(made, pa.int64()).cast(type_)
-    if pa.types.is_date32(type_):
-        return pa.array(made, pa.int32()).cast(type_)
-    return pa.array(made, type_)
-
-
-def _days(text: str) -> int:
-    """Days since 1970, also of years that Python's dates do not know."""
-    found = _DAY.fullmatch(text)
-    if found is None:
-        raise ValueError(f"no date: {text[:40]}")
-    year, month, day = int(found[1]), int(found[2]), int(found[3])
-    # 400 years are always as many days, so any year can be looked up in 2000…2399
-    eras, year = divmod(year - 2000, 400)
-    return date(2000 + year, month, day).toordinal() - _EPOCH + eras * 146_097
-
-
-def _micros(text: str) -> int:
-    """Microseconds since 1970 of a time as Spark prints it."""
-    found = _TIME.fullmatch(text)
-    if found is None:
-        raise ValueError(f"no time: {text[:40]}")
-    day = _days(f"{found[1]}-{found[2]}-{found[3]}")
-    seconds = int(found[4]) * 3600 + int(found[5]) * 60 + int(found[6])
-    fraction = (found[7] or "").ljust(6, "0")
-    return (day * 86_400 + seconds) * 1_000_000 + int(fraction)
+    return types.get(name, pa.string())
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

@@ -177,19 +177,21 @@ class InternalApi:
         return _json(statement.describe())
 
     async def _results(self, request: web.Request) -> web.StreamResponse:
-        """One page; its rows go from the file to the socket as they lie there."""
+        """A line about pages, then these; they go from the file to the socket as they
+        lie there."""
         statement, number = self._find(request), int(request.query.get("page", "0"))
-        page = self._statements.page(statement, number)
-        if page.stored is None:
-            return _json({**page.facts, "rows": []})
-        head = _encoded(page.facts)[:-1] + b', "rows": '
-        async with self._room.hold(len(head) + min(page.stored.size, SLICE)):
+        is_several = request.query.get("several") == "1"
+        found = self._statements.pages(statement, number, several=is_several)
+        head = _encoded(found.facts) + b"\n"
+        if found.stored is None:
+            return web.Response(body=head)
+        async with self._room.hold(len(head) + min(found.stored.size, SLICE)):
             try:
-                rows = await asyncio.to_thread(page.result.open, page.stored)
+                rows = await asyncio.to_thread(found.result.open, found.stored)
             except FileNotFoundError:
                 raise NoSuchStatement("the statement was swept away") from None
             with rows:
-                return await _send_rows(request, head, (rows, page.stored.size))
+                return await _send_rows(request, head, (rows, found.stored.size))
 
     async def _cancel(self, request: web.Request) -> web.Response:
         statement = self._find(request)
@@ -227,8 +229,8 @@ async def _send_rows(
     request: web.Request, head: bytes, rows_and_size: tuple[BinaryIO, int]
 ) -> web.StreamResponse:
     rows, left = rows_and_size
-    answer = web.StreamResponse(headers={"Content-Type": "application/json"})
-    answer.content_length = len(head) + left + 1
+    answer = web.StreamResponse()
+    answer.content_length = len(head) + left
     async with _sending(request):
         await answer.prepare(request)
         await answer.write(head)
@@ -238,7 +240,7 @@ async def _send_rows(
                 raise OSError("a stored page is shorter than it was written")
             left -= len(part)
             await answer.write(part)
-        await answer.write_eof(b"}")
+        await answer.write_eof()
     return answer
 
 

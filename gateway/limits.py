@@ -72,5 +72,6 @@ class GatewayLimits:
     close_disabled_within: float = 2.0
     # of replies on their way to the web process; who finds no room waits for it
     reply_bytes: int = 16 * 1024 * 1024
-    # of results over REST, of all users
-    result_bytes: int = 4 * 1024 * 1024 * 1024
+    # of results over REST, of all users and of one
+    result_bytes: int = 16 * 1024 * 1024 * 1024
+    result_bytes_per_user: int = 8 * 1024 * 1024 * 1024

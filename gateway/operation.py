@@ -117,6 +117,7 @@ class Run:
     engine_start  which of the engine's starts has it
     is_apart      the engine session is this run's alone, and ends with it
     is_over       the engine plans and computes it no more, but for what is fetched
+    is_whole      the engine has all of its rows, and reads nothing for it any more
     """
 
     engine: EngineSession
@@ -128,6 +129,7 @@ class Run:
     columns: tuple[EngineColumn, ...] = ()
     reader: ResultReader | None = None
     is_over: bool = False
+    is_whole: bool = False
     is_dropped: bool = False
     end: RunEnd | None = None
 

@@ -1,27 +1,24 @@
-"""Result rows as JSON, and pages of them in one file per statement, sent as they lie.
+"""Pages of result rows in one file per statement, sent as they lie: each a stream of
+Arrow's, compressed with zstd by the engine.
 
-Decimals, timestamps and integers beyond 2^53 are strings, so that no reader loses a
-digit. Must not know engines or HTTP.
+Must not know engines, HTTP or what is in a page.
 """
 
 from __future__ import annotations
 
-import json
-import math
+from array import array
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 
-from core.json_values import exact
 from gateway.engines.port import EngineColumn
-from gateway.hs2.rowset import decode_row_set
 from gateway.hs2.values import TypeId
 
-# A page ends with either: rows are read and written again by the web process, as a
-# page at once. A larger row is a page of its own.
-PAGE_ROWS = 500
-PAGE_BYTES = 1024 * 1024
+# What the web process reads at once: pages, or one that is larger.
+PART_BYTES = 4 * 1024 * 1024
 
 
 def type_name(column: EngineColumn) -> str:
@@ -38,83 +35,76 @@ def type_name(column: EngineColumn) -> str:
     return name
 
 
-def json_rows(row_set: bytes | memoryview) -> list[bytes]:
-    """Return a row set's rows, each a JSON array in UTF-8."""
-    # row by row: the encoder lets no other thread run before it is through
-    return [
-        json.dumps([_json(value) for value in row], ensure_ascii=False).encode()
-        for row in zip(*decode_row_set(row_set), strict=True)
-    ]
-
-
-def _json(value: object) -> object:
-    if isinstance(value, bool) or value is None:
-        return value
-    if isinstance(value, int):
-        return exact(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return (
-            "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
-        )
-    if isinstance(value, bytes):
-        return value.hex()
-    return value
-
-
 @dataclass(frozen=True, slots=True)
-class StoredPage:
-    """Where a JSON array of rows lies in its file, in bytes. Rows count from 0."""
+class StoredPages:
+    """Where pages lie one behind the other: `offset`, and the `sizes` of each, in
+    bytes. Rows count from 0; the last page may have more than belong to the result."""
 
-    first_row: int = 0
-    offset: int = 0
-    size: int = 0
+    first_row: int
+    rows: int
+    offset: int
+    sizes: list[int]
+
+    @property
+    def size(self) -> int:
+        return sum(self.sizes)
 
 
 @dataclass(slots=True)
 class ResultFile:
-    """Rows of one statement, one page a line. `size` counts bytes."""
+    """Rows of one statement. `size` counts bytes."""
 
     path: Path
-    page_rows: int = PAGE_ROWS
-    page_bytes: int = PAGE_BYTES
     rows: int = 0
     size: int = 0
-    pages: list[StoredPage] = field(default_factory=list)
-    _pending: list[bytes] = field(default_factory=list)
-    _pending_bytes: int = 0
+    _first_rows: array[int] = field(default_factory=lambda: array("q"))
+    _offsets: array[int] = field(default_factory=lambda: array("q"))
 
-    def append(self, rows: Iterable[bytes]) -> None:
-        """Add rows, each a JSON array, writing full pages."""
-        for row in rows:
-            # two bytes around a page, one between two rows
-            if self._pending_bytes + len(row) + 2 > self.page_bytes:
-                self.finish()
-            self._pending.append(row)
-            self._pending_bytes += len(row) + 1
-            self.rows += 1
-            if len(self._pending) >= self.page_rows:
-                self.finish()
+    @property
+    def pages(self) -> int:
+        return len(self._offsets)
 
-    def finish(self) -> None:
-        """Write what is left."""
-        if not self._pending:
-            return
-        page = b"[" + b",".join(self._pending) + b"]"
+    def append(self, pages: Iterable[tuple[int, bytes]], *, most: int) -> bool:
+        """Add pages with their numbers of rows, `most` rows in all; False when rows
+        were left out."""
         with self.path.open("ab") as out:
-            out.write(page + b"\n")
-        first = self.rows - len(self._pending)
-        self.pages.append(StoredPage(first, self.size, len(page)))
-        self.size += len(page) + 1
-        self._pending, self._pending_bytes = [], 0
+            for rows, page in pages:
+                if self.rows >= most:
+                    return False
+                out.write(page)
+                self._first_rows.append(self.rows)
+                self._offsets.append(self.size)
+                self.size += len(page)
+                self.rows += rows
+                if self.rows > most:
+                    self.rows = most
+                    return False
+        return True
 
-    def open(self, page: StoredPage) -> BinaryIO:
-        """Return the file at a page's first byte; it stays although it is removed."""
+    def find(self, number: int, *, several: bool) -> StoredPages | None:
+        """Return a page, with those behind it that are read along; None beyond."""
+        if not 0 <= number < self.pages:
+            return None
+        begin, after = self._offsets[number], number + 1
+        if several:
+            end = begin + PART_BYTES
+            after = max(bisect_right(self._offsets, end, lo=number) - 1, after)
+            after = self.pages if self.size <= end else after
+        stop = self._offsets[after] if after < self.pages else self.size
+        bounds = [*self._offsets[number:after], stop]
+        first = self._first_rows[number]
+        rows = (self._first_rows[after] if after < self.pages else self.rows) - first
+        sizes = [b - a for a, b in pairwise(bounds)]
+        return StoredPages(first, rows, begin, sizes)
+
+    def open(self, pages: StoredPages) -> BinaryIO:
+        """Return the file at the first byte; it stays although it is removed."""
         source = self.path.open("rb", buffering=0)
-        source.seek(page.offset)
+        source.seek(pages.offset)
         return source
 
     def remove(self) -> None:
         """Delete the file; it has no page any more."""
         self.path.unlink(missing_ok=True)
         self.size = 0
-        self.pages.clear()
+        self._first_rows, self._offsets = array("q"), array("q")

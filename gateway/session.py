@@ -6,6 +6,7 @@ Nothing is asked of an engine before the first statement. Must not know sockets.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 import uuid
@@ -50,6 +51,7 @@ from gateway.work_queue import DatabaseAway
 
 log = logging.getLogger(__name__)
 
+WHOLE_SECONDS = 2.0  # for an engine to say whether it has all rows of a result
 RUNS_AGAIN = "the query engine ended; the statement runs again on the next one"
 _STATES = {
     "schema_not_found": NO_SUCH_SCHEMA,
@@ -236,6 +238,8 @@ class Session:
         except AccessDenied:
             await self.free(operation)
             raise
+        if is_again and operation.run:
+            operation.run.is_whole = False  # the engine may have to make it again
         while True:
             try:
                 return await self._read(operation, orientation, count)
@@ -333,8 +337,9 @@ class Session:
         or a fetch would go on in it."""
         limit = self._services.limits.statement_seconds
         fault = Fault(
-            f"the result was not read within {limit:.0f} s of its statement's start;"
-            " the lake keeps its files no longer",
+            f"the result was not read within {limit:.0f} s of its statement's start,"
+            " and the query engine had no room to keep the rest; the lake keeps its"
+            " files no longer",
             TIMED_OUT,
         )
         for operation in list(self.operations.values()):
@@ -342,10 +347,20 @@ class Session:
                 continue
             if operation.is_alive:
                 await self.cancel(operation, "time_out")
-            elif operation.state is OperationState.FINISHED and operation.reader:
+            elif await self._reads_the_lake(operation):
                 operation.fault = fault
                 operation.advance("time_out")
                 self._let_go(operation, is_reading=True)
+
+    async def _reads_the_lake(self, operation: Operation) -> bool:
+        """Whether more rows of a result would come from the lake's files."""
+        run = operation.run
+        if run is None or run.is_whole or not run.handle or not run.reader:
+            return False
+        with contextlib.suppress(EngineRefused, EngineUnavailable, TimeoutError):
+            async with asyncio.timeout(WHOLE_SECONDS):
+                run.is_whole = (await run.engine.status(run.handle)).is_whole
+        return operation.state is OperationState.FINISHED and not run.is_whole
 
     def close_idle(self) -> None:
         """Keep no connection to the engine that nothing uses."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import sys
 import time
 import uuid
 from collections import Counter
@@ -21,22 +22,24 @@ from gateway.ending import end_all
 from gateway.engines.port import (
     EngineColumn,
     EnginePolicy,
+    FetchedBatch,
     OperationState,
     Orientation,
 )
 from gateway.faults import Fault, clean, results_full
+from gateway.hs2.rowset import decode_row_set
 from gateway.hs2.values import SERVER_VERSION
 from gateway.operation import Operation
-from gateway.rows import ResultFile, StoredPage, json_rows, type_name
+from gateway.rows import ResultFile, StoredPages, type_name
 from gateway.services import Services
 from gateway.session import Session, sql_state_of
+from gateway.settable import SessionSettings
 
 log = logging.getLogger(__name__)
 
-DEFAULT_ROWS = 1_000
-MOST_ROWS = 100_000
-FETCH_ROWS = 1_000
-MOST_BYTES = 64 * 1024 * 1024
+# of a fetch; the engine ends it before, by bytes
+FETCH_PAGES = 100
+_IN_ARROW = SessionSettings({"set:hiveconf:sluice.results": "arrow"})
 KEPT_SECONDS = 1_800.0
 PER_USER = 50
 SWEEP_SECONDS = 20.0
@@ -104,12 +107,12 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
-class ResultPage:
-    """What there is to say of a page, and where its rows are, if there are any."""
+class ResultPages:
+    """What there is to say of pages, and where their rows are, if there are any."""
 
     facts: dict[str, Any]
     result: ResultFile
-    stored: StoredPage | None
+    stored: StoredPages | None
 
 
 class StatementService:
@@ -125,7 +128,7 @@ class StatementService:
     def open(self) -> None:
         """Remove results of an earlier process and begin to sweep."""
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for path in self._directory.glob("*.jsonl"):
+        for path in self._directory.glob("*.pages"):
             path.unlink(missing_ok=True)
         self._sweeper = asyncio.create_task(self._sweep())
 
@@ -143,13 +146,16 @@ class StatementService:
                     hint="cancel some, or wait for them",
                 )
             await self._drop(min(idle, key=lambda s: s.touched))
-        session = Session(self._services, user, protocol=SERVER_VERSION)
+        session = Session(
+            self._services, user, protocol=SERVER_VERSION, settings=_IN_ARROW
+        )
         if database:
             await session.use(database)
         operation = session.start(sql)
-        result = ResultFile(self._directory / f"{operation.id}.jsonl")
-        limit = min(max(row_limit or DEFAULT_ROWS, 1), MOST_ROWS)
-        statement = Statement(user, session, operation, result, limit)
+        result = ResultFile(self._directory / f"{operation.id}.pages")
+        statement = Statement(
+            user, session, operation, result, row_limit or sys.maxsize
+        )
         self._statements[statement.id] = statement
         task = asyncio.create_task(self._collect(statement))
         self._tasks.add(task)
@@ -191,8 +197,11 @@ class StatementService:
         await statement.session.cancel(statement.operation)
         await self.wait(statement, 5.0)
 
-    def page(self, statement: Statement, number: int) -> ResultPage:
-        """Return one page of a finished statement's rows; none beyond the last."""
+    def pages(
+        self, statement: Statement, number: int, *, several: bool = False
+    ) -> ResultPages:
+        """Return one page of a finished statement's rows, or several from there on;
+        none beyond the last."""
         if statement.state is not OperationState.FINISHED:
             reason = f": {statement.fault.message}" if statement.fault else ""
             raise InvalidRequest(
@@ -200,15 +209,17 @@ class StatementService:
                 code="no_result",
                 hint="results can be read once it is FINISHED",
             )
-        pages = statement.result.pages
-        is_there = 0 <= number < len(pages)
-        stored = pages[number] if is_there else None
+        result = statement.result
+        stored = result.find(number, several=several)
+        after = number + len(stored.sizes) if stored else result.pages
         facts = {
             "columns": _columns(statement.operation.columns),
-            "first_row": stored.first_row if stored else statement.result.rows,
-            "next_page": number + 1 if 0 <= number + 1 < len(pages) else None,
+            "first_row": stored.first_row if stored else result.rows,
+            "rows": stored.rows if stored else 0,
+            "sizes": stored.sizes if stored else [],
+            "next_page": after if after < result.pages else None,
         }
-        return ResultPage(facts, statement.result, stored)
+        return ResultPages(facts, result, stored)
 
     def users(self) -> set[str]:
         """Return whose statements are here."""
@@ -265,37 +276,45 @@ class StatementService:
         if operation.state is not OperationState.FINISHED or not operation.reader:
             return
         while operation.has_result_set and not statement.is_cancelled:
-            room = statement.row_limit - statement.result.rows
-            count = min(FETCH_ROWS, room + 1)
-            batch = await statement.session.fetch(operation, Orientation.NEXT, count)
-            rows = await asyncio.to_thread(json_rows, batch.row_set)
-            operation.rows += len(rows)
-            await asyncio.to_thread(statement.result.append, rows[:room])
-            await self._make_room()
-            too_big = statement.result.size >= MOST_BYTES
-            if len(rows) > room or too_big:
-                statement.is_truncated = True
-            if not rows or statement.is_truncated:
+            pages = await statement.session.fetch(
+                operation, Orientation.NEXT, FETCH_PAGES
+            )
+            if not pages.rows:
                 break
-        await asyncio.to_thread(statement.result.finish)
+            is_whole = await asyncio.to_thread(_store, statement, pages)
+            operation.rows = statement.result.rows
+            await self._make_room(statement)
+            if not is_whole:
+                statement.is_truncated = True
+                break
 
-    async def _make_room(self) -> None:
-        """Free old results of the user who keeps most while all results take too
-        much."""
-        most = self._services.limits.result_bytes
-        while sum(s.result.size for s in self._statements.values()) > most:
-            victim = self._spare_result()
+    async def _make_room(self, growing: Statement) -> None:
+        """Free the user's old results while theirs take too much, and those of who
+        keeps most while all do."""
+        limits = self._services.limits
+        await self._free(limits.result_bytes_per_user, growing.user)
+        await self._free(limits.result_bytes)
+
+    async def _free(self, most: int, user: str | None = None) -> None:
+        def kept() -> list[Statement]:
+            every = self._statements.values()
+            return [s for s in every if user is None or s.user == user]
+
+        while sum(s.result.size for s in kept()) > most:
+            victim = self._spare_result(kept())
             if victim is None:
+                whose = "all statements" if user is None else "your statements"
                 raise InvalidRequest(
-                    f"the results of all statements over REST take {most} bytes, as"
-                    " many as are kept",
+                    f"the results of {whose} over REST take {most} bytes, as many as"
+                    " are kept",
                     code="results_full",
-                    hint="ask for fewer rows or columns, or try again in a few minutes",
+                    hint="select fewer rows or columns, or read it over HiveServer2,"
+                    " which keeps no result",
                 )
             await self._drop(victim)
 
-    def _spare_result(self) -> Statement | None:
-        spare = [s for s in self._statements.values() if s.is_kept]
+    def _spare_result(self, of: Iterable[Statement]) -> Statement | None:
+        spare = [s for s in of if s.is_kept]
         shares: Counter[str] = Counter()
         for one in spare:
             shares[one.user] += one.result.size
@@ -321,6 +340,13 @@ class StatementService:
                 statement.session.close_idle()
             is_old = (s for s in kept if s.done.is_set() and s.touched < old)
             await self._drop_all(is_old)
+
+
+def _store(statement: Statement, pages: FetchedBatch) -> bool:
+    """Append pages as the engine's sessions in Arrow have them; False when rows were
+    left out for the statement's limit."""
+    rows_and_pages = zip(*decode_row_set(pages.row_set), strict=True)
+    return statement.result.append(rows_and_pages, most=statement.row_limit)
 
 
 def _columns(columns: Iterable[EngineColumn]) -> list[dict[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.http import StreamingHttpResponse
 
@@ -14,10 +14,13 @@ from gateway import client
 from gateway.exports import (
     Chunks,
     ResultColumn,
-    Rows,
+    arrow_chunks,
     csv_chunks,
     parquet_chunks,
 )
+
+if TYPE_CHECKING:
+    import pyarrow
 
 # A slow reader holds a thread of the web process for as long as it reads.
 DOWNLOADS = Places(most=3, most_each=2)
@@ -27,12 +30,13 @@ RETRY_SECONDS = 3
 @dataclass(frozen=True, slots=True)
 class Format:
     content_type: str
-    write: Callable[[Sequence[ResultColumn], Iterable[Rows]], Chunks]
+    write: Callable[[Sequence[ResultColumn], Iterable[pyarrow.RecordBatch]], Chunks]
 
 
 FORMATS = {
     "csv": Format("text/csv; charset=utf-8; header=present", csv_chunks),
     "parquet": Format("application/vnd.apache.parquet", parquet_chunks),
+    "arrow": Format("application/vnd.apache.arrow.stream", arrow_chunks),
 }
 
 
@@ -43,14 +47,14 @@ class Download:
     user: str
     statement_id: str
     form: Format
-    first: dict[str, Any]
+    columns: list[dict[str, Any]]
     headers: dict[str, str]
 
 
 def download_of(user: str, statement_id: str, name: str) -> Download:
     """NotFound, StaleState while there is no result; nothing is sent yet."""
-    first = client.results_of(user, statement_id)
-    if not first["columns"]:
+    columns = client.results_of(user, statement_id)["columns"]
+    if not columns:
         raise StaleState("the statement has no result set", code="no_result")
     statement = client.statement_of(user, statement_id)
     form = FORMATS[name]
@@ -61,7 +65,7 @@ def download_of(user: str, statement_id: str, name: str) -> Download:
         "X-Sluice-Rows": str(statement["rows_so_far"]),
         "X-Sluice-Truncated": "true" if statement["is_truncated"] else "false",
     }
-    return Download(user, statement_id, form, first, headers)
+    return Download(user, statement_id, form, columns, headers)
 
 
 def send(wanted: Download) -> StreamingHttpResponse:
@@ -75,9 +79,8 @@ def send(wanted: Download) -> StreamingHttpResponse:
             hint="wait until one of them is done",
             facts={"retry_after_seconds": RETRY_SECONDS},
         )
-    first = wanted.first
-    columns = [ResultColumn(c["name"], c["type"]) for c in first["columns"]]
-    pages = client.pages_of(wanted.user, wanted.statement_id, first=first)
+    columns = [ResultColumn(c["name"], c["type"]) for c in wanted.columns]
+    pages = client.batches_of(wanted.user, wanted.statement_id)
     body = _Body(wanted.form.write(columns, pages), place)
     return StreamingHttpResponse(body, headers=wanted.headers)
 

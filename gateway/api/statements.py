@@ -26,7 +26,6 @@ from core.errors import InvalidRequest
 from gateway import client
 from gateway.api import replies
 from gateway.api.downloads import FORMATS, download_of, send
-from gateway.statement_service import MOST_ROWS
 
 LONGEST_STATEMENT = 1_000_000
 LONGEST_WAIT = 30
@@ -35,15 +34,13 @@ WAITS = Places(most=5, most_each=3)
 
 
 class StatementNew(s.Serializer[Any]):
-    """A statement to run; `row_limit` bounds the rows that are kept."""
+    """A statement to run; `row_limit` bounds the rows that are kept, all without it."""
 
     sql = Text(max_length=LONGEST_STATEMENT)
     wait_seconds = s.FloatField(
         required=False, default=0.0, min_value=0, max_value=LONGEST_WAIT
     )
-    row_limit = Whole(
-        required=False, allow_null=True, default=None, min_value=1, max_value=MOST_ROWS
-    )
+    row_limit = Whole(required=False, allow_null=True, default=None, min_value=1)
     database = Text(required=False, default="", allow_blank=True, max_length=200)
 
 
@@ -116,9 +113,9 @@ class StatementView(ApiView):
 
 
 class ResultsView(ApiView):
-    """Rows of a finished statement, page by page; `format=csv` or `parquet` is the
-    whole stored result as a file. `X-Sluice-Truncated` tells that rows were left out by
-    `row_limit`."""
+    """Rows of a finished statement, page by page; `format=csv`, `parquet` or `arrow` is
+    the whole stored result as a file. `X-Sluice-Truncated` tells that rows were left
+    out by `row_limit`."""
 
     queries = frozenset({"page_token", "format"})
     content_negotiation_class = FormatIsOurs
@@ -128,6 +125,7 @@ class ResultsView(ApiView):
             (200, "application/json"): replies.ResultPage,
             (200, "text/csv"): OpenApiTypes.STR,
             (200, "application/vnd.apache.parquet"): OpenApiTypes.BINARY,
+            (200, "application/vnd.apache.arrow.stream"): OpenApiTypes.BINARY,
         }
     )
     def get(self, request: Request, id: str) -> HttpResponseBase:

@@ -27,6 +27,7 @@ from gateway.engines.settable import RULES
 
 MODULE = "gateway.engines.spark.main"
 LOG_TAIL = 2000
+SPOOL_BYTES, SPOOL_BYTES_PER_USER = 16 << 30, 8 << 30
 LOOK_SECONDS = 0.05
 # Fast to start and small before fast to run: most statements are short, and the
 # serial collector needs no threads of its own on a two-core machine. Without the last
@@ -50,8 +51,9 @@ _KEPT = (
 class EngineSpec:
     """What an engine is made of. `home` holds state; `jars` are in class-path order.
 
-    `memory` is the JVM heap (`900m`), `max_result` what one part of a result may have
-    (a result comes part by part and has no limit as a whole), `stale_seconds` and
+    `memory` is the JVM heap (`900m`), `max_result` what Spark may collect into it at
+    once, `spool_bytes` what results that are not read yet may have on its disk, of one
+    user and in all, `stale_seconds` and
     `orphan_seconds` as in the settings of the same name, `store` Hadoop's settings of
     the lake's object store, its key among them.
     """
@@ -61,6 +63,8 @@ class EngineSpec:
     memory: str
     cores: int = 2
     max_result: str = "256m"
+    spool_bytes: int = SPOOL_BYTES
+    spool_bytes_per_user: int = SPOOL_BYTES_PER_USER
     stale_seconds: float = 60.0
     orphan_seconds: float = 20.0
     java_options: str = JAVA_OPTIONS
@@ -190,6 +194,8 @@ class EngineProcess:
             "memory": self._spec.memory,
             "cores": self._spec.cores,
             "max_result": self._spec.max_result,
+            "spool_bytes": self._spec.spool_bytes,
+            "spool_bytes_per_user": self._spec.spool_bytes_per_user,
             "java_options": self._spec.java_options,
             "store": dict(self._spec.store),
             "settable": [[rule.keys, rule.values, rule.words] for rule in RULES],

@@ -166,6 +166,9 @@ class EngineQuestions(Protocol):
         """Milliseconds since the last successful read of the metadata database."""
 
 
+ALL_THERE = "[WHOLE]"
+
+
 class OperationState(StrEnum):
     """State of a statement inside the engine, HiveServer2's names."""
 
@@ -201,12 +204,18 @@ class EngineOperation:
 @dataclass(frozen=True, slots=True)
 class EngineStatus:
     """Where a statement stands. `message` is the engine's raw text, unscrubbed: why it
-    failed, or while it runs what it waits for."""
+    failed, or while it runs what it waits for, or that it is whole."""
 
     state: OperationState
     sql_state: str = ""
     error_code: int = 0
     message: str = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """True when the engine has all rows of the result and reads nothing for it any
+        more; not before its first fetch."""
+        return self.state is OperationState.FINISHED and ALL_THERE in self.message
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,8 @@ RULES: Sequence[Rule] = (
     Rule(r"spark\.sql\.thriftServer\.incrementalCollect", "(?i:true)", "true"),
     Rule(r"spark\.sql\.thriftServer\.queryTimeout", "[0-9]{1,6}s?", "seconds"),
     Rule(r"sluice\.compat", "hive|pyhive|spark", "hive, pyhive or spark"),
+    # the gateway's own sessions have pages of Arrow there
+    Rule(r"sluice\.results", "rows", "rows"),
     Rule(r"sluice\.hide_meta_columns", _SWITCH, _OR_ELSE),
     Rule(
         r"sluice\.[a-z0-9_.]{1,40}",

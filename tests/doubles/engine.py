@@ -12,7 +12,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+
 from gateway.engines.port import (
+    ALL_THERE,
     EngineColumn,
     EngineFacts,
     EngineOperation,
@@ -37,7 +40,8 @@ _RANGE = re.compile(r"\s*select\s+\*\s+from\s+range\((\d+)\)\s*", re.IGNORECASE)
 @dataclass(slots=True)
 class FakeAnswer:
     """What a statement gives: after `seconds`, rows or an error; until then `waits`
-    is what it waits for. Each fetch takes `fetch_seconds`."""
+    is what it waits for. Each fetch takes `fetch_seconds`. `is_whole`: the engine reads
+    nothing for it any more."""
 
     columns: Sequence[EngineColumn] = (EngineColumn("Result", TypeId.STRING),)
     rows: Sequence[Sequence[object]] = ()
@@ -47,6 +51,7 @@ class FakeAnswer:
     error_code: int = 0
     waits: str = ""
     fetch_seconds: float = 0.0
+    is_whole: bool = False
 
 
 @dataclass(slots=True)
@@ -77,6 +82,51 @@ def answer_to(statement: str) -> FakeAnswer:
     )
 
 
+# as `ArrowRows` has them
+PAGE_ROWS, PAGE_BYTES = 500, 1 << 20
+PAGES = (EngineColumn("", TypeId.INT), EngineColumn("", TypeId.BINARY))
+
+
+def pages_of(
+    columns: Sequence[EngineColumn], rows: Sequence[Sequence[object]]
+) -> list[tuple[int, bytes]]:
+    """Numbers of rows, and these."""
+    pages: list[list[Sequence[object]]] = [[]]
+    size = 0
+    for row in rows:
+        if size > PAGE_BYTES or len(pages[-1]) == PAGE_ROWS:
+            pages.append([])
+            size = 0
+        pages[-1].append(row)
+        size += sum(len(str(value).encode()) for value in row)
+    return [(len(page), arrow_page(columns, page)) for page in pages]
+
+
+def arrow_page(
+    columns: Sequence[EngineColumn], rows: Sequence[Sequence[object]]
+) -> bytes:
+    """Rows as the engine's `ArrowRows` has them in a page."""
+    kinds = {
+        TypeId.INT: pa.int32(),
+        TypeId.BIGINT: pa.int64(),
+        TypeId.DOUBLE: pa.float64(),
+        TypeId.BOOLEAN: pa.bool_(),
+        TypeId.BINARY: pa.binary(),
+        TypeId.DECIMAL: pa.decimal128(38, 2),
+    }
+    arrays = [
+        pa.array(values, kinds.get(TypeId(column.type_id), pa.string()))
+        for column, values in zip(columns, zip(*rows, strict=True), strict=True)
+    ]
+    names = [f"c{number}" for number in range(len(arrays))]
+    batch = pa.RecordBatch.from_arrays(arrays, names)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    page: bytes = pa.Codec("zstd").compress(sink.getvalue(), asbytes=True)
+    return page
+
+
 @dataclass(slots=True)
 class _Statement:
     answer: FakeAnswer
@@ -89,8 +139,11 @@ class _Statement:
 class FakeSession:
     """One session; `engine.journal` sees what it was asked."""
 
-    def __init__(self, engine: FakeEngine, principal: str) -> None:
+    def __init__(
+        self, engine: FakeEngine, principal: str, *, is_in_arrow: bool = False
+    ) -> None:
         self.principal = principal
+        self._is_in_arrow = is_in_arrow
         self.is_open = True
         self.fetching = 0
         self._engine = engine
@@ -134,6 +187,8 @@ class FakeSession:
             found.state = OperationState.ERROR if failed else OperationState.FINISHED
         if found.state is OperationState.RUNNING:
             return EngineStatus(found.state, message=found.answer.waits)
+        if found.state is OperationState.FINISHED and found.answer.is_whole:
+            return EngineStatus(found.state, message=ALL_THERE)
         return EngineStatus(
             found.state,
             found.answer.sql_state,
@@ -159,9 +214,14 @@ class FakeSession:
             self._find(operation)  # it may have been closed by now
         if orientation is Orientation.FIRST:
             found.position = 0
-        rows = found.answer.rows[found.position : found.position + max_rows]
+        columns: Sequence[EngineColumn] = found.answer.columns
+        most = max_rows * (PAGE_ROWS if self._is_in_arrow else 1)
+        rows = found.answer.rows[found.position : found.position + most]
         found.position += len(rows)
-        types = [column.type_id for column in found.answer.columns]
+        if self._is_in_arrow and rows:
+            # another process does that to the rows of the real one
+            rows, columns = await asyncio.to_thread(pages_of, columns, rows), PAGES
+        types = [column.type_id for column in columns]
         encoded = encode_row_set(types, rows) if rows else b""
         return FetchedBatch(encoded, has_more_rows=False, rows=len(rows))
 
@@ -288,7 +348,8 @@ class FakeEngine:
         """Open a session."""
         self._require_ready()
         self.configurations.append(dict(configuration))
-        session = FakeSession(self, principal)
+        is_in_arrow = configuration.get("set:hiveconf:sluice.results") == "arrow"
+        session = FakeSession(self, principal, is_in_arrow=is_in_arrow)
         self.sessions.add(session)
         return session
 

@@ -149,7 +149,7 @@ def test_without_rows_there_is_a_reason(
 def test_wide_rows_are_sampled_over_pages_and_not_without_end(
     browser, gateway, orders
 ) -> None:
-    wide = [[n, "x" * 700_000, ROW[2]] for n in range(7)]
+    wide = [[n, "x" * 1_100_000, ROW[2]] for n in range(7)]
     gateway.engine.answers = lambda sql: FakeAnswer(COLUMNS, wide)
     body = browser.get(f"/api/v1/tables/{orders.pk}/sample?limit=7").json()
     assert [row[0] for row in body["rows"]] == [0, 1, 2, 3]

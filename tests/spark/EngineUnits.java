@@ -2,16 +2,24 @@ package io.sluice.engine;
 
 import io.sluice.engine.PlaceTurns.Task;
 import io.sluice.engine.PlaceTurns.User;
+import java.io.File;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Random;
 import java.util.Set;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.LongStream;
 import org.apache.hive.service.cli.HiveSQLException;
+import org.apache.spark.SparkConf;
+import org.apache.spark.io.CompressionCodec;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 
 /** Parts of the engine that need no Spark: each line says what was found. */
 public final class EngineUnits {
@@ -46,6 +54,94 @@ public final class EngineUnits {
     placesOfMany();
     noPlaceIsTaken();
     failingCheckGoesOn();
+    roomOfResults();
+    rowsOfResults();
+  }
+
+  private static void roomOfResults() {
+    SpoolRoom room = new SpoolRoom(100, 60);
+    room.take("ann", 30);
+    System.out.println("half of a user's room is not half full: " + !room.isHalfFull("ann"));
+    room.take("ann", 1);
+    System.out.println("more is: " + (room.isHalfFull("ann") && !room.isHalfFull("ben")));
+    System.out.println("a user has so much: " + isFull(caught(() -> room.take("ann", 30)), "yours"));
+    room.take("ben", 60);
+    System.out.println("all have so much: " + isFull(caught(() -> room.take("cy", 10)), "all users"));
+    room.giveBack("ben", 60);
+    room.take("cy", 60);
+    System.out.println("what is removed leaves room: " + (caught(() -> room.take("cy", 0)) == null));
+  }
+
+  private static boolean isFull(Throwable error, String whose) {
+    return error instanceof HiveSQLException refusal
+        && refusal.getSQLState().equals("53100")
+        && refusal.getMessage().contains("[UNREAD_RESULTS_FULL]")
+        && refusal.getMessage().contains(whose);
+  }
+
+  private static void rowsOfResults() throws Exception {
+    Path folder = Files.createTempDirectory("units");
+    SpoolRoom room = new SpoolRoom(1 << 20, 1 << 20);
+    File place = folder.resolve("rows").toFile();
+    SpoolFile few = written(new SpoolFile(place, room, "ann", codec()), 100);
+    boolean isInMemory = few.size() == 0 && !place.exists() && isThere(few, 100);
+    System.out.println("few rows are in memory: " + isInMemory);
+    SpoolFile many = written(new SpoolFile(place, room, "ann", codec()), 10_000);
+    boolean isOnDisk = many.size() == place.length() && many.size() > 0 && isThere(many, 10_000);
+    System.out.println("many rows are on the disk: " + isOnDisk);
+    many.remove();
+    many.remove();
+    room.take("ann", 1 << 20);
+    System.out.println("nothing is left of them: " + !place.exists());
+    room.giveBack("ann", 1 << 20);
+    Files.createSymbolicLink(place.toPath(), Path.of("/dev/full"));
+    SpoolFile full = new SpoolFile(place, room, "ann", codec());
+    Throwable error = caughtIn(() -> written(full, 10_000));
+    full.remove();
+    room.take("ann", 1 << 20);
+    System.out.println("a full disk is named: " + error.toString().contains("No space left"));
+    Files.deleteIfExists(folder);
+  }
+
+  private static CompressionCodec codec() {
+    return CompressionCodec.createCodec(new SparkConf(false), "zstd");
+  }
+
+  private static SpoolFile written(SpoolFile file, int rows) throws Exception {
+    try (SpoolFile.Writer writer = file.writer()) {
+      for (int number = 0; number < rows; number++) {
+        writer.add(row(number));
+      }
+    }
+    return file;
+  }
+
+  private static UnsafeRow row(int number) {
+    byte[] bytes = new byte[16 + 8 * (number % 3)];
+    new Random(number).nextBytes(bytes);
+    UnsafeRow row = new UnsafeRow(1);
+    row.pointTo(bytes, bytes.length);
+    return row;
+  }
+
+  private static boolean isThere(SpoolFile file, int rows) throws Exception {
+    try (SpoolFile.Reader reader = file.read(1)) {
+      for (int number = 0; number < rows; number++) {
+        if (!reader.hasNext() || !reader.next().equals(row(number))) {
+          return false;
+        }
+      }
+      return !reader.hasNext() && !reader.hasNext();
+    }
+  }
+
+  private static Throwable caughtIn(Callable<?> work) {
+    try {
+      work.call();
+      return null;
+    } catch (Throwable error) {
+      return error;
+    }
   }
 
   /** Two threads at tasks of one statement: one goes on, the other turns to another's task. */

@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 STALE_SECONDS = 8.0
 ORPHAN_SECONDS = 3.0
 MAX_RESULT_MIB = 2
+SPOOL_MIB = 12  # of one user
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,7 @@ class EngineBench:
             "jars": [str(jar) for jar in jars],
             "memory": memory,
             "max_result": f"{MAX_RESULT_MIB}m",
+            "spool_bytes_per_user": SPOOL_MIB << 20,
             "stale_seconds": STALE_SECONDS,
             "orphan_seconds": ORPHAN_SECONDS,
             "store": dict(store or {}),
@@ -134,6 +136,11 @@ class EngineBench:
         self.port, self.secret = int(started["port"]), str(started["secret"])
         self.pid, self.java_pid = int(started["pid"]), int(started["java_pid"])
         self.log = Path(started["log"])
+
+    @property
+    def spooled(self) -> list[Path]:
+        """Files of results that are not read yet."""
+        return [*self.home.glob("engines/*/tmp/result-*")]
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         return self._runner.run(work)

@@ -155,6 +155,7 @@ async def main() -> None:
         jars=tuple(Path(jar) for jar in facts["jars"]),
         memory=facts["memory"],
         max_result=facts["max_result"],
+        spool_bytes_per_user=facts["spool_bytes_per_user"],
         stale_seconds=facts["stale_seconds"],
         orphan_seconds=facts["orphan_seconds"],
         store=facts["store"],

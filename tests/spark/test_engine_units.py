@@ -142,3 +142,30 @@ def test_a_user_without_a_place_gets_one(what: str, found: dict[str, bool]) -> N
 )
 def test_no_place_is_taken_without_need(what: str, found: dict[str, bool]) -> None:
     assert not found[what]
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "half of a user's room is not half full",
+        "more is",
+        "a user has so much",
+        "all have so much",
+        "what is removed leaves room",
+    ],
+)
+def test_results_have_so_much_room(what: str, found: dict[str, bool]) -> None:
+    assert found[what]
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "few rows are in memory",
+        "many rows are on the disk",
+        "nothing is left of them",
+        "a full disk is named",
+    ],
+)
+def test_rows_wait_where_there_is_room(what: str, found: dict[str, bool]) -> None:
+    assert found[what]

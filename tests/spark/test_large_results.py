@@ -1,4 +1,4 @@
-"""Results larger than the engine may hold: they flow part by part, or fail clearly."""
+"""Results larger than the engine may hold: they wait on its disk, or fail clearly."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from gateway.arrow_rows import batch_of, json_rows
 from gateway.engines.port import EngineRefused, OperationState, Orientation
-from gateway.faults import clean
+from gateway.faults import DISK_FULL, clean
+from gateway.hs2.rowset import decode_row_set
 from gateway.result_reader import ReadAheadRoom, ResultReader
 from tests.spark.engine_bench import (
     MAX_RESULT_MIB,
+    SPOOL_MIB,
     Client,
     EngineBench,
     Outcome,
@@ -37,19 +40,119 @@ def test_a_result_beyond_the_limit_arrives_whole_in_small_parts(client: Client) 
     assert [row[0] for row in rows] == list(range(ROWS))
 
 
-def test_a_part_beyond_the_limit_fails_in_our_words_and_the_session_goes_on(
-    client: Client,
+def test_a_part_of_any_size_arrives_whole_from_the_disk(client: Client) -> None:
+    rows = client.rows(HASHES.format(rows=ROWS, parts=1))
+    assert sum(len(row[1]) for row in rows) > 2 * MAX_RESULT_MIB * 1024 * 1024
+    assert [row[0] for row in rows] == list(range(ROWS))
+
+
+def test_a_result_beyond_its_room_is_made_as_it_is_read(client: Client) -> None:
+    rows = client.rows(HASHES.format(rows=5 * ROWS, parts=20))
+    assert sum(len(row[1]) for row in rows) > 2 * SPOOL_MIB * 1024 * 1024
+    assert [row[0] for row in rows] == list(range(5 * ROWS))
+
+
+def test_a_part_beyond_its_users_room_fails_in_our_words_and_leaves_nothing(
+    client: Client, bench: EngineBench
 ) -> None:
-    outcome = client.run(HASHES.format(rows=ROWS, parts=1))
+    outcome = client.run(HASHES.format(rows=6 * ROWS, parts=1))
     fault = clean(outcome.error, sql_state=outcome.sql_state)
-    assert (outcome.rows, fault.sql_state) == ([], "54000")
-    assert "RESULT_TOO_LARGE" in fault.message
-    assert f"at most {MAX_RESULT_MIB}.0 MiB" in fault.message
-    assert "REPARTITION" in fault.message
-    spread = HASHES.format(rows=ROWS, parts=1).replace(
-        "select", "select /*+ REPARTITION(8) */", 1
-    )
-    assert len(client.rows(spread)) == ROWS
+    assert (outcome.rows, fault.sql_state) == ([], DISK_FULL)
+    assert "[UNREAD_RESULTS_FULL]" in fault.message
+    assert f"{SPOOL_MIB}.0 MiB, as much as yours may have" in fault.message
+    assert not bench.spooled
+    assert client.rows("select 1") == [(1,)]
+
+
+def test_a_client_that_reads_on_leaves_the_rest_to_the_disk(
+    client: Client, bench: EngineBench
+) -> None:
+    """Also in order, and it can be read again from its start."""
+    ordered = HASHES.format(rows=ROWS, parts=8) + " order by 2"
+
+    async def scenario() -> None:
+        session = client.session
+        operation = await session.execute(ordered)
+        while not (await session.status(operation)).state.is_terminal:
+            pass
+        rows = []
+        for _ in range(3):
+            batch = await session.fetch(operation, Orientation.NEXT, 10)
+            rows += decode_row_set(batch.row_set)[1]
+        assert rows == sorted(rows)
+        while not (await session.status(operation)).is_whole:
+            pass
+        assert bench.spooled
+        batch = await session.fetch(operation, Orientation.FIRST, 30)
+        assert decode_row_set(batch.row_set)[1] == rows
+        while batch.rows:
+            batch = await session.fetch(operation, Orientation.NEXT, 10_000)
+            rows += decode_row_set(batch.row_set)[1] if batch.rows else []
+        assert (len(rows), rows) == (ROWS, sorted(rows))
+        assert not bench.spooled, "what was read is removed"
+        batch = await session.fetch(operation, Orientation.FIRST, 30)
+        assert decode_row_set(batch.row_set)[1] == rows[:30]
+        while not (await session.status(operation)).is_whole:
+            await session.fetch(operation, Orientation.NEXT, 10)
+        await session.close_operation(operation)
+        assert not bench.spooled
+
+    client._bench.wait(scenario())
+
+
+# of REST: what it is in JSON, beside the expression
+IN_JSON = {
+    "true": True,
+    "cast(-128 as tinyint)": -128,
+    "9007199254740993L": "9007199254740993",
+    "cast(0.1 as float)": 0.1,
+    "double('NaN')": "NaN",
+    "cast(1.5 as decimal(38, 10))": "1.5000000000",
+    "cast(0 as decimal(38, 18))": "0.000000000000000000",
+    "date'2024-02-29'": "2024-02-29",
+    "timestamp'1969-12-31 23:59:59.5'": "1969-12-31 23:59:59.5",
+    "timestamp_ntz'2024-02-29 12:00:00'": "2024-02-29 12:00:00",
+    "date'+20000-01-01'": "+20000-01-01",
+    "unhex('00ff')": "00ff",
+    "'ü'": "ü",
+    "null": None,
+    "cast(null as array<int>)": None,
+    "array(1, null)": "[1,null]",
+    "map('a', 1.50)": '{"a":1.50}',
+    """named_struct('a"b', unhex('ff'), 'c', null)""": '{"a\\"b":"/w==","c":null}',
+    "array(named_struct('at', date'2024-02-29'))": '[{"at":"2024-02-29"}]',
+    "interval '1-2' year to month": "1-2",
+    "interval '1 02:03:04' day to second": "1 02:03:04.000000000",
+}
+IN_ARROW = {"set:hiveconf:sluice.results": "arrow"}
+
+
+def pages_of(bench: EngineBench, statement: str) -> list[tuple[int, bytes]]:
+    client = bench.connect("eve", configuration=IN_ARROW)
+    try:
+        return [(rows, page) for rows, page in client.rows(statement)]
+    finally:
+        client.close()
+
+
+def test_pages_hold_every_type_as_rest_shows_it(
+    client: Client, bench: EngineBench
+) -> None:
+    ((rows, page),) = pages_of(bench, f"select {', '.join(IN_JSON)}")
+    assert rows == 1
+    assert dict(zip(IN_JSON, *json_rows(batch_of(page)), strict=True)) == IN_JSON
+
+
+def test_pages_are_bounded_in_rows_and_bytes_and_come_in_order(
+    client: Client, bench: EngineBench
+) -> None:
+    pages = pages_of(bench, HASHES.format(rows=1_200, parts=1))
+    assert [rows for rows, _ in pages] == [500, 500, 200]
+    found = [row[0] for _, page in pages for row in json_rows(batch_of(page))]
+    assert found == list(range(1_200))
+    pages = pages_of(bench, "select repeat('x', 600000), id from range(0, 5, 1, 1)")
+    assert [rows for rows, _ in pages] == [2, 2, 1]
+    assert pages_of(bench, "select 1 where false") == []
 
 
 def test_rows_that_come_slowly_leave_before_the_next_is_computed(
@@ -70,7 +173,7 @@ def test_rows_that_come_slowly_leave_before_the_next_is_computed(
         while not counts or counts[-1]:
             batch = await session.fetch(operation, Orientation.NEXT, 100)
             counts.append(batch.rows)
-        assert counts == [1, 1, 1, 0]
+        assert (counts[0], sum(counts)) == (1, 3)
         await session.close_operation(operation)
 
     client._bench.wait(scenario())

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from rest_framework.test import APIClient
@@ -20,7 +22,7 @@ URL = "/api/v1/sql/statements"
 KINDS = [
     EngineColumn("n", TypeId.BIGINT),
     EngineColumn("t", TypeId.STRING),
-    EngineColumn("d", TypeId.DECIMAL, {"precision": 10, "scale": 2}),
+    EngineColumn("d", TypeId.DECIMAL, {"precision": 38, "scale": 2}),
 ]
 
 
@@ -62,13 +64,15 @@ def test_all_pages_are_one_file_and_nothing_runs_again(rest, gateway) -> None:
     assert rows == [["id"], *[[f"{n}"] for n in range(1700)]]
     table = parquet.read_table(io.BytesIO(whole(ann.get(path, {"format": "parquet"}))))
     assert table.column("id").to_pylist() == list(range(1700))
+    stream = whole(ann.get(path, {"format": "arrow"}))
+    assert pa.ipc.open_stream(stream).read_all() == table
     head = ann.head(f"{path}?format=csv")
     assert (head.status_code, head["X-Sluice-Rows"], head.content) == (200, "1700", b"")
     assert len(gateway.engine.journal) == ran
 
 
 def test_values_and_the_row_limit(rest, gateway) -> None:
-    rows = [(2**60, 'a,"b"', "1.50"), (None, "", None), (1, None, "2.00")]
+    rows = [(2**60, 'a,"b"', Decimal("1.50")), (None, "", None), (1, None, None)]
     gateway.engine.answers = lambda sql: FakeAnswer(KINDS, rows)
     ann = rest("ann")
     path = results(ann, "select all", row_limit=2)
@@ -78,7 +82,7 @@ def test_values_and_the_row_limit(rest, gateway) -> None:
     reply = ann.get(path, {"format": "parquet"})
     table = parquet.read_table(io.BytesIO(whole(reply)))
     assert [str(field.type) for field in table.schema] == [
-        *("int64", "string", "decimal128(10, 2)")
+        *("int64", "string", "decimal128(38, 2)")
     ]
 
 
@@ -112,14 +116,15 @@ def test_few_at_a_time(rest) -> None:
 def test_a_file_that_breaks_off_does_not_look_whole(rest, monkeypatch) -> None:
     ann = rest("ann")
     path = results(ann, "SELECT * FROM range(1700)", row_limit=5000)
-    asked = client.results_of
+    asked = client._pages_at
+    monkeypatch.setattr("gateway.rows.PART_BYTES", 1)
 
-    def away(user, statement_id, *, page=0):
+    def away(user, statement_id, *, page, several=False):
         if page > 1:
             raise client.GatewayAway("gone")
-        return asked(user, statement_id, page=page)
+        return asked(user, statement_id, page=page, several=several)
 
-    monkeypatch.setattr(client, "results_of", away)
+    monkeypatch.setattr(client, "_pages_at", away)
     reply = ann.get(path, {"format": "csv"})
     with pytest.raises(client.GatewayAway):
         list(reply.streaming_content)

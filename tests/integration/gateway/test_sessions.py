@@ -89,12 +89,16 @@ def test_the_list_pages_filters_and_is_for_administrators(root, users, gateway):
 
 
 def test_no_statement_outlives_what_the_lake_keeps_for_it(root, users, gateway):
-    """Both that run and that are still being read; younger ones stay."""
+    """Both that run and that are still being read from it; younger ones stay, and those
+    whose rows the engine has."""
     gateway.engine.answers = lambda sql: FakeAnswer(
-        seconds=60 if "slow" in sql else 0, rows=[(str(n),) for n in range(5000)]
+        seconds=60 if "slow" in sql else 0,
+        rows=[(str(n),) for n in range(5000)],
+        is_whole="spooled" in sql,
     )
     with connected(gateway) as link:
-        slow, read, young = (link.cursor() for _ in range(3))
+        slow, read, spooled, young = (link.cursor() for _ in range(4))
+        spooled.execute("SELECT 'spooled'")
         slow.execute("SELECT 'slow'", async_=True)
         read.execute("SELECT 'read'")
         young.execute("SELECT 'young'")
@@ -105,6 +109,7 @@ def test_no_statement_outlives_what_the_lake_keeps_for_it(root, users, gateway):
         with pytest.raises(OperationalError, match="within 1800 s"):
             read.fetchall()
         assert len(young.fetchall()) == 5000
+        assert len(spooled.fetchall()) == 5000
 
 
 def test_a_fetch_of_an_overdue_statement_ends_in_the_engine_too(users, tmp_path):

@@ -19,11 +19,13 @@ async def nothing() -> None: ...
 
 
 def service_with(tmp_path: Path, kept: list[tuple[str, int, bool]]) -> StatementService:
-    """Results of (user, bytes, is done), the oldest first, where 100 bytes fit."""
-    services = SimpleNamespace(limits=GatewayLimits(result_bytes=100))
+    """Results of (user, bytes, is done), the oldest first, where 100 bytes fit, and 90
+    of one user."""
+    limits = GatewayLimits(result_bytes=100, result_bytes_per_user=90)
+    services = SimpleNamespace(limits=limits)
     service = StatementService(cast(Any, services), tmp_path)
     for age, (user, size, is_done) in enumerate(kept):
-        result = ResultFile(tmp_path / f"{age}.jsonl", page_rows=1, size=size)
+        result = ResultFile(tmp_path / f"{age}.pages", size=size)
         session = cast(Any, SimpleNamespace(close=nothing))
         made = Statement(user, session, cast(Any, None), result, 1, id=str(age))
         made.touched = age
@@ -39,17 +41,25 @@ def service_with(tmp_path: Path, kept: list[tuple[str, int, bool]]) -> Statement
         ([("ann", 50, True), ("bob", 50, True)], ["0", "1"]),
         ([("bob", 30, True), ("ann", 40, True), ("ann", 40, True)], ["0", "2"]),
         ([("ann", 60, False), ("bob", 20, True), ("bob", 30, True)], ["0", "2"]),
+        ([("bob", 5, True), ("ann", 20, True), ("ann", 75, False)], ["0", "2"]),
     ],
 )
 def test_the_oldest_result_of_whoever_keeps_most_goes(tmp_path, kept, left):
     service = service_with(tmp_path, kept)
-    asyncio.run(service._make_room())
+    asyncio.run(service._make_room([*service._statements.values()][-1]))
     assert list(service._statements) == left
 
 
-def test_without_a_result_to_spare_the_growing_one_is_refused(tmp_path):
-    service = service_with(tmp_path, [("ann", 60, False), ("bob", 60, False)])
-    with pytest.raises(InvalidRequest, match="take 100 bytes") as raised:
-        asyncio.run(service._make_room())
+@pytest.mark.parametrize(
+    ("kept", "words"),
+    [
+        ([("bob", 60, False), ("ann", 60, False)], "all statements over REST take 100"),
+        ([("bob", 5, True), ("ann", 95, False)], "your statements over REST take 90"),
+    ],
+)
+def test_without_a_result_to_spare_the_growing_one_is_refused(tmp_path, kept, words):
+    service = service_with(tmp_path, kept)
+    with pytest.raises(InvalidRequest, match=words) as raised:
+        asyncio.run(service._make_room(service._statements["1"]))
     assert raised.value.code == "results_full"
     assert len(service._statements) == 2

@@ -1,37 +1,65 @@
-"""JSON values of result rows, and pages of them."""
+"""Pages of result rows: their values in JSON, and the file that they lie in."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
+import pyarrow as pa
 import pytest
 
+from gateway import rows
+from gateway.arrow_rows import batch_of, date_text, json_rows, time_text
 from gateway.engines.port import EngineColumn
-from gateway.hs2.rowset import encode_row_set
 from gateway.hs2.values import TypeId
-from gateway.rows import ResultFile, StoredPage, json_rows, type_name
+from gateway.rows import ResultFile, type_name
+from tests.doubles.engine import arrow_page
+
+
+def in_json(*columns: pa.Array) -> list[list[object]]:
+    names = [f"c{number}" for number in range(len(columns))]
+    return json_rows(pa.RecordBatch.from_arrays([*columns], names))
 
 
 def test_no_reader_loses_a_digit():
-    types = [
-        TypeId.BIGINT,
-        TypeId.DOUBLE,
-        TypeId.DECIMAL,
-        TypeId.BINARY,
-        TypeId.BOOLEAN,
+    assert in_json(
+        pa.array([2**53, 2**53 + 1, -(2**53) - 1]),
+        pa.array([0.1, float("nan"), float("-inf")]),
+        pa.array(["12.50", None, "0E-10"]).cast(pa.decimal128(38, 10)),
+        pa.array([b"\x00\xff", None, b""]),
+        pa.array([True, None, False]),
+        pa.array([0.1, 16777216.0, float("inf")], pa.float32()),
+    ) == [
+        [2**53, 0.1, "12.5000000000", "00ff", True, 0.1],
+        ["9007199254740993", "NaN", None, None, None, 16777216.0],
+        ["-9007199254740993", "-Infinity", "0.0000000000", "", False, "Infinity"],
     ]
-    rows = [
-        (2**53, 0.1, "12.50", b"\x00\xff", True),
-        (2**53 + 1, float("nan"), None, None, None),
-        (-(2**53) - 1, float("-inf"), "0", b"", False),
+
+
+def test_times_are_written_as_spark_writes_them():
+    at = pa.array([0, 1_500_000, None, -1])
+    days = pa.array([0, 19_782, None, -1], pa.int32())
+    assert in_json(
+        at.cast(pa.timestamp("us", "UTC")),
+        at.cast(pa.timestamp("us")),
+        days.cast(pa.date32()),
+    ) == [
+        ["1970-01-01 00:00:00", "1970-01-01 00:00:00", "1970-01-01"],
+        ["1970-01-01 00:00:01.5", "1970-01-01 00:00:01.5", "2024-02-29"],
+        [None, None, None],
+        ["1969-12-31 23:59:59.999999", "1969-12-31 23:59:59.999999", "1969-12-31"],
     ]
-    lines = json_rows(encode_row_set(types, rows))
-    assert [json.loads(line) for line in lines] == [
-        [2**53, 0.1, "12.50", "00ff", True],
-        ["9007199254740993", "NaN", None, None, None],
-        ["-9007199254740993", "-Infinity", "0", "", False],
-    ]
+
+
+@pytest.mark.parametrize(
+    ("micros", "text"),
+    [
+        (253402300799999999, "9999-12-31 23:59:59.999999"),
+        (568971820800000000, "+20000-01-01 00:00:00"),
+        (-62135596800000000, "0001-01-01 00:00:00"),
+        (-62198755200000000, "-0001-01-01 00:00:00"),
+    ],
+)
+def test_times_beyond_pythons_years_keep_their_value(micros, text):
+    assert time_text(micros) == text
+    assert date_text(micros // 86_400_000_000) == text.split()[0]
 
 
 @pytest.mark.parametrize(
@@ -50,52 +78,54 @@ def test_type_names(column, name):
     assert type_name(column) == name
 
 
-def stored(path: Path, rows: list[bytes], **bounds: int) -> ResultFile:
-    result = ResultFile(path / "r.jsonl", **bounds)
-    for start in range(0, len(rows), 2):
-        result.append(rows[start : start + 2])
-    result.finish()
-    return result
+def page(*numbers: int) -> tuple[int, bytes]:
+    columns = [EngineColumn("n", TypeId.INT)]
+    return len(numbers), arrow_page(columns, [(number,) for number in numbers])
 
 
-def read(result: ResultFile, page: StoredPage) -> bytes:
-    with result.open(page) as file:
-        return file.read(page.size)
+def read(result: ResultFile, number: int, *, several: bool = False) -> list[int]:
+    found = result.find(number, several=several)
+    assert found
+    with result.open(found) as file:
+        left, read = found.rows, []
+        for size in found.sizes:
+            batch = batch_of(file.read(size), left)
+            left -= batch.num_rows
+            read += [row[0] for row in json_rows(batch)]
+    assert found.first_row == read[0]
+    return read
 
 
-def test_pages_give_back_every_row_in_order(tmp_path):
-    rows = json_rows(
-        encode_row_set([TypeId.INT, TypeId.STRING], [(n, "ü\n") for n in range(10)])
-    )
-    result = stored(tmp_path, rows, page_rows=3)
-    pages = [json.loads(read(result, page)) for page in result.pages]
-    assert [len(page) for page in pages] == [3, 3, 3, 1]
-    assert [row for page in pages for row in page] == [[n, "ü\n"] for n in range(10)]
-    assert [page.first_row for page in result.pages] == [0, 3, 6, 9]
-    assert result.rows == 10
-    assert result.size == result.path.stat().st_size
+def test_pages_give_back_every_row_in_order(tmp_path, monkeypatch):
+    result = ResultFile(tmp_path / "r.pages")
+    assert result.append([page(0, 1, 2), page(3)], most=100)
+    assert result.append([page(4, 5)], most=100)
+    assert [read(result, number) for number in range(3)] == [[0, 1, 2], [3], [4, 5]]
+    assert read(result, 0, several=True) == [0, 1, 2, 3, 4, 5]
+    assert read(result, 1, several=True) == [3, 4, 5]
+    monkeypatch.setattr(rows, "PART_BYTES", len(page(0, 1, 2)[1]) + len(page(3)[1]))
+    assert read(result, 0, several=True) == [0, 1, 2, 3]
+    monkeypatch.setattr(rows, "PART_BYTES", 1)
+    assert read(result, 1, several=True) == [3]
+    assert result.find(3, several=True) is None
+    assert (result.rows, result.size) == (6, result.path.stat().st_size)
     result.remove()
     result.remove()
-    assert not (tmp_path / "r.jsonl").exists()
+    assert (result.find(0, several=False), result.path.exists()) == (None, False)
 
 
 @pytest.mark.parametrize(
-    ("sizes", "pages"),
+    ("most", "kept", "is_whole"),
     [
-        ([48, 49], [2]),  # 100 bytes with comma and brackets
-        ([48, 50], [1, 1]),
-        ([500, 10, 10, 500, 500], [1, 2, 1, 1]),
-        ([10, 500, 10], [1, 1, 1]),
+        (6, [0, 1, 2, 3, 4, 5], True),
+        (5, [0, 1, 2, 3, 4], False),
+        (3, [0, 1, 2], False),
+        (2, [0, 1], False),
     ],
 )
-def test_a_page_ends_before_it_has_too_many_bytes(tmp_path, sizes, pages):
-    rows = [b'["' + b"x" * (size - 4) + b'"]' for size in sizes]
-    result = stored(tmp_path, rows, page_bytes=100)
-    found = [json.loads(read(result, page)) for page in result.pages]
-    assert [len(page) for page in found] == pages
-    assert [page.first_row for page in result.pages] == [
-        sum(pages[:n]) for n in range(len(pages))
-    ]
-    assert b",".join(read(result, page)[1:-1] for page in result.pages) == b",".join(
-        rows
-    )
+def test_rows_beyond_the_limit_are_left_out(tmp_path, most, kept, is_whole):
+    result = ResultFile(tmp_path / "r.pages")
+    pages = [page(0, 1, 2), page(3), page(4, 5)]
+    assert result.append(pages, most=most) is is_whole
+    assert read(result, 0, several=True) == kept
+    assert result.rows == len(kept)

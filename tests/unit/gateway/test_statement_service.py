@@ -24,7 +24,7 @@ AUDIT = SimpleNamespace(write=nothing, note=lambda line: None)
 
 def add(service: StatementService, path: Path, user: str, *, is_done: bool) -> None:
     session = cast(Any, SimpleNamespace(close=nothing))
-    result = ResultFile(path / f"{len(service._statements)}.jsonl", page_rows=1)
+    result = ResultFile(path / f"{len(service._statements)}.pages")
     made = Statement(user, session, cast(Any, None), result, 1)
     made.touched = len(service._statements)
     if is_done:

@@ -56,6 +56,7 @@ final class DiskGuard {
   private void endLargest(Map<String, Statement> open, long left) {
     Map<String, Long> written = tasks.written();
     written.keySet().retainAll(open.keySet());
+    open.forEach((id, statement) -> written.merge(id, statement.spooled(), Long::sum));
     Optional<String> worst =
         MemoryGuard.largestOfHoarder(
             much(scratch.getTotalSpace()), written, one -> open.get(one).userName());
@@ -63,7 +64,7 @@ final class DiskGuard {
       return; // others fill this disk
     }
     LOG.warn(
-        "the disk is short ({} MiB left): statement {} ends, its tasks wrote {} MiB",
+        "the disk is short ({} MiB left): statement {} ends, it wrote {} MiB",
         left >> 20,
         worst.get(),
         written.get(worst.get()) >> 20);

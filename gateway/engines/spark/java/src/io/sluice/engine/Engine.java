@@ -20,6 +20,7 @@ public final class Engine {
   private final Identity identity;
   private final PlanningPlaces planning;
   private final SparkSession neutral;
+  private final SpoolRoom spools;
   private volatile Catalogue catalogue;
 
   private Engine(StartFile start, SparkSession root) {
@@ -27,6 +28,7 @@ public final class Engine {
     this.policies = new Policies(start.staleMillis(), System::nanoTime);
     this.neutral = neutral(root);
     this.identity = new Identity(root, neutral);
+    this.spools = new SpoolRoom(start.spoolBytes(), start.spoolBytesEach());
     this.planning = new PlanningPlaces(root.sparkContext().defaultParallelism());
   }
 
@@ -61,6 +63,7 @@ public final class Engine {
     check(disk::look, DiskGuard.LOOK_MILLIS, "sluice-disk");
     check(threads::look, RunawayThreads.LOOK_MILLIS, "sluice-runaway");
     check(places::look, FairPlaces.LOOK_MILLIS, "sluice-places");
+    check(identity.statements()::lookAtSpools, Spool.LOOK_MILLIS, "sluice-spools");
     check(Sources::look, Sources.LOOK_MILLIS, "sluice-sources");
   }
 
@@ -127,6 +130,10 @@ public final class Engine {
 
   Identity identity() {
     return identity;
+  }
+
+  SpoolRoom spools() {
+    return spools;
   }
 
   PlanningPlaces planning() {

@@ -63,6 +63,11 @@ final class Settings {
     return session.sessionState().conf().getConfString("sluice.compat", "spark");
   }
 
+  /** True for sessions of the gateway's own, which gets results as pages in Arrow. */
+  static boolean isInArrow(SparkSession session) {
+    return session.sessionState().conf().getConfString("sluice.results", "").equals("arrow");
+  }
+
   static boolean isForSpark(SparkSession session) {
     return compat(session).equals("spark");
   }

@@ -16,6 +16,8 @@ record StartFile(
     Path controlSocket,
     long staleMillis,
     long orphanMillis,
+    long spoolBytes,
+    long spoolBytesEach,
     List<Settings.Rule> settable) {
 
   static StartFile read(Path path) throws IOException {
@@ -26,6 +28,8 @@ record StartFile(
         Path.of(node.required("control_socket").asText()),
         millis(node.required("stale_seconds")),
         millis(node.required("orphan_seconds")),
+        node.required("spool_bytes").asLong(),
+        node.required("spool_bytes_per_user").asLong(),
         rules(node.required("settable")));
   }
 

@@ -9,23 +9,28 @@ import org.apache.hive.service.cli.OperationState;
 import org.apache.hive.service.cli.OperationStatus;
 import org.apache.hive.service.cli.session.HiveSession;
 import org.apache.hive.service.rpc.thrift.TRowSet;
+import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SQLContext;
-import org.apache.spark.sql.hive.thriftserver.FetchIterator;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.hive.thriftserver.SparkExecuteStatementOperation;
+import scala.Function1;
 
 /**
  * A client's statement, whose batches are bounded in bytes and which can be ended with a reason
  * that its user gets to read.
  */
 final class Statement extends SparkExecuteStatementOperation {
-  private static final Field ROWS = rowsField();
+  private static final Field ROWS = field("iter");
+  private static final Field TYPES = field("dataTypes");
+  private static final HiveSQLException WHOLE = new HiveSQLException("[WHOLE]");
   private volatile HiveSQLException ended;
   private volatile Thread ender;
   private volatile HiveSQLException wait;
   private final Object reading = new Object();
   private Thread reader; // of a batch; guarded by `reading`, as is the next
   private boolean isLeft;
+  private volatile Spool spool;
 
   Statement(
       SQLContext context,
@@ -93,6 +98,9 @@ final class Statement extends SparkExecuteStatementOperation {
     if (reason != null) {
       return new OperationStatus(OperationState.ERROR, reason);
     }
+    if (status.getState() == OperationState.FINISHED && isWhole()) {
+      return new OperationStatus(OperationState.FINISHED, WHOLE);
+    }
     boolean isWaiting = wait != null && status.getState() == OperationState.RUNNING;
     return isWaiting ? new OperationStatus(OperationState.RUNNING, wait) : status;
   }
@@ -144,6 +152,9 @@ final class Statement extends SparkExecuteStatementOperation {
         reader.interrupt();
       }
     }
+    if (spool != null) {
+      spool.close();
+    }
   }
 
   private void endReading() {
@@ -163,15 +174,61 @@ final class Statement extends SparkExecuteStatementOperation {
     }
   }
 
-  @SuppressWarnings("unchecked")
+  /** Spark's own iterator, of which nothing was read, would make one part after the other. */
   private void bound() {
     try {
       Object rows = ROWS.get(this);
       if (rows != null && !(rows instanceof BoundedRows)) {
-        ROWS.set(this, new BoundedRows((FetchIterator<Row>) rows));
+        SpooledRows own = new SpooledRows(this::openSpool, decoder());
+        boolean isArrow = Settings.isInArrow(result().sparkSession());
+        if (isArrow) {
+          TYPES.set(this, ArrowRows.TYPES);
+        }
+        ROWS.set(this, new BoundedRows(isArrow ? new ArrowRows(own, result().schema()) : own));
       }
     } catch (IllegalAccessException e) {
       throw new IllegalStateException(e);
+    }
+  }
+
+  private Function1<InternalRow, Row> decoder() {
+    return result().org$apache$spark$sql$Dataset$$resolvedEnc().createDeserializer();
+  }
+
+  private Dataset<Row> result() {
+    return org$apache$spark$sql$hive$thriftserver$SparkExecuteStatementOperation$$result();
+  }
+
+  private Spool openSpool() {
+    int columns = result().schema().length();
+    Spool made = new Spool(result().queryExecution().toRdd(), columns, userName());
+    synchronized (reading) {
+      if (!isLeft) {
+        spool = made;
+        return made;
+      }
+    }
+    made.close();
+    throw new IllegalStateException("the statement is closed");
+  }
+
+  /** True when its result needs the lake's files no more. */
+  private boolean isWhole() {
+    Spool rows = spool;
+    return rows != null && rows.isWhole();
+  }
+
+  /** Bytes of its result on the engine's disk. */
+  long spooled() {
+    Spool rows = spool;
+    return rows == null ? 0 : rows.size();
+  }
+
+  /** Called again and again, while it is open. */
+  void look() {
+    Spool rows = spool;
+    if (rows != null) {
+      rows.look();
     }
   }
 
@@ -183,11 +240,11 @@ final class Statement extends SparkExecuteStatementOperation {
     }
   }
 
-  private static Field rowsField() {
+  private static Field field(String name) {
     try {
-      Field rows = SparkExecuteStatementOperation.class.getDeclaredField("iter");
-      rows.setAccessible(true);
-      return rows;
+      Field found = SparkExecuteStatementOperation.class.getDeclaredField(name);
+      found.setAccessible(true);
+      return found;
     } catch (NoSuchFieldException e) {
       throw new ExceptionInInitializerError(e);
     }

@@ -46,6 +46,10 @@ final class Statements extends SparkSQLOperationManager {
     return found;
   }
 
+  void lookAtSpools() {
+    open().values().forEach(Statement::look);
+  }
+
   /** The one that Spark runs under this identifier, its job group; null for none. */
   synchronized Statement running(String statementId) {
     for (Operation operation : handleToOperation().values()) {

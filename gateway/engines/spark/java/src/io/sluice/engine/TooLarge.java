@@ -53,6 +53,21 @@ final class TooLarge {
         DISK_FULL);
   }
 
+  /** Thrown although Spark's callers declare nothing. */
+  static RuntimeException results(long limit, boolean isOfUser) {
+    return Functions.<RuntimeException>raise(
+        new HiveSQLException(
+            String.format(
+                Locale.ROOT,
+                "[UNREAD_RESULTS_FULL] the rows that the query engine keeps until they are read would"
+                    + " take more than %s, as much as %s. Read or close the other results, select"
+                    + " less, or spread the rows over more parts with the hint /*+ REPARTITION(n)"
+                    + " */: parts are made as they are read.",
+                mebibytes(limit),
+                isOfUser ? "yours may have" : "those of all users may have"),
+            DISK_FULL));
+  }
+
   static HiveSQLException planning(int seconds) {
     return new HiveSQLException(
         String.format(
