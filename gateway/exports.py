@@ -103,12 +103,13 @@ def _groups(
     schema: pyarrow.Schema, pages: Iterable[pyarrow.RecordBatch]
 ) -> Iterator[pyarrow.Table]:
     waiting: list[pyarrow.RecordBatch] = []
+    rows = size = 0
     for page in pages:
         waiting.append(page)
-        is_full = sum(each.num_rows for each in waiting) >= GROUP_ROWS
-        if is_full or sum(each.nbytes for each in waiting) >= GROUP_BYTES:
+        rows, size = rows + page.num_rows, size + page.nbytes
+        if rows >= GROUP_ROWS or size >= GROUP_BYTES:
             yield _table(schema, waiting)
-            waiting = []
+            waiting, rows, size = [], 0, 0
     if waiting:
         yield _table(schema, waiting)
 
