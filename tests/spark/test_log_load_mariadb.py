@@ -4,6 +4,7 @@ all that came since the cut."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -195,3 +196,48 @@ def test_what_changes_while_it_is_verified_is_no_difference(
     assert report.facts["keys"]["different"] == ["9"]
     counts = {"different": 1, "pending": 2}
     assert {name: report.facts.get(name, 0) for name in counts} == counts, report.facts
+
+
+def test_a_synced_table_goes_over_and_back_without_being_read_again(
+    bench: MariadbBench, tmp_path: Path
+) -> None:
+    bench.sql("CREATE TABLE o (id int PRIMARY KEY, v varchar(9), at datetime(6))")
+    bench.sql(
+        "INSERT INTO o SELECT seq, 'old', now(6) - INTERVAL 1 DAY FROM seq_1_to_9"
+    )
+    table = bench.table("o", cursor="at")
+    assert_done(bench.load(table))
+    logged = replace(table, cursor=None)
+    names = LogNames("sluice_t", "")
+    with open_log_reader(
+        mariadb_at(bench.server), names, [logged], after=lambda: None, wait=print
+    ) as log:
+        followed = Followed(bench, log, logged)
+        bench.sql("UPDATE o SET v = 'new', at = now(6) WHERE id = 1")
+        bench.sql("INSERT INTO o VALUES (20, 'late', now(6))")
+        cut = Control("cut", logged.table_id, load="a")
+        followed.segment(Control("added", logged.table_id), cut)
+        work = SnapshotWork(log=LogLoad(STREAM, "a"), behind="at")
+        done = assert_done(bench.run(bench.spec("resync", logged, snapshot=work)))
+        assert done.facts["rows"] == 2
+        bench.sql("DELETE FROM o WHERE id = 2")
+        bench.sql("UPDATE o SET v = 'log' WHERE id = 3")
+        finished = Control("finished", logged.table_id, at=done.facts["bound"])
+        followed.segment(finished)
+        followed.apply(tmp_path / "apply")
+        _as_at_source(bench, table)
+        bench.sql("DELETE FROM o WHERE id = 4")
+        followed.segment()
+        spec = bench.sync_spec(table, None)
+        sync = replace(spec.sync, stream=STREAM) if spec.sync else None
+        done = assert_done(bench.run(replace(spec, sync=sync)))
+    low = done.facts["position"]["to"]
+    bench.sql("UPDATE o SET v = 'cursor', at = now(6) WHERE id IN (5, 20)")
+    assert_done(bench.sync(table, low))
+    _as_at_source(bench, table)
+
+
+def _as_at_source(bench: MariadbBench, table: TableSpec) -> None:
+    wanted = sorted(tuple(map(str, row)) for row in bench.sql("SELECT id, v FROM o"))
+    found = sorted(tuple(map(str, row)) for row in bench.rows(table, "id", "v"))
+    assert found == wanted
