@@ -99,6 +99,7 @@ _NEW = {
     "ask": _("Wait for approval"),
     "ignore": _("Are left out"),
 }
+_RESYNC = {"ask": _("Waits for somebody"), "auto": _("Begins automatically")}
 INHERITED = _("Inherited")
 # Of settings that are no number.
 _TITLES = {
@@ -107,6 +108,7 @@ _TITLES = {
     "compact_driver": _("Own driver of compactions"),
     "schema_changes": _("Columns added at the source"),
     "new_tables": _("New tables that an onboarding's pattern means"),
+    "resync": _("A resync that is needed"),
 }
 
 
@@ -150,6 +152,11 @@ class PolicyForm(ScheduleFields):
         label=_TITLES["new_tables"],
         choices=[("", INHERITED), *((name, _NEW[name]) for name in NEW_TABLES)],
     )
+    resync = forms.ChoiceField(
+        required=False,
+        label=_TITLES["resync"],
+        choices=[("", INHERITED), *_RESYNC.items()],
+    )
 
     def __init__(
         self,
@@ -171,7 +178,7 @@ class PolicyForm(ScheduleFields):
             )
         if is_of_table:
             del self.fields["new_tables"]
-        for key in {"schema_changes", "new_tables"} & self.fields.keys():
+        for key in {"schema_changes", "new_tables", "resync"} & self.fields.keys():
             self.fields[key].help_text = self.without(key)
 
     def without(self, key: str) -> str:
@@ -234,6 +241,7 @@ class PolicyForm(ScheduleFields):
             "compact_driver": driver if memory else None,
             "schema_changes": data.get("schema_changes") or None,
             "new_tables": data.get("new_tables") or None,
+            "resync": data.get("resync") or None,
         }
 
     def _field_of(self, key: str, part: str = "") -> str:
@@ -253,6 +261,7 @@ def _initial(given: Mapping[str, Any]) -> dict[str, Any]:
         **{f"driver_{name}": value for name, value in driver.items()},
         "schema_changes": given.get("schema_changes", ""),
         "new_tables": given.get("new_tables", ""),
+        "resync": given.get("resync", ""),
         **schedule_initial(given.get("schedule")),
     }
 
@@ -278,6 +287,8 @@ def _described(key: str, value: Any) -> str:
         return str(_SCHEMA[value]).lower()
     if key == "new_tables":
         return str(_NEW[value]).lower()
+    if key == "resync":
+        return str(_RESYNC[value]).lower()
     unit = NUMBERS[key].unit
     if unit == "s":
         return duration(value) if value else gettext("off")

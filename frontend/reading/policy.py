@@ -91,6 +91,10 @@ def _described(policy: Effective, table: Table) -> Iterator[tuple[str, str, str]
     )
     added = gettext("Columns added at the source")
     yield "schema_changes", added, str(_FOLLOWED[policy.schema_changes])
+    needed = gettext("A resync that is needed")
+    is_auto = policy.values["resync"] == "auto"
+    how = gettext("begins automatically, three a day at most")
+    yield "resync", needed, how if is_auto else gettext("waits for somebody")
 
 
 def _compactions(policy: Effective, table: Table) -> Iterator[tuple[str, str, str]]:

@@ -27,10 +27,11 @@ from ingest.alerts.rules import (
     failure_of,
     stuck_finding,
 )
+from ingest.contract.applying import ENDED_BY_LOADS
 from ingest.contract.job import LOADS, RESYNC, VERIFY
 from ingest.models import Pipeline
 from ingest.models.alerts import SOURCE_KINDS, Alert
-from ingest.models.states import DISCOVERED, DRAFT, PROPOSED, RETIRED
+from ingest.models.states import DISCOVERED, DRAFT, NEEDS_RESYNC, PROPOSED, RETIRED
 from ingest.pipelines import needed_resync, schema_diff
 from ingest.pipelines.schema_diff import (
     APPROVE,
@@ -40,6 +41,7 @@ from ingest.pipelines.schema_diff import (
     source_changed,
 )
 from ingest.pipelines.table_status import SYNCS_BEFORE_FAILING
+from ingest.planning.facts import LOG
 from ingest.planning.plan import plan_from_json
 
 GONE = "gone"
@@ -112,6 +114,7 @@ def apply_failed(event: Event) -> None:
         ),
         code=data["code"],
         hint=restored(data["hint"]),
+        repair="resync" if data["code"] in ENDED_BY_LOADS else "",
         source=APPLY,
     )
     store.open_alert(data["table"], trouble, at=event.at)
@@ -142,11 +145,32 @@ def pipeline_moved(event: Event) -> None:
     if event.data["event"] == "pause":
         late = store.open_on(table_id, {LATE}).filter(first_seen_at__lte=event.at)
         store.close(late, because=store.PAUSED, reason="the table was paused")
+    elif event.data["event"] == "lose_position":
+        _open_needed(table_id, event)
     elif event.data["event"] in {"remove", "retire"}:
         # its row, and so the alert's pointer to it, may be gone by now
         rows = Alert.objects.filter(Q(table=table_id) | Q(table=None), closed_at=None)
         rows = rows.exclude(kind__in=SOURCE_KINDS)
         store.close(rows, because=store.REMOVED, reason="the table is no longer synced")
+
+
+def _open_needed(table_id: int, event: Event) -> None:
+    """Whoever noticed it of a table that follows a log, where no job fails by it."""
+    rows = Pipeline.objects.filter(pk=event.subject_id, state=NEEDS_RESYNC)
+    pipeline = rows.filter(capture=LOG).first()
+    if pipeline is None:
+        return
+    trouble = Finding(
+        FAILED,
+        cause="needs_resync",
+        message=Sentence("it needs a resync: %(why)s", why=pipeline.status_reason),
+        code="needs_resync",
+        hint="resync the table: readers keep the present copy until then; the policy"
+        " 'resync' can be \"auto\"",
+        repair="resync",
+        source=RESYNC,
+    )
+    store.open_alert(table_id, trouble, at=event.at)
 
 
 def policy_changed(event: Event) -> None:

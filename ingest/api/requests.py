@@ -161,6 +161,12 @@ class PolicyChange(s.Serializer[Any]):
         help_text="of a source or database: what becomes of tables that appear and that"
         " the pattern of an onboarding means",
     )
+    resync: Any = s.ChoiceField(
+        choices=["ask", "auto"],
+        required=False,
+        allow_null=True,
+        help_text="of a table that needs a resync: whether it begins automatically",
+    )
     freshness_seconds = s.FloatField(
         required=False,
         allow_null=True,

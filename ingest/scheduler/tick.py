@@ -33,6 +33,7 @@ from ingest.pipelines import (
     compaction_plans,
     deferred_onboardings,
     log_laggards,
+    needed_resync_jobs,
     new_tables,
     recording,
     sync_job,
@@ -92,6 +93,7 @@ def _parts() -> dict[Callable[[], object], float]:
         rollups.write_minute: 5,
         # the follower drops what nobody needs once a minute
         log_laggards.give_up_laggards: 120,
+        needed_resync_jobs.start_needed: 10,
         # behind all that appends events
         triggers.read_events: 0,
         fan_out.announce: 2,

@@ -31,6 +31,7 @@ from ingest.contract.applying import (
 )
 from ingest.contract.job import JobSpec, SecretAnswer
 from ingest.contract.segments import Segment
+from ingest.contract.source_positions import order_of
 from ingest.driver.apply.full_disk import named
 from ingest.driver.apply.jobrun import Interrupted, JobRun
 from ingest.driver.apply.log_apply import LogTable, Step, spec_of
@@ -39,6 +40,7 @@ from ingest.driver.apply.log_turns import Turn, backoff, pause_of
 from ingest.driver.apply.writer import qualified_name
 from ingest.driver.jvm import GRACE_SECONDS, Jvm, breaks_jvm, failure_of
 from ingest.lake.chain import ChainIndex, stream_folder
+from ingest.lake.hudi.options import LoadPoint
 from ingest.lake.hudi.timeline import Timeline
 from ingest.sources.failures import Failure
 
@@ -390,7 +392,7 @@ def _applied(task: Task, step: Step, waiting: int, *, is_live: bool) -> Applied 
     told = Applied(
         task.table_id,
         position.epoch_to,
-        position.end,
+        shown_until(position.end, position.load),
         is_live,
         instant=before.instant if before else "",
         completed_at=before.completed_at if before else "",
@@ -411,6 +413,13 @@ def _applied(task: Task, step: Step, waiting: int, *, is_live: bool) -> Applied 
         completed_at=commit.instant.completed,
         bytes=told.bytes + commit.bytes_written,
     )
+
+
+def shown_until(end: str, load: LoadPoint | None) -> str:
+    """Up to where the lake's rows show the source. Behind a load segments are applied
+    that lie before its moment."""
+    is_before = load is not None and order_of(end, load.at) == "before"
+    return load.at if load and is_before else end
 
 
 def _with_waiting(task: Task, stream: Stream | None) -> Applied | None:

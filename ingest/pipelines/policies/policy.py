@@ -53,6 +53,7 @@ LEAST_WAITING_BYTES = 2**20
 MOST_WAITING_BYTES = 2**50
 LEAST_WAITING_SECONDS = 3600
 NEW_TABLES = ("join", "ask", "ignore")
+RESYNCS = ("ask", "auto")
 OWN, DEFAULT = "table", "default"
 
 
@@ -283,6 +284,7 @@ KEYS: Mapping[str, Callable[[Any, str], Any]] = {
     "verify_rows_per_second": _whole(0, MOST_ROWS_PER_SECOND),
     "schema_changes": _one_of(*SCHEMA_POLICIES),
     "new_tables": _one_of(*NEW_TABLES),
+    "resync": _one_of(*RESYNCS),
     "freshness_seconds": _number(LEAST_FRESHNESS_SECONDS, MONTH_SECONDS),
     "max_waiting_bytes": _whole(LEAST_WAITING_BYTES, MOST_WAITING_BYTES),
     "max_waiting_seconds": _number(LEAST_WAITING_SECONDS, YEAR_SECONDS),
@@ -304,6 +306,7 @@ KEEPING: Mapping[str, Any] = {
     "verify_rows_per_second": _VERIFICATION.rows_per_second,
     "schema_changes": "follow",
     "new_tables": "ignore",
+    "resync": "ask",
     "freshness_seconds": FRESHNESS_SECONDS,
     "max_waiting_bytes": MAX_WAITING_BYTES,
     "max_waiting_seconds": float(MONTH_SECONDS),
