@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from core.errors import TransientError
 from ingest.contract.positions import to_text
+from ingest.contract.source_positions import is_of_log
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.log_apply import LogTable
 from ingest.driver.apply.log_read import Stream, is_before
@@ -26,15 +27,21 @@ from ingest.driver.capture.log_load import read_until
 from ingest.driver.capture.reading import has_zone, open_stoppable, read_bound
 from ingest.driver.capture.timestamp import sync_work
 from ingest.lake.chain import ChainIndex, stream_folder
+from ingest.lake.commits import LakeState
 from ingest.sources.registry import SourceAccess
 
 LEVEL_SECONDS = 300.0
 _POLL_SECONDS = 0.25
 
 
-def leave_log(run: JobRun, spark: SparkSession, access: SourceAccess) -> str:
-    """The position from which on the cursor goes on. TransientError `not_level` where
-    the source's log is not read, or not applied, within minutes."""
+def leave_log(
+    run: JobRun, spark: SparkSession, access: SourceAccess, state: LakeState
+) -> str:
+    """The position from which on the cursor goes on: the lake's where an attempt before
+    this one has gone over. TransientError `not_level` where the source's log is not
+    read, or not applied, within minutes."""
+    if state.position and not is_of_log(state.position.end):
+        return state.position.end
     run.enter("applying what the log has")
     with open_stoppable(run, access) as (source, _):
         lag = sync_work(run).lag_seconds

@@ -168,7 +168,7 @@ def run_sync(
     refuse_other_types(run.spec, state)
     refuse_unreadable_plan(run.spec, state)
     if sync_work(run).stream:
-        run.begin_at(leave_log(run, spark, access))
+        run.begin_at(leave_log(run, spark, access, state))
         state = checked_state(run.spec)
     else:
         run.begin_at(position_of(run.spec, state))

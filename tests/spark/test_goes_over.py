@@ -13,6 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from core.errors import TransientError
 from ingest.contract.applying import ApplyTable, ApplyWork
 from ingest.contract.following import FollowerState, FollowSpec, FollowTable
 from ingest.contract.job import LogLoad, SnapshotWork
@@ -25,7 +26,7 @@ from ingest.lake.chain import ChainIndex, stream_folder
 from ingest.sources.port import LogNames
 from ingest.sources.registry import open_log_reader, release_log
 from tests.source_access import postgresql_at
-from tests.spark.lake_bench import LakeBench, assert_done
+from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
 from tests.waiting import wait_for
 
 NAME = "pg1"
@@ -123,7 +124,11 @@ def write(dsn: str, end: threading.Event, seed: int = 7) -> None:
 
 
 def test_it_ends_as_its_source_but_for_what_syncs_could_not_see(
-    lake_bench: LakeBench, table: TableSpec, following: Following, tmp_path: Path
+    lake_bench: LakeBench,
+    table: TableSpec,
+    following: Following,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     bench = lake_bench
     end = threading.Event()
@@ -154,10 +159,16 @@ def test_it_ends_as_its_source_but_for_what_syncs_could_not_see(
     assert source <= lake, "nothing is missing or older"
     # gone before the cut: rows of the load that nothing changed since
     assert all(v == 0 for _, v in lake - source)
-    _goes_back(bench, table, following)
+    _goes_back(bench, table, monkeypatch)
 
 
-def _goes_back(bench: LakeBench, table: TableSpec, following: Following) -> None:
+def _die(*_: object) -> None:
+    raise TransientError("the driver is gone")
+
+
+def _goes_back(
+    bench: LakeBench, table: TableSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By its cursor, under writes, with the deletes of before."""
     bench.sql("DELETE FROM o WHERE id % 7 = 0")
     gone = {int(i) for i, _ in bench.rows(table, "id", "v") if int(i) % 7 == 0}
@@ -166,10 +177,21 @@ def _goes_back(bench: LakeBench, table: TableSpec, following: Following) -> None
     end = threading.Event()
     writer = threading.Thread(target=write, args=(bench.dsn, end, 8))
     writer.start()
+    spec = bench.sync_spec(table, None)
+    work = replace(spec.sync, stream=NAME) if spec.sync else None
+    spec = replace(spec, sync=work)
     try:
-        spec = bench.sync_spec(table, None)
-        work = replace(spec.sync, stream=NAME) if spec.sync else None
-        done = assert_done(bench.run(replace(spec, sync=work)))
+        # one that dies before its commit leaves a table that follows its log
+        with monkeypatch.context() as dying:
+            dying.setattr("ingest.driver.run.apply_staged", _die)
+            assert bench.run(spec).outcome != "succeeded"
+        position = bench.state(table).position
+        assert position is not None
+        assert is_of_log(position.end)
+        done = assert_done(bench.run(with_attempt(spec, 2)))
+        # and one behind it finds out that it has gone over
+        again = assert_done(bench.run(with_attempt(spec, 3)))
+        assert again.facts["position"]["from"] >= done.facts["position"]["to"]
         low = done.facts["position"]["to"]
     finally:
         end.set()
