@@ -150,7 +150,8 @@ class LogTable:
         state = roll_back_writes(self.spark, spec, checked_state(spec))
         refuse_other_types(spec, state)
         refuse_unreadable_plan(spec, state)
-        if state.position and not is_of_log(state.position.end):
+        end = state.position.end if state.position else ""
+        if state.position and end and not is_of_log(end):
             # by a cursor, whose numbers are none of the stream's
             raise _lost(spec, state.position)
         self.state = state
