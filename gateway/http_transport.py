@@ -209,6 +209,8 @@ class HttpTransport:
                     unfinished.note(client, len(body))
         except TimeoutError:
             raise _Refused(408, "the message was begun and not ended") from None
+        except (web.RequestPayloadError, ConnectionError):  # it left, or sent no body
+            raise _Refused(400, "the body is no message") from None
         finally:
             unfinished.note(client, 0)
         return bytes(body)

@@ -274,6 +274,19 @@ def test_a_body_of_nobody_is_not_read(gateway):
     raw.close()
 
 
+def test_a_client_that_leaves_amid_its_body_is_no_fault(gateway, caplog):
+    with knock(gateway) as raw:
+        raw.sendall(
+            f"POST /cliservice HTTP/1.1\r\nHost: x\r\nAuthorization: {basic()}\r\n"
+            "Content-Type: application/x-thrift\r\n"
+            "Content-Length: 9\r\n\r\nabc".encode()
+        )
+        assert eventually(lambda: gateway.gateway.server.logins.users())
+    assert eventually(lambda: not gateway.gateway.server.connections)
+    assert call(gateway).status.code == 0
+    assert not [line for line in caplog.records if line.levelname == "ERROR"]
+
+
 def test_huge_headers_are_refused(gateway):
     with pytest.raises((http.client.HTTPException, OSError, AssertionError)):
         call(gateway, Cookie="a=" + "b" * 100_000)
