@@ -1,5 +1,5 @@
 """Columnar row sets: written for results the gateway makes itself, cut out of an
-engine's replies without decoding, and read where rows leave as JSON.
+engine's replies without decoding, and read where they hold pages for REST.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ def _end_of_values(data: memoryview, kind: int, begin_and_rows: tuple[int, int])
 def decode_row_set(row_set: bytes | memoryview) -> list[list[Any]]:
     """Return the columns' values, None for NULL; text and binary columns as they are.
 
-    Used where rows leave as JSON; the Thrift interface never decodes.
+    Used for pages of REST; the Thrift interface never decodes.
     """
     limit = max(len(row_set), 1)
     reader = Reader(row_set, text_errors="replace", max_text=limit, max_items=limit)
