@@ -99,7 +99,7 @@ _NEW = {
     "ask": _("Wait for approval"),
     "ignore": _("Are left out"),
 }
-_RESYNC = {"ask": _("Waits for somebody"), "auto": _("Begins automatically")}
+_RESYNC = {"ask": _("Waits for a decision"), "auto": _("Begins automatically")}
 INHERITED = _("Inherited")
 # Of settings that are no number.
 _TITLES = {

@@ -94,7 +94,7 @@ def _described(policy: Effective, table: Table) -> Iterator[tuple[str, str, str]
     needed = gettext("A resync that is needed")
     is_auto = policy.values["resync"] == "auto"
     how = gettext("begins automatically, three a day at most")
-    yield "resync", needed, how if is_auto else gettext("waits for somebody")
+    yield "resync", needed, how if is_auto else gettext("waits for a decision")
 
 
 def _compactions(policy: Effective, table: Table) -> Iterator[tuple[str, str, str]]:
