@@ -40,6 +40,7 @@ class Extensions:
     actions      what can be requested for a lake table, as /config lists it
     live_table   a source's table and its columns, as an engine of SQL reads them
     live_access  how an engine reaches a source, with its password
+    live_end     ends statements at a source that a dead engine has left, by their mark
     rules        refuses a rule whose expression an engine cannot apply; told by whom
     """
 
@@ -53,6 +54,7 @@ class Extensions:
     actions: Callable[[], list[dict[str, object]]] = list
     live_table: Callable[[Table, list[Column]], dict[str, Any]] = lambda table, c: {}
     live_access: Callable[[Datasource], dict[str, Any] | None] = lambda source: None
+    live_end: Callable[[Datasource, str], None] = lambda source, mark: None
     rules: Callable[[HeldRule, str], None] = lambda rule, by: None
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from core.control_channel.framing import (
     LARGEST_GREETING,
@@ -22,13 +23,21 @@ from core.control_channel.framing import (
     has_secret,
 )
 from core.errors import SluiceError
-from gateway.engines.port import EnginePolicy, EngineQuestions, EngineUnavailable
+from gateway.engines.port import (
+    EnginePolicy,
+    EngineQuestions,
+    EngineUnavailable,
+    ReadTables,
+)
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 HEARTBEAT_SECONDS = 2.0
+SOURCES_SECONDS = 10.0
 ACK_SECONDS = 10.0
 HELLO_SECONDS = 10.0
+STATEMENTS_TOLD = 1000
 MAX_MESSAGE = 1024 * 1024
 READ_BYTES = 65536
 
@@ -48,6 +57,9 @@ class ControlListener:
     def __init__(self, path: Path, secret: str, questions: EngineQuestions) -> None:
         self.path = path
         self.hello: Hello | None = None
+        # in a comment of every statement at a source: nobody else's can have it
+        self.mark = f"sluice:sql:{secrets.token_hex(8)}"
+        self._sources: dict[str, str] = {}
         self._secret = secret
         self._questions = questions
         self._server: asyncio.Server | None = None
@@ -56,6 +68,7 @@ class ControlListener:
         self._acknowledged: dict[str, int] = {}
         self._pushes: dict[str, list[tuple[int, asyncio.Future[None]]]] = {}
         self._progress: dict[str, tuple[int, int]] = {}
+        self._reads: dict[str, ReadTables] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
@@ -83,6 +96,11 @@ class ControlListener:
         if self.hello is None:
             raise EngineUnavailable("the engine hung up")
         return self.hello
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Live sources that this engine process knows how to reach."""
+        return tuple(self._sources)
 
     def acknowledged_version(self, principal: str) -> int:
         """Newest policy version this engine process has, -1 for none."""
@@ -124,6 +142,10 @@ class ControlListener:
         """Return (done, total) tasks the engine last told of a statement."""
         return self._progress.get(statement)
 
+    def reads(self, statement: str) -> ReadTables | None:
+        """Return what the engine last told that a statement reads."""
+        return self._reads.get(statement)
+
     async def _send(self, message: Mapping[str, object]) -> None:
         writer = self._writer
         if writer is None:
@@ -137,7 +159,7 @@ class ControlListener:
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        heartbeat = None
+        background: list[asyncio.Task[None]] = []
         buffer = MessageBuffer(limit=LARGEST_GREETING, is_strict=True)
         try:
             async with asyncio.timeout(HELLO_SECONDS):
@@ -149,7 +171,8 @@ class ControlListener:
                 return
             self._welcome(hello, writer)
             await self._send({"type": "welcome"})
-            heartbeat = asyncio.create_task(self._beat())
+            for work in (self._beat(), self._watch_sources()):
+                background.append(asyncio.create_task(work))
             buffer.limit = MAX_MESSAGE
             while (message := await _next(reader, buffer)) is not None:
                 self._receive(message)
@@ -163,8 +186,8 @@ class ControlListener:
         ) as error:
             log.warning("control channel ended: %r", error)
         finally:
-            if heartbeat:
-                heartbeat.cancel()
+            for task in background:
+                task.cancel()
             if self._writer is writer:
                 self._hang_up()
             writer.close()
@@ -198,6 +221,22 @@ class ControlListener:
             )
             await asyncio.sleep(HEARTBEAT_SECONDS)
 
+    async def _watch_sources(self) -> None:
+        """Let the engine drop addresses and passwords that are not those of now."""
+        while True:
+            await asyncio.sleep(SOURCES_SECONDS)
+            if not self._sources:
+                continue
+            try:
+                now = await self._questions.live_versions(self.sources)
+            except Exception as error:  # noqa: BLE001  the next look may be answered
+                log.warning("sources could not be looked up: %r", error)
+                continue
+            for name, version in list(self._sources.items()):
+                if now.get(name) != version:
+                    del self._sources[name]
+                    await self._try_send({"type": "forget_source", "source": name})
+
     def _receive(self, message: Message) -> None:
         kind = message["type"]
         if kind == "ack":
@@ -214,9 +253,9 @@ class ControlListener:
             self._spawn(self._answer_live_names(message))
         elif kind == "progress":
             counts = (int(message["done"]), int(message["total"]))
-            self._progress[str(message["statement"])] = counts
-            if len(self._progress) > 1000:
-                self._progress.pop(next(iter(self._progress)))
+            _keep(self._progress, str(message["statement"]), counts)
+        elif kind == "reads":
+            _keep(self._reads, str(message["statement"]), _reads(message))
 
     def _acknowledge(self, principal: str, version: int) -> None:
         if version > self.acknowledged_version(principal):
@@ -289,7 +328,10 @@ class ControlListener:
             answer["error"] = "the source could not be looked up"
         else:
             if found:
-                answer |= {"found": found.table, "access": found.access}
+                answer["found"] = found.table
+            if found and found.access:
+                self._sources[found.source] = found.version
+                answer["access"] = {**found.access, "mark": self.mark}
         await self._try_send(answer)
 
     async def _answer_live_names(self, message: dict[str, Any]) -> None:
@@ -329,6 +371,23 @@ class ControlListener:
             await self._send(answer)
         except EngineUnavailable:
             log.info("the engine hung up before its answer")
+
+
+def _keep(told: dict[str, T], statement: str, what: T) -> None:
+    """The newest ones: each is asked for while its statement begins."""
+    told[statement] = what
+    if len(told) > STATEMENTS_TOLD:
+        told.pop(next(iter(told)))
+
+
+def _reads(message: Message) -> ReadTables:
+    tables = {
+        str(name): frozenset(map(str, columns))
+        for name, columns in message["tables"].items()
+    }
+    return ReadTables(
+        int(message["version"]), tables, is_whole=bool(message["is_whole"])
+    )
 
 
 def _policy_line(policy: EnginePolicy) -> dict[str, object]:

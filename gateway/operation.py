@@ -20,6 +20,7 @@ from gateway.engines.port import (
     EnginePolicy,
     EngineSession,
     OperationState,
+    ReadTables,
 )
 from gateway.faults import CANCELLED, TIMED_OUT, Fault
 from gateway.hs2.values import Handle, OperationType
@@ -116,6 +117,7 @@ class Run:
     policy        the rights that the engine's Guard had for it
     engine_start  which of the engine's starts has it
     is_apart      the engine session is this run's alone, and ends with it
+    reads         what it reads, for a query that has an answer; None: not known
     is_over       the engine plans and computes it no more, but for what is fetched
     is_whole      the engine has all of its rows, and reads nothing for it any more
     """
@@ -127,6 +129,7 @@ class Run:
     began: float = field(default_factory=time.monotonic)
     handle: EngineOperation | None = None
     columns: tuple[EngineColumn, ...] = ()
+    reads: ReadTables | None = None
     reader: ResultReader | None = None
     is_over: bool = False
     is_whole: bool = False

@@ -135,7 +135,7 @@ class SessionEngine:
         if run is None or version <= run.policy.version:
             return
         policy = await store.policy_for(self._user)
-        if not policy.covers(run.policy):
+        if not policy.covers(run.policy, run.reads):
             raise AccessDenied(
                 "rights of yours were revoked since this statement began; its result"
                 " is closed",

@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import time
 
+from catalog.names import LAKE, join_name, split_name
 from gateway.audit_lines import AuditRecord
+from gateway.engines.port import ReadTables
 from gateway.faults import DENIED
 from gateway.metrics import STATEMENT_SECONDS, STATEMENTS
 from gateway.operation import Operation
 from gateway.store import Store
 
 LONGEST_AUDITED = 4000
+MOST_TABLES, MOST_COLUMNS = 100, 1000
 
 
 class StatementAudit:
@@ -41,6 +44,8 @@ class StatementAudit:
         }
         if fault:
             facts |= {"error": fault.message[:500], "sql_state": fault.sql_state}
+        if operation.run and operation.run.reads:
+            facts |= _read(operation.run.reads)
         is_allowed = fault is None or fault.sql_state != DENIED
         self._store.note(
             self._line("statement.run", operation, facts, is_allowed=is_allowed)
@@ -67,6 +72,21 @@ class StatementAudit:
             address=self._address,
             facts=facts,
         )
+
+
+def _read(reads: ReadTables) -> dict[str, object]:
+    """Return tables and columns for the audit, as grants name them."""
+    shown = {name: sorted(reads.tables[name]) for name in sorted(reads.tables)}
+    left = MOST_COLUMNS
+    told: list[dict[str, object]] = []
+    for name, columns in list(shown.items())[:MOST_TABLES]:
+        parts = split_name(name)
+        table = name if len(parts) > 2 else join_name(LAKE, *parts)
+        told.append({"table": table, "columns": columns[:left]})
+        left = max(0, left - len(columns))
+    is_whole = reads.is_whole and left > 0 and len(told) == len(shown)
+    facts: dict[str, object] = {"policy_version": reads.version, "reads": told}
+    return facts if is_whole else facts | {"reads_more": True}
 
 
 def _text_of(statement: str) -> dict[str, object]:

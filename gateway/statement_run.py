@@ -40,6 +40,7 @@ async def run_to_first_rows(
         if operation.has_result_set:
             reader = ResultReader(run.engine, handle, services.room)
             await _read_first(run, reader, operation)
+            run.reads = services.supervisor.client.reads(handle)
     except EngineRefused:
         if not operation.is_left:  # else it was told to drop what it is asked about
             raise

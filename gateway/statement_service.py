@@ -237,7 +237,7 @@ class StatementService:
             for statement in self._statements.values()
             if statement.user == policy.principal
             and (run := statement.operation.run)
-            and not policy.covers(run.policy)
+            and not policy.covers(run.policy, run.reads)
         )
 
     async def close(self) -> None:

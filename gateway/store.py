@@ -153,9 +153,25 @@ class Store:
         def work() -> LiveTable | None:
             user = principal_for(principal)
             found = live.live_table(user, datasource, database, table)
-            return LiveTable(found.table, found.access) if found else None
+            if found is None:
+                return None
+            return LiveTable(found.table, found.access, found.source, found.version)
 
         return await self.sources.run(_user(principal), work)
+
+    async def live_versions(self, sources: Collection[str]) -> dict[str, str]:
+        """Return by name, of those that there are, what changes with how they are
+        reached."""
+        work = partial(live.live_versions, sources)
+        return await self.metadata.run(_WATCH, work)
+
+    async def end_live_statements(self, sources: Collection[str], mark: str) -> None:
+        """End what an engine that is gone has left at sources; never raises."""
+        for name in sources:
+            try:
+                await self.sources.run(_WATCH, partial(live.end_statements, name, mark))
+            except Exception:
+                log.exception("statements of a dead engine may go on at %s", name)
 
     async def live_names(
         self, principal: str, datasource: str, database: str

@@ -51,3 +51,4 @@ class IngestConfig(AppConfig):
         registered.actions = listed
         registered.live_table = live_sources.live_table
         registered.live_access = live_sources.live_access
+        registered.live_end = live_sources.end_live

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,10 +34,13 @@ class LiveName:
 class LiveTable:
     """table   what an engine needs to know of it
     access  how it is reached, with the password; None for who may only see it
+    source, version  of `live_versions`
     """
 
     table: dict[str, Any]
     access: dict[str, Any] | None = field(repr=False)
+    source: str
+    version: str
 
 
 def live_table(
@@ -53,8 +56,27 @@ def live_table(
     if not may_read and not decision_for(principal, Privilege.DISCOVER, on).allowed:
         return None
     columns = list(Column.objects.filter(table=found).order_by("position"))
-    access = registered.live_access(found.database.datasource) if may_read else None
-    return LiveTable(registered.live_table(found, columns), access)
+    source = found.database.datasource
+    access = registered.live_access(source) if may_read else None
+    described = registered.live_table(found, columns)
+    return LiveTable(described, access, source.name, _version(source))
+
+
+def live_versions(sources: Collection[str]) -> dict[str, str]:
+    """By name, of those that there are, what changes with how they are reached."""
+    found = Datasource.objects.filter(name__in=sources).only("name", "version")
+    return {source.name: _version(source) for source in found}
+
+
+def _version(source: Datasource) -> str:
+    return f"{source.pk}:{source.version}"
+
+
+def end_statements(source: str, mark: str) -> None:
+    """Those of an engine that is gone, which go on at a source that is still known.
+    SluiceError and the source's own errors when it cannot be reached."""
+    for found in Datasource.objects.filter(name=source):
+        registered.live_end(found, mark)
 
 
 def live_names(

@@ -8,7 +8,7 @@ pass the same behaviour suite. This module must not know Thrift, Spark or Django
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar, Protocol
 
@@ -44,6 +44,16 @@ class EngineRefused(TerminalError):
 
 
 @dataclass(frozen=True, slots=True)
+class ReadTables:
+    """What a statement reads, by rights of which policy version: columns by table, both
+    as `EnginePolicy.tables` spells them. is_whole: there is nothing more."""
+
+    version: int
+    tables: Mapping[str, frozenset[str]]
+    is_whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class EnginePolicy:
     """One principal's rights as the engine's Guard needs them.
 
@@ -65,9 +75,17 @@ class EnginePolicy:
     sources_seen: tuple[str, ...] = ()
     tables: Mapping[str, TableRights] = field(default_factory=dict)
 
-    def covers(self, other: EnginePolicy) -> bool:
-        """True when `other` allows to read nothing more than this."""
-        if not self.is_active or (other.is_admin and not self.is_admin):
+    def covers(self, other: EnginePolicy, read: ReadTables | None = None) -> bool:
+        """True when `other` allows to read nothing more than this; of a statement with
+        rights of `other`, nothing more of what it reads, if that is known."""
+        if not self.is_active:
+            return False
+        if read and read.is_whole:
+            return all(
+                self._covers_read(other, table, columns)
+                for table, columns in read.tables.items()
+            )
+        if other.is_admin and not self.is_admin:
             return False
         is_wide_enough = self.is_admin or (
             all(_matches(self.select, pattern) for pattern in other.select)
@@ -78,6 +96,13 @@ class EnginePolicy:
             for name in {*self.tables, *other.tables}
             if other._reads(name)
         )
+
+    def _covers_read(
+        self, other: EnginePolicy, table: str, columns: frozenset[str]
+    ) -> bool:
+        mine, theirs = self._on(table), other._on(table)
+        is_same = mine == theirs or mine.covers(replace(theirs, columns=columns))
+        return mine != NOTHING and is_same
 
     def _reads(self, table: str) -> bool:
         """Whether any of the table's columns may be read."""
@@ -118,10 +143,13 @@ class LakeTable:
 @dataclass(frozen=True, slots=True)
 class LiveTable:
     """A live source's table as the engine reads it, and how the source is reached, with
-    its password; None for who may only see the table."""
+    its password; None for who may only see the table. `version`: of how the source is
+    reached, see `EngineQuestions.live_versions`."""
 
     table: Mapping[str, object]
     access: Mapping[str, object] | None = field(repr=False)
+    source: str = ""
+    version: str = ""
 
 
 class EngineQuestions(Protocol):
@@ -161,6 +189,13 @@ class EngineQuestions(Protocol):
     ) -> list[str]:
         """Return names that the principal may see: of live sources; of the databases of
         one; of the tables in one of these."""
+
+    async def live_versions(self, sources: Collection[str]) -> dict[str, str]:
+        """Return by name, of those that there are, what changes with how they are
+        reached."""
+
+    async def end_live_statements(self, sources: Collection[str], mark: str) -> None:
+        """End what an engine that is gone has left at sources."""
 
     def db_read_age_ms(self) -> int:
         """Milliseconds since the last successful read of the metadata database."""
@@ -332,6 +367,10 @@ class EngineClient(Protocol):
 
     def progress(self, operation: EngineOperation) -> tuple[int, int] | None:
         """Return (done, total) tasks of a running statement, None when unknown."""
+
+    def reads(self, operation: EngineOperation) -> ReadTables | None:
+        """Return what a query reads, once it has any answer; None for what is none, and
+        when the engine could not tell."""
 
     async def stop(self, *, grace_seconds: float) -> None:
         """Ask the process to end, kill it after the grace. Idempotent."""

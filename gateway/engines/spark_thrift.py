@@ -26,6 +26,7 @@ from gateway.engines.port import (
     EngineSession,
     EngineUnavailable,
     OperationState,
+    ReadTables,
 )
 from gateway.engines.thrift_session import ThriftEngineSession
 
@@ -72,6 +73,7 @@ class SparkEngine:
         self._failures = 0
         self._sessions = 0
         self._warming: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
 
     def facts(self) -> EngineFacts:
@@ -245,6 +247,12 @@ class SparkEngine:
             return None
         return self._running.control.progress(operation.guid.hex())
 
+    def reads(self, operation: EngineOperation) -> ReadTables | None:
+        """Return what a query reads, once it has any answer."""
+        if self._running is None:
+            return None
+        return self._running.control.reads(operation.guid.hex())
+
     async def stop(self, *, grace_seconds: float) -> None:
         """Ask the process to end, kill it after the grace. Idempotent."""
         async with self._turn:
@@ -259,8 +267,16 @@ class SparkEngine:
         if self._warming:
             self._warming.cancel()
         if running is not None:
+            # one that is told to end cancels them itself
+            is_killed = not (grace_seconds and running.process.is_running)
             await running.control.close()
             await running.process.end(grace_seconds=grace_seconds)
+            if is_killed and (sources := running.control.sources):
+                # its successor is not kept waiting by a source that does not answer
+                left = self._questions.end_live_statements(
+                    sources, running.control.mark
+                )
+                self._ending = asyncio.create_task(left)
 
     def _require_running(self) -> _Running:
         if self._running is None or not self._running.process.is_running:

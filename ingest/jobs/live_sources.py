@@ -15,7 +15,12 @@ from catalog.sources.access import access_for, resolved
 from catalog.sources.tls import ca_file
 from ingest.contract.table import ColumnSpec
 from ingest.jobs.kinds import source_spec
-from ingest.sources.live import described_access, described_columns, relation
+from ingest.sources.live import (
+    described_access,
+    described_columns,
+    end_statements,
+    relation,
+)
 from ingest.sources.port import SourceAccess
 
 APPLICATION = "sluice:sql"
@@ -46,14 +51,24 @@ def live_table(table: Table, columns: Sequence[Column]) -> dict[str, Any]:
 def live_access(source: Datasource) -> dict[str, Any]:
     """With the password. SluiceError when the source cannot be reached by policy, or by
     name."""
+    access = _access(source, APPLICATION)
+    # the last connection is for a user who has none
+    return described_access(
+        access, connections=max(1, access.spec.max_parallel_reads) + 1
+    )
+
+
+def end_live(source: Datasource, mark: str) -> None:
+    """What an engine that is gone has left there, by the mark of its statements."""
+    end_statements(_access(source, mark))
+
+
+def _access(source: Datasource, application: str) -> SourceAccess:
     access = access_for(source)
     seconds = min(access.connect_timeout, LONGEST_LOOK_UP)
     addresses = resolved(dataclasses.replace(access, connect_timeout=seconds))
     spec = source_spec(source)
-    return described_access(
-        SourceAccess(spec, access.password, APPLICATION, addresses, ca_file() or ""),
-        connections=max(1, spec.max_parallel_reads),
-    )
+    return SourceAccess(spec, access.password, application, addresses, ca_file() or "")
 
 
 def _split_by(columns: Sequence[Column], described: list[dict[str, Any]]) -> str:

@@ -24,12 +24,13 @@ _URL, _DRIVER = "url", "driver"
 @dataclass(frozen=True, slots=True)
 class _Kind:
     """seconds: a statement may take so long at the source, on PostgreSQL until its next
-    rows, on MariaDB until its last row is taken."""
+    rows, on MariaDB until its last row is taken. end: of a client that is gone."""
 
     connection: Callable[[SourceAccess], dict[str, str]]
     session: Callable[[int], tuple[str, ...]]
     seconds: int
     more: dict[str, str]
+    end: Callable[[SourceAccess], None]
 
 
 _KINDS = {
@@ -40,8 +41,16 @@ _KINDS = {
         LIMITS.statement,
         # constants get the type that their casts name
         {"stringtype": "unspecified"},
+        # it looks for its client by itself
+        lambda access: None,
     ),
-    "mariadb": _Kind(mariadb.jdbc_connection, mariadb.live_session, 3_600, {}),
+    "mariadb": _Kind(
+        mariadb.jdbc_connection,
+        mariadb.live_session,
+        3_600,
+        {},
+        mariadb.cancel_statements,
+    ),
 }
 
 
@@ -81,6 +90,11 @@ def described_access(access: SourceAccess, *, connections: int) -> dict[str, obj
         "session": list(of_kind.session(of_kind.seconds)),
         "connections": connections,
     }
+
+
+def end_statements(access: SourceAccess) -> None:
+    """Those with the mark that `access.application` is, of a client that is gone."""
+    _KINDS[family_of(access.spec.kind)].end(access)
 
 
 def relation(kind: str, schema: str, table: str) -> str:

@@ -27,6 +27,7 @@ from gateway.engines.port import (
     FetchedBatch,
     OperationState,
     Orientation,
+    ReadTables,
 )
 from gateway.hs2.rowset import encode_row_set
 from gateway.hs2.values import TypeId
@@ -289,6 +290,7 @@ class FakeEngine:
         self.policies: dict[str, EnginePolicy] = {}
         self.starts = 0
         self.cancelled = 0
+        self.read: ReadTables | None = None
         self._state = EngineState.STOPPED
         self._seen_at: float | None = None
 
@@ -356,6 +358,10 @@ class FakeEngine:
     def progress(self, operation: EngineOperation) -> tuple[int, int] | None:
         """Nothing is known."""
         return None
+
+    def reads(self, operation: EngineOperation) -> ReadTables | None:
+        """The same of every statement."""
+        return self.read
 
     async def stop(self, *, grace_seconds: float) -> None:
         """End."""

@@ -56,6 +56,9 @@ public final class EngineUnits {
     failingCheckGoesOn();
     roomOfResults();
     rowsOfResults();
+    placesAtSource();
+    keptByWeight();
+    namesWithDots();
   }
 
   private static void roomOfResults() {
@@ -142,6 +145,53 @@ public final class EngineUnits {
     } catch (Throwable error) {
       return error;
     }
+  }
+
+  private static void placesAtSource() {
+    SourcePlaces places = new SourcePlaces(3);
+    boolean isTwo = places.tryTake("one") && places.tryTake("one");
+    System.out.println("one user has all connections but the last: " + isTwo);
+    System.out.println("one user has the last connection, too: " + places.tryTake("one"));
+    System.out.println("the last one is for who has none: " + places.tryTake("another"));
+    System.out.println("there are more than so many: " + places.tryTake("third"));
+    places.giveBack("one");
+    System.out.println("what becomes free goes to who has none: " + places.tryTake("third"));
+    SourcePlaces narrow = new SourcePlaces(1);
+    System.out.println("a single one is for everybody: " + narrow.tryTake("one"));
+  }
+
+  private static void keptByWeight() {
+    WeighedCache<String, String> cache = new WeighedCache<>(10);
+    cache.put("one", "1", 4);
+    cache.put("two", "2", 4);
+    cache.get("one");
+    cache.put("three", "3", 4);
+    boolean isNewest = cache.get("two") == null && cache.get("one") != null;
+    System.out.println("what was used last is kept: " + isNewest);
+    cache.put("three", "3", 6);
+    cache.put("large", "4", 100);
+    System.out.println("more than one heavy thing is kept: " + (cache.size() != 1));
+    cache.put("small", "5", 1);
+    System.out.println("the weight of what went is forgotten: " + (cache.size() == 1));
+  }
+
+  private static void namesWithDots() {
+    TableRights some = new TableRights(Set.of("id"), List.of(), Map.of());
+    Policy policy =
+        new Policy(
+            "ann",
+            1,
+            true,
+            false,
+            List.of("`a.b`.c"),
+            List.of(),
+            List.of(),
+            List.of(),
+            Map.of("crm.shop.orders", some));
+    System.out.println("a name with a dot is its own: " + policy.maySelect("a.b", "c"));
+    System.out.println("it is another's, too: " + policy.maySelect("a", "b.c"));
+    boolean isLimited = !policy.on("crm.shop", "orders").isWhole();
+    System.out.println("rights at a source are those of the lake: " + isLimited);
   }
 
   /** Two threads at tasks of one statement: one goes on, the other turns to another's task. */

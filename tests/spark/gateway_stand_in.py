@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,12 @@ class Questions:
         parts = [[str(p) for p in t.table["parts"]] for t in self.sources.values()]  # type: ignore[attr-defined]
         fits = [p for p in parts if [x.lower() for x in p[: len(asked)]] == asked]
         return sorted({p[len(asked)] for p in fits})
+
+    async def live_versions(self, sources: Collection[str]) -> dict[str, str]:
+        return dict.fromkeys(sources, "")
+
+    async def end_live_statements(self, sources: Collection[str], mark: str) -> None:
+        self.ended = (tuple(sources), mark)
 
     async def list_tables(
         self, principal: str, database: str, pattern: str
@@ -126,6 +133,11 @@ class StandIn:
     async def progress(self, statement: str) -> dict[str, Any]:
         handle = EngineOperation(bytes.fromhex(statement), b"")
         return {"progress": self.engine.progress(handle)}
+
+    async def reads(self, statement: str) -> dict[str, Any]:
+        found = self.engine.reads(EngineOperation(bytes.fromhex(statement), b""))
+        tables = found and {name: sorted(on) for name, on in found.tables.items()}
+        return {"reads": tables}
 
     async def hang_up(self) -> dict[str, Any]:
         assert self.engine._running is not None

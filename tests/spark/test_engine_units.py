@@ -169,3 +169,33 @@ def test_results_have_so_much_room(what: str, found: dict[str, bool]) -> None:
 )
 def test_rows_wait_where_there_is_room(what: str, found: dict[str, bool]) -> None:
     assert found[what]
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "one user has all connections but the last",
+        "the last one is for who has none",
+        "what becomes free goes to who has none",
+        "a single one is for everybody",
+        "what was used last is kept",
+        "the weight of what went is forgotten",
+        "a name with a dot is its own",
+    ],
+)
+def test_shares_caches_and_names(what: str, found: dict[str, bool]) -> None:
+    assert found[what]
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "one user has the last connection, too",
+        "there are more than so many",
+        "more than one heavy thing is kept",
+        "it is another's, too",
+        "rights at a source are those of the lake",
+    ],
+)
+def test_what_shares_caches_and_names_refuse(what: str, found: dict[str, bool]) -> None:
+    assert not found[what]

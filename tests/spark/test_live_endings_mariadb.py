@@ -179,6 +179,33 @@ def test_a_cancelled_statement_waits_for_no_connection(sleeper: Sleeper) -> None
     assert len(sleeper.client.rows(waiting)) == 9
 
 
+def test_one_user_leaves_a_connection_to_the_others(
+    bench: EngineBench, sleeper: Sleeper
+) -> None:
+    session = sleeper.client.session
+    count = "select count(id + 0) from slow_pg.public.few"
+    bench.policy("eve", sources=["slow_pg"])
+    eve = bench.connect("eve")
+
+    async def waited() -> None:
+        first, fetch = await sleeper.fetched(f"select * from {SLOW}")
+        second = await session.execute(count)
+        status = await session.status(second)
+        while "waits for a connection to slow_pg" not in status.message:
+            assert not status.state.is_terminal, status
+            status = await session.status(second)
+        assert (await eve._run(count)).rows == [(9,)]
+        await session.close_operation(first)
+        while not status.state.is_terminal:
+            status = await session.status(second)
+        assert status.state is OperationState.FINISHED
+        with pytest.raises(SluiceError):
+            await fetch
+
+    bench.wait(waited())
+    eve.close()
+
+
 def test_a_result_of_mariadb_that_is_closed(
     bench: EngineBench, client: Client, mariadb_server: Any
 ) -> None:

@@ -7,6 +7,7 @@ in any row, column name, error or plan is a leak.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -90,6 +91,26 @@ def test_a_column_that_is_not_granted_is_not_there(
     found = rita.run(statement)
     assert found.sql_state == NO_COLUMN, (found.error, found.rows)
     assert "canary_bonus" not in found.error
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "select {} from shop.people",
+        "select p.{} from shop.people p where id > 4",
+        "select id from shop.people order by {}",
+        "select max({}) from shop.people group by region",
+    ],
+)
+def test_one_that_is_hidden_is_answered_as_one_that_never_was(
+    rita: Client, statement: str
+) -> None:
+    """With the same columns to choose from: those that the user sees."""
+    names = ("canary_pay", "canary_pav")
+    hidden, absent = (rita.run(statement.format(name)) for name in names)
+    assert hidden.sql_state == absent.sql_state == NO_COLUMN
+    shown = re.sub(r"#\d+L?", "", hidden.error).replace(*names)
+    assert shown == re.sub(r"#\d+L?", "", absent.error)
 
 
 VALUES = ("CANARYROW", "CANARYMAIL", "CANARYHIDDEN", "canary_bonus")

@@ -11,6 +11,7 @@ from TCLIService.ttypes import TOperationState
 
 from catalog.models import AuditEntry
 from gateway import version_reader
+from gateway.engines.port import ReadTables
 from tests.doubles.engine import answer_to
 from tests.integration.gateway.test_pyhive import connect, eventually
 from tests.integration.gateway.test_version_reader import locked
@@ -100,3 +101,24 @@ def test_an_answer_waits_for_its_line(gateway):
         assert eventually(lambda: cursor.poll().operationState != RUNNING)
         assert cursor.fetchall() == [(2,)]
         assert started()[-1] == {"statement": "SELECT 2"}
+
+
+def test_the_end_of_a_statement_tells_what_it_read(gateway):
+    tables = {"shop.orders": frozenset({"pay", "id"}), "pg.public.t": frozenset()}
+    gateway.engine.read = ReadTables(7, tables)
+    with connect(gateway) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+
+    def facts():
+        line = AuditEntry.objects.filter(action="statement.run").order_by("id").last()
+        return line.facts if line and "reads" in line.facts else None
+
+    assert eventually(facts)
+    told = facts()
+    assert (told["policy_version"], told["reads"]) == (
+        7,
+        [
+            {"table": "pg.public.t", "columns": []},
+            {"table": "lake.shop.orders", "columns": ["id", "pay"]},
+        ],
+    )

@@ -11,8 +11,15 @@ import pytest
 
 from catalog.access.table_rights import Mask, TableRights
 from core.errors import TransientError
+from gateway import control
 from gateway.control import ControlListener
-from gateway.engines.port import EnginePolicy, EngineUnavailable, LakeTable, LiveTable
+from gateway.engines.port import (
+    EnginePolicy,
+    EngineUnavailable,
+    LakeTable,
+    LiveTable,
+    ReadTables,
+)
 from tests.waiting import LIMIT_SECONDS
 
 SECRET = "start-secret"
@@ -31,6 +38,7 @@ POLICY = EnginePolicy(
 
 class Questions:
     age = 5
+    versions = {"shop": "1"}
 
     async def look_up(self, database, table):
         if table == "broken":
@@ -51,7 +59,10 @@ class Questions:
             raise TransientError("of db.example", code="unknown_host")
         is_known = (datasource, database, table) == ("shop", "public", "orders")
         access = {"url": "x"} if principal == "ann" else None
-        return LiveTable({"parts": []}, access) if is_known else None
+        return LiveTable({"parts": []}, access, "shop", "1") if is_known else None
+
+    async def live_versions(self, sources):
+        return self.versions
 
     async def live_names(self, principal, datasource, database):
         return ["orders"] if database else ["public"]
@@ -197,7 +208,7 @@ def test_lists_are_answered():
     ("principal", "table", "answer"),
     [
         ("ann", "orders", {"found": {"parts": []}, "access": {"url": "x"}}),
-        ("bob", "orders", {"found": {"parts": []}, "access": None}),
+        ("bob", "orders", {"found": {"parts": []}}),
         ("ann", "none", {}),
         ("ann", "broken", {"error": "the source could not be looked up"}),
         ("ann", "lost", {"refused": "unknown_host"}),
@@ -210,7 +221,44 @@ def test_tables_of_sources_are_answered(principal, table, answer):
         asked = {"datasource": "shop", "database": "public", "table": table}
         await engine.say(type="source", request_id="4", principal=principal, **asked)
         given = await engine.hear("source")
+        if "access" in given:
+            given["access"].pop("mark")
+        given = {k: v for k, v in given.items() if v}
         assert given == {"type": "source", "request_id": "4", **answer}
+        assert listener.sources == (("shop",) if "access" in answer else ())
+
+    channel(scenario)
+
+
+def test_what_a_statement_reads_is_known():
+    async def scenario(listener, call):
+        engine = await call()
+        await engine.introduce()
+        told = {"version": 3, "tables": {"a.b": ["x"]}, "is_whole": True}
+        await engine.say(type="reads", statement="ab", **told)
+        async with asyncio.timeout(LIMIT_SECONDS):
+            while listener.reads("ab") is None:
+                await asyncio.sleep(0)
+        assert listener.reads("ab") == ReadTables(3, {"a.b": frozenset({"x"})})
+        assert listener.reads("cd") is None
+
+    channel(scenario)
+
+
+@pytest.mark.parametrize("now", [{}, {"shop": "2"}])
+def test_how_a_source_was_reached_is_forgotten(monkeypatch, now):
+    monkeypatch.setattr(control, "SOURCES_SECONDS", 0.01)
+    monkeypatch.setattr(Questions, "versions", {"shop": "1"})
+
+    async def scenario(listener, call):
+        engine = await call()
+        await engine.introduce()
+        asked = {"principal": "ann", "datasource": "shop", "database": "public"}
+        await engine.say(type="source", request_id="4", table="orders", **asked)
+        assert (await engine.hear("source"))["access"]["mark"] == listener.mark
+        monkeypatch.setattr(Questions, "versions", now)
+        assert (await engine.hear("forget_source"))["source"] == "shop"
+        assert listener.sources == ()
 
     channel(scenario)
 

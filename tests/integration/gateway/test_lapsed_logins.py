@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.contrib.auth.models import User
+from pyhive.exc import OperationalError
 from TCLIService import ttypes
 
 from catalog.access.grants import grant, revoke
+from catalog.access.table_rights import Mask, TableRights
 from catalog.access.tokens import create_token, delete_token
 from catalog.models import ApiToken
-from gateway.engines.port import EnginePolicy
+from gateway.engines.port import EnginePolicy, ReadTables
 from tests.integration.gateway.test_pyhive import connect, eventually
 
 # thrift's client forgets its socket when opening fails or the peer hangs up.
@@ -83,6 +86,61 @@ def test_what_changes_for_others_or_is_granted_more_ends_nothing(gateway, users)
         revoke(given.pk, by="root")
         gateway.call(gateway.gateway.store.policy_version())
         assert len(cursor.fetchall()) == 4999
+
+
+@pytest.mark.parametrize(
+    ("read", "is_open"),
+    [({}, True), ({"shop.orders": {"id"}}, True), ({"hr.pay": {"id"}}, False)],
+    ids=["no table", "another table", "that table"],
+)
+def test_a_revoke_ends_what_has_read_there(gateway, users, read, is_open):
+    tables = {name: frozenset(columns) for name, columns in read.items()}
+    gateway.engine.read = ReadTables(7, tables)
+    grant(principal="user:ann", privilege="select", on="lake.shop", by="root")
+    given = grant(principal="user:ann", privilege="select", on="lake.hr", by="root")
+    with connect(gateway) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT * FROM range(5000)")
+        cursor.fetchone()
+        revoke(given.pk, by="root")
+        gateway.call(gateway.gateway.store.policy_version())
+        if is_open:
+            assert len(cursor.fetchall()) == 4999
+        else:
+            with pytest.raises(OperationalError, match="revoked"):
+                cursor.fetchall()
+
+
+ORDERS = {"shop.orders": TableRights(columns=frozenset({"id", "pay"}))}
+
+
+@pytest.mark.parametrize(
+    ("now", "columns", "covers"),
+    [
+        (ORDERS, {"id"}, True),
+        ({"shop.orders": TableRights(columns=frozenset({"id"}))}, {"id"}, True),
+        ({"shop.orders": TableRights(columns=frozenset({"id"}))}, {"pay"}, False),
+        ({"shop.orders": TableRights(columns=frozenset({"id"}))}, (), True),
+        ({}, (), False),
+        ({"shop.orders": replace(ORDERS["shop.orders"], filters=("x",))}, (), False),
+        (
+            {"shop.orders": replace(ORDERS["shop.orders"], masks=(("pay", Mask("")),))},
+            {"id"},
+            True,
+        ),
+        (
+            {"shop.orders": replace(ORDERS["shop.orders"], masks=(("pay", Mask("")),))},
+            {"id", "pay"},
+            False,
+        ),
+    ],
+)
+def test_rights_cover_what_a_statement_reads(now, columns, covers):
+    def policy(tables, select=("hr.*",)):
+        return EnginePolicy("ann", 1, True, False, select, tables=tables)
+
+    read = ReadTables(1, {"shop.orders": frozenset(columns)})
+    assert policy(now, ()).covers(policy(ORDERS), read) is covers
+    assert not policy(now, ()).covers(policy(ORDERS), replace(read, is_whole=False))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Supplier;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.SparkSession;
@@ -39,11 +38,14 @@ import scala.runtime.AbstractPartialFunction;
  * NULL, which hides the row or the value, and is no error that would tell of them.
  */
 final class BoundRules {
-  private static final int KEPT = 10_000;
+  /** Characters of expressions, and as many of a schema as it may have. */
+  private static final long KEPT = 8L << 20;
+
+  private static final int OF_A_COLUMN = 50;
 
   private record Key(String text, DataType type, StructType schema) {}
 
-  private static final Map<Key, Expression> BOUND = new ConcurrentHashMap<>();
+  private static final WeighedCache<Key, Expression> BOUND = new WeighedCache<>(KEPT);
   private final SparkSession neutral;
   private final LogicalRelation relation;
 
@@ -108,11 +110,8 @@ final class BoundRules {
     if (known != null) {
       return known;
     }
-    if (BOUND.size() >= KEPT) {
-      BOUND.clear();
-    }
     Expression made = inside(neutral, () -> analysed(text, type));
-    BOUND.put(key, made);
+    BOUND.put(key, made, text.length() + (long) OF_A_COLUMN * relation.schema().length());
     return made;
   }
 

@@ -2,6 +2,7 @@ package io.sluice.engine;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -17,9 +18,12 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
@@ -30,6 +34,10 @@ import java.util.concurrent.atomic.AtomicLong;
 final class ControlChannel implements Runnable {
   private static final long ANSWER_SECONDS = 15;
   private static final long RETRY_MILLIS = 500;
+
+  /** Characters of names; the gateway takes a line of 1 MiB. */
+  private static final int MOST_TOLD = 100_000;
+
   private final ObjectMapper json = new ObjectMapper();
   private final Map<String, CompletableFuture<JsonNode>> waiting = new ConcurrentHashMap<>();
   private final AtomicLong requests = new AtomicLong();
@@ -80,6 +88,33 @@ final class ControlChannel implements Runnable {
     }
   }
 
+  /**
+   * Tells which columns of which tables a statement reads, by rights of which version; has been
+   * sent when it returns, so that it is there before any answer of the statement.
+   */
+  void reads(String statement, long version, Map<String, Set<String>> tables) {
+    ObjectNode message = json.createObjectNode().put("type", "reads");
+    message.put("statement", statement).put("version", version);
+    ObjectNode told = message.putObject("tables");
+    int left = MOST_TOLD;
+    for (Map.Entry<String, Set<String>> table : tables.entrySet()) {
+      left -= table.getKey().length() + table.getValue().stream().mapToInt(String::length).sum();
+      if (left < 0) {
+        break;
+      }
+      ArrayNode columns = told.putArray(table.getKey());
+      table.getValue().forEach(columns::add);
+    }
+    message.put("is_whole", left >= 0);
+    try {
+      send(message).get(1, TimeUnit.SECONDS);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    } catch (IOException | ExecutionException | TimeoutException e) {
+      // What it may go on with is then judged by all rights of its user.
+    }
+  }
+
   /** Asks the gateway and waits; throws {@link Denied} when no answer comes. */
   JsonNode ask(String type, Map<String, String> arguments) {
     String id = Long.toString(requests.incrementAndGet());
@@ -111,13 +146,13 @@ final class ControlChannel implements Runnable {
    * Queues a message. Written by a thread of its own, because a cancelled statement's thread is
    * interrupted, and that would close the channel for everybody.
    */
-  void send(ObjectNode message) throws IOException {
+  Future<?> send(ObjectNode message) throws IOException {
     SocketChannel open = channel;
     if (open == null) {
       throw new IOException("control channel closed");
     }
     ByteBuffer line = StandardCharsets.UTF_8.encode(json.writeValueAsString(message) + "\n");
-    writer.execute(() -> write(open, line));
+    return writer.submit(() -> write(open, line));
   }
 
   private static void write(SocketChannel open, ByteBuffer line) {
@@ -165,6 +200,7 @@ final class ControlChannel implements Runnable {
     switch (message.path("type").asText()) {
       case "policy" -> acknowledge(message);
       case "forget" -> policies.forget(message.path("principal").asText());
+      case "forget_source" -> Sources.forget(message.path("source").asText());
       case "heartbeat" -> policies.heartbeat(message.path("db_read_age_ms").asLong());
       case "table", "tables", "columns", "source", "live_names" -> {
         CompletableFuture<JsonNode> answer = waiting.get(message.path("request_id").asText());

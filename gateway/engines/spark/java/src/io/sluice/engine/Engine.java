@@ -22,6 +22,7 @@ public final class Engine {
   private final SparkSession neutral;
   private final SpoolRoom spools;
   private volatile Catalogue catalogue;
+  private volatile ControlChannel control;
 
   private Engine(StartFile start, SparkSession root) {
     this.start = start;
@@ -44,6 +45,7 @@ public final class Engine {
     Engine engine = get();
     int port = engine.identity.bind(thriftServer);
     ControlChannel control = new ControlChannel(engine.start, engine.policies, port);
+    engine.control = control;
     engine.catalogue = new Catalogue(root, control);
     daemon(control, "sluice-control");
     engine.watch(root, control);
@@ -94,6 +96,7 @@ public final class Engine {
   static void end(String why) {
     try {
       LOG.error("engine ends: {}", why);
+      Sources.endAll();
     } finally {
       Runtime.getRuntime().halt(3);
     }
@@ -138,6 +141,11 @@ public final class Engine {
 
   PlanningPlaces planning() {
     return planning;
+  }
+
+  /** Of a statement's thread: none runs before it is there. */
+  ControlChannel control() {
+    return control;
   }
 
   Catalogue catalogue() {

@@ -49,6 +49,10 @@ final class PlanCheck extends PlanWalk {
 
   void check(LogicalPlan plan) {
     walk(plan);
+    Statement statement = Statement.here();
+    if (statement != null && !DESCRIBING.get()) {
+      statement.reads(plan, policy.version());
+    }
   }
 
   @Override

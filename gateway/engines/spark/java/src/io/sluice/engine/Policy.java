@@ -31,7 +31,7 @@ record Policy(
   }
 
   TableRights on(String database, String table) {
-    return tables.getOrDefault(database + "." + table, TableRights.WHOLE);
+    return tables.getOrDefault(nameOf(database, table), TableRights.WHOLE);
   }
 
   boolean maySelect(SourceTable table) {
@@ -55,12 +55,13 @@ record Policy(
   }
 
   private static boolean matches(List<String> patterns, String database, String table) {
-    String name = database + "." + table;
-    for (String pattern : patterns) {
-      if (pattern.equals("*") || pattern.equals(name) || pattern.equals(database + ".*")) {
-        return true;
-      }
-    }
-    return false;
+    return patterns.contains("*")
+        || patterns.contains(nameOf(database, table))
+        || patterns.contains(nameOf(database, "*"));
+  }
+
+  /** Quoted where a part has a dot: no table is spelled like another, or one of a source. */
+  private static String nameOf(String database, String table) {
+    return SourceTable.nameOf(List.of(database, table));
   }
 }

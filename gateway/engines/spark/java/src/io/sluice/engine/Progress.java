@@ -59,12 +59,13 @@ final class Progress {
       }
     }
     if (total > 0) {
-      control.progress(name(handle.getHandleIdentifier().getPublicId()), done, total);
+      control.progress(nameOf(handle), done, total);
     }
   }
 
   /** The operation's public identifier as it travels in Thrift, in hexadecimal. */
-  private static String name(UUID id) {
+  static String nameOf(OperationHandle handle) {
+    UUID id = handle.getHandleIdentifier().getPublicId();
     ByteBuffer bytes = ByteBuffer.allocate(16);
     bytes.putLong(id.getMostSignificantBits()).putLong(id.getLeastSignificantBits());
     return HexFormat.of().formatHex(bytes.array());

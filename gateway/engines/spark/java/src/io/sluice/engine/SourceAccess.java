@@ -15,14 +15,21 @@ final class SourceAccess {
   private final Properties properties;
   private final List<String> session;
   private final int connections;
+  private final String mark;
 
   private SourceAccess(
-      String driver, String url, Properties properties, List<String> session, int connections) {
+      String driver,
+      String url,
+      Properties properties,
+      List<String> session,
+      int connections,
+      String mark) {
     this.driver = driver;
     this.url = url;
     this.properties = properties;
     this.session = session;
     this.connections = connections;
+    this.mark = mark;
   }
 
   static SourceAccess of(JsonNode access) {
@@ -38,12 +45,18 @@ final class SourceAccess {
         access.required("url").asText(),
         properties,
         List.copyOf(session),
-        access.required("connections").asInt());
+        access.required("connections").asInt(),
+        access.required("mark").asText());
   }
 
   /** Connections that all statements of this engine may have there at once. */
   int connections() {
     return connections;
+  }
+
+  /** A word within the comment by which statements of this engine are found there. */
+  String mark() {
+    return mark;
   }
 
   /** A connection in a transaction that reads only, with the limits of a session. */

@@ -58,12 +58,12 @@ record SourceQuery(
     return text.append(limit < 0 ? "" : " LIMIT " + limit).toString();
   }
 
-  PreparedStatement prepare(Connection connection) throws SQLException {
+  PreparedStatement prepare(Connection connection, String mark) throws SQLException {
     String items =
         output.isEmpty()
             ? "1"
             : output.stream().map(Item::expression).collect(Collectors.joining(", "));
-    String sql = "SELECT " + items + " FROM " + relation + rest();
+    String sql = "SELECT /* " + mark + " */ " + items + " FROM " + relation + rest();
     PreparedStatement made =
         connection.prepareStatement(sql, ResultSet.TYPE_FORWARD_ONLY, ResultSet.CONCUR_READ_ONLY);
     made.setFetchSize(FETCHED);

@@ -2,7 +2,6 @@ package io.sluice.engine;
 
 import java.sql.ResultSet;
 import java.sql.SQLException;
-import java.util.concurrent.Semaphore;
 import org.apache.spark.TaskContext;
 import org.apache.spark.TaskKilledException;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -17,7 +16,7 @@ final class SourceRows implements PartitionReader<InternalRow> {
   private final SourceQuery query;
   private final TaskContext task = TaskContext.get();
   private final SourceValue[] values;
-  private Semaphore place;
+  private Sources.Place place;
   private SourceStatement statement;
   private ResultSet rows;
   private boolean isDone;
@@ -82,7 +81,7 @@ final class SourceRows implements PartitionReader<InternalRow> {
       statement = null;
     }
     if (place != null) {
-      place.release();
+      place.close();
       place = null;
     }
   }

@@ -5,7 +5,6 @@ import java.sql.SQLException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.OptionalLong;
-import java.util.concurrent.Semaphore;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
@@ -110,22 +109,22 @@ final class SourceScan implements Batch, SupportsReportStatistics {
             new SourceQuery.Item("max(" + column + ")", DataTypes.LongType));
     SourceQuery both =
         new SourceQuery(table.datasource(), table.relation(), items, List.of(), 0, -1);
-    Semaphore places = Sources.places(table.datasource());
-    if (!places.tryAcquire()) {
+    String planned = TaskWatch.statementHere();
+    Sources.Place place = Sources.placeNow(table.datasource(), planned);
+    if (place == null) {
       return null;
     }
-    try (SourceStatement statement = new SourceStatement(table.datasource())) {
+    try (place;
+        SourceStatement statement = new SourceStatement(table.datasource())) {
       ResultSet found = statement.run(both, RANGE_SECONDS);
       found.next();
       long[] ends = {found.getLong(1), found.getLong(2)};
       return found.wasNull() ? null : ends;
     } catch (SQLException e) {
-      if (SourceStatement.isLeft(TaskWatch.statementHere())) {
+      if (SourceStatement.isLeft(planned)) {
         throw Denied.cancelledBeforePlanning();
       }
       return null;
-    } finally {
-      places.release();
     }
   }
 

@@ -17,17 +17,20 @@ final class SourceStatement implements AutoCloseable {
   private final String datasource;
   private final TaskContext task = TaskContext.get();
   private final String planned = task == null ? TaskWatch.statementHere() : "";
+  private final String mark;
   private final Connection connection;
   private final AtomicBoolean isCancelling = new AtomicBoolean();
 
   SourceStatement(String datasource) throws SQLException {
     this.datasource = datasource;
-    this.connection = Sources.accessOf(datasource).open();
+    SourceAccess access = Sources.accessOf(datasource);
+    this.mark = access.mark();
+    this.connection = access.open();
   }
 
   /** seconds: that its first rows may take; 0 = as long as the source allows. */
   ResultSet run(SourceQuery query, int seconds) throws SQLException {
-    PreparedStatement made = query.prepare(connection);
+    PreparedStatement made = query.prepare(connection, mark);
     made.setQueryTimeout(seconds);
     if (seconds > 0) {
       // of a source that answers nothing any more the driver waits for its own cancel

@@ -15,6 +15,7 @@ import org.apache.spark.sql.types.StructType;
  * @param parts the names of datasource, database and table as the catalogue spells them
  * @param kind which kind of source it is
  * @param relation the table's name in the source's SQL
+ * @param weight characters of its description
  * @param splitBy the integer column by whose ranges several tasks read; "" = one task reads all
  */
 record SourceTable(
@@ -24,7 +25,8 @@ record SourceTable(
     List<SourceColumn> columns,
     String splitBy,
     long rows,
-    long bytes)
+    long bytes,
+    long weight)
     implements Serializable {
 
   static SourceTable of(JsonNode found) {
@@ -39,7 +41,8 @@ record SourceTable(
         List.copyOf(columns),
         found.required("split_by").asText(),
         found.required("rows").asLong(),
-        found.required("bytes").asLong());
+        found.required("bytes").asLong(),
+        found.toString().length());
   }
 
   String datasource() {

@@ -1,14 +1,11 @@
 package io.sluice.engine;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import java.util.Collections;
-import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
-import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import org.apache.spark.TaskContext;
 import org.apache.spark.TaskKilledException;
@@ -19,23 +16,28 @@ import org.apache.spark.TaskKilledException;
  */
 final class Sources {
   static final long LOOK_MILLIS = 200;
-  private static final int KEPT_TABLES = 10_000;
-  private static final long WAIT_STEP_MILLIS = 100;
 
-  private record Known(SourceAccess access, Semaphore places) {}
+  /** Characters of descriptions. */
+  private static final long KEPT_TABLES = 16L << 20;
+
+  private static final long WAIT_STEP_MILLIS = 100;
+  private static final long END_SECONDS = 2;
+
+  private record Known(SourceAccess access, SourcePlaces places) {}
+
+  /** A connection that a user may have; given back by {@link #close}. */
+  record Place(SourcePlaces places, String user) implements AutoCloseable {
+    @Override
+    public void close() {
+      places.giveBack(user);
+    }
+  }
 
   private static final Map<String, Known> KNOWN = new ConcurrentHashMap<>();
   private static final Set<SourceStatement> RUNNING = ConcurrentHashMap.newKeySet();
 
   /** By what the catalogue's entry says, for the moment between its two readings by Spark. */
-  private static final Map<String, SourceTable> TABLES =
-      Collections.synchronizedMap(
-          new LinkedHashMap<>() {
-            @Override
-            protected boolean removeEldestEntry(Map.Entry<String, SourceTable> eldest) {
-              return size() > KEPT_TABLES;
-            }
-          });
+  private static final WeighedCache<String, SourceTable> TABLES = new WeighedCache<>(KEPT_TABLES);
 
   private static final ExecutorService CANCELLING =
       Executors.newCachedThreadPool(
@@ -53,14 +55,19 @@ final class Sources {
     KNOWN.compute(
         datasource,
         (name, old) -> {
-          boolean isSame = old != null && old.access.connections() == access.connections();
-          return new Known(access, isSame ? old.places : new Semaphore(access.connections()));
+          boolean isSame = old != null && old.places.most() == access.connections();
+          return new Known(access, isSame ? old.places : new SourcePlaces(access.connections()));
         });
+  }
+
+  /** The source is gone, or reached in another way: who may read it brings that along. */
+  static void forget(String datasource) {
+    KNOWN.remove(datasource);
   }
 
   static String keep(SourceTable table) {
     String key = table.name() + "#" + Integer.toHexString(table.hashCode());
-    TABLES.put(key, table);
+    TABLES.put(key, table, table.weight());
     return key;
   }
 
@@ -84,31 +91,52 @@ final class Sources {
     return known;
   }
 
-  /** The source's connections that are not in use: one is taken before it is opened. */
-  static Semaphore places(String datasource) {
-    return known(datasource).places;
+  /** One at once for a statement that is planned; null when its user can have none now. */
+  static Place placeNow(String datasource, String statement) {
+    SourcePlaces places = known(datasource).places;
+    String user = userOf(statement);
+    return places.tryTake(user) ? new Place(places, user) : null;
   }
 
   /**
    * Waits for a connection's place, as long as the task is wanted; null for a task that has one,
    * and would wait for itself.
    */
-  static Semaphore place(String datasource, TaskContext task) {
+  static Place place(String datasource, TaskContext task) {
     if (RUNNING.stream().anyMatch(each -> each.isOf(task, datasource))) {
       return null;
     }
-    Semaphore places = places(datasource);
+    SourcePlaces places = known(datasource).places;
+    String name = task == null ? TaskWatch.statementHere() : TaskWatch.statementOf(task);
+    String user = userOf(name);
+    Statement statement = Engine.get().identity().statements().running(name);
     try {
-      while (!places.tryAcquire(WAIT_STEP_MILLIS, TimeUnit.MILLISECONDS)) {
+      while (!places.tryTake(user)) {
+        tell(statement, places.reason(datasource, user));
+        Thread.sleep(WAIT_STEP_MILLIS);
         if (task != null && task.isInterrupted()) {
           throw new TaskKilledException("its statement was ended");
         }
       }
-      return places;
+      return new Place(places, user);
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
       throw new TaskKilledException("its statement was ended");
+    } finally {
+      tell(statement, null);
     }
+  }
+
+  private static void tell(Statement statement, String reason) {
+    if (statement != null) {
+      statement.waitsFor(reason);
+    }
+  }
+
+  /** Empty for the engine's own work. */
+  private static String userOf(String statement) {
+    Statement found = Engine.get().identity().statements().running(statement);
+    return found == null ? "" : found.userName();
   }
 
   static void running(SourceStatement statement) {
@@ -128,6 +156,17 @@ final class Sources {
       if (statement.isLeft()) {
         CANCELLING.execute(statement::cancel);
       }
+    }
+  }
+
+  /** Before the engine ends: MariaDB would go on with what nobody reads. */
+  static void endAll() {
+    RUNNING.forEach(statement -> CANCELLING.execute(statement::cancel));
+    CANCELLING.shutdown();
+    try {
+      CANCELLING.awaitTermination(END_SECONDS, TimeUnit.SECONDS);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
     }
   }
 }

@@ -2,6 +2,8 @@ package io.sluice.engine;
 
 import java.lang.reflect.Field;
 import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
 import java.util.concurrent.Future;
 import org.apache.hive.service.cli.FetchOrientation;
 import org.apache.hive.service.cli.HiveSQLException;
@@ -13,6 +15,7 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SQLContext;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.hive.thriftserver.SparkExecuteStatementOperation;
 import scala.Function1;
 
@@ -31,6 +34,8 @@ final class Statement extends SparkExecuteStatementOperation {
   private Thread reader; // of a batch; guarded by `reading`, as is the next
   private boolean isLeft;
   private volatile Spool spool;
+  private boolean isQuery; // its own thread's, as is the next
+  private Map<String, Set<String>> read;
 
   Statement(
       SQLContext context,
@@ -39,6 +44,36 @@ final class Statement extends SparkExecuteStatementOperation {
       Map<String, String> overlay,
       boolean isAsync) {
     super(context, session, text, overlay, isAsync, 0L);
+  }
+
+  /** The one that this thread plans or computes; null for the engine's own work. */
+  static Statement here() {
+    Identity identity = Engine.get().identity();
+    return identity.statements() == null
+        ? null
+        : identity.statements().running(TaskWatch.statementHere());
+  }
+
+  /** Its rows are those of tables: what an answer to SHOW or DESCRIBE is made of is not told. */
+  void isQuery() {
+    isQuery = true;
+  }
+
+  /** Tells the gateway which tables and columns it reads, before it has any row of them. */
+  void reads(LogicalPlan analysed, long version) {
+    if (!isQuery) {
+      return;
+    }
+    Map<String, Set<String>> all = read == null ? new TreeMap<>() : new TreeMap<>(read);
+    ReadTables.of(analysed).forEach((table, columns) ->
+        all.merge(table, columns, (one, other) -> {
+          one.addAll(other);
+          return one;
+        }));
+    if (!all.equals(read)) {
+      read = all;
+      Engine.get().control().reads(Progress.nameOf(getHandle()), version, all);
+    }
   }
 
   /** Stops it, whatever it does now; status and fetches tell the reason. */

@@ -22,6 +22,15 @@ final class StatementGate {
   }
 
   LogicalPlan admit(LogicalPlan plan) {
+    LogicalPlan admitted = admitted(plan);
+    Statement statement = Statement.here();
+    if (statement != null && !(plan instanceof Command)) {
+      statement.isQuery();
+    }
+    return admitted;
+  }
+
+  private LogicalPlan admitted(LogicalPlan plan) {
     if (plan instanceof ExplainCommand explain) {
       return explain(explain);
     }
@@ -49,7 +58,7 @@ final class StatementGate {
    * or columns hold, Spark's further plans would tell of what they hide.
    */
   private LogicalPlan explain(ExplainCommand explain) {
-    QueryExecution query = analyse(session, admit(explain.logicalPlan()));
+    QueryExecution query = analyse(session, admitted(explain.logicalPlan()));
     LogicalPlan analysed = query.analyzed();
     String text =
         Guarded.isIn(analysed) ? analysed.treeString() : query.explainString(explain.mode());
