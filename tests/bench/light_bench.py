@@ -150,7 +150,8 @@ def go_on(bench: LightBench) -> dict[str, float]:
         timeline = bench.bench.state(table).timeline
         longest = max(longest, len(timeline.instants))
         if pending := timeline.pending_compactions:
-            assert_done(bench.bench.compact(table, *(i.asked for i in pending)))
+            asked = (i.asked for i in pending)
+            assert_done(bench.bench.compact(table, *asked, keep_seconds=KEEP_SECONDS))
     early, late = statistics.mean(spent[100:200]), statistics.mean(spent[-100:])
     return {
         "commits": COMMITS,
