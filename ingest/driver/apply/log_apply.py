@@ -29,7 +29,6 @@ from ingest.contract.applying import (
 from ingest.contract.job import JobSpec
 from ingest.contract.positions import seq_of
 from ingest.contract.segments import OP
-from ingest.contract.source_positions import is_of_log
 from ingest.driver.apply.apply import (
     refuse_changes,
     refuse_other_types,
@@ -150,10 +149,6 @@ class LogTable:
         state = roll_back_writes(self.spark, spec, checked_state(spec))
         refuse_other_types(spec, state)
         refuse_unreadable_plan(spec, state)
-        end = state.position.end if state.position else ""
-        if state.position and end and not is_of_log(end):
-            # by a cursor, whose numbers are none of the stream's
-            raise _lost(spec, state.position)
         self.state = state
         there = state.columns
         names = [c.source_name for c in spec.table.columns if c.name not in there]
