@@ -237,10 +237,14 @@ class ChainIndex:
     _bytes: array[int] = field(default_factory=lambda: array("q"))
 
     def refresh(self) -> list[Segment]:
-        """Reads what is new, each segment's footer once; what came, at most `_PAGE`:
-        [] when there is nothing more."""
+        """Reads what is new, each segment's footer once. Returns what came, at most
+        `_PAGE` at a time: [] when there is nothing more.
+
+        Segments are collected for what later ones say. So where the beginning has
+        moved, the end is read again: else a table that was given up seems lost."""
+        came: list[Segment] = []
         while True:
-            first = self._next
+            first, start = self._next, self.beginning.number
             found: list[Segment] = []
             while len(found) < _PAGE:
                 segment = read_segment(self.folder, first + len(found))
@@ -249,10 +253,13 @@ class ChainIndex:
                 found.append(segment)
             beginning = read_beginning(self.folder)
             self._begin(beginning)
-            if beginning.number <= first:
-                for segment in found:
-                    self._take(segment)
-                return found
+            if beginning.number > first:
+                continue
+            for segment in found:
+                self._take(segment)
+            came += found
+            if beginning.number == start:
+                return came
 
     def about(self, table_id: int, *, after: int) -> list[int]:
         """Segments with rows of the table, in order."""
