@@ -156,6 +156,35 @@ def test_rows_of_two_versions_are_one_commit(followed: Followed) -> None:
         followed.apply()
 
 
+def test_rows_of_before_a_column_may_be_more_than_a_commit_takes(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the lake has by then is not written anew; and a session that begins between
+    knows it, too."""
+    monkeypatch.setattr(log_read, "MOST_ROWS", 1)
+    log, table = followed.log, followed.table
+    n = ColumnSpec("n", "n", "integer", "bigint", older="7")
+    more = replace(table, columns=(*table.columns, n))
+    log.segment(table, ("update", 1, "before", AT))
+    log.segment(table, ("update", 2, "before", AT))
+    log.segment(table, ("insert", 8, "before", AT))
+    log.segment(more, ("update", 2, UNSENT, AT, "8"))
+    log.segment(more, ("update", 3, UNSENT, AT, None))
+    scratch = followed.applied.scratch
+    for count in range(5):
+        if count in {0, 2}:
+            followed.applied = log.table(more, scratch)
+        assert followed.apply().rows == 1
+    found = {row[0]: row[1:] for row in log.bench.rows(more, "id", "v", "n")}
+    assert found == {
+        1: ("before", 7), 2: ("before", 8), 3: ("load", None), 4: ("load", 7),
+        5: ("load", 7), 6: ("load", 7), 8: ("before", 7),
+    }  # fmt: skip
+    log.segment(table, ("update", 4, "late", AT))
+    with pytest.raises(TerminalError, match="without the columns n"):
+        followed.apply()
+
+
 def test_a_new_column_comes_without_a_row(followed: Followed) -> None:
     log, table = followed.log, followed.table
     more = replace(

@@ -116,6 +116,7 @@ class LogTable:
     """One table under a session's fence. Used by one thread at a time.
 
     ahead_since  monotonic seconds; None = its stream has what it has applied
+    missing      source names of columns that the lake table does not have yet
     """
 
     spark: SparkSession
@@ -123,6 +124,7 @@ class LogTable:
     scratch: Path
     state: LakeState | None = None
     ahead_since: float | None = None
+    missing: frozenset[str] = frozenset()
     selection: Selection = field(init=False)
     shape: Shape = field(init=False)
 
@@ -151,13 +153,23 @@ class LogTable:
         refuse_unreadable_plan(spec, state)
         self.state = state
         there = state.columns
-        names = [c.source_name for c in spec.table.columns if c.name not in there]
-        self.shape = Shape.of(spec.table, self.selection, added=names)
+        self.missing = frozenset(
+            c.source_name for c in spec.table.columns if c.name not in there
+        )
+        unsent = state.position.unsent if state.position else ()
+        added = self.missing.union(unsent)
+        self.shape = Shape.of(spec.table, self.selection, added=added)
 
     @property
     def has_columns(self) -> bool:
         """Whether the lake table has all that the plan has."""
-        return self.state is not None and not self.shape.added
+        return self.state is not None and not self.missing
+
+    @property
+    def older(self) -> dict[str, pa.Scalar]:
+        """What the rows of the lake get in columns that it does not have yet."""
+        added = self.shape.added
+        return {name: added[name] for name in added if name in self.missing}
 
     def forget(self) -> None:
         """Behind anything that failed: the lake says where the table is."""
@@ -255,7 +267,7 @@ class LogTable:
             pieces.add(merged)
         state = self.state
         assert state is not None
-        if (span := self._span(waiting)) is None:
+        if (span := self._span(waiting, unsent=sorted(shape.added))) is None:
             return Step()
         check()
         commit = commit_rows(self.spec, pieces.batch(state, span), state)
@@ -267,15 +279,17 @@ class LogTable:
                 state.timeline, instants=(*state.timeline.instants, commit.instant)
             ),
         )
-        if self.shape.added:
+        if self.missing:
             self.take()  # it has them now
+        else:
+            self.shape = shape
         return Step(commit, waiting.rows, waiting.committed, pieces.lossy)
 
-    def _span(self, waiting: Waiting) -> Span | None:
+    def _span(self, waiting: Waiting, *, unsent: Sequence[str]) -> Span | None:
         """What the commit covers. New columns come without a row, too."""
         first, last, position = waiting.first, waiting.last, self.position
         assert position is not None
-        if last is None or (first is None and not self.shape.added):
+        if last is None or (first is None and not self.missing):
             return None
         start = first.start if first else position.end
         number = first.number if first else self.after + 1
@@ -283,7 +297,9 @@ class LogTable:
         told = waiting.stream.state_of(self.spec.table.table_id)
         if load and is_reached(last.end, load, told):
             load = None  # carried on until then
-        return Span(start, last.end, number, last.number, load=load)
+        return Span(
+            start, last.end, number, last.number, load=load, unsent=tuple(unsent)
+        )
 
 
 class _Pieces:
@@ -327,7 +343,7 @@ class _Pieces:
         light = self._light(state)
         if light is not None:
             return Batch(light, "upsert", span, unique_keys=True)
-        if any(value.is_valid for value in self._table.shape.added.values()):
+        if any(value.is_valid for value in self._table.older.values()):
             return self._with_older(self._upsert(span), span)
         return self._upsert(span)
 
@@ -390,7 +406,7 @@ class _Pieces:
         table = self._table.spec.table
         rows = snapshot_of(self._table.spark, self._table.spec)
         for column in table.columns:
-            older = self._table.shape.added.get(column.source_name)
+            older = self._table.older.get(column.source_name)
             if older is not None:
                 value = F.lit(older.as_py()).cast(spark_type(column.type))
                 rows = rows.withColumn(column.name, value)

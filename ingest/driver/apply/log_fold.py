@@ -58,7 +58,7 @@ class Shape:
     def of(
         cls, table: TableSpec, selection: Selection, *, added: Collection[str] = ()
     ) -> Shape:
-        """added: source names of columns that the lake table does not have yet."""
+        """added: source names of columns that no row had that was applied."""
         aliases = {
             column.source_name: selected.alias
             for column, selected in zip(table.columns, selection.columns, strict=True)

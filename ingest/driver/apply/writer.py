@@ -117,7 +117,7 @@ def _footer(spark: SparkSession, place: Place) -> Iterator[Any]:
 class Span:
     """What a commit brings: source positions and epochs, both ends included.
 
-    load, load_name  see `CommitPosition`
+    load, load_name, unsent  see `CommitPosition`
     """
 
     start: str
@@ -126,6 +126,7 @@ class Span:
     epoch_to: int
     load: LoadPoint | None = None
     load_name: str = ""
+    unsent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +292,7 @@ def _position(spec: JobSpec, identity: TableIdentity, span: Span) -> CommitPosit
         identity=identity,
         load=span.load,
         load_name=span.load_name,
+        unsent=span.unsent,
     )
 
 

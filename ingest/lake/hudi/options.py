@@ -54,6 +54,8 @@ class CommitPosition(
     fence       token under which it wrote
     load        of the newest load, until everything up to its `at` is applied
     load_name   of a load's own commit: which load it is, over all of its jobs
+    unsent      source names of columns that the log brought to the table, and that no
+                row of it had by then: rows from before them may come yet
     """
 
     source: int
@@ -66,6 +68,7 @@ class CommitPosition(
     identity: TableIdentity
     load: LoadPoint | None = None
     load_name: str = ""
+    unsent: tuple[str, ...] = ()
 
 
 def encode_position(position: CommitPosition) -> str:
