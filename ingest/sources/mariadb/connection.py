@@ -9,6 +9,7 @@ import ssl
 from collections.abc import Collection, Sequence
 
 import pymysql
+from pymysql.constants import CR
 
 from catalog.schema.limits import EVERY_ROW, KEEPALIVE, LIMITS
 from core.sockets import keep_alive
@@ -202,6 +203,7 @@ def connect(
 
 
 def _socket_to(access: SourceAccess) -> socket.socket:
+    """MySQLError as for all else of connecting: an OSError would be a file's."""
     failure: OSError | None = None
     for host in access.addresses or (access.spec.host,):
         try:
@@ -214,7 +216,10 @@ def _socket_to(access: SourceAccess) -> socket.socket:
         link.settimeout(None)
         keep_alive(link, **KEEPALIVE)
         return link
-    raise failure or OSError("no address to connect to")
+    why = (failure.strerror or str(failure)) if failure else "its name has no address"
+    raise pymysql.OperationalError(
+        CR.CR_CONN_HOST_ERROR, f"no connection to {access.spec.host}: {why}"
+    ) from failure
 
 
 def _tls_context(access: SourceAccess) -> ssl.SSLContext | None:

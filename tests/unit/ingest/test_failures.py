@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Callable
+from typing import Any
+
 import psycopg
 import pymysql
 import pytest
@@ -16,10 +20,18 @@ from core.errors import (
     TransientError,
 )
 from ingest.contract.job import CONNECTIONS_USED_UP
+from ingest.contract.table import SourceSpec
 from ingest.driver import jvm
 from ingest.driver.capture.jdbc import NARROWINGS, Fetch, fetch_rows
 from ingest.driver.jvm import breaks_jvm, failure_of
-from ingest.sources.registry import Widths
+from ingest.sources.mariadb import connection as mariadb
+from ingest.sources.postgresql import connection as postgresql
+from ingest.sources.registry import SOURCE_ERRORS, SourceAccess, Widths
+
+CONNECT: dict[str, Callable[[SourceAccess], Any]] = {
+    "postgresql": postgresql.connect,
+    "mariadb": mariadb.connect,
+}
 
 
 @pytest.mark.parametrize(
@@ -175,6 +187,18 @@ FULL_PG = 'could not write to file "base/pgsql_tmp/t1.0": No space left on devic
 FULL_MARIADB = (
     """Error writing file '/tmp/MYfd=1' (Errcode: 28 "No space left on device")"""
 )
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "mariadb"])
+def test_a_closed_port_of_the_source_is_no_failure_of_a_file(kind: str) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # and does not listen
+        spec = SourceSpec(1, kind, *closed.getsockname(), "shop", "ann", "datasource:1")
+        with pytest.raises(SOURCE_ERRORS) as refused:
+            CONNECT[kind](SourceAccess(spec, "secret", "sluice:test"))
+    found = failure_of(refused.value)
+    assert (found.outcome, found.error.code) == ("transient", "source_unreachable")
+    assert "Connection refused" in found.error.message
 
 
 @pytest.mark.parametrize(
