@@ -65,7 +65,8 @@ class HttpLogins:
         found = self._by_id.get(cookie.partition(".")[0])
         if found is None:
             return None
-        is_ours = hmac.compare_digest(cookie.encode(), self.cookie_of(found).encode())
+        given = cookie.encode(errors="surrogatepass")
+        is_ours = hmac.compare_digest(given, self.cookie_of(found).encode())
         return self._living(found) if is_ours else None
 
     def cookie_of(self, login: Login) -> str:

@@ -12,7 +12,7 @@ import base64
 import logging
 from collections.abc import Sequence
 
-from aiohttp import hdrs, web
+from aiohttp import hdrs, http_exceptions, web
 
 from catalog.access.tokens import PREFIX
 from core.errors import AccessDenied, SluiceError, TransientError
@@ -76,6 +76,20 @@ class HttpClient(Peer, web.RequestHandler):
         if self.blocking:
             self.blocking.cancel()
         super().connection_lost(exc)
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Refuse what is no HTTP. aiohttp's own words quote it, a login with it, and
+        go to the log."""
+        if not isinstance(exc, http_exceptions.HttpProcessingError):
+            return super().handle_error(request, status, exc, message)
+        log.info("%s of %s sent what is no HTTP", self.who, self.address)
+        return _Refused(status, "this is no request of HTTP/1.1").answer(request)
 
     def pause_writing(self) -> None:
         """The client reads slowly."""
@@ -162,21 +176,21 @@ class HttpTransport:
     async def _log_in(
         self, request: web.BaseRequest, client: HttpClient
     ) -> tuple[Login, bool]:
-        """Return who asks, and whether a cookie may spare the next proof."""
-        cookie = request.cookies.get(COOKIE, "")
+        """Return who asks, and whether a cookie of it would be new to the client."""
+        named = self._server.logins.by_cookie(request.cookies.get(COOKIE, ""))
         if given := request.headers.get(hdrs.AUTHORIZATION, ""):
             name, secret = _credentials(given)
             login = self._server.logins.by_secret(name, secret)
             if login is None:
                 login = await self._prove(name, secret, client)
         else:
-            login = self._server.logins.by_cookie(cookie)
+            login = named
         if login is None:
             raise _unauthorized("log in by Basic, Bearer or cookie")
         _refuse_other_user(request, login.user)
         if not client.become(login.user):
             raise _busy("too many connections of this user")
-        return login, not cookie
+        return login, login is not named
 
     async def _prove(self, name: str, secret: str, client: HttpClient) -> Login:
         services = self._server.services
@@ -259,6 +273,8 @@ def _require_form(request: web.BaseRequest, largest: int) -> None:
         raise _Refused(415, f"the content type is {MEDIA_TYPE}")
     if request.headers.get(hdrs.CONTENT_ENCODING, "identity") != "identity":
         raise _Refused(415, "messages are not compressed")
+    if len(request.headers.getall(hdrs.AUTHORIZATION, ())) > 1:
+        raise _Refused(400, "a request has one Authorization header")
     if (request.content_length or 0) > largest:
         raise _too_large(largest)
 

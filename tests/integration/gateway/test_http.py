@@ -51,6 +51,18 @@ def post(gateway, request=OPEN, *, link=None, path="/cliservice", **headers):
     return ask(gateway, "POST", body, given, link=link, path=path)
 
 
+def post_raw(gateway, headers):
+    """The answer's status and what follows, of a request with these header lines."""
+    body = bytes(calls.encode_call(OPEN, sequence=7))
+    head = (
+        "POST /cliservice HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+        f"Content-Type: application/x-thrift\r\nContent-Length: {len(body)}\r\n"
+    )
+    with knock(gateway) as raw:
+        raw.sendall(f"{head}{headers}\r\n".encode("latin-1") + body)
+        return read_all(raw).partition(b" ")[2]
+
+
 def call(gateway, request=OPEN, **options):
     options = {"Authorization": basic()} | options
     status, _, body = post(gateway, request, **options)
@@ -139,8 +151,42 @@ def test_a_cookie_is_for_scripts_and_other_sites_out_of_reach(gateway):
     name, value = cookie.split("=", 1)
     for forged in (value[:-1], value + "0", value.split(".")[0], "." + value):
         assert post(gateway, Cookie=f"{name}={forged}")[0] == 401
+    assert post_raw(gateway, f"Cookie: {name}={value}ÿ\r\n").startswith(b"401")
     again = post(gateway, Cookie=cookie)
     assert (again[0], again[1]["Set-Cookie"]) == (200, None)
+
+
+def test_a_cookie_that_is_not_the_logins_is_replaced(gateway):
+    """Else a client goes on with a void one, or as the user of one foisted on it."""
+    _, headers, _ = post(gateway, Authorization=basic())
+    of_ann = headers["Set-Cookie"].partition(";")[0]
+    for cookie in (of_ann, "hive.server2.auth=stale.x"):
+        _, headers, _ = post(gateway, Authorization=basic("bob"), Cookie=cookie)
+        of_bob = headers["Set-Cookie"].partition(";")[0]
+        as_ann = {"path": "/cliservice?doAs=ann", "Cookie": of_bob}
+        assert post(gateway, Cookie=of_bob)[0] == 200
+        assert post(gateway, **as_ann)[0] == 403
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        f"Authorization: {basic()}\r\nAuthorization: {basic('bob')}\r\n",
+        f"Authorization: {basic()}\r\nTransfer-Encoding: chunked\r\n",
+        f"Authorization: {basic()}\r\nContent-Length: 1\r\n",
+        f"Authorization:\r\n {basic()}\r\n",
+        f"Authorization: {basic()}\n\n",
+    ],
+)
+def test_what_proxies_may_read_otherwise_is_refused_and_not_repeated(
+    gateway, more, caplog
+):
+    answer = post_raw(gateway, more)
+    assert answer.startswith(b"400")
+    secret = basic().split()[1]
+    assert secret not in answer.decode(errors="replace")
+    assert secret not in caplog.text
+    assert sessions(gateway) == []
 
 
 def change_password(user):
