@@ -22,6 +22,11 @@ ROOT = HERE.parents[1]
 CLIENT_SECONDS = 300
 
 
+TRANSPORTS = ("binary", "http")
+# dbt-spark's own HTTP is Databricks'
+BINARY_ONLY = frozenset({"dbt_spark"})
+
+
 @dataclass(frozen=True)
 class Check:
     """`error` is empty when it worked."""
@@ -29,10 +34,12 @@ class Check:
     client: str
     name: str
     error: str = ""
+    transport: str = "binary"
 
     @property
     def id(self) -> str:
-        return f"{self.client}.{self.name}"
+        over = "" if self.transport == "binary" else f".{self.transport}"
+        return f"{self.client}{over}.{self.name}"
 
 
 def environment_of(home: Path) -> Path:
@@ -61,7 +68,7 @@ def class_paths() -> dict[str, str]:
 def run_client(
     python: Path, program: Path, connection: dict[str, object], class_path: str
 ) -> list[Check]:
-    client = program.stem
+    client, transport = program.stem, str(connection["transport"])
     done = subprocess.run(
         [python, program.name],
         cwd=program.parent,
@@ -75,17 +82,32 @@ def run_client(
         timeout=CLIENT_SECONDS,
         check=False,
     )
-    found = list(checks_in(client, done.stdout))
+    found = list(checks_in(client, done.stdout, transport))
     if done.returncode or not found:
-        found.append(Check(client, "program", done.stderr[-2000:] or "it said nothing"))
+        error = done.stderr[-2000:] or "it said nothing"
+        found.append(Check(client, "program", error, transport))
     return found
 
 
-def checks_in(client: str, output: str) -> Iterator[Check]:
+def checks_in(client: str, output: str, transport: str = "binary") -> Iterator[Check]:
     for line in output.splitlines():
         if line.startswith('{"check": '):
             told = json.loads(line)
-            yield Check(client, told["check"], told["error"])
+            yield Check(client, told["check"], told["error"], transport)
+
+
+def transports_of(client: str) -> tuple[str, ...]:
+    return TRANSPORTS[:1] if client in BINARY_ONLY else TRANSPORTS
+
+
+def row_of(client: str, checks: list[Check]) -> str:
+    """A client's line of the table: how much works, by transport."""
+    cells = []
+    for transport in TRANSPORTS:
+        found = [one for one in checks if one.transport == transport]
+        worked = sum(not one.error for one in found)
+        cells.append(f"{worked} of {len(found)}" if found else "-")
+    return "".join(f"{cell:<24}" for cell in (client, *cells)).rstrip() + "\n"
 
 
 def judge(checks: list[Check], known: dict[str, str]) -> list[str]:
@@ -101,20 +123,20 @@ def judge(checks: list[Check], known: dict[str, str]) -> list[str]:
 
 def main(home: Path) -> int:
     facts = json.loads((home / "connection.json").read_text())
-    connection = {
-        "host": facts["gateway"]["host"],
-        "port": facts["gateway"]["port"],
-        "username": facts["username"],
-        "password": facts["password"],
-    }
+    gateway = facts["gateway"]
+    ports = {"binary": gateway["port"], "http": gateway["http_port"]}
+    login = {name: facts[name] for name in ("username", "password")}
     known = json.loads((HERE / "known.json").read_text())
     python, java = environment_of(home), class_paths()
     checks = []
+    sys.stdout.write("".join(f"{one:<24}" for one in ("client", *TRANSPORTS)) + "\n")
     for program in sorted((HERE / "clients").glob("[a-z]*.py")):
-        class_path = java.get(program.stem, "")
-        found = run_client(python, program, connection, class_path)
-        worked = sum(not check.error for check in found)
-        sys.stdout.write(f"{program.stem}: {worked} of {len(found)}\n")
+        client, found = program.stem, []
+        for transport in transports_of(client):
+            at = {"host": gateway["host"], "port": ports[transport]}
+            connection = {**at, **login, "transport": transport}
+            found += run_client(python, program, connection, java.get(client, ""))
+        sys.stdout.write(row_of(client, found))
         checks += found
     for check in checks:
         if check.error and check.id in known:

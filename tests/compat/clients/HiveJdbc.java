@@ -19,6 +19,7 @@ final class HiveJdbc {
   }
 
   private static final String URL = System.getenv("SLUICE_URL");
+  private static final String TRANSPORT = System.getenv("SLUICE_TRANSPORT");
   private static final String USER = System.getenv("SLUICE_USER");
   private static final String PASSWORD = System.getenv("SLUICE_PASSWORD");
 
@@ -55,8 +56,12 @@ final class HiveJdbc {
     System.exit(0); // the driver leaves threads behind
   }
 
-  private static Connection connect(String path) throws SQLException {
-    return DriverManager.getConnection(URL + path, USER, PASSWORD);
+  private static Connection connect(String database) throws SQLException {
+    return connect(database, "");
+  }
+
+  private static Connection connect(String database, String settings) throws SQLException {
+    return DriverManager.getConnection(URL + database + TRANSPORT + settings, USER, PASSWORD);
   }
 
   private static void require(boolean holds, Object found) {
@@ -213,7 +218,7 @@ final class HiveJdbc {
 
   private static void tellsRefusal() throws SQLException {
     String said = "it was let in";
-    try (Connection link = connect("default?spark.sql.shuffle.partitions=20000000")) {
+    try (Connection link = connect("default", "?spark.sql.shuffle.partitions=20000000")) {
       require(link == null, said);
     } catch (SQLException e) {
       said = messages(e);
@@ -223,7 +228,8 @@ final class HiveJdbc {
 
   private static void refusesPassword() throws SQLException {
     String said = "it was let in";
-    try (Connection link = DriverManager.getConnection(URL + "default", "nobody", "no")) {
+    String url = URL + "default" + TRANSPORT;
+    try (Connection link = DriverManager.getConnection(url, "nobody", "no")) {
       require(link == null, said);
     } catch (SQLException e) {
       said = messages(e);

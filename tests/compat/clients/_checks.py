@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable
 
 CONNECTION = json.loads(os.environ["SLUICE_COMPAT"])
+IS_HTTP = CONNECTION.pop("transport") == "http"
 
 
 def run(*checks: Callable[[], None]) -> None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from _checks import CONNECTION
+from _checks import CONNECTION, IS_HTTP
 
 PROGRAM = Path(__file__).parent / "HiveJdbc.java"
 
@@ -18,6 +18,7 @@ def run() -> None:
     environment = {
         **os.environ,
         "SLUICE_URL": "jdbc:hive2://{host}:{port}/".format(**CONNECTION),
+        "SLUICE_TRANSPORT": ";transportMode=http;httpPath=cliservice" * IS_HTTP,
         "SLUICE_USER": CONNECTION["username"],
         "SLUICE_PASSWORD": CONNECTION["password"],
     }

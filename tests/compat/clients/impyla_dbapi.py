@@ -1,8 +1,8 @@
-"""impyla over SASL PLAIN."""
+"""impyla, by SASL PLAIN or over HTTP."""
 
 from __future__ import annotations
 
-from _checks import CONNECTION, run
+from _checks import CONNECTION, IS_HTTP, run
 from impala.dbapi import connect
 
 
@@ -13,6 +13,8 @@ def cursor():
         user=CONNECTION["username"],
         password=CONNECTION["password"],
         auth_mechanism="PLAIN",
+        use_http_transport=IS_HTTP,
+        http_path="cliservice",
     )
     return link.cursor()
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from _checks import CONNECTION, run
+from _checks import CONNECTION, IS_HTTP, run
 from pyhive import hive
+
+TRANSPORT = {"scheme": "http", "auth": "BASIC"} if IS_HTTP else {"auth": "LDAP"}
 
 
 def connect(**options):
-    return hive.connect(**CONNECTION, auth="LDAP", **options)
+    return hive.connect(**CONNECTION, **TRANSPORT, **options)
 
 
 def first_table(cursor):

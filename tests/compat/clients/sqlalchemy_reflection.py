@@ -6,9 +6,11 @@ from urllib.parse import quote
 
 import pandas
 import sqlalchemy
-from _checks import CONNECTION, run
+from _checks import CONNECTION, IS_HTTP, run
 
-ADDRESS = "hive://{username}:{password}@{host}:{port}/default?auth=LDAP".format(
+FORM = "://{username}:{password}@{host}:{port}"
+FORM = f"hive+http{FORM}" if IS_HTTP else f"hive{FORM}/default?auth=LDAP"
+ADDRESS = FORM.format(
     **{key: quote(str(value), safe="") for key, value in CONNECTION.items()}
 )
 engine = sqlalchemy.create_engine(ADDRESS)
