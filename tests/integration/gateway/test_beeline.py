@@ -8,6 +8,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from gateway.http_transport import HttpTransport
 from tests.doubles.engine import FakeAnswer, answer_to
 from tests.integration.gateway.conftest import PASSWORD
 
@@ -20,12 +21,13 @@ def beeline(gateway, tmp_path):
         *statements: str,
         password: str = PASSWORD,
         database: str = "default",
+        port: int = 0,
         more: tuple[str, ...] = (),
     ):
         arguments = [
             "java", "-Xmx256m", "-XX:TieredStopAtLevel=1", f"-Duser.home={tmp_path}",
             "-cp", f"{JARS}/*", "org.apache.hive.beeline.BeeLine",
-            "-u", f"jdbc:hive2://127.0.0.1:{gateway.port}/{database}",
+            "-u", f"jdbc:hive2://127.0.0.1:{port or gateway.port}/{database}",
             "-n", "ann", "-p", password, "--outputformat=csv2", "--silent=false",
             "--showHeader=true", *more,
         ]  # fmt: skip
@@ -61,6 +63,31 @@ def test_statements_errors_and_metadata(beeline, gateway):
     assert "state=42601" in err
     assert "org.apache.spark" not in err
     assert "Spark SQL" in out + err
+
+
+def test_the_driver_proves_itself_once_over_http(beeline, gateway, monkeypatch):
+    """Then by the cookie, for each of its requests."""
+    proven, prove = [], HttpTransport._prove
+
+    async def counted(self, name, secret, client):
+        proven.append(name)
+        return await prove(self, name, secret, client)
+
+    monkeypatch.setattr(HttpTransport, "_prove", counted)
+    out, err = beeline(
+        "SELECT 41;",
+        "SELECT * FROM range(3);",
+        "!tables",
+        "SELEC 1;",
+        port=gateway.http_port,
+        database="default;transportMode=http;httpPath=cliservice",
+    )
+    assert "41\n41\n" in out
+    assert "id\n0\n1\n2\n" in out
+    assert "TABLE_CAT" in out
+    assert "state=42601" in err
+    assert proven == ["ann"]
+    assert list(gateway.gateway.services.sessions) == []
 
 
 def test_a_wrong_password_is_said_so(beeline, gateway):
