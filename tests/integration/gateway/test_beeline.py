@@ -65,6 +65,7 @@ def test_statements_errors_and_metadata(beeline, gateway):
     assert "Spark SQL" in out + err
 
 
+@pytest.mark.long
 def test_the_driver_proves_itself_once_over_http(beeline, gateway, monkeypatch):
     """Then by the cookie, for each of its requests."""
     proven, prove = [], HttpTransport._prove
