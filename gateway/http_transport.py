@@ -12,7 +12,7 @@ import base64
 import logging
 from collections.abc import Sequence
 
-from aiohttp import hdrs, http_exceptions, web
+from aiohttp import StreamReader, hdrs, http_exceptions, web
 
 from catalog.access.tokens import PREFIX
 from core.errors import AccessDenied, SluiceError, TransientError
@@ -45,7 +45,7 @@ _NO_PLACE = (
 
 class HttpClient(Peer, web.RequestHandler):
     """One client's socket. `blocking` is a request whose work is for nothing once the
-    client is gone."""
+    client is gone, `body` that of the last request."""
 
     def __init__(self, server: GatewayServer, http: web.Server) -> None:
         Peer.__init__(self, server)
@@ -62,6 +62,8 @@ class HttpClient(Peer, web.RequestHandler):
             auto_decompress=False,
         )
         self.blocking: asyncio.Task[object] | None = None
+        self.body: StreamReader | None = None
+        self._head = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Give the client a moment to log in."""
@@ -76,6 +78,16 @@ class HttpClient(Peer, web.RequestHandler):
         if self.blocking:
             self.blocking.cancel()
         super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Count what has come of a request's head; its body counts when it is read."""
+        requests, before = self._request_count, self._head
+        super().data_received(data)
+        is_in_head = not self._messages and (self.body is None or self.body.is_eof())
+        is_unended = is_in_head and requests == self._request_count
+        self._head = before + len(data) if is_unended else 0
+        if self._is_counted and self._head != before:
+            self._server.unfinished.note(self, self._head)
 
     def handle_error(
         self,
@@ -161,6 +173,7 @@ class HttpTransport:
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         client = request.protocol
         assert isinstance(client, HttpClient)  # make_client's only kind
+        client.body = request.content
         try:
             _require_form(request, self._server.services.limits.max_request)
             login, is_new = await self._log_in(request, client)

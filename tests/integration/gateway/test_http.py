@@ -333,6 +333,22 @@ def test_a_client_that_leaves_amid_its_body_is_no_fault(gateway, caplog):
     assert not [line for line in caplog.records if line.name == "aiohttp.server"]
 
 
+def test_heads_that_do_not_end_are_counted(users, tmp_path):
+    with limited(tmp_path, unfinished_bytes=100_000, login_seconds=60) as gateway:
+        unfinished = gateway.gateway.server.unfinished
+        with knock(gateway) as small, knock(gateway) as large:
+            small.sendall(b"POST /cliservice HTTP/1.1\r\nHost: x\r\n")
+            assert eventually(lambda: unfinished.total > 0)
+            large.sendall(b"POST /cliservice HTTP/1.1\r\n")
+            large.sendall(
+                b"".join(b"X-%d: %s\r\n" % (n, b"y" * 7000) for n in range(20))
+            )
+            assert read_all(large).startswith(b"HTTP/1.1 503")
+            small.sendall(b"Content-Length: 0\r\n\r\n")
+            assert small.recv(100).startswith(b"HTTP/1.1 415")
+            assert unfinished.total == 0
+
+
 def test_huge_headers_are_refused(gateway):
     with pytest.raises((http.client.HTTPException, OSError, AssertionError)):
         call(gateway, Cookie="a=" + "b" * 100_000)
