@@ -14,6 +14,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from core.errors import InvalidRequest
+from frontend.forms.quantities import QuantityField
 from frontend.forms.schedules import INHERIT, WHEN, ScheduleFields, schedule_initial
 from frontend.reading.policy import level_words
 from frontend.reading.schedules import schedule_words
@@ -36,39 +37,60 @@ class Number:
     unit: str = ""
     is_whole: bool = True
 
+    def field(self) -> forms.Field:
+        said: dict[str, Any] = {
+            "required": False,
+            "label": self.label,
+            "help_text": self.help,
+        }
+        if self.unit:
+            return QuantityField(unit=self.unit, is_whole=self.is_whole, **said)
+        return forms.IntegerField(**said) if self.is_whole else forms.FloatField(**said)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldGroup:
+    title: StrOrPromise
+    fields: list[forms.BoundField]
+
+    @property
+    def is_used(self) -> bool:
+        """Something is set here, or wrong: it is shown at once."""
+        return any(one.value() not in (None, "") or one.errors for one in self.fields)
+
 
 COMPACTION = _("Compaction")
 GROUPS: tuple[tuple[StrOrPromise, tuple[Number, ...]], ...] = (
     (
         _("Reading and lag"),
         (
-            Number("lag_seconds", _("Safety lag, seconds"), _("How far syncs stay "
+            Number("lag_seconds", _("Safety lag"), _("How far syncs stay "
                    "behind the source's clock."), "s", is_whole=False),
-            Number("late_after_seconds", _("Late after, seconds"), _("Behind its "
+            Number("late_after_seconds", _("Late after"), _("Behind its "
                    "schedule; then the table counts as late."), "s"),
         ),
     ),
     (
         _("Log capture"),
         (
-            Number("freshness_seconds", _("Fresh within, seconds"), _("Within which "
+            Number("freshness_seconds", _("Fresh within"), _("Within which "
                    "changes of the source's log shall be in the lake."), "s",
                    is_whole=False),
-            Number("max_waiting_bytes", _("At most … bytes wait"), _("Of the log, for "
+            Number("max_waiting_bytes", _("Waiting log, at most"), _("Of the log, for "
                    "a table that does not go on."), "bytes"),
-            Number("max_waiting_seconds", _("It waits at most … seconds"), _("Then a "
+            Number("max_waiting_seconds", _("Waiting time, at most"), _("Then a "
                    "table that does not go on needs a resync."), "s"),
-            Number("keep_changes_seconds", _("Keep changes for … seconds"), _("So long "
+            Number("keep_changes_seconds", _("Keep changes for"), _("So long "
                    "its changes can be read one by one."), "s"),
         ),
     ),
     (
         _("Verification"),
         (
-            Number("verify_every", _("Verify every … seconds"), _("Compares source and "
+            Number("verify_every", _("Verify every"), _("Compares source and "
                    "lake automatically; 0 switches off what a level above asks for."),
                    "s"),
-            Number("verify_rows_per_second", _("At most … rows a second"), _("What an "
+            Number("verify_rows_per_second", _("Rows a second, at most"), _("What an "
                    "automatic verification reads; 0 is as fast as it goes.")),
         ),
     ),
@@ -77,13 +99,13 @@ GROUPS: tuple[tuple[StrOrPromise, tuple[Number, ...]], ...] = (
         (
             Number("max_write_amplification", _("Write amplification, at most"),
                    _("Bytes written per byte changed."), is_whole=False),
-            Number("compact_after", _("After … commits"),
+            Number("compact_after", _("Commits, from"),
                    _("Since the last compaction.")),
-            Number("compact_log_bytes", _("From … bytes of log files"), "", "bytes"),
-            Number("compact_log_ratio", _("From … log bytes per base byte"), "",
+            Number("compact_log_bytes", _("Log files, from"), "", "bytes"),
+            Number("compact_log_ratio", _("Log bytes per base byte, from"), "",
                    is_whole=False),
-            Number("compact_log_age_seconds", _("Oldest log file, seconds"), "", "s"),
-            Number("stuck_after_seconds", _("Stuck after, seconds"), _("Then "
+            Number("compact_log_age_seconds", _("Oldest log file, from"), "", "s"),
+            Number("stuck_after_seconds", _("Stuck after"), _("Then "
                    "unfinished work counts as waiting for too long."), "s"),
         ),
     ),
@@ -128,10 +150,13 @@ class PolicyForm(ScheduleFields):
         required=False,
         max_length=5,
         label=_("To"),
-        help_text=_("Over midnight when it is earlier."),
+        help_text=_("If earlier than From, the window runs past midnight."),
     )
     quiet_timezone = forms.CharField(
-        required=False, max_length=60, label=_("Time zone"), help_text=_("Empty: UTC.")
+        required=False,
+        max_length=60,
+        label=_("Time zone"),
+        widget=forms.TextInput(attrs={"placeholder": "UTC"}),
     )
     driver_memory = forms.CharField(
         required=False,
@@ -171,21 +196,19 @@ class PolicyForm(ScheduleFields):
         self.label_suffix = ""
         self.given, self.above = given, above
         for number in NUMBERS.values():
-            kind = forms.IntegerField if number.is_whole else forms.FloatField
-            text = f"{number.help} {self.without(number.key)}".strip()
-            self.fields[number.key] = kind(
-                required=False, label=number.label, help_text=text
-            )
+            self.fields[number.key] = number.field()
+            shown = self.fields[number.key].widget.attrs
+            shown["placeholder"] = self._inherited(number.key)
         if is_of_table:
             del self.fields["new_tables"]
         for key in {"schema_changes", "new_tables", "resync"} & self.fields.keys():
-            self.fields[key].help_text = self.without(key)
-
-    def without(self, key: str) -> str:
-        """What counts when this level says nothing, and which level says so."""
-        return gettext("Empty: %(value)s.") % {"value": self._inherited(key)}
+            field: Any = self.fields[key]
+            inherited = gettext("Inherited: %(value)s")
+            first = ("", inherited % {"value": self._inherited(key)})
+            field.choices = [first, *field.choices[1:]]
 
     def _inherited(self, key: str) -> str:
+        """What counts when this level says nothing, and which level says so."""
         origin = self.above.origins[key]
         value = _described(key, self.above.values[key])
         said = {"value": value, "level": level_words(origin)}
@@ -194,11 +217,16 @@ class PolicyForm(ScheduleFields):
         return gettext("%(value)s, from %(level)s") % said
 
     @property
-    def groups(self) -> list[tuple[StrOrPromise, list[forms.BoundField]]]:
+    def groups(self) -> list[FieldGroup]:
         """With the driver's size among what compaction takes."""
         found = [(title, [self[n.key] for n in group]) for title, group in GROUPS]
         found[-1][1].extend([self["driver_memory"], self["driver_cores"]])
-        return found
+        return [FieldGroup(title, fields) for title, fields in found]
+
+    @property
+    def has_window(self) -> bool:
+        own = [self[name] for name in ("quiet_from", "quiet_to", "quiet_timezone")]
+        return FieldGroup("", own).is_used
 
     @property
     def overrides(self) -> list[tuple[str, str]]:

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django import forms
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.utils.translation import gettext_lazy as _
 
 from core.errors import InvalidRequest
+from frontend.forms.quantities import QuantityField, amount_in
 from ingest.pipelines.policies.schedule import (
     LONGEST_CRON,
     MANUAL,
@@ -20,11 +22,21 @@ from ingest.pipelines.policies.schedule import (
 
 SCHEDULE_FIELDS = {"every_seconds", "cron", "timezone"}
 INHERIT, EVERY, CRON = "inherit", "every", "cron"
+DAILY, DAILY_CRON = "daily", "0 2 * * *"
+PRESETS = (
+    (10, _("Every 10 seconds")),
+    (60, _("Every minute")),
+    (300, _("Every 5 minutes")),
+    (900, _("Every 15 minutes")),
+    (3600, _("Every hour")),
+)
 WHEN = [
-    (INHERIT, _("As its database or source has it")),
-    (EVERY, _("Every … seconds")),
-    (CRON, _("By cron")),
-    (MANUAL, _("Manual only")),
+    (INHERIT, _("Inherit from database or source")),
+    *((f"{EVERY}:{seconds}", word) for seconds, word in PRESETS),
+    (DAILY, _("Daily at 02:00")),
+    (EVERY, _("Another interval…")),
+    (CRON, _("Cron…")),
+    (MANUAL, _("On request only")),
 ]
 
 
@@ -32,24 +44,26 @@ class ScheduleFields(forms.Form):
     """`when` says which of the other fields counts."""
 
     when = forms.ChoiceField(choices=WHEN, required=False, label=_("Syncs run"))
-    every_seconds = forms.IntegerField(
+    every_seconds = QuantityField(
+        unit="s",
         required=False,
-        min_value=1,
-        max_value=MAX_SECONDS,
-        label=_("Seconds"),
-        help_text=_("From one sync to the next."),
+        label=_("Interval between syncs"),
+        validators=[MinValueValidator(1), MaxValueValidator(MAX_SECONDS)],
+        widget=forms.TextInput(attrs={"placeholder": _("15 min")}),
     )
     cron = forms.CharField(
         required=False,
         max_length=LONGEST_CRON,
         label=_("Cron"),
+        widget=forms.TextInput(attrs={"placeholder": "30 2 * * MON-FRI"}),
         help_text=_("Five fields, such as 30 2 * * MON-FRI."),
     )
     timezone = forms.CharField(
         required=False,
         max_length=60,
         label=_("Time zone"),
-        help_text=_("Such as Europe/Berlin. Empty: UTC."),
+        widget=forms.TextInput(attrs={"placeholder": "UTC"}),
+        help_text=_("Such as Europe/Berlin."),
     )
 
     def clean(self) -> dict[str, Any]:
@@ -76,8 +90,13 @@ def schedule_initial(stored: Any) -> dict[str, Any]:
         return {"when": MANUAL}
     if "cron" in stored:
         zone = stored.get("timezone", "UTC")
+        if stored["cron"] == DAILY_CRON:
+            return {"when": DAILY, "timezone": zone}
         return {"when": CRON, "cron": stored["cron"], "timezone": zone}
-    return {"when": EVERY, "every_seconds": stored["every_seconds"]}
+    seconds = stored["every_seconds"]
+    if seconds in dict(PRESETS):
+        return {"when": f"{EVERY}:{seconds}"}
+    return {"when": EVERY, "every_seconds": seconds}
 
 
 def schedule_of(data: Mapping[str, Any]) -> Schedule | None:
@@ -87,12 +106,15 @@ def schedule_of(data: Mapping[str, Any]) -> Schedule | None:
     when = data.get("when") or (CRON if cron else EVERY if seconds else INHERIT)
     if when == MANUAL:
         return parse_schedule(MANUAL)
-    if when == CRON:
+    if when in (CRON, DAILY):
         zone = str(data.get("timezone") or "").strip() or "UTC"
+        cron = cron if when == CRON else DAILY_CRON
         return parse_schedule({"cron": cron, "timezone": zone})
-    if when == EVERY:
-        number = int(seconds[:12]) if seconds.isascii() and seconds.isdigit() else 0
-        return parse_schedule({"every_seconds": number})
+    kind, _colon, preset = when.partition(":")
+    if kind == EVERY:
+        amount = amount_in((preset or seconds)[:60], "s") or 0
+        is_whole = amount == int(amount)
+        return parse_schedule({"every_seconds": int(amount) if is_whole else 0})
     return None
 
 

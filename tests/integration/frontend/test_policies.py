@@ -46,12 +46,41 @@ def test_a_tables_settings_are_changed_and_taken_back(world, browse, at):
     page = client.get(at).content.decode()
     assert "Europe/Berlin time" in page
     assert "Next:" in page
-    assert optional(page, "id_every_seconds")
+    assert not optional(page, "id_every_seconds"), "its placeholder tells"
     assert not optional(page, "id_when"), "a list always has a choice"
-    assert "Verify every … seconds: 1 d" in page
+    assert "Verify every: 1 d" in page
     assert "instead of off, default" in page
     assert sent(client, at, when="inherit").status_code == 302
     assert pipeline(world).policy == {}
+
+
+def test_units_are_taken_and_shown(world, browse, at):
+    client = browse("root")
+    given = {
+        "when": "every:300",
+        "lag_seconds": "1.5 s",
+        "late_after_seconds": "2 h 30 min",
+        "compact_log_bytes": "512 MiB",
+        "max_waiting_bytes": "2000000",
+    }
+    assert sent(client, at, **given).status_code == 302
+    stored = pipeline(world).policy
+    assert stored["schedule"] == {"every_seconds": 300}
+    assert stored["late_after_seconds"] == 9000
+    assert stored["lag_seconds"] == 1.5
+    assert stored["compact_log_bytes"] == 512 * 1024**2
+    page = client.get(at).content.decode()
+    for shown in ("150 min", "512 MiB", "2 MB", "1.5 s"):
+        assert f'value="{shown}"' in page, shown
+    assert '<option value="every:300" selected>' in page
+    assert sent(client, at, when="daily", timezone="Asia/Shanghai").status_code == 302
+    cron = {"cron": "0 2 * * *", "timezone": "Asia/Shanghai"}
+    assert pipeline(world).policy["schedule"] == cron
+    assert '<option value="daily" selected>' in client.get(at).content.decode()
+    wrong = {"when": "every", "every_seconds": "soon", "verify_every": "1.5 s"}
+    page = sent(client, at, **wrong, compact_log_bytes="5 bananas").content.decode()
+    assert page.count("Enter a time such as") == 4, "above, and at each field"
+    assert "Enter a size such as" in page
 
 
 def optional(page: str, field: str) -> bool:
@@ -97,7 +126,7 @@ def test_levels_above_are_changed_and_named_below(world, browse, at):
     assert given_at(world.source, None)["schedule"] == {"every_seconds": 3600}
     assert given_at(world.source, public) == {"compact_after": 7}
     page = client.get(at).content.decode()
-    assert "Empty: 7, from database shop.public." in page
+    assert 'placeholder="7, from database shop.public"' in page
     assert "instead of Every hour, from datasource shop" in page
 
 
