@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from frontend.urls import urlpatterns
 from tests.integration.frontend.reading import html_of
-from tests.integration.frontend.world import CHINESE, HOSTILE, LONG
+from tests.integration.frontend.world import CHINESE, HOSTILE, LONG, plan_of
 
 # url name -> what to put into it; each with who gets it: admin, ann, eve
 PAGES = {
@@ -40,6 +40,7 @@ PAGES = {
     "health": (lambda w: [], 200, 200, 200),
     "table-health": (lambda w: [w.lake_tables["orders"].pk], 200, 200, 404),
     "tables": (lambda w: [], 200, 200, 200),
+    "schema-changes": (lambda w: [], 200, 200, 200),
     "table": (lambda w: [w.lake_tables["orders"].pk], 200, 200, 404),
     "table-state": (lambda w: [w.lake_tables["orders"].pk], 200, 200, 404),
     "table-data": (lambda w: [w.lake_tables["orders"].pk], 200, 200, 404),
@@ -260,9 +261,16 @@ def test_a_source_s_page_says_what_the_source_sees(world, browse):
 
 def test_a_table_s_page_says_what_its_syncs_cannot_see(world, browse):
     table = world.lake_tables["orders"]
-    missed = {"step": "ApplyChanges", "missed": ["deleted rows stay in the lake"]}
+    syncs = {
+        "step": "ApplyChanges",
+        "cursor": "updated_at",
+        "every_seconds": 60,
+        "lag_seconds": 5.0,
+        "missed": ["deleted rows stay in the lake"],
+    }
     promised = ["A plain table: a snapshot shows: its rows"]
-    plan = {"steps": [missed], "reading": promised}
+    plan = plan_of("orders") | {"reading": promised}
+    plan["steps"].append(syncs)
     world.onboarding.tables.filter(lake_table=table).update(plan=plan)
     page = browse("root").get(f"/tables/{table.pk}/data").content.decode()
     assert "What syncs do not capture" in page
