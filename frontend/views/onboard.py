@@ -47,8 +47,8 @@ def pick_tables(request: PageRequest, name: str) -> HttpResponse:
     if request.htmx and request.htmx.target == "pick-list":
         context = _rows(request, source)
         return render(request, "frontend/onboarding/pick_rows.html", context)
-    initial = {"include": request.GET.get("include", ""), "capture": ""}
-    initial |= {"when": "every", "every_seconds": "30"}
+    initial: dict[str, Any] = {"include": request.GET.get("include", "")}
+    initial |= {"capture": "", "when": "every", "every_seconds": 30}
     form = OnboardForm(request.POST or None, initial=initial)
     error: SluiceError | None = None
     if request.method == "POST":
