@@ -61,6 +61,11 @@ siege: setup ## attack the gateway of a running demo for SLUICE_SIEGE_MINUTES (6
 compat: setup ## PyHive, SQLAlchemy, pandas, impyla, dbt and Hive JDBC 2 and 4 against a running demo, each with what it does not do
 	@$(VENV)/python -m tests.compat $(HOME_DIR)
 
+.PHONY: fuzz-sql
+fuzz-sql: setup ## SLUICE_FUZZ_SQL (100000) composed attacks on rights from SLUICE_FUZZ_SEED, SLUICE_RIGHTS_PAIRS (10000) queries beside copies made by hand, SLUICE_PREDICATES (1000) over collations
+	@SLUICE_FUZZ_SQL=$${SLUICE_FUZZ_SQL:-100000} SLUICE_RIGHTS_PAIRS=$${SLUICE_RIGHTS_PAIRS:-10000} SLUICE_PREDICATES=$${SLUICE_PREDICATES:-1000} \
+	  $(VENV)/python -m pytest -q -s --long all tests/spark/test_fuzz_sql.py tests/spark/test_rows_and_columns.py tests/spark/test_predicates_mariadb.py -k "many"
+
 .PHONY: fault
 fault: setup ## long fault campaigns, seeded, with a report
 	@$(VENV)/python -m tests.fault.campaign
