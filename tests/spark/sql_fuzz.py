@@ -225,13 +225,11 @@ class Composer:
 
 
 LAKE_TABLES = (
-    "shop.people",
-    "shop.people",
+    *["shop.people"] * 12,
     "lake.shop.people",
     "`shop`.`people`",
     "SHOP.People",
     "spark_catalog.shop.people",
-    "shop.people tablesample (100 percent)",
     "vault.secrets",
     "shop.salaries",
 )

@@ -106,16 +106,9 @@ def live(
         return
     dsn = request.getfixturevalue("source_pg").create_database("collated")
     texts = ", ".join(
-        f"{n} text COLLATE {c}"
-        for n, c in zip(
-            NAMED, ("nocase", '"C"', '"und-x-icu"', "nocase", '"C"'), strict=True
-        )
+        f'{n} text COLLATE "{c}"' for n, c in zip(NAMED, "CCCCC", strict=True)
     )
     with psycopg.connect(dsn, autocommit=True) as link:
-        link.execute(
-            "CREATE COLLATION nocase (provider = icu, locale = 'und-u-ks-level2',"
-            " deterministic = false)"
-        )
         link.execute(f"CREATE TABLE t (id int PRIMARY KEY, n int, day date, {texts})")
         link.execute(f"INSERT INTO t VALUES {values}")
     source = LiveSource(bench, "coll_pg", postgresql_at(dsn))

@@ -178,8 +178,9 @@ def test_kyuubi_5392_a_time_limit_holds_whatever_the_engine_does(
         status = ended(connection, execute(connection, ENDLESS, seconds=1))
     finally:
         os.kill(bench.java_pid, signal.SIGCONT)
-    assert status.operationState == ttypes.TOperationState.TIMEDOUT_STATE
-    assert status.sqlState == "HYT00"
+    states = ttypes.TOperationState  # clients of older protocols know no time-out
+    assert status.operationState in {states.TIMEDOUT_STATE, states.CANCELED_STATE}
+    assert status.sqlState == "HYT00", status
     wait_for(lambda: run(connection, "select 1") == [(1,)] or None, "the session")
 
 
@@ -205,8 +206,10 @@ def test_dbeaver_4037_a_cancel_while_rows_are_fetched(
     connection: hive.Connection,
 ) -> None:
     handle = execute(connection, "select * from range(50000000)")
-    ended(connection, handle)
-    assert len(batch(connection, handle, 1000).results.columns[0].i64Val.values) == 1000
+    status = ended(connection, handle)
+    first = batch(connection, handle, 1000)
+    assert first.results, (status, first.status)
+    assert len(first.results.columns[0].i64Val.values) == 1000
     connection.client.CancelOperation(ttypes.TCancelOperationReq(handle))
     status = batch(connection, handle, 1000).status
     assert status.sqlState == "HY008"
