@@ -46,6 +46,10 @@ for _name in [name for name in os.environ if name.startswith("SLUICE_")]:
         "SLUICE_MAVEN_URL",
         "SLUICE_NO_APT",
         "SLUICE_ACCEPTANCE_ROWS",
+        "SLUICE_FUZZ_SQL",
+        "SLUICE_FUZZ_SEED",
+        "SLUICE_RIGHTS_PAIRS",
+        "SLUICE_PREDICATES",
     }:
         del os.environ[_name]
 os.environ["SLUICE_HOME"] = str(HOME)

@@ -51,10 +51,9 @@ def attack(
     leaks: dict[int | str, str] = {}
     ends: Counter[str] = Counter()
     logged = bench.log.stat().st_size
-    left = iter(seeds)
 
-    async def go_on(client: Client) -> None:
-        for seed in left:
+    async def go_on(number: int, client: Client) -> None:
+        for seed in seeds[number::CLIENTS]:
             statement = statement_of(seed)
             settings = {"spark.sql.ansi.enabled": "true" if seed % 2 else "false"}
             async with asyncio.timeout(SILENT):
@@ -64,7 +63,7 @@ def attack(
                 leaks[seed] = f"{statement}: {outcome.visible_text[:500]}"
 
     async def all_of_them() -> None:
-        await asyncio.gather(*map(go_on, clients))
+        await asyncio.gather(*(go_on(*each) for each in enumerate(clients)))
 
     bench.wait(all_of_them())
     log = bench.log.read_bytes()[logged:].decode("utf-8", "replace").lower()
