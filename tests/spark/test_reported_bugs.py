@@ -205,11 +205,11 @@ def test_kyuubi_6843_a_time_limit_leaves_nothing_behind(
 def test_dbeaver_4037_a_cancel_while_rows_are_fetched(
     connection: hive.Connection,
 ) -> None:
-    handle = execute(connection, "select * from range(50000000)")
+    handle = execute(connection, "select * from range(0, 50000000, 1, 500)")
     status = ended(connection, handle)
     first = batch(connection, handle, 1000)
     assert first.results, (status, first.status)
-    assert len(first.results.columns[0].i64Val.values) == 1000
+    assert first.results.columns[0].i64Val.values[:3] == [0, 1, 2]
     connection.client.CancelOperation(ttypes.TCancelOperationReq(handle))
     status = batch(connection, handle, 1000).status
     assert status.sqlState == "HY008"
