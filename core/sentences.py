@@ -61,11 +61,15 @@ def as_sentence(text: str) -> Sentence:
     return text if isinstance(text, Sentence) else Sentence(text)
 
 
-def joined(parts: Iterable[str]) -> str:
+NEXT = Sentence("%(first)s; %(then)s")
+STOP = Sentence("%(first)s. %(then)s")
+
+
+def joined(parts: Iterable[str], by: str = NEXT) -> str:
     """Sentences one after the other, as one; "" of none."""
     first, *others = [part for part in parts if part] or [""]
     for part in others:
-        first = Sentence("%(first)s; %(then)s", first=first, then=part)
+        first = Sentence(by, first=as_sentence(first), then=as_sentence(part))
     return first
 
 
@@ -102,6 +106,22 @@ def sentence_of(text: str, origins: Mapping[str, Any] | None) -> str:
     """The sentence with this text, where `origins_in` found one."""
     origin = (origins or {}).get(text)
     return _same_text(text, lambda found: found, origin) if origin else text
+
+
+def with_sentences(data: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON with its sentences, of which the member `sentences` has the origins."""
+    origins = data.get("sentences") or {}
+
+    def told(value: Any) -> Any:
+        if isinstance(value, str):
+            return sentence_of(value, origins)
+        if isinstance(value, list):
+            return [told(each) for each in value]
+        if isinstance(value, dict):
+            return {name: told(each) for name, each in value.items()}
+        return value
+
+    return {name: told(each) for name, each in data.items() if name != "sentences"}
 
 
 def _same_text(text: str, read: Any, origin: Any) -> str:

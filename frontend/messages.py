@@ -47,6 +47,7 @@ MOVED = (
     "catalog/discovery/choosing.py",
     "catalog/discovery/store.py",
     "catalog/discovery/turns.py",
+    "ingest/planning",
     "ingest/pipelines/apply_reports.py",
     "ingest/pipelines/lake_reconcile.py",
     "ingest/pipelines/load_job.py",
@@ -64,6 +65,7 @@ MOVED = (
 _SENTENCE = re.compile(r"[A-Za-z]+,? [a-z]+,? [a-z]")
 _NO_SENTENCE = re.compile(r"^\s*(SELECT|INSERT|UPDATE|WITH|DELETE|FROM|AND)\b")
 # What only programmers see.
+_FOR_PROGRAMS = {"__str__", "as_markdown", "_table"}
 _UNSEEN = {"RuntimeError", "ValueError", "AssertionError", "NotImplementedError"}
 _MARKED = re.compile(r'_\("([^"]+)"\)')
 
@@ -192,7 +194,7 @@ def _is_apart(node: ast.AST) -> bool:
     """Docstrings, lines of logs, what programmers see, and what is marked already."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return True
-    if isinstance(node, ast.FunctionDef) and node.name == "__str__":
+    if isinstance(node, ast.FunctionDef) and node.name in _FOR_PROGRAMS:
         return True
     if not isinstance(node, ast.Call):
         return False

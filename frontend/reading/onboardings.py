@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from catalog.access.policy import Principal
 from core.jobs import UNFINISHED
 from core.models import Job
+from core.sentences import with_sentences
 from frontend.templatetags.figures import rows_of
 from ingest.models import Onboarding, Pipeline
 from ingest.models.states import APPROVED, FAILED, MOVING, PROPOSED
@@ -192,7 +193,7 @@ class Item:
 
 
 def item_of(pipeline: Pipeline, *, is_open: bool = False) -> Item:
-    plan, lake = pipeline.plan, pipeline.lake_table
+    plan, lake = with_sentences(pipeline.plan), pipeline.lake_table
     source = pipeline.source_table
     steps = plan.get("steps", [])
     create: dict[str, Any] = next((s for s in steps if s["step"] == "CreateTable"), {})

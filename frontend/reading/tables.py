@@ -13,6 +13,7 @@ from catalog.access.policy import Principal, Privilege
 from catalog.models import Table
 from catalog.selectors.tables import securable_of
 from core.models import Job
+from core.sentences import with_sentences
 from frontend.reading.policy import level_words
 from frontend.reading.schedules import schedule_words
 from frontend.templatetags.figures import figure, rows_of
@@ -69,7 +70,7 @@ class TablePipeline:
 
     @property
     def _plan(self) -> Mapping[str, Any]:
-        return self.row.plan if self.row else {}
+        return with_sentences(self.row.plan) if self.row else {}
 
 
 @dataclass(frozen=True, slots=True)

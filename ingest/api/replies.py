@@ -165,7 +165,7 @@ class PlannedTable(HasSchedule):
 
     @staticmethod
     def plan_of(shown: Scheduled) -> Mapping[str, Any]:
-        return plan_to_json(shown.row.plan)
+        return _english(plan_to_json(shown.row.plan))
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ class OnboardedTable(PlannedTable):
 
     @staticmethod
     def plan_of(shown: Any) -> Mapping[str, Any]:
-        return dict(shown.row.plan)
+        return _english(shown.row.plan)
 
     @staticmethod
     def every_seconds_of(shown: ShownPipeline) -> int | None:
@@ -282,6 +282,10 @@ class Draft(Reply):
     @staticmethod
     def tables_of(draft: DraftRow) -> list[Scheduled]:
         return [_planned(each) for each in draft.planned]
+
+
+def _english(plan: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: told for name, told in plan.items() if name != "sentences"}
 
 
 def _planned(each: Planned) -> Scheduled:

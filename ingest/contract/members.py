@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from core.sentences import origins_in
+
 T = TypeVar("T")
 
 
@@ -36,9 +38,16 @@ def decode(kind: type[T], text: str | bytes, *, newest: int) -> T:
     return value_of(kind, data, newest=newest)
 
 
-def as_data(value: Any) -> Any:
-    """A value as JSON holds it: dicts and lists, texts and numbers."""
-    return msgspec.json.decode(msgspec.json.encode(value, enc_hook=_text))
+def as_data(value: Any, origins: dict[str, Any] | None = None) -> Any:
+    """A value as JSON holds it: dicts and lists, texts and numbers. What sentences
+    were made of is added to `origins`, by their text."""
+
+    def text(found: Any) -> str:
+        if origins is not None:
+            origins.update(origins_in(found))
+        return _text(found)
+
+    return msgspec.json.decode(msgspec.json.encode(value, enc_hook=text))
 
 
 def _builtins(value: Any) -> Any:

@@ -204,7 +204,7 @@ def hide_places(
 
 def _placeless(plan: Mapping[str, Any]) -> dict[str, Any]:
     """Steps that name the place are told without their names and summaries."""
-    names = {"database", "name", "path", "jdbc", "lake"}
+    names = {"database", "name", "path", "jdbc", "lake", "sentences"}
 
     def told(step: Mapping[str, Any]) -> dict[str, Any]:
         hidden = {*names, "summary"} if names & step.keys() else set()

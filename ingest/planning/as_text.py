@@ -13,6 +13,7 @@ from typing import Protocol
 from catalog.schema.types import Column, TableSchema
 from catalog.sources.registry import cannot_hold
 from core.errors import InvalidRequest
+from core.sentences import Sentence
 from ingest.planning.facts import Choices, TableFacts, Target
 
 _TIMES = ("date", "timestamp", "timestamp_ntz")
@@ -48,9 +49,13 @@ def with_texts(
     for name in choices.as_text:
         if not can_be_text(facts.schema.column(name)):
             raise InvalidRequest(
-                f"'{name}' of {facts.source_name} is"
-                f" {facts.schema.column(name).source_type}, of which the lake holds"
-                " every value: it is not synced as text",
+                Sentence(
+                    "'%(name)s' of %(source_name)s is %(source_type)s, of which"
+                    " the lake holds every value: it is not synced as text",
+                    name=name,
+                    source_name=facts.source_name,
+                    source_type=facts.schema.column(name).source_type,
+                ),
                 code="invalid_as_text",
                 hint="dates, timestamps, decimals and arrays can be synced as text",
                 facts={"field": "as_text", "table": facts.source_name},
@@ -64,7 +69,11 @@ def without_form(column: Column, kind: str) -> str:
     """Values of a key's column that stop a load or a sync, in words; "" = none."""
     found = cannot_hold(column.source_type, column.type, kind=kind)
     if column.type.startswith("array<"):
-        return f"{found}, and several dimensions" if found else "several dimensions"
+        return (
+            Sentence("%(found)s, and several dimensions", found=found)
+            if found
+            else Sentence("several dimensions")
+        )
     return found
 
 
@@ -72,9 +81,15 @@ def what_stops(columns: Collection[Column], kind: str) -> tuple[str, ...]:
     """What a plan says of the columns of its key."""
     found = [(column, without_form(column, kind)) for column in columns]
     return tuple(
-        f"column '{c.source_name}' ({c.source_type}) is of the key: a row with a value"
-        f" there that no lake type has ({values}) stops the load or the sync, for no"
-        " key may be NULL. 'as_text' syncs the column as text, which holds it"
+        Sentence(
+            "column '%(name)s' (%(type)s) is of the key: a"
+            " row with a value there that no lake type has (%(values)s)"
+            " stops the load or the sync, for no key may be NULL."
+            " 'as_text' syncs the column as text, which holds it",
+            name=c.source_name,
+            type=c.source_type,
+            values=values,
+        )
         for c, values in found
         if values
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from catalog.sources.kinds import Family
 from catalog.sources.registry import KINDS, kind_named
+from core.sentences import Sentence, as_sentence, joined
 from ingest.planning.facts import Conditions, TableFacts
 
 
@@ -322,13 +323,24 @@ def reading_of(facts: TableFacts, conditions: Conditions) -> tuple[str, ...]:
     is_sync = conditions.capture == "timestamp"
     found = []
     for promise in _cases(facts):
-        texts = [promise.snapshot, promise.sync if is_sync else "", promise.unseen]
-        labels = ("a snapshot shows", "a sync shows", "not seen")
-        sentences = [f"{a}: {t}" for a, t in zip(labels, texts, strict=True) if t]
-        if promise.does:
-            sentences.append(f"what Sluice does: {promise.does}")
-        found.append(f"{promise.title}: {'; '.join(sentences)}")
+        sync = promise.sync if is_sync else ""
+        texts = [promise.snapshot, sync, promise.unseen, promise.does]
+        labels = (
+            "a snapshot shows", "a sync shows", "not seen", "what Sluice does",
+        )  # fmt: skip
+        sentences = [
+            _labelled(label, text)
+            for label, text in zip(labels, texts, strict=True)
+            if text
+        ]
+        found.append(_labelled(promise.title, joined(sentences)))
     return tuple(found)
+
+
+def _labelled(label: str, text: str) -> Sentence:
+    return Sentence(
+        "%(what)s: %(text)s", what=as_sentence(label), text=as_sentence(text)
+    )
 
 
 def cautions_of(facts: TableFacts, conditions: Conditions) -> tuple[str, ...]:
@@ -344,7 +356,15 @@ def cautions_of(facts: TableFacts, conditions: Conditions) -> tuple[str, ...]:
         and kind_named(facts.source_kind).hides_role
     ):
         found.append(SOURCES["unknown_role"])
-    return tuple(f"{p.title}. Not seen: {p.unseen}. Sluice {p.does}" for p in found)
+    return tuple(
+        Sentence(
+            "%(title)s. Not seen: %(unseen)s. Sluice %(does)s",
+            title=as_sentence(p.title),
+            unseen=as_sentence(p.unseen),
+            does=as_sentence(p.does),
+        )
+        for p in found
+    )
 
 
 def _cases(facts: TableFacts) -> Iterator[Promise]:

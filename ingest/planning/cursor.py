@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from catalog.schema.types import Column
 from catalog.sources.registry import cannot_hold
 from core.errors import InvalidRequest
+from core.sentences import Sentence
 from ingest.planning.capture_limits import TABLES, TRAPS
 from ingest.planning.facts import LOG, Choices, Conditions, TableFacts
 from ingest.planning.plan import Proposal
@@ -80,15 +81,23 @@ def propose_cursor(
         if others := _named_so_without_time(carried):
             return Proposal(
                 None,
-                f"a cursor must be a timestamp, and {', '.join(others)} of"
-                f" {facts.source_name} is none; choose another 'cursor' that every "
-                "insert and update sets, or capture 'snapshot'",
+                Sentence(
+                    "a cursor must be a timestamp, and %(others)s of"
+                    " %(source_name)s is none; choose another 'cursor' that every"
+                    " insert and update sets, or capture 'snapshot'",
+                    others=", ".join(others),
+                    source_name=facts.source_name,
+                ),
                 choices=tuple(times),
             )
         return Proposal(
             None,
-            f"no column of {facts.source_name} is named like a change time; choose a "
-            "'cursor' that every insert and update sets, or capture 'snapshot'",
+            Sentence(
+                "no column of %(source_name)s is named like a change time;"
+                " choose a 'cursor' that every insert and update sets, or"
+                " capture 'snapshot'",
+                source_name=facts.source_name,
+            ),
             choices=tuple(times),
         )
     return Proposal(
@@ -111,8 +120,13 @@ def _chosen(facts: TableFacts, name: str, carried: list[Column]) -> Proposal:
     column = next(c for c in carried if c.source_name == name)
     if column.type not in CURSOR_TYPES:
         raise InvalidRequest(
-            f"'{name}' of {facts.source_name} is {column.source_type}: a cursor must "
-            "be a timestamp",
+            Sentence(
+                "'%(name)s' of %(source_name)s is %(source_type)s: a cursor"
+                " must be a timestamp",
+                name=name,
+                source_name=facts.source_name,
+                source_type=column.source_type,
+            ),
             code="invalid_cursor",
             facts={"field": "cursor", "table": facts.source_name},
         )
@@ -125,16 +139,22 @@ def what_is_missed(
     """What capture by this cursor cannot see, in sentences for people."""
     missed = [
         *(TRAPS[name].unseen for name in ("deletes", "keys_changed", "emptied")),
-        f"updates that do not set '{cursor}' to the current time are not seen",
+        Sentence(
+            "updates that do not set '%(cursor)s' to the current time are not seen",
+            cursor=cursor,
+        ),
     ]
     if facts.relation == "partitioned table":
         missed.append(TABLES[facts.relation].unseen)
     missed += _never_read(facts, cursor)
     if facts.sees_all_transactions is False:
         missed.append(
-            f"transactions open longer than {conditions.lag_seconds:g} s can be "
-            "missed: the login lacks the right to see when they began "
-            "(PostgreSQL: pg_read_all_stats, MariaDB and MySQL: PROCESS)"
+            Sentence(
+                "transactions open longer than %(lag_seconds)s s can be"
+                " missed: the login lacks the right to see when they began"
+                " (PostgreSQL: pg_read_all_stats, MariaDB and MySQL: PROCESS)",
+                lag_seconds=f"{conditions.lag_seconds:g}",
+            )
         )
     return tuple(missed)
 
@@ -142,7 +162,15 @@ def what_is_missed(
 def _never_read(facts: TableFacts, cursor: str) -> list[str]:
     column = facts.schema.column(cursor)
     odd = cannot_hold(column.source_type, column.type, kind=facts.source_kind)
-    found = ["NULL"] * column.nullable + [f"no moment ({odd})"] * bool(odd)
-    if not found:
+    if not (column.nullable or odd):
         return []
-    return [f"rows whose '{cursor}' is {' or '.join(found)} are counted, not synced"]
+    found = Sentence("no moment (%(odd)s)", odd=odd) if odd else "NULL"
+    if odd and column.nullable:
+        found = Sentence("NULL or %(other)s", other=found)
+    return [
+        Sentence(
+            "rows whose '%(cursor)s' is %(found)s are counted, not synced",
+            cursor=cursor,
+            found=found,
+        )
+    ]

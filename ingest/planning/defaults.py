@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
+from core.sentences import Sentence, as_sentence
 from ingest.planning.cursor import CURSOR_TYPES
 from ingest.planning.facts import (
     LOG,
@@ -85,7 +86,9 @@ def plan_with_defaults(
             return LOG, _telling(plan, LOG, _BY_LOG)
         why_not = plan.blocked
     way: Capture = wanted or TIMESTAMP
-    plan, why = planned(way), "chosen" if wanted else f"not by the log: {why_not}"
+    plan, why = planned(way), Sentence("chosen")
+    if not wanted:
+        why = Sentence("not by the log: %(why_not)s", why_not=as_sentence(why_not))
     is_open = plan.blocked and defaults.load_once and choices.capture is None
     if is_open and way != "snapshot":
         loaded = planned(
@@ -94,7 +97,11 @@ def plan_with_defaults(
         if not loaded.blocked:
             return "snapshot", _telling(loaded, "snapshot", _ONCE)
     if plan.blocked and wanted is None and facts.log is not None:
-        also = f"{plan.blocked}. Or have it followed by the log: {why_not}"
+        also = Sentence(
+            "%(blocked)s. Or have it followed by the log: %(why_not)s",
+            blocked=as_sentence(plan.blocked),
+            why_not=as_sentence(why_not),
+        )
         plan = replace(plan, blocked=also)
     return way, _telling(plan, way, why, is_chosen=wanted is not None)
 
@@ -117,7 +124,11 @@ def _why_not_by_log(facts: TableFacts, choices: Choices, defaults: PlanDefaults)
         "record_key": choices.record_key == ROW_HASH,
     }
     names = ", ".join(f"'{name}'" for name, is_said in said.items() if is_said)
-    return f"what was chosen by {names} is of syncs" if names else ""
+    return (
+        Sentence("what was chosen by %(names)s is of syncs", names=names)
+        if names
+        else ""
+    )
 
 
 def _telling(

@@ -24,6 +24,7 @@ from catalog.schema.source_log import TableLog
 from catalog.schema.types import Column, TableSchema
 from catalog.schema.widening import keeps_values, widens_in_place
 from catalog.sources.registry import proposed_choice
+from core.sentences import Sentence
 from ingest.planning.as_text import as_text
 from ingest.planning.plan import (
     ApplyChanges,
@@ -316,10 +317,12 @@ class _Judge:
         )
         if not lost:
             return ""
-        return (
-            f"{', '.join(lost)} is what the lake table is keyed, partitioned or"
-            " followed by, and that is fixed for its life: remove the table from the"
-            " sync and add it again, which loads it into a new lake table"
+        return Sentence(
+            "%(lost)s is what the lake table is keyed, partitioned or"
+            " followed by, and that is fixed for its life: remove the"
+            " table from the sync and add it again, which loads it into a"
+            " new lake table",
+            lost=", ".join(lost),
         )
 
 

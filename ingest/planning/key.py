@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from catalog.schema.types import Column
 from core.errors import InvalidRequest
+from core.sentences import Sentence, as_sentence
 from ingest.planning.facts import ROW_HASH, Capture, Choices, TableFacts
 from ingest.planning.plan import Proposal
 
@@ -41,27 +42,37 @@ def propose_key(
     with_hash = "capture 'snapshot' with 'row_hash'" if is_followed else "'row_hash'"
     return Proposal(
         None,
-        f"{facts.source_name} has no primary key and no unique index over NOT NULL "
-        f"columns: choose 'record_key' columns that identify a row, or {with_hash} "
-        "(equal rows become one with a duplicate count)",
+        Sentence(
+            "%(source_name)s has no primary key and no unique index over"
+            " NOT NULL columns: choose 'record_key' columns that identify"
+            " a row, or %(with_hash)s (equal rows become one with a"
+            " duplicate count)",
+            source_name=facts.source_name,
+            with_hash=as_sentence(with_hash),
+        ),
         choices=_unkeyed(capture),
     )
 
 
 def _why_no_key(facts: TableFacts) -> str:
     if facts.hides_indexes:
-        return (
-            f"the source shows the login no keys of {facts.source_name}, to which it"
-            f" has rights by column only: run {facts.structure_grant}, which shows"
-            " them, and discover again, or choose 'record_key' columns that identify a"
-            " row"
+        return Sentence(
+            "the source shows the login no keys of %(source_name)s, to"
+            " which it has rights by column only: run %(structure_grant)s,"
+            " which shows them, and discover again, or choose 'record_key'"
+            " columns that identify a row",
+            source_name=facts.source_name,
+            structure_grant=facts.structure_grant,
         )
     lacking = [name for name in facts.hidden_key if name in facts.hidden]
-    return (
-        f"the primary key of {facts.source_name} is ({', '.join(facts.hidden_key)}),"
-        f" and the login may not SELECT {', '.join(lacking)}: run"
-        f" {facts.grant_of(lacking)} at the source and discover again, or choose"
-        " 'record_key' columns that identify a row"
+    return Sentence(
+        "the primary key of %(source_name)s is (%(key)s), and the login may not SELECT"
+        " %(lacking)s: run %(grant)s at the source and discover again, or choose"
+        " 'record_key' columns that identify a row",
+        source_name=facts.source_name,
+        key=", ".join(facts.hidden_key),
+        lacking=", ".join(lacking),
+        grant=facts.grant_of(lacking),
     )
 
 
@@ -80,7 +91,10 @@ def _chosen(facts: TableFacts, choices: Choices, carried: list[Column]) -> Propo
     names = list(choices.record_key or ())
     if not names or len(set(names)) != len(names):
         raise InvalidRequest(
-            f"the record key of {facts.source_name} must name columns, each once",
+            Sentence(
+                "the record key of %(source_name)s must name columns, each once",
+                source_name=facts.source_name,
+            ),
             code="invalid_record_key",
             facts={"field": "record_key", "table": facts.source_name},
         )
@@ -88,8 +102,11 @@ def _chosen(facts: TableFacts, choices: Choices, carried: list[Column]) -> Propo
     if nullable:
         return Proposal(
             names,
-            f"chosen; NULL is allowed in {', '.join(nullable)}: a row with NULL there "
-            "stops the load",
+            Sentence(
+                "chosen; NULL is allowed in %(nullable)s: a row with NULL"
+                " there stops the load",
+                nullable=", ".join(nullable),
+            ),
             is_chosen=True,
         )
     return Proposal(names, "chosen", is_chosen=True)

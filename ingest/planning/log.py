@@ -11,6 +11,7 @@ from catalog.schema.source_log import Lack, parts_in_words
 from catalog.schema.types import Column
 from catalog.sources.kinds import Privileges
 from catalog.sources.registry import kind_named
+from core.sentences import STOP, Sentence, as_sentence, joined
 from ingest.planning.facts import ROW_HASH, TableFacts
 from ingest.planning.plan import Proposal
 
@@ -21,7 +22,8 @@ _DOUBTS = (
     " and where a power failure took the end of its log; with"
     " innodb_flush_log_at_trx_commit other than 1, once the server dies"
 )
-_ELSE = "use capture 'timestamp' or 'snapshot'"
+_ELSE = Sentence("use capture 'timestamp' or 'snapshot'")
+_OR = {"else": _ELSE}
 
 
 def why_not_followed(
@@ -30,7 +32,7 @@ def why_not_followed(
     """In sentences with the statements that help; "" = it can be."""
     table = _Wanted(facts, carried, proposals)
     lacks = [*facts.log_lacks, *table.lacks()]
-    return ". ".join(_told(lack) for lack in lacks)
+    return joined((_told(lack) for lack in lacks), STOP)
 
 
 def what_is_seen(source_kind: str) -> tuple[str, ...]:
@@ -60,9 +62,12 @@ class _Wanted:
         log, where = self.facts.log, (self.facts.database, self.facts.name)
         if log is not None and not (log.is_published or log.may_publish):
             yield Lack(
-                f"no publication at the source has all changes of"
-                f" {self.facts.source_name}, and its user may not make one of a table"
-                " that is not its own",
+                Sentence(
+                    "no publication at the source has all changes of"
+                    " %(source_name)s, and its user may not make one of a table"
+                    " that is not its own",
+                    source_name=self.facts.source_name,
+                ),
                 self._statements.logged(*where),
             )
 
@@ -82,26 +87,47 @@ class _Wanted:
     def _odd_kind(self) -> str:
         name, traits = self.facts.source_name, self.facts.traits
         if self.facts.relation not in _TABLES:
-            return (
-                f"{name} is a {self.facts.relation}, of which the log says nothing:"
-                f" follow the tables that it is made of, or {_ELSE}"
+            return Sentence(
+                "%(name)s is a %(relation)s, of which the log says nothing:"
+                " follow the tables that it is made of, or %(else)s",
+                name=name,
+                relation=self.facts.relation,
+                **_OR,
             )
         if self.facts.log is not None and self.facts.log.unfit:
-            return f"{name}: {self.facts.log.unfit}, or {_ELSE}"
+            return Sentence(
+                "%(name)s: %(unfit)s, or %(else)s",
+                name=name,
+                unfit=as_sentence(self.facts.log.unfit),
+                **_OR,
+            )
         if "versioned" in traits:
-            return f"{name} keeps former versions of its rows in itself: {_ELSE}"
+            return Sentence(
+                "%(name)s keeps former versions of its rows in itself: %(else)s",
+                name=name,
+                **_OR,
+            )
         if "unlogged" in traits:
-            return (
-                f"{name} is UNLOGGED, so its changes are in no log: {_ELSE}, or run"
-                f" ALTER TABLE … SET LOGGED at the source and discover again"
+            return Sentence(
+                "%(name)s is UNLOGGED, so its changes are in no log: %(else)s,"
+                " or run ALTER TABLE … SET LOGGED at the source and discover"
+                " again",
+                name=name,
+                **_OR,
             )
         if "children" in traits:
-            return (
-                f"{name} has child tables by inheritance, whose rows the log has under"
-                f" their own names: follow the child tables, or {_ELSE}"
+            return Sentence(
+                "%(name)s has child tables by inheritance, whose rows the log"
+                " has under their own names: follow the child tables, or %(else)s",
+                name=name,
+                **_OR,
             )
         if "foreign" in traits:
-            return f"rows of {name} are at another server, and not in this log: {_ELSE}"
+            return Sentence(
+                "rows of %(name)s are at another server, and not in this log: %(else)s",
+                name=name,
+                **_OR,
+            )
         return ""
 
     def _of_identity(self) -> Iterator[Lack]:
@@ -115,27 +141,48 @@ class _Wanted:
             self.facts.database, self.facts.name
         )
         if not log.identity:
-            reason = (
-                "has no replica identity, which names a row that was changed or deleted"
+            yield Lack(
+                Sentence(
+                    "%(name)s has no replica identity, which names a row that was"
+                    " changed or deleted",
+                    name=name,
+                ),
+                statement,
             )
-            yield Lack(f"{name} {reason}", statement)
         elif outside := _words(n for n in key if n not in log.identity):
-            reason = f"its key is {_words(key)}, of which the log does not have"
-            yield Lack(f"{name}: {reason} {outside} of former rows", statement)
+            yield Lack(
+                Sentence(
+                    "%(name)s: its key is %(key)s, of which the log does not have"
+                    " %(outside)s of former rows",
+                    name=name,
+                    key=_words(key),
+                    outside=outside,
+                ),
+                statement,
+            )
         elif outside := _words(
             n for n in self.proposals["partition_by"].value if n not in log.identity
         ):
             yield Lack(
-                f"{name} is partitioned by {outside}, which the log does not have of"
-                " former rows: a row that is deleted there, or moves, would stay",
+                Sentence(
+                    "%(name)s is partitioned by %(outside)s, which the log does"
+                    " not have of former rows: a row that is deleted there, or"
+                    " moves, would stay",
+                    name=name,
+                    outside=outside,
+                ),
                 statement,
             )
 
     def _of_parts(self, lesser: tuple[str, ...]) -> Lack:
         where = self.facts.database, self.facts.name
         return Lack(
-            f"the log has less of former rows of {parts_in_words(lesser)} than the"
-            f" replica identity of {self.facts.source_name} says",
+            Sentence(
+                "the log has less of former rows of %(lesser)s than the"
+                " replica identity of %(source_name)s says",
+                lesser=parts_in_words(lesser),
+                source_name=self.facts.source_name,
+            ),
             self._statements.full_rows_of_parts_logged(*where),
         )
 
@@ -144,8 +191,12 @@ class _Wanted:
         carried = {column.source_name for column in self.carried}
         if lost := _words(name for name in made if name in carried):
             yield Lack(
-                "the log does not contain what the source generates: leave"
-                f" {lost} out by 'exclude_columns', or {_ELSE}"
+                Sentence(
+                    "the log does not contain what the source generates: leave"
+                    " %(lost)s out by 'exclude_columns', or %(else)s",
+                    lost=lost,
+                    **_OR,
+                )
             )
 
     @property
@@ -154,7 +205,10 @@ class _Wanted:
 
 
 def _told(lack: Lack) -> str:
-    return f"{lack.reason}: {lack.statement}" if lack.statement else lack.reason
+    if not lack.statement:
+        return lack.reason
+    reason = as_sentence(lack.reason)
+    return Sentence("%(what)s: %(text)s", what=reason, text=lack.statement)
 
 
 def _words(names: Iterable[str]) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from catalog.schema.types import Column
 from core.errors import InvalidRequest
+from core.sentences import Sentence
 
 # Thirty years of days; a commit that wrote all of them is read within two seconds.
 MOST_PARTITIONS = 10_000
@@ -37,12 +38,19 @@ def refuse_unfit(table: str, columns: Sequence[Column]) -> None:
     unfit = next((c for c in columns if c.type not in fit), None)
     days = [c.source_name for c in columns if c.type in BY_DAY]
     if unfit is not None:
-        why = (
-            f"column '{unfit.source_name}' of {table} is {unfit.source_type}, by which"
-            " no lake table can be partitioned"
+        why = Sentence(
+            "column '%(source_name)s' of %(table)s is %(source_type)s, by"
+            " which no lake table can be partitioned",
+            source_name=unfit.source_name,
+            table=table,
+            source_type=unfit.source_type,
         )
     elif len(days) > 1:
-        why = f"{table} can be partitioned by the day of one column, not of {days}"
+        why = Sentence(
+            "%(table)s can be partitioned by the day of one column, not of %(days)s",
+            table=table,
+            days=days,
+        )
     else:
         return
     raise InvalidRequest(
@@ -69,11 +77,16 @@ def why_too_many(
     own = next((u for u in uniques if u and set(u) <= set(partition_by)), None)
     if own is None or rows <= MOST_PARTITIONS:
         return ""
-    return (
-        f"partitioned by {', '.join(partition_by)}, which holds the unique key"
-        f" {', '.join(own)}, each of about {rows:,} rows would have a partition of its"
-        f" own; a lake table has at most {MOST_PARTITIONS:,}. Partition by a column"
-        " with few values, or not at all: buckets spread the data"
+    return Sentence(
+        "partitioned by %(partition_by)s, which holds the unique key"
+        " %(own)s, each of about %(rows)s rows would have a partition"
+        " of its own; a lake table has at most %(most_partitions)s."
+        " Partition by a column with few values, or not at all:"
+        " buckets spread the data",
+        partition_by=", ".join(partition_by),
+        own=", ".join(own),
+        rows=f"{rows:,}",
+        most_partitions=f"{MOST_PARTITIONS:,}",
     )
 
 
@@ -86,28 +99,40 @@ def what_holds(columns: Sequence[tuple[Column, str]]) -> tuple[str, ...]:
         return ()
     named = ", ".join(_named(column) for column, _ in columns)
     found = [
-        f"the snapshot counts the values of {named} before its commit"
-        f" and is refused when they are more than {MOST_PARTITIONS:,}"
+        Sentence(
+            "the snapshot counts the values of %(named)s before its commit"
+            " and is refused when they are more than %(most_partitions)s",
+            named=named,
+            most_partitions=f"{MOST_PARTITIONS:,}",
+        )
     ]
     for column, name in columns:
         if column.type in BY_DAY:
             found.append(
-                f"partitioned by {_named(column)} in UTC, which is the lake table's"
-                f" column {DAY}: a query that has a condition on it, too, reads the"
-                " folders of those days only"
+                Sentence(
+                    "partitioned by %(column)s in UTC, which is the lake table's"
+                    " column %(day)s: a query that has a condition on it, too,"
+                    " reads the folders of those days only",
+                    column=_named(column),
+                    day=DAY,
+                )
             )
         elif _may_be_too_long(column, name):
             found.append(
-                f"each value of '{column.source_name}' is a folder of the lake, so a"
-                f" load or a sync that meets one of more than {longest_value(name)}"
-                " bytes is refused (some characters, as / and :, count as three)"
+                Sentence(
+                    "each value of '%(source_name)s' is a folder of the lake, so a"
+                    " load or a sync that meets one of more than %(name)s bytes is"
+                    " refused (some characters, as / and :, count as three)",
+                    source_name=column.source_name,
+                    name=longest_value(name),
+                )
             )
     return tuple(found)
 
 
 def _named(column: Column) -> str:
     name = column.source_name
-    return f"the day of {name}" if column.type in BY_DAY else name
+    return Sentence("the day of %(name)s", name=name) if column.type in BY_DAY else name
 
 
 def _may_be_too_long(column: Column, name: str) -> bool:

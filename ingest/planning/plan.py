@@ -14,6 +14,7 @@ import msgspec
 
 from catalog.schema.types import TableSchema
 from core.errors import InvalidRequest
+from core.sentences import Sentence, with_sentences
 from ingest.contract.members import as_data, value_of
 from ingest.contract.table import Updates
 
@@ -64,12 +65,22 @@ class CreateTable(_Step, frozen=True):
 
     @property
     def summary(self) -> str:
-        return (
-            f"create {self.database}.{self.name}: {len(self.columns)} columns, "
-            f"{self.buckets} bucket{'s' if self.buckets > 1 else ''}"
-            f"{', a lock that drivers share' if self.lock else ''}"
-            f"{', partial updates' if self.updates == 'partial' else ''}"
+        return Sentence(
+            "create %(database)s.%(name)s: %(count)s columns, %(buckets)s%(lock)s"
+            "%(partial)s",
+            database=self.database,
+            name=self.name,
+            count=len(self.columns),
+            buckets=_buckets(self.buckets),
+            lock=Sentence(", a lock that drivers share") if self.lock else "",
+            partial=Sentence(", partial updates") if self.updates == "partial" else "",
         )
+
+
+def _buckets(count: int) -> Sentence:
+    if count == 1:
+        return Sentence("1 bucket")
+    return Sentence("%(count)s buckets", count=count)
 
 
 class EvolveSchema(_Step, frozen=True):
@@ -90,7 +101,10 @@ class LoadSnapshot(_Step, frozen=True):
 
     @property
     def summary(self) -> str:
-        return f"load about {self.estimated_rows:,} rows as one commit"
+        return Sentence(
+            "load about %(estimated_rows)s rows as one commit",
+            estimated_rows=f"{self.estimated_rows:,}",
+        )
 
 
 class ApplyChanges(_Step, frozen=True):
@@ -108,9 +122,15 @@ class ApplyChanges(_Step, frozen=True):
 
     @property
     def summary(self) -> str:
-        every = f"every {self.every_seconds} s" if self.every_seconds else "on request"
+        every = Sentence("on request")
+        if self.every_seconds:
+            every = Sentence("every %(seconds)s s", seconds=self.every_seconds)
         when = self.when[:1].lower() + self.when[1:]
-        return f"apply rows changed by '{self.cursor}' {when or every}"
+        return Sentence(
+            "apply rows changed by '%(cursor)s' %(when)s",
+            cursor=self.cursor,
+            when=when or every,
+        )
 
 
 class FollowLog(_Step, frozen=True):
@@ -145,7 +165,7 @@ class Publish(_Step, frozen=True):
 
     @property
     def summary(self) -> str:
-        return f"offer it to queries as {self.lake}"
+        return Sentence("offer it to queries as %(lake)s", lake=self.lake)
 
 
 Step = (
@@ -224,25 +244,36 @@ def by_cursor(plan: TablePlan, then: TablePlan) -> TablePlan:
 
 
 def plan_to_json(plan: TablePlan) -> dict[str, Any]:
-    """The stored and shown form: plain JSON, each step with its kind and summary."""
-    data: dict[str, Any] = as_data(plan)
+    """The stored and shown form: plain JSON, each step with its kind and summary.
+
+    sentences  of its texts: what they were made of, for readers of other languages
+    """
+    origins: dict[str, Any] = {}
+    data: dict[str, Any] = as_data(plan, origins)
     for told, step in zip(data["steps"], plan.steps, strict=True):
-        told["summary"] = step.summary
-    return {"v": VERSION, **data}
+        told["summary"] = as_data(step.summary, origins)
+    return {"v": VERSION, **data, "sentences": origins}
 
 
 def plan_from_json(data: Mapping[str, Any]) -> TablePlan:
     """A stored plan; InvalidRequest when version or shape differ."""
     if data.get("v") != VERSION:
         raise InvalidRequest(
-            f"the stored plan has version {data.get('v')}, this release {VERSION}",
+            Sentence(
+                "the stored plan has version %(stored)s, this release %(version)s",
+                stored=data.get("v"),
+                version=VERSION,
+            ),
             code="plan_outdated",
             hint="propose it again",
         )
     try:
+        data = with_sentences(data)
         steps = value_of(list[dict[str, Any]], data.get("steps"))
         for step in steps:  # copies
             step.pop("summary", None)
         return value_of(TablePlan, {**data, "steps": steps})
     except ValueError as error:
-        raise InvalidRequest(f"malformed stored plan: {error}") from error
+        raise InvalidRequest(
+            Sentence("malformed stored plan: %(error)s", error=error)
+        ) from error

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from catalog.schema.types import Column
 from catalog.sources.registry import cannot_hold
 from core.errors import InvalidRequest
+from core.sentences import Sentence, as_sentence
 from ingest.planning.as_text import what_stops, with_texts
 from ingest.planning.capture_limits import TRAPS, cautions_of, reading_of
 from ingest.planning.cursor import propose_cursor, what_is_missed
@@ -95,8 +96,13 @@ def propose_buckets(facts: TableFacts, choices: Choices) -> Proposal:
     each = max(1, size // count // (1024 * 1024))
     return Proposal(
         count,
-        f"about {facts.estimated_rows:,} rows, {max(1, size // 1_048_576):,} MB in "
-        f"the lake: {each:,} MB per file group",
+        Sentence(
+            "about %(estimated_rows)s rows, %(size)s MB in the lake:"
+            " %(each)s MB per file group",
+            estimated_rows=f"{facts.estimated_rows:,}",
+            size=f"{max(1, size // 1_048_576):,}",
+            each=f"{each:,}",
+        ),
     )
 
 
@@ -155,37 +161,61 @@ def _require_known(facts: TableFacts, choices: Choices) -> None:
     for field, names in named.items():
         may_name = known | ({*facts.hidden} if field == "exclude_columns" else set())
         unknown = [name for name in names if name not in may_name]
-        if unknown and unknown[0] in facts.hidden:
-            raise InvalidRequest(
-                f"the login may not SELECT column '{unknown[0]}' of"
-                f" {facts.source_name}",
-                code="column_hidden",
-                hint=f"run {facts.grant_of(unknown[:1])} at the source and discover"
-                " again",
-                facts={"field": field, "table": facts.source_name},
-            )
         if unknown:
-            raise InvalidRequest(
-                f"{facts.source_name} has no column '{unknown[0]}'",
-                code="unknown_column",
-                hint="columns: " + ", ".join(sorted(known)[:30]),
-                facts={"field": field, "table": facts.source_name},
-            )
+            raise _unknown(facts, unknown[0], field)
         used = set(names) & set(choices.exclude_columns)
         if field != "exclude_columns" and used:
             raise InvalidRequest(
-                f"column '{sorted(used)[0]}' of {facts.source_name} is excluded and "
-                f"also chosen as {field}",
+                Sentence(
+                    "column '%(used)s' of %(source_name)s is excluded and also"
+                    " chosen as %(field)s",
+                    used=sorted(used)[0],
+                    source_name=facts.source_name,
+                    field=field,
+                ),
                 code="column_excluded",
                 facts={"field": field, "table": facts.source_name},
             )
     if choices.buckets is not None and not 1 <= choices.buckets <= MAX_BUCKETS:
         raise InvalidRequest(
-            f"{choices.buckets} buckets for {facts.source_name}",
+            Sentence(
+                "%(buckets)s buckets for %(source_name)s",
+                buckets=choices.buckets,
+                source_name=facts.source_name,
+            ),
             code="invalid_buckets",
-            hint=f"choose 1 to {MAX_BUCKETS}",
+            hint=Sentence("choose 1 to %(max_buckets)s", max_buckets=MAX_BUCKETS),
             facts={"field": "buckets", "table": facts.source_name},
         )
+
+
+def _unknown(facts: TableFacts, name: str, field: str) -> InvalidRequest:
+    about = {"field": field, "table": facts.source_name}
+    if name in facts.hidden:
+        return InvalidRequest(
+            Sentence(
+                "the login may not SELECT column '%(column)s' of %(source_name)s",
+                column=name,
+                source_name=facts.source_name,
+            ),
+            code="column_hidden",
+            hint=Sentence(
+                "run %(grant)s at the source and discover again",
+                grant=facts.grant_of([name]),
+            ),
+            facts=about,
+        )
+    known = sorted(column.source_name for column in facts.schema.columns)
+    return InvalidRequest(
+        Sentence(
+            "%(source_name)s has no column '%(unknown)s'",
+            source_name=facts.source_name,
+            unknown=name,
+        ),
+        code="unknown_column",
+        hint="columns: " + ", ".join(known[:30]),
+        facts=about,
+    )
 
 
 def _propose_partitioning(facts: TableFacts, choices: Choices) -> Proposal:
@@ -207,10 +237,13 @@ def _what_moves(proposals: dict[str, Proposal]) -> tuple[str, ...]:
     if not free:
         return ()
     return (
-        f"a row whose partition ({', '.join(free)}) changes is there twice afterwards: "
-        "its former copy stays in the former partition. :verify tells such rows, "
-        ":deduplicate takes the former copies away. Partition by columns that never "
-        "change",
+        Sentence(
+            "a row whose partition (%(free)s) changes is there twice"
+            " afterwards: its former copy stays in the former partition."
+            " :verify tells such rows, :deduplicate takes the former"
+            " copies away. Partition by columns that never change",
+            free=", ".join(free),
+        ),
     )
 
 
@@ -224,9 +257,10 @@ def _why_blocked(
     unsupported = [c for c in carried if not c.is_supported]
     if unsupported:
         named = ", ".join(f"{c.source_name} ({c.source_type})" for c in unsupported)
-        return (
-            f"the lake has no type for: {named}. Go on without them by "
-            "'exclude_columns'"
+        return Sentence(
+            "the lake has no type for: %(named)s. Go on without them by"
+            " 'exclude_columns'",
+            named=named,
         )
     if not carried:
         return "no column is left to sync"
@@ -250,9 +284,11 @@ def _why_blocked(
         return too_many
     needed = staging_bytes(facts) + lake_bytes(facts)
     if conditions.free_bytes is not None and needed > conditions.free_bytes:
-        return (
-            f"the load needs about {_mb(needed)} of space (staging and table) and "
-            f"{_mb(conditions.free_bytes)} are free"
+        return Sentence(
+            "the load needs about %(needed)s of space (staging and table)"
+            " and %(free_bytes)s are free",
+            needed=_mb(needed),
+            free_bytes=_mb(conditions.free_bytes),
         )
     return ""
 
@@ -272,10 +308,11 @@ def _why_too_many_partitions(facts: TableFacts, proposals: dict[str, Proposal]) 
 def _why_not_by_timestamp(facts: TableFacts, conditions: Conditions) -> str:
     """Where rows could commit below the high watermark without anybody seeing it."""
     if "foreign" in facts.traits:
-        return (
-            f"rows of {facts.source_name} are at another server, whose transactions"
-            " the source does not show: rows would be passed over. Use capture"
-            " 'snapshot', or add that server as a source"
+        return Sentence(
+            "rows of %(source_name)s are at another server, whose"
+            " transactions the source does not show: rows would be passed"
+            " over. Use capture 'snapshot', or add that server as a source",
+            source_name=facts.source_name,
         )
     if facts.is_standby and not conditions.lag_is_chosen:
         return (
@@ -351,11 +388,8 @@ def _planned(column: Column, target: Target) -> PlannedColumn:
     )
 
 
-KEYED_BY_HASH = "keyed by a hash of the whole row"
-RENAMED = "columns under another name"
-LOADED_ONCE = "loaded once"
 # How warnings begin by which no row or value is missing.
-GOOD_TO_KNOW = (KEYED_BY_HASH, RENAMED, LOADED_ONCE)
+GOOD_TO_KNOW = ("keyed by a hash", "columns under another name", "loaded once")
 
 
 def _warnings(
@@ -375,7 +409,7 @@ def _warnings(
     if conditions.capture == "timestamp":
         found += _not_guaranteed(facts, proposals)
     if conditions.capture == "snapshot":
-        found.append(f"{LOADED_ONCE}: later changes are synced by a resync only")
+        found.append("loaded once: later changes are synced by a resync only")
         if not facts.shares_snapshots:
             found.append(
                 "a load of several chunks shows each at its own moment: this kind of "
@@ -390,7 +424,8 @@ def _warnings(
         found += what_partial_means()
     if proposals["record_key"].value == ROW_HASH:
         found.append(
-            f"{KEYED_BY_HASH}: equal rows become one row with a duplicate count"
+            "keyed by a hash of the whole row: equal rows become one row with a"
+            " duplicate count"
         )
     found += _lossy_texts(carried, target, facts.source_kind)
     renamed = [
@@ -399,7 +434,9 @@ def _warnings(
         if target.column_names.get(c.source_name, c.source_name) != c.source_name
     ]
     if renamed:
-        found.append(f"{RENAMED}: " + ", ".join(renamed))
+        found.append(
+            Sentence("columns under another name: %(names)s", names=", ".join(renamed))
+        )
     return tuple(found)
 
 
@@ -415,17 +452,22 @@ def _hidden(facts: TableFacts, excluded: Sequence[str]) -> list[str]:
     names = [name for name in facts.hidden if name not in excluded]
     if facts.hides_indexes:
         return [
-            "not synced: columns that the login may not SELECT, of which the source"
-            f" tells it nothing; {facts.structure_grant} shows them, and then which"
-            " right is missing"
+            Sentence(
+                "not synced: columns that the login may not SELECT, of which the source"
+                " tells it nothing; %(grant)s shows them, and then which right is"
+                " missing",
+                grant=facts.structure_grant,
+            )
         ]
     if not names:
         return []
-    shown = ", ".join(names[:MOST_NAMED])
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return [
-        f"not synced, because the login may not SELECT them: {shown}{more}. To have"
-        f" them, run {facts.grant_of(names)} at the source and discover again"
+        Sentence(
+            "not synced, because the login may not SELECT them: %(names)s. To have"
+            " them, run %(grant)s at the source and discover again",
+            names=_first_of(names, len(names)),
+            grant=facts.grant_of(names),
+        )
     ]
 
 
@@ -438,8 +480,12 @@ def _key_forms(facts: TableFacts, proposals: dict[str, Proposal]) -> tuple[str, 
     if not named:
         return ()
     return (
-        f"the source takes several texts of the key for one value: {', '.join(named)}:"
-        f" {TRAPS['key_forms'].unseen}",
+        Sentence(
+            "the source takes several texts of the key for one value:"
+            " %(named)s: %(unseen)s",
+            named=", ".join(named),
+            unseen=as_sentence(TRAPS["key_forms"].unseen),
+        ),
     )
 
 
@@ -451,8 +497,13 @@ def _not_guaranteed(facts: TableFacts, proposals: dict[str, Proposal]) -> list[s
         return []
     trap = TRAPS["lost_unique"]
     return [
-        f"no unique index over NOT NULL columns keeps {', '.join(key)} unique at the"
-        f" source. Not seen: {trap.unseen}. What Sluice does: {trap.does}"
+        Sentence(
+            "no unique index over NOT NULL columns keeps %(key)s unique at"
+            " the source. Not seen: %(unseen)s. What Sluice does: %(does)s",
+            key=", ".join(key),
+            unseen=as_sentence(trap.unseen),
+            does=as_sentence(trap.does),
+        )
     ]
 
 
@@ -462,23 +513,32 @@ def _lossy_texts(carried: list[Column], target: Target, kind: str) -> list[str]:
     for column in carried:
         if lossy := target.lossy.get(column.source_name, ""):
             alike.setdefault(_what_is_lost(column, lossy, kind), []).append(column)
-    return [f"{_named(columns)}{lost}" for lost, columns in alike.items()]
+    return [
+        Sentence("%(what)s: %(text)s", what=_named(columns), text=lost)
+        for lost, columns in alike.items()
+    ]
 
 
-def _what_is_lost(column: Column, lossy: str, kind: str) -> str:
+def _what_is_lost(column: Column, lossy: str, kind: str) -> Sentence:
     if lossy == "string":
-        return ": synced as text, because the lake's numbers cannot hold it"
+        return Sentence("synced as text, because the lake's numbers cannot hold it")
     values = cannot_hold(column.source_type, column.type, kind=kind)
-    return f": values no lake type has ({values}) become NULL"
+    return Sentence("values no lake type has (%(values)s) become NULL", values=values)
 
 
 def _named(columns: list[Column]) -> str:
     named = [f"'{c.source_name}' ({c.source_type})" for c in columns[:MOST_NAMED]]
     if len(columns) == 1:
-        return f"column {named[0]}"
-    rest = len(columns) - len(named)
-    more = f" and {rest} more" if rest else ""
-    return f"{len(columns)} columns, {', '.join(named)}{more}"
+        return Sentence("column %(name)s", name=named[0])
+    names = _first_of(named, len(columns))
+    return Sentence("%(count)s columns, %(names)s", count=len(columns), names=names)
+
+
+def _first_of(names: Sequence[str], count: int) -> str:
+    shown = ", ".join(names[:MOST_NAMED])
+    if count <= MOST_NAMED:
+        return shown
+    return Sentence("%(names)s and %(rest)s more", names=shown, rest=count - MOST_NAMED)
 
 
 def _mb(size: int) -> str:
@@ -491,7 +551,10 @@ def propose_updates(
     """ "full" unless chosen; InvalidRequest for a table that has no updates at all."""
     if choices.updates == "partial" and conditions.capture == "snapshot":
         raise InvalidRequest(
-            f"{facts.source_name} is loaded once, so it has no partial updates",
+            Sentence(
+                "%(source_name)s is loaded once, so it has no partial updates",
+                source_name=facts.source_name,
+            ),
             code="invalid_updates",
             hint="choose capture 'timestamp', or leave 'updates' out",
             facts={"field": "updates", "table": facts.source_name},
