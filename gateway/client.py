@@ -94,19 +94,29 @@ def batches_of(user: str, statement_id: str) -> Iterator[pyarrow.RecordBatch]:
 
 def _pages_at(
     user: str, statement_id: str, *, page: int, several: bool = False
-) -> tuple[dict[str, Any], list[pyarrow.RecordBatch]]:
-    """What there is to say of a page, and its rows; `several`: those behind it, too."""
+) -> tuple[dict[str, Any], Iterator[pyarrow.RecordBatch]]:
+    """What there is to say of a page, and its rows; `several`: those behind it, too.
+
+    A page is unpacked when it is its turn: 4 MiB of equal values are gigabytes then.
+    """
     path = f"/statements/{quote(statement_id, safe='')}/results"
     query = f"?page={page}&several={int(several)}"
     status, raw = _exchange("GET", path + query, user=user, body=None, wait=0)
     head, _, stored = raw.partition(b"\n")
     facts = _answer(status, head)
-    batches, left, offset = [], facts.pop("rows"), 0
-    for size in facts.pop("sizes"):
-        batches.append(batch_of(stored[offset : offset + size], left))
-        left -= batches[-1].num_rows
+    rows, sizes = facts.pop("rows"), facts.pop("sizes")
+    return facts, _unpacked(stored, sizes, rows=rows)
+
+
+def _unpacked(
+    stored: bytes, sizes: list[int], *, rows: int
+) -> Iterator[pyarrow.RecordBatch]:
+    offset = 0
+    for size in sizes:
+        batch = batch_of(stored[offset : offset + size], rows)
+        rows -= batch.num_rows
         offset += size
-    return facts, batches
+        yield batch
 
 
 def pages_of(
