@@ -29,6 +29,7 @@ from ingest.models.states import (
     RETIRED,
 )
 from ingest.pipelines import needed_resync, schema_diff, table_commands
+from ingest.pipelines.policies.store import Policies
 from ingest.pipelines.schema_diff import drift_of, in_sentence
 from ingest.pipelines.sync_job import start_sync
 from ingest.pipelines.transitions import locked_pipeline, move, pipeline_of
@@ -68,9 +69,11 @@ class SchemaProposal:
 def proposal_of(table: Table) -> SchemaProposal:
     """Empty for a table that follows its source, or that is not synced any more."""
     pipeline = pipeline_of(table.pk)
-    if pipeline is None:
-        return SchemaProposal()
-    drift = drift_of(pipeline)
+    return SchemaProposal() if pipeline is None else _proposal(pipeline)
+
+
+def _proposal(pipeline: Pipeline, policies: Policies | None = None) -> SchemaProposal:
+    drift = drift_of(pipeline, policies=policies)
     partial = schema_diff.partial_columns(pipeline)
     return SchemaProposal(
         diff=(*drift.to_approve, *drift.followed, *drift.left_out),
@@ -95,7 +98,7 @@ def _create_of(pipeline: Pipeline) -> CreateTable:
 def _excluded(pipeline: Pipeline) -> tuple[str, ...]:
     names = set(plan_from_json(pipeline.plan).excluded)
     read = {column.source_name for column in _create_of(pipeline).columns}
-    there = pipeline.source_table.columns.values_list("source_name", flat=True)
+    there = [column.source_name for column in pipeline.source_table.columns.all()]
     return tuple(name for name in there if name in names - read)
 
 
@@ -335,20 +338,25 @@ class Decided:
 
 def undecided(tables: QuerySet[Table]) -> list[Undecided]:
     """Those that wait for a decision about their columns, at most MOST_AT_ONCE, by
-    name."""
+    name. A few statements for each hundred that differ from their plans."""
     known = KeyTextTransform("fingerprint", "plan")
     rows = (
         Pipeline.objects.filter(lake_table__in=tables.order_by().values("pk"))
         .annotate(known=known)
         .exclude(known=F("source_table__schema_fingerprint"))
         .exclude(state__in=[REMOVING, RETIRED])
-        .select_related("lake_table__database__datasource")
+        .select_related(
+            "lake_table__database__datasource", "source_table__database__datasource"
+        )
         .order_by("lake_table__database__name", "lake_table__name")
     )
+    source = "source_table__database__datasource"
+    policies = Policies(rows.order_by().values_list(source, flat=True).distinct())
     found = []
-    for row in rows.iterator(chunk_size=100):
+    differing = rows.prefetch_related("source_table__columns")
+    for row in differing.iterator(chunk_size=100):
         assert row.lake_table is not None
-        proposal = proposal_of(row.lake_table)
+        proposal = _proposal(row, policies)
         if proposal.changes:
             found.append(Undecided(row.lake_table, proposal))
         if len(found) == MOST_AT_ONCE:

@@ -27,7 +27,7 @@ from ingest.contract.members import as_data
 from ingest.models import Pipeline
 from ingest.models.states import RETIRED
 from ingest.pipelines import needed_resync
-from ingest.pipelines.policies.store import policy_of
+from ingest.pipelines.policies.store import Policies, policy_of
 from ingest.planning.drift import (
     NO_DRIFT,
     SchemaDrift,
@@ -55,9 +55,15 @@ PENDING, READ, PARTIAL = "pending", "read", "partial"
 UNSEEN = "unseen"
 
 
-def drift_of(pipeline: Pipeline, plan: TablePlan | None = None) -> SchemaDrift:
+def drift_of(
+    pipeline: Pipeline,
+    plan: TablePlan | None = None,
+    *,
+    policies: Policies | None = None,
+) -> SchemaDrift:
     """What the last discovery saw at the source against the plan of an approved
-    table. A table that vanished has no columns to compare."""
+    table. A table that vanished has no columns to compare. policies: those of its
+    source, None = they are read."""
     source = pipeline.source_table
     known = pipeline.plan.get("fingerprint", "")
     if source.status == VANISHED or known in {"", source.schema_fingerprint}:
@@ -65,7 +71,7 @@ def drift_of(pipeline: Pipeline, plan: TablePlan | None = None) -> SchemaDrift:
     plan = plan or plan_from_json(pipeline.plan)
     if plan.step(CreateTable) is None:
         return NO_DRIFT
-    drift = _judged(pipeline, plan)
+    drift = _judged(pipeline, plan, policies)
     if needed_resync.is_noted(pipeline):
         return dataclasses.replace(drift, needs_resync=True)
     return drift
@@ -187,10 +193,13 @@ def note_left_out(pipeline: Pipeline) -> None:
         Pipeline.objects.filter(pk=pipeline.pk).update(plan=pipeline.plan)
 
 
-def _judged(pipeline: Pipeline, plan: TablePlan) -> SchemaDrift:
+def _judged(
+    pipeline: Pipeline, plan: TablePlan, policies: Policies | None = None
+) -> SchemaDrift:
     source = pipeline.source_table
-    policy = policy_of(pipeline).schema_changes
-    return judge_drift(plan, schema_of(source), policy, log_of(source))
+    policy = policies.of_pipeline(pipeline) if policies else policy_of(pipeline)
+    schema, changes = schema_of(source), policy.schema_changes
+    return judge_drift(plan, schema, changes, log_of(source))
 
 
 def _note(pipeline: Pipeline, columns: Mapping[str, Mapping[str, str]]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from catalog.models import Column, Table
@@ -114,3 +116,21 @@ def test_several_tables_are_approved_at_once(changed: Table, browse: Any) -> Non
     reply = client.post(reverse("frontend:schema-changes"), asked, follow=True)
     assert "1 table goes on" in reply.content.decode()
     assert "Nothing waits for a decision" in reply.content.decode()
+
+
+def test_the_list_costs_no_statements_for_each_table(
+    changed: Table, world: Any, browse: Any, django_assert_max_num_queries: Any
+) -> None:
+    client = browse("root")
+    with CaptureQueriesContext(connection) as of_one:
+        page(client, "schema-changes")
+    for name in ("customers", "events", "legacy"):
+        source = world.source_tables[name]
+        Column.objects.filter(table=source, name="amount").delete()
+        Table.objects.filter(pk=source.pk).update(schema_fingerprint="now")
+        Pipeline.objects.filter(source_table=source).update(
+            plan=plan_of(name) | {"fingerprint": "then"}
+        )
+    with django_assert_max_num_queries(len(of_one)):
+        shown = page(client, "schema-changes")
+    assert shown.count('name="table"') == 4
