@@ -15,7 +15,7 @@ from urllib.parse import quote
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.models import User
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext
@@ -173,6 +173,12 @@ class KeyedPage:
     items: Sequence[Any]
     before: str
     after: str
+
+
+def ticked(data: QueryDict, name: str) -> list[int]:
+    """Ids of the rows that a form has ticked; what can be none is left out."""
+    given = data.getlist(name)
+    return [int(t) for t in given if t.isascii() and t.isdigit() and len(t) < 19]
 
 
 def page_number(request: HttpRequest) -> int:

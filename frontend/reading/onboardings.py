@@ -18,6 +18,7 @@ from catalog.access.policy import Principal
 from core.jobs import UNFINISHED
 from core.models import Job
 from core.sentences import with_sentences
+from frontend.pages import ticked
 from frontend.templatetags.figures import rows_of
 from ingest.models import Onboarding, Pipeline
 from ingest.models.states import APPROVED, FAILED, MOVING, PROPOSED
@@ -287,10 +288,7 @@ def meant(
         return pipelines, of
     if of == "blocked":
         return only_blocked(pipelines), of
-    ticked = [
-        int(pk) for pk in given.getlist("pipeline") if pk.isdigit() and len(pk) < 19
-    ]
-    return pipelines.filter(pk__in=ticked), ""
+    return pipelines.filter(pk__in=ticked(given, "pipeline")), ""
 
 
 def shown(value: Any) -> str:

@@ -25,6 +25,7 @@ from frontend.pages import (
     is_confirmed,
     numbered_page,
     page,
+    ticked,
 )
 from frontend.reading.alerts import (
     SPANS,
@@ -95,8 +96,7 @@ def dismiss_alert(request: PageRequest, alert_id: int) -> HttpResponse:
 @require_POST
 def change_many(request: PageRequest) -> HttpResponse:
     """Acknowledge, close or mute each ticked alert, as its own rights allow."""
-    wanted = request.POST.getlist("alert")[:PAGE_SIZE]
-    ids = [int(text) for text in wanted if text.isascii() and text.isdigit()]
+    ids = ticked(request.POST, "alert")[:PAGE_SIZE]
     done, refused = 0, ""
     for alert_id in ids:
         try:

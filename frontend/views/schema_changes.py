@@ -15,8 +15,13 @@ from catalog.access.policy import Privilege
 from catalog.models import Table
 from catalog.selectors import TableFilter, tables_for
 from catalog.selectors.tables import securable_of
-from frontend.pages import PageRequest, page
-from ingest.pipelines.schema_approval import Decided, approve_many, undecided
+from frontend.pages import PageRequest, page, ticked
+from ingest.pipelines.schema_approval import (
+    MOST_AT_ONCE,
+    Decided,
+    approve_many,
+    undecided,
+)
 from ingest.planning.drift import Aside
 
 WAYS: tuple[Aside, ...] = ("keep_null", "leave_out")
@@ -27,7 +32,7 @@ WAYS: tuple[Aside, ...] = ("keep_null", "leave_out")
 def schema_changes(request: PageRequest) -> HttpResponse:
     tables = tables_for(request.principal, TableFilter(kind=Table.LAKE))
     if request.method == "POST":
-        chosen = [int(pk) for pk in request.POST.getlist("table") if pk.isdecimal()]
+        chosen = ticked(request.POST, "table")[:MOST_AT_ONCE]
         ways = [way for way in WAYS if way in request.POST]
         _approve(request, tables.filter(pk__in=chosen).order_by("pk"), ways)
         return redirect("frontend:schema-changes")

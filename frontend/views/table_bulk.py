@@ -18,7 +18,14 @@ from catalog.models import Table
 from catalog.selectors import TableFilter, tables_for
 from catalog.selectors.tables import securable_of
 from core.errors import NotFound, SluiceError
-from frontend.pages import NOT_CONFIRMED, PAGE_SIZE, PageRequest, is_confirmed, page
+from frontend.pages import (
+    NOT_CONFIRMED,
+    PAGE_SIZE,
+    PageRequest,
+    is_confirmed,
+    page,
+    ticked,
+)
 from frontend.templatetags.states import look_of
 from frontend.views.table_actions import effects_of, lower_first
 from ingest.actions.registry import ACTIONS, start
@@ -46,7 +53,7 @@ def act_on_many(request: PageRequest) -> HttpResponse:
     action = ACTIONS.get(data.get("do", ""))
     if action is None or action.name not in BULK:
         raise NotFound("there is no such action")
-    ids = [int(one) for one in data.getlist("table") if one.isdecimal()][:PAGE_SIZE]
+    ids = ticked(data, "table")[:PAGE_SIZE]
     planned = list(plan_for(request.principal, action, ids))
     possible = [one for one in planned if not one.refused]
     if not planned:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
+import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
@@ -82,3 +83,16 @@ def test_heads_sort_the_list(world, browse) -> None:
     assert "q=o" in page.partition("sort=status")[0][-40:]
     for sort in ("name", "status", "lag", "-commit", "-rows"):
         assert client.get(f"/tables?sort={sort}").status_code == 200
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "9" * 19, "²", "-1", ""])
+def test_what_can_be_no_row_is_not_ticked(world, browse, text) -> None:
+    client = browse("root")
+    for place, field in (
+        ("/tables/act", "table"),
+        ("/tables/changes", "table"),
+        ("/alerts/change", "alert"),
+        (f"/onboardings/{world.proposed.pk}/many", "pipeline"),
+    ):
+        reply = client.post(place, {"do": "pause", field: [text]})
+        assert reply.status_code in {200, 302}, place
