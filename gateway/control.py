@@ -38,6 +38,9 @@ SOURCES_SECONDS = 10.0
 ACK_SECONDS = 10.0
 HELLO_SECONDS = 10.0
 STATEMENTS_TOLD = 1000
+# Columns that they read, each about 100 bytes: of those that nobody asks for, which
+# failed before their first row, the oldest go.
+COLUMNS_TOLD = 200_000
 MAX_MESSAGE = 1024 * 1024
 READ_BYTES = 65536
 
@@ -143,8 +146,8 @@ class ControlListener:
         return self._progress.get(statement)
 
     def reads(self, statement: str) -> ReadTables | None:
-        """Return what the engine last told that a statement reads."""
-        return self._reads.get(statement)
+        """Hand out, once, what the engine last told that a statement reads."""
+        return self._reads.pop(statement, None)
 
     async def _send(self, message: Mapping[str, object]) -> None:
         writer = self._writer
@@ -256,6 +259,8 @@ class ControlListener:
             _keep(self._progress, str(message["statement"]), counts)
         elif kind == "reads":
             _keep(self._reads, str(message["statement"]), _reads(message))
+            while sum(map(_columns_in, self._reads.values())) > COLUMNS_TOLD:
+                self._reads.pop(next(iter(self._reads)))
 
     def _acknowledge(self, principal: str, version: int) -> None:
         if version > self.acknowledged_version(principal):
@@ -378,6 +383,10 @@ def _keep(told: dict[str, T], statement: str, what: T) -> None:
     told[statement] = what
     if len(told) > STATEMENTS_TOLD:
         told.pop(next(iter(told)))
+
+
+def _columns_in(reads: ReadTables) -> int:
+    return sum(map(len, reads.tables.values()))
 
 
 def _reads(message: Message) -> ReadTables:

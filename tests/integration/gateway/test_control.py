@@ -237,10 +237,29 @@ def test_what_a_statement_reads_is_known():
         told = {"version": 3, "tables": {"a.b": ["x"]}, "is_whole": True}
         await engine.say(type="reads", statement="ab", **told)
         async with asyncio.timeout(LIMIT_SECONDS):
-            while listener.reads("ab") is None:
+            while (found := listener.reads("ab")) is None:
                 await asyncio.sleep(0)
-        assert listener.reads("ab") == ReadTables(3, {"a.b": frozenset({"x"})})
+        assert found == ReadTables(3, {"a.b": frozenset({"x"})})
+        assert listener.reads("ab") is None, "it is not kept for nobody"
         assert listener.reads("cd") is None
+
+    channel(scenario)
+
+
+def test_what_nobody_asks_for_takes_little_room(monkeypatch):
+    monkeypatch.setattr(control, "COLUMNS_TOLD", 5)
+
+    async def scenario(listener, call):
+        engine = await call()
+        await engine.introduce()
+        told = {"version": 3, "tables": {"a.b": ["x", "y"]}, "is_whole": True}
+        for statement in ("1", "2", "3"):
+            await engine.say(type="reads", statement=statement, **told)
+        async with asyncio.timeout(LIMIT_SECONDS):
+            while not listener.reads("3"):
+                await asyncio.sleep(0)
+        assert not listener.reads("1")
+        assert listener.reads("2")
 
     channel(scenario)
 
