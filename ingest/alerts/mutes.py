@@ -17,6 +17,7 @@ from catalog.access import audit
 from catalog.access.enforcement import require
 from catalog.access.grants import grants_on, parse_securable
 from catalog.access.policy import Principal, Privilege, Securable, decide
+from catalog.models import Database, Datasource, Table
 from catalog.names import LAKE
 from core.clock import SystemClock
 from core.errors import InvalidRequest, NotFound
@@ -37,10 +38,18 @@ def securable_on(alert: Alert) -> Securable:
 def mute(
     principal: Principal, on: Securable | str, *, seconds: int, kind: str = ""
 ) -> AlertMute:
-    """Needs `operate` on it. A second one on the same replaces the first."""
+    """Needs `operate` on it. A second one on the same replaces the first. NotFound for
+    a name that nothing has: it would keep nobody quiet, and look as if it did."""
     thing = parse_securable(on) if isinstance(on, str) else on
     require(principal, Privilege.OPERATE, thing)
     _check(thing, seconds=seconds, kind=kind)
+    if isinstance(on, str) and not _is_there(thing):
+        raise NotFound(
+            f"there is no {thing}",
+            code="nothing_to_mute",
+            hint="write it as the page Tables or Sources does, with lake. before a"
+            " database of the lake",
+        )
     until = SystemClock().now() + timedelta(seconds=seconds)
     with transaction.atomic():
         _drop_lapsed()
@@ -114,6 +123,17 @@ def _check(thing: Securable, *, seconds: int, kind: str) -> None:
         raise _refused("/seconds", "from a minute to 31 days")
     if thing.datasource != LAKE and thing.database:
         raise _refused("/on", "lake, lake.shop, lake.shop.orders or a source")
+
+
+def _is_there(thing: Securable) -> bool:
+    source, database, table = thing.datasource, thing.database, thing.table
+    if table:
+        named = Table.objects.filter(database__name=database, name=table)
+        return named.filter(database__datasource__name=source).exists()
+    if database:
+        named_so = Database.objects.filter(datasource__name=source, name=database)
+        return named_so.exists()
+    return source == LAKE or Datasource.objects.filter(name=source).exists()
 
 
 def _drop_lapsed() -> None:

@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from catalog.access.grants import grant
 from catalog.access.principals import principal_of
+from catalog.datasources import lake_database
 from catalog.models import AuditEntry
 from ingest.alerts import delivery, fan_out, mutes, store
 from ingest.alerts.rules import Finding
@@ -172,6 +173,7 @@ def test_a_mute_holds_for_its_kind_and_place_alone(admin, lake_orders) -> None:
     AlertTarget.objects.update(created_at=timezone.now() - timedelta(days=1))
     given = {"on": "lake.shop.orders", "kind": "late", "seconds": 60}
     mute_id = admin("POST", "alert-mutes", given).json()["id"]
+    lake_database("other")
     admin("POST", "alert-mutes", {"on": "lake.other", "seconds": 60})
     again = admin("POST", "alert-mutes", {**given, "seconds": 120}).json()
     assert again["id"] == mute_id, "a second one replaces the first"
@@ -185,6 +187,18 @@ def test_a_mute_holds_for_its_kind_and_place_alone(admin, lake_orders) -> None:
     for bad in ({"seconds": 5}, {"kind": "odd"}, {"on": "shop.public"}):
         reply = admin("POST", "alert-mutes", {**given, **bad})
         assert reply.status_code == 400, bad
+
+
+@pytest.mark.parametrize(
+    "on", ["lake.shop.ordres", "lake.shp", "shop.orders", "SHOP", "orders"]
+)
+def test_a_name_of_nothing_is_not_muted(admin, lake_orders, shop, on) -> None:
+    reply = admin("POST", "alert-mutes", {"on": on, "seconds": 60})
+    assert reply.status_code in {400, 404}
+    assert not AlertMute.objects.exists()
+    for there in ("lake", "lake.shop", "lake.shop.orders", shop.name):
+        reply = admin("POST", "alert-mutes", {"on": there, "seconds": 60})
+        assert reply.status_code == 201, there
 
 
 def test_who_operates_mutes_and_acknowledges(admin, ann, lake_orders) -> None:
