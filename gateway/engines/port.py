@@ -81,10 +81,7 @@ class EnginePolicy:
         if not self.is_active:
             return False
         if read and read.is_whole:
-            return all(
-                self._covers_read(other, table, columns)
-                for table, columns in read.tables.items()
-            )
+            return all(self._covers_read(other, table, read) for table in read.tables)
         if other.is_admin and not self.is_admin:
             return False
         is_wide_enough = self.is_admin or (
@@ -97,12 +94,12 @@ class EnginePolicy:
             if other._reads(name)
         )
 
-    def _covers_read(
-        self, other: EnginePolicy, table: str, columns: frozenset[str]
-    ) -> bool:
-        mine, theirs = self._on(table), other._on(table)
-        is_same = mine == theirs or mine.covers(replace(theirs, columns=columns))
-        return mine != NOTHING and is_same
+    def _covers_read(self, other: EnginePolicy, table: str, read: ReadTables) -> bool:
+        # the engine had newer rights than `other`, which may have been wider
+        is_known = read.version <= other.version
+        mine, theirs = self._on(table), other._on(table) if is_known else WHOLE
+        seen = replace(theirs, columns=read.tables[table])
+        return mine != NOTHING and ((is_known and mine == theirs) or mine.covers(seen))
 
     def _reads(self, table: str) -> bool:
         """Whether any of the table's columns may be read."""

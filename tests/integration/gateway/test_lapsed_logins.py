@@ -144,6 +144,26 @@ def test_rights_cover_what_a_statement_reads(now, columns, covers):
 
 
 @pytest.mark.parametrize(
+    ("limits", "covers"),
+    [
+        ({"filters": ("region = 'EU'",)}, False),
+        ({"masks": (("pay", Mask("redact")),)}, False),
+        ({"masks": (("id", Mask("redact")),)}, True),
+        ({"columns": frozenset({"id"})}, False),
+        ({}, True),
+    ],
+)
+def test_what_was_read_by_newer_rights_may_have_been_more(limits, covers):
+    """A filter was dropped as the statement began, and is there again."""
+    tables = {"shop.orders": TableRights(**limits)}
+    before = EnginePolicy("ann", 3, True, False, ("shop.orders",), tables=tables)
+    now = replace(before, version=5)
+    read = ReadTables(3, {"shop.orders": frozenset({"pay"})})
+    assert now.covers(before, read)
+    assert now.covers(before, replace(read, version=4)) is covers
+
+
+@pytest.mark.parametrize(
     ("now", "before", "covers"),
     [
         (("*",), ("shop.orders",), True),
