@@ -20,6 +20,7 @@ from django.db import connection
 
 from core.errors import InvalidRequest, NotFound
 from core.jobs import TERMINAL
+from core.sentences import restored
 
 MOST = 500
 _FORM = re.compile(r"([0-9]{1,18})-([0-9]{1,18})-([0-9a-f]{8})(-end)?", re.ASCII)
@@ -113,7 +114,7 @@ def look(job_id: UUID, since: Position, *, most: int = MOST) -> Look:
     progress = zlib.crc32(last[3].encode())
     if not is_more and f"{progress:08x}" != since.progress:
         position = replace(position, progress=f"{progress:08x}")
-        items.append(JobNews("progress", last[2], json.loads(last[3]), position))
+        items.append(JobNews("progress", last[2], _data(last[3]), position))
     state = str(json.loads(last[3])["state"])
     return Look(
         items=tuple(items),
@@ -133,4 +134,9 @@ def _told(rows: list[Any], since: Position) -> Iterator[JobNews]:
     for kind, pk, at, data in rows:
         name = "move" if kind == "state" else "line"
         position = replace(position, **{name: pk})
-        yield JobNews(kind, at, json.loads(data), position)
+        yield JobNews(kind, at, _data(data), position)
+
+
+def _data(raw: str) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(raw)
+    return data | {"reason": restored(data["reason"])} if "reason" in data else data

@@ -13,6 +13,7 @@ from django.test.utils import CaptureQueriesContext
 
 from core.advance import advance
 from core.models import Job, JobLog
+from core.sentences import Sentence
 from ingest.api import streams
 from ingest.jobs.events import Position, look
 from tests.integration.catalog.asking import problem
@@ -192,3 +193,12 @@ def test_what_happens_meanwhile_arrives_once(admin, job, monkeypatch) -> None:
     done = [e["data"]["done"] for e in events if e["event"] == "progress"]
     assert done == sorted(done)
     assert done[-1] == 19
+
+
+def test_a_reason_is_told_as_text(admin, job) -> None:
+    why = Sentence("paused by %(actor)s", actor="ann")
+    advance(job, "claim", reason=why)
+    Job.objects.filter(pk=job.pk).update(reason=why)
+    page = admin("GET", f"jobs/{job.pk}/events", Accept="application/json").json()
+    reasons = [item["data"].get("reason") for item in page["items"]]
+    assert reasons == ["", "paused by ann", "paused by ann"]
