@@ -30,7 +30,7 @@ class SessionRegistry:
         self._of_user: dict[str, dict[bytes, Session]] = {}
 
     def __iter__(self) -> Iterator[Session]:
-        return iter([one for his in self._of_user.values() for one in his.values()])
+        return iter([one for held in self._of_user.values() for one in held.values()])
 
     def require_room(self, user: str) -> None:
         """InvalidRequest when one more session of that user is one too many."""
@@ -67,8 +67,8 @@ class SessionRegistry:
 
     async def end_of_connection(self, user: str, connection: object) -> None:
         """End what a connection that is gone had opened."""
-        his = self._of_user.get(user, {}).values()
-        await self.end([one for one in his if one.connection is connection])
+        held = self._of_user.get(user, {}).values()
+        await self.end([one for one in held if one.connection is connection])
 
     async def end_of_users(self, users: Collection[str]) -> None:
         """End all sessions of these users."""
@@ -106,10 +106,10 @@ class SessionRegistry:
         return self._limits.session_idle_seconds
 
     def _forget(self, session: Session) -> bool:
-        his = self._of_user.get(session.user, {})
-        if his.pop(session.handle.guid, None) is None:
+        held = self._of_user.get(session.user, {})
+        if held.pop(session.handle.guid, None) is None:
             return False
-        if not his:
+        if not held:
             del self._of_user[session.user]
         SESSIONS.dec()
         return True
