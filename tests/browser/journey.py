@@ -108,7 +108,7 @@ def look_at_table(page: Page, name: str, keep: Keep) -> None:
     page.click("nav >> text=Tables")
     page.fill("#filter-q", f"{name}.peo")
     page.wait_for_url("**q=*")
-    page.click(f"#table-list a:has-text('people'):near(:text('lake.{name}'))")
+    page.click(f"#table-list th[title='{name}.people'] a")
     page.wait_for_selector("#table-state [data-state=LIVE]")
     page.click(".page-tabs >> text=Activity")
     page.wait_for_selector("#commits td")
