@@ -124,6 +124,11 @@ def with_sentences(data: Mapping[str, Any]) -> dict[str, Any]:
     return {name: told(each) for name, each in data.items() if name != "sentences"}
 
 
+def without_origins(data: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON with its English texts only, as REST shows it."""
+    return {name: told for name, told in data.items() if name != "sentences"}
+
+
 def _same_text(text: str, read: Any, origin: Any) -> str:
     """A stored origin counts as long as it still makes this text."""
     try:

@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from catalog.access.policy import Principal
 from catalog.selectors.paging import Window
+from core.sentences import with_sentences
 from frontend.reading.health import TITLES
 from frontend.reading.health_charts import TONES, tone_of
 from ingest.maintenance.health_list import BANDS, FAIR, GOOD, HealthList
@@ -96,7 +97,7 @@ def fleet_for(principal: Principal, wanted: Wanted) -> Fleet:
 
 
 def _row(health: TableHealth) -> Row:
-    first = health.issues[0] if health.issues else {}
+    first = with_sentences(health.issues[0]) if health.issues else {}
     code = first.get("code", "")
     return Row(
         health,

@@ -11,6 +11,7 @@ from django.utils.translation import gettext, ngettext
 
 from catalog.access.policy import Principal
 from catalog.models import Table
+from core.sentences import with_sentences
 from frontend.charts import Chart
 from frontend.reading.alerts import Row as AlertRow
 from frontend.reading.alerts import rows_of
@@ -169,7 +170,7 @@ def _issues(
 ) -> list[IssueRow]:
     rows: list[IssueRow] = []
     explained: set[tuple[str, str]] = set()
-    for issue in stored:
+    for issue in map(with_sentences, stored):
         name, instant = issue.get("repair") or "", str(issue.get("instant") or "")
         action = able.get(name)
         row = IssueRow(
@@ -198,7 +199,8 @@ def _title(issue: dict[str, Any]) -> str:
 
 
 def _step(step: dict[str, Any]) -> StepRow:
-    return StepRow(STEPS.get(step["step"], ""), step["reason"], step.get("at") or "")
+    reason = with_sentences(step)["reason"]
+    return StepRow(STEPS.get(step["step"], ""), reason, step.get("at") or "")
 
 
 def _pending(one: Pending, able: dict[str, TableAction]) -> PendingRow:

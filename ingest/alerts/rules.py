@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from core.retries import Backoff
-from core.sentences import Sentence, restored
+from core.sentences import Sentence, with_sentences
 from ingest.contract.job import COMPACT
 from ingest.maintenance.score import BROKEN_CODES, STUCK_CODES
 
@@ -122,7 +122,7 @@ def stuck_finding(issues: Iterable[Mapping[str, Any]]) -> Finding | None:
         return None
     worst = max(found, key=lambda issue: int(issue["points"]))
     causes = sorted(f"{issue['code']}:{issue['instant'] or ''}" for issue in found)
-    said = restored(worst["reason"])
+    said = with_sentences(worst)["reason"]
     if len(found) > 1:
         said = Sentence(
             "%(worst)s (and %(count)s more)", worst=said, count=len(found) - 1

@@ -17,6 +17,7 @@ from catalog.access.scope import Reach, in_scope, scope_of
 from catalog.models import Table
 from catalog.selectors.tables import securable_of
 from core.errors import NotFound
+from core.sentences import with_sentences
 from ingest.alerts import lag, store
 from ingest.alerts.mutes import with_mutes
 from ingest.alerts.rules import ALERTS, LATE
@@ -157,5 +158,5 @@ def _alerted(alert: Alert) -> Concern:
 
 def _ill(health: TableHealth) -> Concern:
     name = f"{health.table.database.name}.{health.table.name}"
-    first = health.issues[0]["reason"] if health.issues else ""
+    first = with_sentences(health.issues[0])["reason"] if health.issues else ""
     return Concern(health.table_id, name, ILL, health.problem or first)

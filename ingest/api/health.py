@@ -21,6 +21,7 @@ from catalog.api.views import ApiView, page_size
 from catalog.models import Table
 from catalog.selectors.paging import key_of, key_token
 from core.errors import AccessDenied, InvalidRequest
+from core.sentences import without_origins
 from ingest.api import health_replies as replies
 from ingest.api.tables import lake_table_of, shows_values
 from ingest.lake.commits import read_timeline
@@ -139,8 +140,8 @@ def _health(table: Table, row: TableHealth) -> Body:
         "score": row.score,
         "collected_at": row.collected_at,
         "problem": row.problem,
-        "issues": row.issues,
-        "plan": row.plan,
+        "issues": [without_origins(issue) for issue in row.issues],
+        "plan": [without_origins(step) for step in row.plan],
         "pending": facts.pending if facts else (),
         "merge": facts.merge if facts else None,
         "facts": _facts_body(facts) if facts else None,

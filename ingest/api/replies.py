@@ -15,6 +15,7 @@ from catalog.api.reply import Count, Instant, Reply
 from catalog.names import LAKE, join_name
 from core.clock import SystemClock
 from core.models import Job as JobRow
+from core.sentences import without_origins
 from ingest.alerts.stalled import stalled_since
 from ingest.api.timetables import Scheduled, Timetable, timetable_of_capture
 from ingest.contract.segments import OPS
@@ -165,7 +166,7 @@ class PlannedTable(HasSchedule):
 
     @staticmethod
     def plan_of(shown: Scheduled) -> Mapping[str, Any]:
-        return _english(plan_to_json(shown.row.plan))
+        return without_origins(plan_to_json(shown.row.plan))
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +208,7 @@ class OnboardedTable(PlannedTable):
 
     @staticmethod
     def plan_of(shown: Any) -> Mapping[str, Any]:
-        return _english(shown.row.plan)
+        return without_origins(shown.row.plan)
 
     @staticmethod
     def every_seconds_of(shown: ShownPipeline) -> int | None:
@@ -282,10 +283,6 @@ class Draft(Reply):
     @staticmethod
     def tables_of(draft: DraftRow) -> list[Scheduled]:
         return [_planned(each) for each in draft.planned]
-
-
-def _english(plan: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {name: told for name, told in plan.items() if name != "sentences"}
 
 
 def _planned(each: Planned) -> Scheduled:

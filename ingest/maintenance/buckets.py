@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
+from core.sentences import Sentence
 from ingest.maintenance.descriptions import counted, sized
 from ingest.maintenance.facts import MB, LakeFacts
 
@@ -38,18 +39,28 @@ def suggest_buckets(facts: LakeFacts) -> Suggestion | None:
     if average > MOST and wanted > now:
         return Suggestion(
             wanted,
-            f"base files have {sized(average)} on average, more than {sized(MOST)}:"
-            f" {counted(wanted, 'bucket')} make them about"
-            f" {sized(expected_bytes(facts, wanted))}",
+            Sentence(
+                "base files have %(average)s on average, more than %(most)s:"
+                " %(wanted)s make them about %(size)s",
+                average=sized(average),
+                most=sized(MOST),
+                wanted=counted(wanted, "bucket"),
+                size=sized(expected_bytes(facts, wanted)),
+            ),
         )
     if is_skewed(facts):
         return _even(facts, wanted)
     if average < LEAST and wanted < now:
         return Suggestion(
             wanted,
-            f"base files have {sized(average)} on average, less than {sized(LEAST)}:"
-            f" {counted(wanted, 'bucket')} would do, with about"
-            f" {sized(expected_bytes(facts, wanted))} each",
+            Sentence(
+                "base files have %(average)s on average, less than %(least)s:"
+                " %(wanted)s would do, with about %(size)s each",
+                average=sized(average),
+                least=sized(LEAST),
+                wanted=counted(wanted, "bucket"),
+                size=sized(expected_bytes(facts, wanted)),
+            ),
         )
     return None
 
@@ -78,10 +89,14 @@ def _even(facts: LakeFacts, wanted: int) -> Suggestion:
         odd += 2
     return Suggestion(
         min(MOST_BUCKETS - 1, odd),
-        f"keys fall unevenly into {counted(now, 'bucket')}, the largest has"
-        f" {facts.skew:g} times the bytes of a usual one;"
-        f" {counted(odd, 'bucket')} suit its size, and an odd number mostly spreads"
-        " keys better",
+        Sentence(
+            "keys fall unevenly into %(now)s, the largest has %(skew)s"
+            " times the bytes of a usual one; %(odd)s suit its size, and"
+            " an odd number mostly spreads keys better",
+            now=counted(now, "bucket"),
+            skew=f"{facts.skew:g}",
+            odd=counted(odd, "bucket"),
+        ),
     )
 
 

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from core.sentences import Sentence
 
-def counted(number: int, what: str) -> str:
+_COUNTED = {
+    "bucket": (Sentence("1 bucket"), Sentence("%(count)s buckets")),
+    "commit": (Sentence("1 commit"), Sentence("%(count)s commits")),
+    "file group": (Sentence("1 file group"), Sentence("%(count)s file groups")),
+    "later instant": (
+        Sentence("1 later instant"),
+        Sentence("%(count)s later instants"),
+    ),
+}
+
+
+def counted(number: int, what: str) -> Sentence:
     """`1 bucket`, `2 buckets`."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    one, many = _COUNTED[what]
+    return one if number == 1 else Sentence(many, count=number)
 
 
 def sized(size: float) -> str:

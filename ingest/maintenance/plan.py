@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from core.json_values import iso
+from core.sentences import Sentence, as_sentence, joined, origins_in
 from ingest.maintenance.descriptions import counted, sized
 from ingest.maintenance.facts import LakeFacts
 from ingest.maintenance.score import LEAST_LOG_BYTES, is_stuck
@@ -41,6 +42,7 @@ class Step:
             "reason": self.reason,
             "instants": list(self.instants),
             "at": self.at or None,
+            "sentences": origins_in([self.reason]),
         }
 
 
@@ -69,7 +71,13 @@ def plan_maintenance(
         at = iso(opening)
         return (
             Step(
-                "wait", f"{wanted.reason}; its maintenance window begins then", (), at
+                "wait",
+                Sentence(
+                    "%(reason)s; its maintenance window begins then",
+                    reason=as_sentence(wanted.reason),
+                ),
+                (),
+                at,
             ),
         )
     return (wanted,)
@@ -83,10 +91,16 @@ def _execute(facts: LakeFacts, policy: MaintenancePolicy) -> Step | None:
         # held: it is being executed; none: nothing is planned
         return None
     late = sum(is_stuck(p, policy.stuck_after_seconds) for p in free)
-    said = f"{len(free)} planned on the timeline"
+    said = Sentence("%(count)s planned on the timeline", count=len(free))
+    if late:
+        said = Sentence(
+            "%(count)s planned on the timeline, %(late)s of them for too long",
+            count=len(free),
+            late=late,
+        )
     return Step(
         "execute",
-        said + (f", {late} of them for too long" if late else ""),
+        said,
         tuple(p.instant for p in free),
     )
 
@@ -99,23 +113,37 @@ def _schedule(
     if facts.merge is not None and not facts.merge.due_groups:
         # no rewrite is worth it, or none is affordable
         return None
-    reasons = list(_triggers(facts, policy, now))
+    reasons: list[str] = list(_triggers(facts, policy, now))
     if facts.merge is not None and reasons:
         groups = counted(facts.merge.due_groups, "file group")
-        reasons.append(f"worth it: {groups} of {sized(facts.merge.due_bytes)}")
-    return Step("schedule", "; ".join(reasons)) if reasons else None
+        reasons.append(
+            Sentence(
+                "worth it: %(groups)s of %(due_bytes)s",
+                groups=groups,
+                due_bytes=sized(facts.merge.due_bytes),
+            )
+        )
+    return Step("schedule", joined(reasons)) if reasons else None
 
 
 def _triggers(
     facts: LakeFacts, policy: MaintenancePolicy, now: datetime
 ) -> Iterator[str]:
     if facts.delta_commits >= policy.compact_after:
-        yield f"{facts.delta_commits} commits since the last compaction"
+        yield Sentence(
+            "%(count)s commits since the last compaction", count=facts.delta_commits
+        )
     if facts.log_bytes >= policy.log_bytes:
-        yield f"{sized(facts.log_bytes)} of log files"
+        yield Sentence("%(log_bytes)s of log files", log_bytes=sized(facts.log_bytes))
     if facts.log_bytes >= LEAST_LOG_BYTES and facts.log_ratio >= policy.log_ratio:
-        yield f"{facts.log_ratio:.1f} bytes of log files per byte of base files"
+        yield Sentence(
+            "%(log_ratio)s bytes of log files per byte of base files",
+            log_ratio=f"{facts.log_ratio:.1f}",
+        )
     if facts.oldest_log_at:
         age = now - datetime.fromisoformat(facts.oldest_log_at)
         if age >= timedelta(seconds=policy.log_age_seconds):
-            yield f"its oldest log file is {age.total_seconds() / 3600:.0f} h old"
+            yield Sentence(
+                "its oldest log file is %(hours)s h old",
+                hours=f"{age.total_seconds() / 3600:.0f}",
+            )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from django.utils.translation import gettext, ngettext
 
 from core.errors import InvalidRequest
+from core.translation import translated
 from ingest.maintenance.buckets import MOST_BUCKETS, expected_bytes, suggest_buckets
 from ingest.maintenance.descriptions import sized
 from ingest.maintenance.facts import LakeFacts
@@ -110,7 +111,8 @@ def _reason(facts: LakeFacts, buckets: int) -> str:
         return gettext(
             "Nothing suggests another number: its files have a good size as they are"
         )
-    reason = fit.reason[:1].upper() + fit.reason[1:]
+    reason = translated(fit.reason)
+    reason = reason[:1].upper() + reason[1:]
     if fit.buckets == buckets:
         return gettext("Suggested, because: %(reason)s") % {"reason": reason}
     text = ngettext(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from core.sentences import STOP, Sentence, joined, origins_in
 from ingest.maintenance.buckets import is_skewed, suggest_buckets
 from ingest.maintenance.descriptions import counted, sized
 from ingest.maintenance.facts import MB, LakeFacts, Pending
@@ -66,6 +67,7 @@ class HealthIssue:
             "buckets": self.buckets or None,
             "action": self.action or None,
             "state": self.state or None,
+            "sentences": origins_in([self.reason]),
         }
 
 
@@ -75,6 +77,21 @@ class Health:
     issues: tuple[HealthIssue, ...]
 
 
+# Hudi's words for what is on a timeline, as sentences name it
+ACTIONS_OF_HUDI: Mapping[str, str] = {
+    "compaction": Sentence("compaction"),
+    "deltacommit": Sentence("deltacommit"),
+    "commit": Sentence("commit"),
+    "replacecommit": Sentence("replacecommit"),
+    "rollback": Sentence("rollback"),
+    "clean": Sentence("clean"),
+    "restore": Sentence("restore"),
+    "indexing": Sentence("indexing"),
+}
+STATES: Mapping[str, str] = {
+    "REQUESTED": Sentence("requested"),
+    "INFLIGHT": Sentence("inflight"),
+}
 # By how the table stands: what its files are like does not matter to
 # a user who waits for its rows.
 STOPPED: Mapping[str, tuple[int, str, str, Repair]] = {
@@ -117,7 +134,7 @@ def score(
 def _stopped(standing: str, why: str) -> Iterator[HealthIssue]:
     if standing in STOPPED:
         points, code, reason, repair = STOPPED[standing]
-        yield HealthIssue(code, points, f"{reason}. {why}" if why else reason, repair)
+        yield HealthIssue(code, points, joined([reason, why], STOP), repair)
 
 
 def _broken(facts: LakeFacts, differs: bool) -> Iterator[HealthIssue]:  # noqa: FBT001
@@ -135,17 +152,24 @@ def _broken(facts: LakeFacts, differs: bool) -> Iterator[HealthIssue]:  # noqa: 
         yield HealthIssue(
             "bucket_conflict",
             40,
-            f"buckets with several file groups: {facts.conflicts_total}, bucket"
-            f" {one.bucket} for one; rows may be there twice, and Hudi refuses"
-            " to write to such a bucket",
+            Sentence(
+                "buckets with several file groups: %(count)s, bucket"
+                " %(bucket)s for one; rows may be there twice, and Hudi"
+                " refuses to write to such a bucket",
+                count=facts.conflicts_total,
+                bucket=one.bucket,
+            ),
             "deduplicate",
         )
     if facts.strays:
         yield HealthIssue(
             "stray_files",
             30,
-            f"base files that a superseded writer finished too late: {facts.strays};"
-            " readers could take one for the commit's own",
+            Sentence(
+                "base files that a superseded writer finished too late:"
+                " %(count)s; readers could take one for the commit's own",
+                count=facts.strays,
+            ),
             "clean",
         )
     if facts.foreign_index:
@@ -168,35 +192,54 @@ def _broken(facts: LakeFacts, differs: bool) -> Iterator[HealthIssue]:  # noqa: 
 def _externally_modified(facts: LakeFacts) -> Iterator[HealthIssue]:
     """What only a writer outside Sluice does."""
     if facts.taken:
-        found = "; ".join(
-            f"{t.found} stands in the fence for {t.scope}, where {t.ours} was the last"
-            " token that Sluice gave out"
+        found = joined(
+            Sentence(
+                "%(found)s stands in the fence for %(scope)s, where %(ours)s"
+                " was the last token that Sluice gave out",
+                found=t.found,
+                scope=t.scope,
+                ours=t.ours,
+            )
             for t in facts.taken
         )
         yield HealthIssue(
             "lock_taken",
             50,
-            f"another owner has the table's lock: {found}. No job can commit before it"
-            " is taken back",
+            Sentence(
+                "another owner has the table's lock: %(found)s. No job can"
+                " commit before it is taken back",
+                found=found,
+            ),
             "rollback",
         )
     if facts.altered:
         yield HealthIssue(
             "properties_drift",
             40,
-            "a writer outside Sluice changed the table's hoodie.properties:"
-            f" {'; '.join(facts.altered)}. Sluice refuses to write until they are put"
-            " back",
+            Sentence(
+                "a writer outside Sluice changed the table's"
+                " hoodie.properties: %(altered)s. Sluice refuses to write"
+                " until they are put back",
+                altered="; ".join(facts.altered),
+            ),
             "rollback",
         )
+    yield from _miswritten(facts)
+
+
+def _miswritten(facts: LakeFacts) -> Iterator[HealthIssue]:
     if facts.future:
         yield HealthIssue(
             "future_commit",
             50,
-            "a driver whose clock was ahead made"
-            f" {counted(len(facts.future), 'commit')} of the future,"
-            f" {facts.future[-1]} in UTC for one: nothing can be written before that"
-            " moment, unless they are taken away. No row is lost by that",
+            Sentence(
+                "a driver whose clock was ahead made %(count)s of the future,"
+                " %(future)s in UTC for one: nothing can be written before"
+                " that moment, unless they are taken away. No row is lost by"
+                " that",
+                count=counted(len(facts.future), "commit"),
+                future=facts.future[-1],
+            ),
             "rollback",
         )
     if facts.buckets and facts.highest_bucket >= facts.buckets:
@@ -204,9 +247,14 @@ def _externally_modified(facts: LakeFacts) -> Iterator[HealthIssue]:
         yield HealthIssue(
             "bucket_drift",
             40,
-            "a writer used another number of buckets: there are rows in bucket"
-            f" {facts.highest_bucket}, and the table has {count}, counted from 0. Rows"
-            " may be there twice, and later changes miss them",
+            Sentence(
+                "a writer used another number of buckets: there are rows in"
+                " bucket %(highest_bucket)s, and the table has %(count)s,"
+                " counted from 0. Rows may be there twice, and later changes"
+                " miss them",
+                highest_bucket=facts.highest_bucket,
+                count=count,
+            ),
             "deduplicate",
         )
 
@@ -227,20 +275,36 @@ def _stuck(facts: LakeFacts, policy: MaintenancePolicy) -> Iterator[HealthIssue]
 
 def _standing(pending: Pending) -> tuple[str, int, str]:
     """Code, points and reason of an instant without a running job."""
-    name, span = f"{pending.action} {pending.instant}", _span(pending.age_seconds)
+    name, span = _named(pending), _span(pending.age_seconds)
     if not pending.is_readable:
         return (
             "plan_unreadable",
             50,
-            f"the request of {name} is gone or damaged: the table can neither be read"
-            " nor written until the plan is removed",
+            Sentence(
+                "the request of %(name)s is gone or damaged: the table can"
+                " neither be read nor written until the plan is removed",
+                name=name,
+            ),
         )
-    begun = f"for {span} and no job works on it{_blocks(pending)}"
-    if pending.action != "compaction":
-        return "write_stuck", 10, f"{name} is {pending.state.lower()} {begun}"
-    if pending.state == "INFLIGHT":
-        return "compaction_stuck", 25, f"{name} is inflight {begun}"
-    return "compaction_waits", 15, f"{name} waits for {span}{_blocks(pending)}"
+    is_begun = pending.state == "INFLIGHT"
+    if pending.action == "compaction" and not is_begun:
+        waits = Sentence("%(name)s waits for %(span)s", name=name, span=span)
+        return "compaction_waits", 15, joined([waits, _blocks(pending)])
+    stands = Sentence(
+        "%(name)s is %(state)s for %(span)s and no job works on it",
+        name=name,
+        state=STATES.get(pending.state, pending.state.lower()),
+        span=span,
+    )
+    reason = joined([stands, _blocks(pending)])
+    if pending.action == "compaction":
+        return "compaction_stuck", 25, reason
+    return "write_stuck", 10, reason
+
+
+def _named(pending: Pending) -> Sentence:
+    action = ACTIONS_OF_HUDI.get(pending.action, pending.action)
+    return Sentence("%(action)s %(instant)s", action=action, instant=pending.instant)
 
 
 def is_stuck(pending: Pending, after_seconds: float) -> bool:
@@ -259,12 +323,15 @@ def _blocks(pending: Pending) -> str:
     parts = []
     if pending.plan is not None and pending.plan.groups:
         groups = counted(pending.plan.groups, "file group")
-        are = "is" if pending.plan.groups == 1 else "are"
-        parts.append(f"its {groups} {are} not compacted again")
+        parts.append(
+            Sentence("its %(groups)s is not compacted again", groups=groups)
+            if pending.plan.groups == 1
+            else Sentence("its %(groups)s are not compacted again", groups=groups)
+        )
     if pending.behind:
         later = counted(pending.behind, "later instant")
-        parts.append(f"{later} cannot be archived")
-    return f"; {' and '.join(parts)}" if parts else ""
+        parts.append(Sentence("%(later)s cannot be archived", later=later))
+    return joined(parts, Sentence("%(first)s and %(then)s"))
 
 
 def _slow(facts: LakeFacts, policy: MaintenancePolicy) -> Iterator[HealthIssue]:
@@ -276,16 +343,22 @@ def _slow(facts: LakeFacts, policy: MaintenancePolicy) -> Iterator[HealthIssue]:
         yield HealthIssue(
             "long_timeline",
             10,
-            f"{facts.instants} instants are on the active timeline: every read lists"
-            " them. A compaction also cleans and archives",
+            Sentence(
+                "%(instants)s instants are on the active timeline: every read"
+                " lists them. A compaction also cleans and archives",
+                instants=facts.instants,
+            ),
             "compact",
         )
     if facts.rollbacks_of_a_day > MOST_ROLLBACKS:
         yield HealthIssue(
             "many_rollbacks",
             5,
-            f"{facts.rollbacks_of_a_day} rollbacks within a day: jobs of this table"
-            " keep being cut off; look at them",
+            Sentence(
+                "%(count)s rollbacks within a day: jobs of this"
+                " table keep being cut off; look at them",
+                count=facts.rollbacks_of_a_day,
+            ),
         )
     yield from _badly_cut(facts)
 
@@ -296,19 +369,28 @@ def _missed_goals(merge: MergeCost) -> Iterator[HealthIssue]:
         yield HealthIssue(
             "readers_goal",
             5,
-            f"reading takes about {merge.ratio:.1f} times as long as after a"
-            f" compaction, and that would write {merge.needs:g} bytes per byte"
-            f" changed; max_write_amplification is {merge.allowed:g}: raise it, sync"
-            " less often, or compact once by hand",
+            Sentence(
+                "reading takes about %(ratio)s times as long as after a"
+                " compaction, and that would write %(needs)s bytes per byte"
+                " changed; max_write_amplification is %(allowed)s: raise it,"
+                " sync less often, or compact once by hand",
+                ratio=f"{merge.ratio:.1f}",
+                needs=f"{merge.needs:g}",
+                allowed=f"{merge.allowed:g}",
+            ),
             "compact",
         )
     if merge.is_over_budget:
         yield HealthIssue(
             "write_amplification",
             5,
-            f"{merge.measured:g} bytes were written today per byte changed;"
-            f" max_write_amplification is {merge.allowed:g}: compactions were asked for"
-            " by hand, or log files became too many to leave",
+            Sentence(
+                "%(measured)s bytes were written today per byte changed;"
+                " max_write_amplification is %(allowed)s: compactions were"
+                " asked for by hand, or log files became too many to leave",
+                measured=f"{merge.measured:g}",
+                allowed=f"{merge.allowed:g}",
+            ),
         )
 
 
@@ -320,24 +402,35 @@ def _late_merges(facts: LakeFacts, policy: MaintenancePolicy) -> Iterator[Health
         yield HealthIssue(
             "log_ratio",
             points,
-            f"readers merge {facts.log_ratio:.1f} bytes of log files per byte of base"
-            f" files; the policy says {policy.log_ratio:g}",
+            Sentence(
+                "readers merge %(log_ratio)s bytes of log files per byte of"
+                " base files; the policy says %(wanted)s",
+                log_ratio=f"{facts.log_ratio:.1f}",
+                wanted=f"{policy.log_ratio:g}",
+            ),
             "compact",
         )
     if facts.most_logs > MOST_LOGS:
         yield HealthIssue(
             "many_logs",
             10,
-            f"a file group has {facts.most_logs} log files to merge, more than"
-            f" {MOST_LOGS}",
+            Sentence(
+                "a file group has %(most_logs)s log files to merge, more than %(most)s",
+                most_logs=facts.most_logs,
+                most=MOST_LOGS,
+            ),
             "compact",
         )
     if facts.delta_commits > 2 * policy.compact_after:
         yield HealthIssue(
             "compaction_late",
             10,
-            f"{facts.delta_commits} commits since the last compaction; the policy says"
-            f" one after {policy.compact_after}",
+            Sentence(
+                "%(delta_commits)s commits since the last compaction; the"
+                " policy says one after %(compact_after)s",
+                delta_commits=facts.delta_commits,
+                compact_after=policy.compact_after,
+            ),
             "compact",
         )
 
@@ -347,8 +440,11 @@ def _badly_cut(facts: LakeFacts) -> Iterator[HealthIssue]:
         yield _resize(
             "bucket_skew",
             facts,
-            f"the largest bucket has {facts.skew:g} times the bytes of a usual one:"
-            " one task does most of the work",
+            Sentence(
+                "the largest bucket has %(skew)s times the bytes of a usual"
+                " one: one task does most of the work",
+                skew=f"{facts.skew:g}",
+            ),
         )
     if facts.base_files >= SMALL_GROUPS:
         average = facts.base_bytes / facts.base_files
@@ -356,7 +452,11 @@ def _badly_cut(facts: LakeFacts) -> Iterator[HealthIssue]:
             yield _resize(
                 "small_files",
                 facts,
-                f"{facts.base_files} base files of {sized(average)} on average",
+                Sentence(
+                    "%(base_files)s base files of %(average)s on average",
+                    base_files=facts.base_files,
+                    average=sized(average),
+                ),
             )
 
 
@@ -364,10 +464,19 @@ def _resize(code: str, facts: LakeFacts, reason: str) -> HealthIssue:
     fit = suggest_buckets(facts)
     if fit is None:
         return HealthIssue(
-            code, 5, f"{reason}; another number of buckets would not help"
+            code,
+            5,
+            Sentence(
+                "%(reason)s; another number of buckets would not help", reason=reason
+            ),
         )
     count = counted(fit.buckets, "bucket")
-    told = f"{reason}; {count} instead of {facts.buckets} would do"
+    told = Sentence(
+        "%(reason)s; %(count)s instead of %(buckets)s would do",
+        reason=reason,
+        count=count,
+        buckets=facts.buckets,
+    )
     return HealthIssue(code, 5, told, "resize", buckets=fit.buckets)
 
 

@@ -296,7 +296,7 @@ class TableHealth(models.Model):
     pending = models.PositiveIntegerField(default=0)
     stuck = models.PositiveIntegerField(default=0)
     trend = models.JSONField(default=list, blank=True)
-    problem = models.TextField(blank=True)
+    problem = SentenceField(blank=True)
     collected_at = models.DateTimeField(null=True, blank=True)
     due_at = models.DateTimeField(null=True, blank=True)
 

@@ -6,7 +6,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, time
 
 import pytest
+from django.utils import translation
 
+from core.translation import translated
 from ingest.lake.hudi.layout import TableFile, bucket_of, layout_of, parse_file
 from ingest.lake.hudi.timeline import Timeline
 from ingest.maintenance.duplicates import (
@@ -28,7 +30,7 @@ from ingest.maintenance.facts import (
     read_facts,
 )
 from ingest.maintenance.plan import plan_maintenance
-from ingest.maintenance.score import score
+from ingest.maintenance.score import ACTIONS_OF_HUDI, STATES, score
 from ingest.pipelines.policies.maintenance import MaintenancePolicy, opens_at
 from ingest.pipelines.policies.maintenance import MaintenanceWindow as Window
 
@@ -273,6 +275,20 @@ def test_every_lost_point_has_a_reason_and_names_its_repair(
     assert all(x.reason and len(x.reason) > 20 for x in health.issues)
     worse = score(facts, POLICY, differs=True)
     assert worse.score == max(0, health.score - 30)
+
+
+@pytest.mark.parametrize("action", sorted(ACTIONS_OF_HUDI))
+@pytest.mark.parametrize("state", sorted(STATES))
+def test_what_is_unfinished_is_named_in_the_language_of_its_reader(
+    action: str, state: str
+) -> None:
+    pending = replace(STUCK, action=action, state=state, age_seconds=9e3, plan=None)
+    (issue,) = score(replace(WELL, pending=(pending,)), POLICY).issues
+    assert issue.reason.startswith(f"{action} {STUCK.instant} ")
+    with translation.override("zh-hans"):
+        told = translated(issue.reason)
+    assert action not in told
+    assert state.lower() not in told
 
 
 def test_what_somebody_else_did_is_told_with_both_values() -> None:
