@@ -76,6 +76,8 @@ NEW = log_of("0-2-9", head=("0-3-4", "0-1-7", "0-2-8"))
         # at the end of a file, and of the log
         ([OLD, log_of("0-1-7", head=("0-3-4", "0-1-6"))], ("b.000002", 400)),
         ([log_of("0-3-4", "0-1-7")], ("b.000001", 500)),
+        # another domain began behind it
+        ([log_of("0-3-4", "0-1-7", "7-1-1", "7-1-2")], ("b.000001", 500)),
         # a file that begins there
         ([OLD, log_of("0-2-8", head=("0-3-4", "0-1-7"))], ("b.000002", 300)),
     ],
@@ -114,6 +116,11 @@ REFUSED = [
     (
         server_with(log_of("0-1-7", "0-2-8", "0-2-9", "0-1-9")),
         "its log goes on with 0-1-9 behind number 9 of that domain",
+    ),
+    # so it did while a domain began
+    (
+        server_with(log_of("0-3-4", "0-1-7", "7-1-6")),
+        "its log goes on with 7-1-6 behind number 0 of that domain",
     ),
     (
         server_with(log_of("0-1-7", "0-2-8", "0-1-8"), replayed="0-1-9"),

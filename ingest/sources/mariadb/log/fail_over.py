@@ -142,12 +142,12 @@ def _require_unbroken(
     with server.events(file) as events:
         for domain, source, number in (gtid_of(e) for e in events if e[4] == GTID):
             before = last.get((domain, source), 0)
-            is_next = number in {before + 1, newest.get(domain, number - 1) + 1}
-            if number > before and not is_next:
+            highest = newest.get(domain, 0)  # a domain that is new begins with 1
+            if number > before and number not in {before + 1, highest + 1}:
                 why = f"its log goes on with {domain}-{source}-{number} behind number"
-                raise _apart(server, read, f"{why} {newest[domain]} of that domain")
+                raise _apart(server, read, f"{why} {highest} of that domain")
             last[domain, source] = max(number, before)
-            newest[domain] = max(number, newest.get(domain, 0))
+            newest[domain] = max(number, highest)
     for domain, (source, number) in server.replayed.newest.items():
         if domain in newest and number > last.get((domain, source), 0):
             why = f"it replayed {domain}-{source}-{number}, which its log does not have"
