@@ -406,10 +406,11 @@ def _is_unreported(spec: JobSpec, state: LakeState) -> bool:
 def refuse_other_types(spec: JobSpec, state: LakeState) -> None:
     """After a re-sync that was to bring other types and was cancelled, or a restore of
     a moment before it: Hudi would read older rows as what they are not."""
-    found = other_types(state.written_schema, spec.table.columns)
+    columns = (*spec.table.columns, *spec.table.kept)
+    found = other_types(state.written_schema, columns)
     if not found:
         return
-    wanted = {c.name: c.type for c in spec.table.columns}
+    wanted = {c.name: c.type for c in columns}
     said = ", ".join(f"{n} is {t}, not {wanted[n]}" for n, t in found.items())
     raise TerminalError(
         f"the lake table {qualified_name(spec)} has its columns in other types than"

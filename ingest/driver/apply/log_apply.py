@@ -29,6 +29,7 @@ from ingest.contract.applying import (
 from ingest.contract.job import JobSpec
 from ingest.contract.positions import seq_of
 from ingest.contract.segments import OP
+from ingest.contract.source_positions import is_of_log
 from ingest.driver.apply.apply import (
     refuse_changes,
     refuse_other_types,
@@ -177,7 +178,8 @@ class LogTable:
 
     def is_due(self, stream: Stream) -> bool:
         """Whether segments of the table may be applied now. TerminalError
-        `needs_resync` when none brings it on."""
+        `needs_resync` when none brings it on, TransientError `left_log` when a sync by
+        its cursor came behind them."""
         position = self.position
         if position is None or not self.is_followed(stream):
             return False
@@ -187,6 +189,7 @@ class LogTable:
         self.ahead_since = None
         if stream.is_lost(self.spec.table.table_id, position.epoch_to):
             raise _lost(self.spec, position)
+        _refuse_synced(self.spec, position)
         return True
 
     def is_followed(self, stream: Stream) -> bool:
@@ -474,6 +477,19 @@ def _undecided(spec: JobSpec, names: Sequence[str]) -> TransientError:
         code=COLUMNS_UNDECIDED,
         hint="its columns at the source are read; where the policy asks, approve the"
         " change on the table's page",
+    )
+
+
+def _refuse_synced(spec: JobSpec, position: CommitPosition) -> None:
+    """Behind a sync by a cursor, whose number is none of the stream's: the segment of
+    that number would be passed over. A load has no start."""
+    if not position.start or is_of_log(position.end):
+        return
+    raise TransientError(
+        f"the newest commit of {qualified_name(spec)} is of a sync by its cursor, and"
+        " the table follows its source's log still. Nothing was written",
+        code="left_log",
+        hint="retry the sync by which it went over to its cursor, or resync the table",
     )
 
 

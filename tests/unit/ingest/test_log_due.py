@@ -1,0 +1,69 @@
+"""Whether what waits of a table in its stream may be applied to what the lake has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from core.errors import TerminalError, TransientError
+from ingest.contract.table import ColumnSpec
+from ingest.driver.apply.apply import refuse_other_types
+from ingest.driver.apply.log_apply import LogTable
+from ingest.lake.commits import Commit, LakeState
+from ingest.lake.hudi.options import CommitPosition
+from ingest.lake.hudi.timeline import Timeline
+from tests.unit.ingest.test_agreement import at, spec
+from tests.unit.ingest.test_log_read import SPEC, TABLE, Log, place
+
+CURSOR = "2026-01-02T00:00:00.000000Z"
+
+
+def standing(lake: Path, start: str, end: str, number: int) -> LogTable:
+    position = at(number).position
+    assert isinstance(position, CommitPosition)
+    moved = msgspec.structs.replace(position, start=start, end=end)
+    state = LakeState(True, position=moved)
+    job = replace(spec(str(lake)), table=SPEC)
+    return LogTable(cast("Any", None), job, lake / "scratch", state)
+
+
+def test_nothing_is_passed_over_behind_a_sync_by_a_cursor(tmp_path: Path) -> None:
+    """It has the number of a segment that was never applied: the driver died before it
+    said that the table has left its log."""
+    log = Log(tmp_path)
+    log.cut(TABLE, load="a")
+    log.finish(TABLE)
+    last = log.close(TABLE).number
+    for _ in range(2):
+        log.close(TABLE)
+    assert standing(tmp_path, place(1), place(3), last).is_due(log.stream)
+    assert standing(tmp_path, "", CURSOR, last).is_due(log.stream), "a load"
+    with pytest.raises(TransientError) as refused:
+        standing(tmp_path, CURSOR, CURSOR, last + 1).is_due(log.stream)
+    assert refused.value.code == "left_log"
+    # one that a restore brought back is behind its load
+    with pytest.raises(TerminalError, match="later rows of it are missing"):
+        standing(tmp_path, CURSOR, CURSOR, 1).is_due(log.stream)
+
+
+def test_a_column_that_is_kept_has_the_type_of_the_lake() -> None:
+    """A resync that was to make it a text was cancelled, and then it was set aside."""
+    timeline = Timeline.of(["20260101000000000_20260101000000001.deltacommit"])
+    schema = '{"fields": [{"name": "v", "type": ["null", "int"]}]}'
+    state = at(30)
+    commit = Commit(timeline.completed_writes[0], "UPSERT", state.position, schema)
+    state = replace(state, timeline=timeline, commits=(commit,))
+    job = spec("lake")
+    for type, is_refused in (("int", False), ("bigint", False), ("string", True)):
+        kept = (ColumnSpec("v", "v", type, type),)
+        now = replace(job, table=replace(job.table, kept=kept))
+        if not is_refused:
+            refuse_other_types(now, state)
+            continue
+        with pytest.raises(TerminalError) as refused:
+            refuse_other_types(now, state)
+        assert refused.value.code == "lake_types_differ"
