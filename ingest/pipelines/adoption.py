@@ -26,6 +26,7 @@ from core.jobs import ACTIVE, TERMINAL, WAITING
 from core.jobs.moves import Cancelled, conclude, move_job, names_of
 from core.models import Job, Lease
 from ingest.contract.job import LOADS, REMOVE
+from ingest.contract.source_positions import is_of_log
 from ingest.jobs import leases
 from ingest.jobs.kinds import DriverKind
 from ingest.lake.chain import ChainIndex, stream_folder
@@ -91,6 +92,8 @@ def follow_stream(
     the load that the stream knows."""
     table_id = pipeline.lake_table_id
     assert table_id is not None
+    if position.start and not is_of_log(position.end):
+        return "it had gone over from its source's log to a cursor"
     try:
         index = streams.of_source(pipeline.source_table.database.datasource_id)
     except TerminalError as error:
@@ -249,6 +252,7 @@ def _look(
         source=pipeline.source_table.database.datasource_id,
         columns=frozenset(c.name for c in (*create.columns, *create.kept)),
         is_busy=any(_is_at_work(job, live) for job in jobs),
+        capture=pipeline.capture,
     )
     try:
         state = read_lake_table(table.path)

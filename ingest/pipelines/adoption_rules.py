@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ingest.contract.source_positions import is_of_log
+from ingest.planning.facts import TIMESTAMP
+
 Status = Literal[
     "agrees", "ahead", "went back", "missing", "needs resync", "busy", "unreachable"
 ]
@@ -28,6 +31,7 @@ class Known:
     source      datasource id
     columns     of its plan, in the lake
     is_busy     a job of a live driver works on it
+    capture     by what it is kept up
     """
 
     instant: str
@@ -36,6 +40,7 @@ class Known:
     source: int
     columns: frozenset[str]
     is_busy: bool = False
+    capture: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +94,15 @@ def judge(known: Known, seen: Seen) -> Finding:
         return Finding("went back", said, seen.end)
     if seen.instant > known.instant or seen.epoch > known.epoch:
         said = f"the lake is at {seen.instant}, the database at {known.instant}"
-        return Finding("ahead", said, seen.end)
+        return Finding("ahead", said, _goes_on(known, seen))
     return Finding("agrees", f"both are at {seen.instant}")
+
+
+def _goes_on(known: Known, seen: Seen) -> str:
+    """A commit by a log says nothing of the cursor: what is behind the known position
+    is written once more."""
+    is_by_log = known.capture == TIMESTAMP and is_of_log(seen.end)
+    return known.position if is_by_log else seen.end
 
 
 def _without_commit(known: Known) -> Finding:

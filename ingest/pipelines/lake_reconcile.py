@@ -15,13 +15,14 @@ from django.db.models.functions import Now
 from core.clock import SystemClock
 from core.errors import SluiceError, TransientError
 from core.sentences import Sentence
+from ingest.contract.source_positions import is_of_log
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.hudi.identity import drift
 from ingest.lake.hudi.options import CommitPosition
 from ingest.models import Pipeline, states
 from ingest.pipelines import schema_diff, transitions
 from ingest.pipelines.lake_identity import planned_identity, set_buckets
-from ingest.planning.facts import LOG
+from ingest.planning.facts import LOG, TIMESTAMP
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +66,14 @@ def note_restored(pipeline: Pipeline, facts: Mapping[str, Any]) -> None:
         "restored to savepoint %(at)s; it catches up from there",
         at=facts["restored"],
     )
-    if facts.get("reaches_back") is False:
+    if pipeline.capture == TIMESTAMP and is_of_log(position):
+        told = Sentence(
+            "restored to savepoint %(at)s, of when it followed its source's log: from"
+            " where its cursor goes on is not known",
+            at=facts["restored"],
+        )
+        transitions.lose_position(pipeline, reason=told)
+    elif facts.get("reaches_back") is False:
         told = Sentence(
             "restored to savepoint %(at)s. %(misses)s",
             at=facts["restored"],

@@ -13,6 +13,7 @@ from ingest.jobs.kinds import Left
 from ingest.models import Pipeline, SourceFollower
 from ingest.pipelines import log_tables, sync_job, table_commands
 from ingest.pipelines.capture_change import follow_cursor, follow_log
+from ingest.pipelines.lake_reconcile import note_restored
 from tests.doubles.launcher import Fault
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 
@@ -198,6 +199,18 @@ def test_what_the_lake_has_decides(
         return
     assert (row.capture, row.plan, row.state) == ("log", before.plan, "LIVE")
     assert len(log_tables.followed_tables(logged.source)) == 1
+
+
+def test_what_is_restored_of_the_log_needs_a_resync(logged: Any) -> None:
+    """No cursor goes on from a place in a log."""
+    lake = logged.lake("orders")
+    follow_cursor(lake, actor="ann")
+    logged.until(lambda: logged.pipeline("orders").capture == "timestamp")
+    row = logged.pipeline("orders")
+    note_restored(row, {"restored": "1", "instant": "1", "position": {"to": AT}})
+    row = logged.pipeline("orders")
+    assert row.state == "NEEDS_RESYNC"
+    assert "when it followed its source's log" in row.status_reason
 
 
 def test_a_cursor_is_a_time(logged: Any) -> None:

@@ -402,7 +402,15 @@ def follow_log(
     start_sync(world.pipeline("orders"), actor="x")
     world.until(lambda: world.jobs("sync")[-1].state == "SUCCEEDED")
     table = world.lake("orders")
-    Pipeline.objects.update(capture="log", load_name="old", bound="lsn:7:1:0/1")
+    begin, end = "lsn:7:1:0/1", "lsn:7:1:0/5"
+    instant = write_commit(
+        world.launcher.submitted[-1],
+        start=begin,
+        end=end,
+        epoch=table.last_commit_epoch,
+    )
+    Table.objects.filter(pk=table.pk).update(last_commit_instant=instant)
+    Pipeline.objects.update(capture="log", load_name="old", bound=begin, position=end)
     folder = stream_folder(settings.SLUICE_LAKE_URI, stream_of(world.source.pk))
     above = table.last_commit_epoch - behind - len(controls) - 1
     begin_stream(folder, above=above)
