@@ -107,7 +107,8 @@ class SnapshotWork:
     load: its name, which all of its jobs and attempts share; `log` has its own.
     behind: of a table that was synced by this cursor and follows its log from the cut
     on: only rows behind the lake's position are read, and nothing is replaced; "" = all
-    are."""
+    are. position: where its cursor goes on, which counts where the lake's newest commit
+    is one of a log."""
 
     chunk_rows: int = CHUNK_ROWS
     lag_seconds: float = 0.0
@@ -116,6 +117,7 @@ class SnapshotWork:
     log: LogLoad | None = None
     load: str = ""
     behind: str = ""
+    position: str = ""
 
 
 @dataclass(frozen=True, slots=True)

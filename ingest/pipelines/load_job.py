@@ -107,6 +107,7 @@ def spec_for(job: Job) -> Attempt | Refused | None:
             log=log,
             load="" if log else _name_of(pipeline),
             behind=_cursor_of(job),
+            position=pipeline.position if _cursor_of(job) else "",
         ),
     )
     if pipeline.state == states.APPROVED:

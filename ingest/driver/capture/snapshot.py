@@ -17,6 +17,7 @@ from core.errors import InvalidRequest, TerminalError
 from ingest.contract.job import JobSpec, SnapshotWork
 from ingest.contract.members import encode
 from ingest.contract.positions import seq_of, to_text
+from ingest.contract.source_positions import is_of_log
 from ingest.driver.apply.apply import (
     clear_uncommitted_table,
     next_epoch,
@@ -154,7 +155,11 @@ def _behind(spec: JobSpec, state: LakeState) -> str:
     cursor = behind_of(spec)
     if not cursor:
         return ""
-    if state.position is None or not state.position.end:
+    position = state.position.end if state.position else ""
+    if is_of_log(position) and spec.snapshot:
+        # it followed its log before, or was to, and no sync wrote a row since
+        position = spec.snapshot.position
+    if not position:
         raise TerminalError(
             f"where {qualified_name(spec)} is at its source is not known. Nothing was"
             " read",
@@ -163,7 +168,7 @@ def _behind(spec: JobSpec, state: LakeState) -> str:
         )
     table = replace(spec.table, cursor=cursor)
     dialect = dialect_of(spec.source.kind if spec.source else "")
-    return rows_behind(dialect, table, state.position.end)
+    return rows_behind(dialect, table, position)
 
 
 def _number(run: JobRun, state: LakeState) -> None:

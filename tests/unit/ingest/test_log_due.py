@@ -10,9 +10,11 @@ import msgspec
 import pytest
 
 from core.errors import TerminalError, TransientError
+from ingest.contract.job import SnapshotWork
 from ingest.contract.table import ColumnSpec
 from ingest.driver.apply.apply import refuse_other_types
 from ingest.driver.apply.log_apply import LogTable
+from ingest.driver.capture.snapshot import _behind
 from ingest.lake.commits import Commit, LakeState
 from ingest.lake.hudi.options import CommitPosition
 from ingest.lake.hudi.timeline import Timeline
@@ -67,3 +69,17 @@ def test_a_column_that_is_kept_has_the_type_of_the_lake() -> None:
         with pytest.raises(TerminalError) as refused:
             refuse_other_types(now, state)
         assert refused.value.code == "lake_types_differ"
+
+
+def test_rows_behind_a_cursor_are_read_from_where_it_is_known_to_be() -> None:
+    """The table had left its log without a commit: no row had changed."""
+    column = ColumnSpec("at", "at", "timestamp with time zone", "timestamp")
+    job = spec("lake")
+    job = replace(
+        job,
+        table=replace(job.table, columns=(column,)),
+        snapshot=SnapshotWork(behind="at", position=CURSOR),
+    )
+    for end in (place(3), CURSOR):
+        moved = msgspec.structs.replace(at(30).position, end=end)
+        assert "2026-01-02" in _behind(job, LakeState(True, position=moved))
