@@ -18,6 +18,7 @@ from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.writer import Batch, Span, commit_rows, qualified_name
 from ingest.lake.commits import Commit, LakeState
 from ingest.lake.hudi.layout import Layout
+from ingest.lake.hudi.options import CommitPosition
 from ingest.lake.hudi.timeline import at_of, instant_of
 from ingest.lake.place import place_at
 
@@ -61,10 +62,9 @@ def replace_rows(
         before = digest_of(data, columns)
         if before[0] != expected:
             raise _changed(spec, expected, before[0])
-        span = Span(
-            position.start, position.end, position.epoch_from, position.epoch_to
+        batch = Batch(
+            data, "insert_overwrite_table", same_span(position), expected_rows=expected
         )
-        batch = Batch(data, "insert_overwrite_table", span, expected_rows=expected)
         run.check()
         commit = commit_rows(spec, batch, state)
         now = snapshot_of(rows.sparkSession, spec)
@@ -73,6 +73,12 @@ def replace_rows(
         # an attempt that comes back late leaves its successor's alone
         own.delete_all()
     return commit
+
+
+def same_span(position: CommitPosition) -> Span:
+    """Of rows that only lie otherwise: what their load shows is dropped behind them."""
+    begin, end = position.epoch_from, position.epoch_to
+    return Span(position.start, position.end, begin, end, load=position.load)
 
 
 def require_replaced(

@@ -14,9 +14,10 @@ from ingest.contract.job import SnapshotWork
 from ingest.contract.table import ColumnSpec
 from ingest.driver.apply.apply import refuse_other_types
 from ingest.driver.apply.log_apply import LogTable
+from ingest.driver.apply.replacement import same_span
 from ingest.driver.capture.snapshot import _behind
 from ingest.lake.commits import Commit, LakeState
-from ingest.lake.hudi.options import CommitPosition
+from ingest.lake.hudi.options import CommitPosition, LoadPoint
 from ingest.lake.hudi.timeline import Timeline
 from tests.unit.ingest.test_agreement import at, spec
 from tests.unit.ingest.test_log_read import SPEC, TABLE, Log, place
@@ -83,3 +84,11 @@ def test_rows_behind_a_cursor_are_read_from_where_it_is_known_to_be() -> None:
     for end in (place(3), CURSOR):
         moved = msgspec.structs.replace(at(30).position, end=end)
         assert "2026-01-02" in _behind(job, LakeState(True, position=moved))
+
+
+def test_rows_that_are_written_anew_are_those_of_their_load() -> None:
+    """Segments of before its moment would bring back what it has newer, or not at all."""
+    load = LoadPoint(place(9), "1:2:")
+    position = msgspec.structs.replace(at(30).position, load=load, load_name="a")
+    span = same_span(position)
+    assert (span.load, span.load_name, span.epoch_to) == (load, "", 30)
