@@ -17,6 +17,7 @@ import org.apache.hudi.client.WriteStatus;
 import org.apache.hudi.client.heartbeat.HoodieHeartbeatClient;
 import org.apache.hudi.client.transaction.TransactionManager;
 import org.apache.hudi.client.utils.TransactionUtils;
+import org.apache.hudi.common.model.FileSlice;
 import org.apache.hudi.common.model.HoodieAvroIndexedRecord;
 import org.apache.hudi.common.model.HoodieCommitMetadata;
 import org.apache.hudi.common.model.HoodieKey;
@@ -37,6 +38,8 @@ import org.apache.hudi.common.util.SizeEstimator;
 import org.apache.hudi.config.HoodieWriteConfig;
 import org.apache.hudi.exception.HoodieCommitException;
 import org.apache.hudi.exception.HoodieRestoreException;
+import org.apache.hudi.index.HoodieIndexUtils;
+import org.apache.hudi.index.bucket.BucketIdentifier;
 import org.apache.hudi.index.bucket.HoodieSimpleBucketIndex;
 import org.apache.hudi.io.HoodieAppendHandle;
 import org.apache.hudi.keygen.KeyGenerator;
@@ -60,7 +63,7 @@ import scala.Function1;
  * <p>Lock with fence, heartbeat, timeline, markers, conflicts and files are Hudi's own, as its Spark
  * client uses them; what differs is that no job tags, shuffles and writes the rows. Rows go to file
  * groups that are there: a batch for a bucket without one is left to Spark. Nothing is kept from one
- * commit to the next but where the buckets are, see {@link FileGroups}.
+ * commit to the next.
  */
 public final class LightTable {
   private static final Logger LOG = LoggerFactory.getLogger(LightTable.class);
@@ -220,15 +223,29 @@ public final class LightTable {
 
   private Map<Group, List<HoodieRecord>> grouped(HoodieTable table, List<HoodieRecord> records) {
     Map<Group, List<HoodieRecord>> found = new LinkedHashMap<>();
-    FileGroups groups = new FileGroups(table);
+    Map<String, Map<Integer, String>> files = new HashMap<>();
     for (HoodieRecord record : records) {
       String partition = record.getPartitionPath();
       int bucket = index.getBucketID(record.getKey(), config.getBucketIndexNumBuckets());
-      String file = groups.fileOf(partition, bucket);
+      String file = files.computeIfAbsent(partition, one -> filesOf(table, one)).get(bucket);
       if (file == null) {
         return null;
       }
       found.computeIfAbsent(new Group(partition, file), one -> new ArrayList<>()).add(record);
+    }
+    return found;
+  }
+
+  /** As Hudi's index does it, but for reading the timeline again, partition by partition. */
+  private static Map<Integer, String> filesOf(HoodieTable table, String partition) {
+    Map<Integer, String> found = new HashMap<>();
+    for (FileSlice slice : HoodieIndexUtils.getLatestFileSlicesForPartition(partition, table)) {
+      String file = slice.getFileId();
+      String other = found.put(BucketIdentifier.bucketIdFromFileId(file), file);
+      if (other != null) {
+        throw new HoodieCommitException(
+            other + " and " + file + " belong to the same bucket id in '" + partition + "'");
+      }
     }
     return found;
   }
