@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tests.spark.conftest import Lake
-from tests.spark.engine_bench import Client, EngineBench, Outcome, write_table
+from tests.spark.engine_bench import Client, EngineBench, Outcome
 from tests.spark.sql_fuzz import statement_of
-from tests.spark.test_rows_and_columns import PEOPLE, RULES
+from tests.spark.test_rows_and_columns import RULES, make_people
 
 MANY = int(os.environ.get("SLUICE_FUZZ_SQL", "300"))
 FIRST = int(os.environ.get("SLUICE_FUZZ_SEED", "1000"))
@@ -26,10 +26,7 @@ CLIENTS, SILENT = 4, 60
 @pytest.fixture(scope="module")
 def clients(spark: Any, lake: Lake, bench: EngineBench) -> Iterator[list[Client]]:
     """Of one who may see some rows and columns of one table, and of nobody."""
-    place = lake.root / "shop" / "people"
-    if not place.exists():
-        write_table(spark, place, PEOPLE)
-        bench.table("shop.people", place)
+    make_people(spark, lake, bench)
     bench.policy("fritz", select=["shop.customers"], tables=RULES)
     bench.policy("nemo", select=["shop.customers"])
     opened = [bench.connect("fritz") for _ in range(CLIENTS - 1)]

@@ -39,11 +39,17 @@ RULES = {
 }
 
 
+def make_people(spark: Any, lake: Lake, bench: EngineBench) -> None:
+    """Once for all files that ask for the table."""
+    place = lake.root / "shop" / "people"
+    if not place.exists():
+        write_table(spark, place, PEOPLE)
+        bench.table("shop.people", place)
+
+
 @pytest.fixture(scope="module")
 def people(spark: Any, lake: Lake, bench: EngineBench) -> EngineBench:
-    place = lake.root / "shop" / "people"
-    write_table(spark, place, PEOPLE)
-    bench.table("shop.people", place)
+    make_people(spark, lake, bench)
     return bench
 
 
