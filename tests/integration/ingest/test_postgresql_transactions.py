@@ -3,6 +3,7 @@ by then can be seen."""
 
 from __future__ import annotations
 
+import itertools
 import threading
 import uuid
 from collections.abc import Iterator
@@ -31,6 +32,27 @@ def source(dsn: str) -> Iterator[PostgresSource]:
         yield opened
 
 
+def begin_commit(
+    writer: psycopg.Connection, other: psycopg.Connection, row: int
+) -> threading.Thread:
+    """Until it waits for a standby, or is over: a server that has not read its new
+    settings yet waits for none."""
+    waits = "SELECT wait_event = 'SyncRep' FROM pg_stat_activity WHERE pid = %s"
+    pid = writer.info.backend_pid
+    # servers of tests wait for nothing else
+    writer.execute("SET LOCAL synchronous_commit = on")
+    writer.execute("INSERT INTO t VALUES (%s)", [row])
+    commit = threading.Thread(target=writer.commit)
+    commit.start()
+
+    def is_decided() -> bool:
+        waiting = other.execute(waits, [pid]).fetchone() == (True,)
+        return waiting or not commit.is_alive()
+
+    wait_for(is_decided, "its commit to wait or to end")
+    return commit
+
+
 def test_a_commit_that_is_in_the_log_and_that_nobody_sees_yet_is_waited_for(
     dsn: str, source: PostgresSource
 ) -> None:
@@ -41,14 +63,11 @@ def test_a_commit_that_is_in_the_log_and_that_nobody_sees_yet_is_waited_for(
         other.execute("SELECT pg_reload_conf()")
         pid = writer.info.backend_pid
         try:
-            # servers of tests wait for nothing else
-            writer.execute("SET LOCAL synchronous_commit = on")
-            writer.execute("INSERT INTO t VALUES (1)")
-            commit = threading.Thread(target=writer.commit)
-            commit.start()
-            waits = "SELECT wait_event = 'SyncRep' FROM pg_stat_activity WHERE pid = %s"
-            wait_for(lambda: other.execute(waits, [pid]).fetchone() == (True,), "it")
-            assert source.one("SELECT count(*) FROM public.t") == (0,)
+            for row in itertools.count():
+                commit = begin_commit(writer, other, row)
+                if commit.is_alive():
+                    break
+            assert source.one("SELECT count(*) FROM public.t") == (row,)
             newest = source.newest_transaction()
             holder = source.who_is_open(newest)
             assert f"pid {pid}" in holder
