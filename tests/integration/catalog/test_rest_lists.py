@@ -55,7 +55,7 @@ def full(admin, ann, shop, lake_orders):
         users.create_user(name, None, by="x")
         grants.grant(principal=f"user:{name}", privilege="select", on="lake", by="x")
         AccessRule.objects.create(datasource="lake", database="shop", table=name)
-        admin("POST", "alert-mutes", {"on": f"lake.{name}", "seconds": 60})
+        admin("POST", "alert-mutes", {"on": f"s{number}", "seconds": 60})
         admin("POST", "tokens", {"name": name})
         admin("POST", "saved-queries", {"name": name, "sql": "SELECT 1"})
         Job.objects.create(kind="sync", subject="x", subject_id=str(number))
