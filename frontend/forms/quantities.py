@@ -19,8 +19,10 @@ SIZES: Final = {
 }
 LONGEST: Final = 60
 OTHER_NAMES: Final = {"sec": 1, "m": 60, "w": 7 * 86_400}
-_PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([^\d\s.]*)\s*")
-_WHOLE: Final = re.compile(rf"(?:{_PART.pattern})+")
+# Possessive: else the digits of a text that is no amount are split in every way, and
+# fifty of them keep a process for ever.
+_PART: Final = re.compile(r"(\d++(?:\.\d++)?+)\s*+([^\d\s.]*+)\s*+")
+_WHOLE: Final = re.compile(rf"(?:{_PART.pattern})++")
 
 
 def amount_in(text: str, unit: str) -> float | None:

@@ -26,6 +26,8 @@ from frontend.forms.quantities import amount_in, in_units
         ("5 min", "bytes", None),
         ("1,5 s", "s", None),
         ("1.2.3 s", "s", None),
+        ("1.11.1 s", "s", None),
+        ("1" * 59 + ".", "s", None),
     ],
 )
 def test_what_is_written_is_understood(text, unit, expected) -> None:
