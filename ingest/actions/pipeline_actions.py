@@ -228,7 +228,7 @@ FOLLOW_LOG = TableAction(
         " it again."
     ),
     blocks="No sync runs until it is done. Readers keep the last commit.",
-    undo="None: to use a cursor again, remove the table and add it again.",
+    undo="Follow a cursor brings it back the same way.",
     states=frozenset({LIVE}),
     is_open=lambda pipeline: pipeline.capture == TIMESTAMP,
     request=Request("FollowLogNew", (DRY_RUN,)),
