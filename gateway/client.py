@@ -74,6 +74,13 @@ def statement_of(
     return _ask("GET", path, user=user, wait=wait_seconds)
 
 
+def columns_of(user: str, statement_id: str) -> list[dict[str, Any]]:
+    """Name and type of each column of a result; [] of a statement without one."""
+    facts, _ = _pages_at(user, statement_id, page=0)
+    columns: list[dict[str, Any]] = facts["columns"]
+    return columns
+
+
 def results_of(user: str, statement_id: str, *, page: int = 0) -> dict[str, Any]:
     """One page of rows: {columns, first_row, rows, next_page}; rows count from 0,
     next_page is None at the end. A page has 500 rows or 1 MiB of them at most, or one.
@@ -117,18 +124,6 @@ def _unpacked(
         rows -= batch.num_rows
         offset += size
         yield batch
-
-
-def pages_of(
-    user: str, statement_id: str, *, first: dict[str, Any]
-) -> Iterator[list[list[object]]]:
-    """The rows of all pages in order; `first` is the answer with page 0."""
-    answer = first
-    while True:
-        yield answer["rows"]
-        if answer["next_page"] is None:
-            return
-        answer = results_of(user, statement_id, page=answer["next_page"])
 
 
 def cancel_statement(user: str, statement_id: str) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class Download:
 
 def download_of(user: str, statement_id: str, name: str) -> Download:
     """NotFound, StaleState while there is no result; nothing is sent yet."""
-    columns = client.results_of(user, statement_id)["columns"]
+    columns = client.columns_of(user, statement_id)
     if not columns:
         raise StaleState("the statement has no result set", code="no_result")
     statement = client.statement_of(user, statement_id)
