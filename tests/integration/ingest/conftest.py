@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.receivers import Web, web_receiver
 from tests.small_disk import may_mount
 from tests.source_server import SourceServer
 from tests.waiting import wait_for
@@ -32,6 +33,20 @@ def _quick_lake(settings, tmp_path, monkeypatch):
     monkeypatch.setattr("ingest.jobs.leases.GLITCH_SECONDS", 0)
     monkeypatch.setattr("core.jobs.moves.pause_after", lambda job, failures: 0.0)
     monkeypatch.setattr("ingest.jobs.reconcile.wait_after", lambda failures: 0.0)
+
+
+@pytest.fixture
+def web() -> Iterator[Web]:
+    """Where webhooks and group chats are reached."""
+    with web_receiver() as found:
+        yield found
+
+
+@pytest.fixture
+def loopback_alerts(settings: Any) -> None:
+    """Alerts may go to receivers of tests."""
+    settings.SLUICE_ALERT_NETWORKS_ALLOWED = ["127.0.0.0/8"]
+    settings.SLUICE_PUBLIC_URL = "https://sluice.example"
 
 
 @pytest.fixture

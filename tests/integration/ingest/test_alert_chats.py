@@ -26,22 +26,9 @@ from ingest.models.alerts import Alert, AlertDelivery, AlertMute, AlertTarget
 from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.catalog.test_endpoints import compare
-from tests.receivers import web_receiver
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("loopback_alerts")]
 SECRET = "CANARY-of-a-robot"
-
-
-@pytest.fixture(autouse=True)
-def _loopback(settings: Any) -> None:
-    settings.SLUICE_ALERT_NETWORKS_ALLOWED = ["127.0.0.0/8"]
-    settings.SLUICE_PUBLIC_URL = "https://sluice.example"
-
-
-@pytest.fixture
-def web():
-    with web_receiver() as found:
-        yield found
 
 
 def open_one(table: Any, kind: str = "stuck") -> Alert:

@@ -29,22 +29,11 @@ from ingest.models.alerts import Alert, AlertDelivery, AlertTarget
 from tests.integration.catalog.asking import CANARY, problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.catalog.test_endpoints import compare
-from tests.receivers import mail_receiver, web_receiver
+from tests.receivers import mail_receiver
 from tests.waiting import LIMIT_SECONDS, wait_for
 
+pytestmark = pytest.mark.usefixtures("loopback_alerts")
 SECRET = f"{CANARY}-signs-it"
-
-
-@pytest.fixture(autouse=True)
-def _loopback(settings: Any) -> None:
-    settings.SLUICE_ALERT_NETWORKS_ALLOWED = ["127.0.0.0/8"]
-    settings.SLUICE_PUBLIC_URL = "https://sluice.example"
-
-
-@pytest.fixture
-def web():
-    with web_receiver() as found:
-        yield found
 
 
 @pytest.fixture

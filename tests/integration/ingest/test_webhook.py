@@ -5,19 +5,11 @@ from __future__ import annotations
 import socket
 from typing import Any
 
-import pytest
-
 from ingest.alerts import webhook
 from tests.integration.discovery.tls_proxy import Authority
 from tests.receivers import web_receiver
 
 EGRESS = webhook.Egress(allowed=("127.0.0.0/8",), denied=("169.254.0.0/16",))
-
-
-@pytest.fixture
-def web():
-    with web_receiver() as found:
-        yield found
 
 
 def sent(url: str, seconds: float = 30) -> webhook.Answer:
