@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import time
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
 from django.core.cache import cache
 
 from core.errors import NotFound, TransientError
 from gateway import client
+from gateway.arrow_rows import json_rows
 
 # Pages end their requests after 15 s, and a cancel takes up to 5.
 WAIT_SECONDS = 6.0
@@ -39,9 +40,8 @@ def rows_through_gateway(user: str, sql: str, limit: int) -> list[list[Any]]:
     if statement["state"] != "FINISHED":
         raise _late(user, key, statement["id"])
     cache.delete(key)
-    first = client.results_of(user, statement["id"])
-    pages = client.pages_of(user, statement["id"], first=first)
-    return list(chain.from_iterable(islice(pages, MOST_PAGES)))
+    pages = islice(client.batches_of(user, statement["id"]), MOST_PAGES)
+    return [row for page in pages for row in json_rows(page)]
 
 
 def _under_way(user: str, key: str) -> dict[str, Any] | None:
