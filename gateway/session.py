@@ -205,6 +205,7 @@ class Session:
         """Make an operation reachable by its handle."""
         self.touched = time.monotonic()
         self.operations[operation.handle.guid] = operation
+        self._services.sessions.note_operation(operation, self)
 
     def find(self, handle: Handle) -> Operation | None:
         """Return the session's operation of that handle and secret."""
@@ -298,6 +299,7 @@ class Session:
         """Cancel if need be, free the engine's result, forget the operation."""
         if self.operations.pop(operation.handle.guid, None) is None:
             return
+        self._services.sessions.forget_operation(operation)
         self._services.metadata_results.forget(self.user, operation)
         if operation.is_alive:
             await self.cancel(operation)

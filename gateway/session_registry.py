@@ -28,6 +28,7 @@ class SessionRegistry:
     def __init__(self, limits: GatewayLimits) -> None:
         self._limits = limits
         self._of_user: dict[str, dict[bytes, Session]] = {}
+        self._by_operation: dict[bytes, Session] = {}
 
     def __iter__(self) -> Iterator[Session]:
         return iter([one for held in self._of_user.values() for one in held.values()])
@@ -55,10 +56,19 @@ class SessionRegistry:
         self, user: str, handle: Handle
     ) -> tuple[Session, Operation] | None:
         """Return the user's operation of that handle and secret, with its session."""
-        for session in self._of_user.get(user, {}).values():
-            if operation := session.find(handle):
-                return session, operation
-        return None
+        session = self._by_operation.get(handle.guid)
+        if session is None or self.find(user, session.handle) is not session:
+            return None
+        operation = session.find(handle)
+        return (session, operation) if operation else None
+
+    def note_operation(self, operation: Operation, session: Session) -> None:
+        """Find it from now on, as long as the session is found."""
+        self._by_operation[operation.handle.guid] = session
+
+    def forget_operation(self, operation: Operation) -> None:
+        """Find it no more. Idempotent."""
+        self._by_operation.pop(operation.handle.guid, None)
 
     async def end(self, sessions: Iterable[Session]) -> None:
         """End these with their statements; their handles open nothing any more."""

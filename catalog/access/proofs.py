@@ -37,12 +37,13 @@ def sum_of(stored: str) -> str:
 def lapsed(proofs: Collection[Proof]) -> dict[Proof, str]:
     """Those that would no longer let anybody in, each with the reason."""
     tokens = {proof.token_id for proof in proofs if proof.token_id is not None}
-    users = {proof.user_id for proof in proofs if proof.password}
     living = _living(tokens) if tokens else set()
-    stored = _sums(users) if users else {}
+    stored = _sums_of_active({proof.user_id for proof in proofs}) if proofs else {}
     found = {}
     for proof in proofs:
-        if proof.token_id is not None and proof.token_id not in living:
+        if proof.user_id not in stored:  # also one disabled while the proof was made
+            found[proof] = "the user was disabled or deleted"
+        elif proof.token_id is not None and proof.token_id not in living:
             found[proof] = "its token was revoked or has expired"
         elif proof.password and stored.get(proof.user_id) != proof.password:
             found[proof] = "its password was changed"
@@ -55,6 +56,7 @@ def _living(tokens: Collection[int]) -> set[int]:
     return {row.pk for row in rows if row.ends_at is None or row.ends_at > now}
 
 
-def _sums(users: Collection[int]) -> dict[int, str]:
-    rows = User.objects.filter(pk__in=users).values_list("pk", "password")
+def _sums_of_active(users: Collection[int]) -> dict[int, str]:
+    active = User.objects.filter(pk__in=users, is_active=True)
+    rows = active.values_list("pk", "password")
     return {pk: sum_of(password) for pk, password in rows}

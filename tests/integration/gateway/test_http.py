@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import http.client
 import socket
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from pyhive import hive
 from TCLIService import ttypes
 from thrift.Thrift import TApplicationException
 
+from catalog.access.policy_version import current_version
 from catalog.access.tokens import create_token, delete_token
 from catalog.access.users import UserChange, update_user
 from catalog.models import AuditEntry
@@ -208,6 +212,31 @@ def test_what_ends_a_login_ends_its_sessions_and_its_cookie(gateway, users, end)
     info = messages.GetInfo(session=opened.session, kind=13)
     assert post(gateway, info, Cookie=cookie)[0] == 401
     assert post(gateway, info, Authorization=basic())[0] == 401
+
+
+def test_who_is_disabled_while_a_login_is_proven_is_not_remembered(
+    gateway, users, monkeypatch
+):
+    """The watch over rights has looked before there was a login to end."""
+    store, proven, looked = gateway.gateway.store, threading.Event(), threading.Event()
+    authenticate = store.authenticate
+
+    async def late(*given, **more):
+        found = await authenticate(*given, **more)
+        proven.set()
+        await asyncio.to_thread(looked.wait)
+        return found
+
+    monkeypatch.setattr(store, "authenticate", late)
+    with ThreadPoolExecutor(1) as pool:
+        login = pool.submit(post, gateway, Authorization=basic())
+        assert proven.wait(60)
+        disable(users["ann"])
+        assert eventually(lambda: gateway.gateway._version == current_version())
+        looked.set()
+        _, headers, _ = login.result()
+    cookie = headers["Set-Cookie"].partition(";")[0]
+    assert eventually(lambda: post(gateway, Cookie=cookie)[0] == 401)
 
 
 def test_a_session_is_its_users_on_any_connection_and_nobody_elses(gateway):
