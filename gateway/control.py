@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from core.control_channel.framing import (
     LARGEST_GREETING,
@@ -31,16 +31,15 @@ from gateway.engines.port import (
 )
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 HEARTBEAT_SECONDS = 2.0
 SOURCES_SECONDS = 10.0
 ACK_SECONDS = 10.0
 HELLO_SECONDS = 10.0
 STATEMENTS_TOLD = 1000
-# Columns that they read, each about 100 bytes: of those that nobody asks for, which
-# failed before their first row, the oldest go.
-COLUMNS_TOLD = 200_000
+# Bytes of what they read, which is asked for while they run: of what is told too late,
+# for statements that were left, the oldest goes.
+READS_TOLD = 16 * 1024 * 1024
 MAX_MESSAGE = 1024 * 1024
 READ_BYTES = 65536
 
@@ -52,6 +51,26 @@ class Hello:
     engine_id: str
     pid: int
     port: int
+
+
+class _ToldReads:
+    """What statements read that the engine has told of and nobody has asked for."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, tuple[ReadTables, int]] = {}
+        self._bytes = 0
+
+    def put(self, statement: str, reads: ReadTables) -> None:
+        self.take(statement)
+        self._told[statement] = reads, reads.size
+        self._bytes += reads.size
+        while self._bytes > READS_TOLD or len(self._told) > STATEMENTS_TOLD:
+            self.take(next(iter(self._told)))
+
+    def take(self, statement: str) -> ReadTables | None:
+        reads, size = self._told.pop(statement, (None, 0))
+        self._bytes -= size
+        return reads
 
 
 class ControlListener:
@@ -71,7 +90,7 @@ class ControlListener:
         self._acknowledged: dict[str, int] = {}
         self._pushes: dict[str, list[tuple[int, asyncio.Future[None]]]] = {}
         self._progress: dict[str, tuple[int, int]] = {}
-        self._reads: dict[str, ReadTables] = {}
+        self._reads = _ToldReads()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
@@ -147,7 +166,7 @@ class ControlListener:
 
     def reads(self, statement: str) -> ReadTables | None:
         """Hand out, once, what the engine last told that a statement reads."""
-        return self._reads.pop(statement, None)
+        return self._reads.take(statement)
 
     async def _send(self, message: Mapping[str, object]) -> None:
         writer = self._writer
@@ -256,11 +275,11 @@ class ControlListener:
             self._spawn(self._answer_live_names(message))
         elif kind == "progress":
             counts = (int(message["done"]), int(message["total"]))
-            _keep(self._progress, str(message["statement"]), counts)
+            self._progress[str(message["statement"])] = counts
+            if len(self._progress) > STATEMENTS_TOLD:
+                self._progress.pop(next(iter(self._progress)))
         elif kind == "reads":
-            _keep(self._reads, str(message["statement"]), _reads(message))
-            while sum(map(_columns_in, self._reads.values())) > COLUMNS_TOLD:
-                self._reads.pop(next(iter(self._reads)))
+            self._reads.put(str(message["statement"]), _reads(message))
 
     def _acknowledge(self, principal: str, version: int) -> None:
         if version > self.acknowledged_version(principal):
@@ -376,17 +395,6 @@ class ControlListener:
             await self._send(answer)
         except EngineUnavailable:
             log.info("the engine hung up before its answer")
-
-
-def _keep(told: dict[str, T], statement: str, what: T) -> None:
-    """The newest ones: each is asked for while its statement begins."""
-    told[statement] = what
-    if len(told) > STATEMENTS_TOLD:
-        told.pop(next(iter(told)))
-
-
-def _columns_in(reads: ReadTables) -> int:
-    return sum(map(len, reads.tables.values()))
 
 
 def _reads(message: Message) -> ReadTables:

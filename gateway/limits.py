@@ -55,6 +55,9 @@ class GatewayLimits:
     # characters of the statements that wait or run
     statement_texts: int = 64 * 1024 * 1024
     statement_texts_per_user: int = 16 * 1024 * 1024
+    # of the names of tables and columns that open results were read from
+    read_list_bytes: int = 64 * 1024 * 1024
+    read_list_bytes_per_user: int = 8 * 1024 * 1024
     # received of messages that are not there as a whole, of all clients
     unfinished_bytes: int = 64 * 1024 * 1024
     message_seconds: float = 60.0

@@ -117,7 +117,7 @@ class Run:
     policy        the rights that the engine's Guard had for it
     engine_start  which of the engine's starts has it
     is_apart      the engine session is this run's alone, and ends with it
-    reads         what it reads, for a query that has an answer; None: not known
+    reads         what it reads, for a query that is analysed; None: not known
     is_over       the engine plans and computes it no more, but for what is fetched
     is_whole      the engine has all of its rows, and reads nothing for it any more
     """
@@ -161,6 +161,7 @@ class Operation:
     runner: asyncio.Task[None] | None = None
     log: list[str] = field(default_factory=list)
     log_position: int = 0
+    held_reads: int = 0  # bytes, see `Services.keep_reads`
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property

@@ -105,6 +105,7 @@ class Services:
     room: ReadAheadRoom = field(init=False)
     metadata_results: MetadataResults = field(init=False)
     texts: Counter[str] = field(default_factory=Counter)
+    reads: Counter[str] = field(default_factory=Counter)
     statements: Counter[str] = field(default_factory=Counter)
     policies: dict[str, EnginePolicy] = field(default_factory=dict)
     in_engine: dict[str, WeakSet[HasEngine]] = field(default_factory=dict)
@@ -217,6 +218,30 @@ class Services:
             raise _too_much_text(f"your statements that wait or run have {his}")
         self.texts[user] += size
         return functools.partial(discount, self.texts, user, size)
+
+    def keep_reads(self, user: str, operation: Operation) -> None:
+        """Count what a result was read from, by which a revoke ends it. What has no
+        room is not known from now on: then any revoke of a right of his does."""
+        self.forget_reads(user, operation)
+        for run in operation.runs[:-1]:
+            run.reads = None
+        run = operation.run
+        if run is None or run.reads is None:
+            return
+        size, limits = run.reads.size, self.limits
+        if (
+            self.reads[user] + size > limits.read_list_bytes_per_user
+            or self.reads.total() + size > limits.read_list_bytes
+        ):
+            run.reads = run.reads.unknown()
+            return
+        self.reads[user] += size
+        operation.held_reads = size
+
+    def forget_reads(self, user: str, operation: Operation) -> None:
+        """Count it no more. Idempotent."""
+        discount(self.reads, user, operation.held_reads)
+        operation.held_reads = 0
 
 
 def _too_much_text(what: str) -> InvalidRequest:

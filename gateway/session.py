@@ -288,6 +288,7 @@ class Session:
                 turn.reschedule(None)  # from here on the engine's calls are not cut
                 run = await self._engine.begin(operation)
                 await self._engine.run(run, operation, until=until)
+                self._keep_reads(operation)
         except TimeoutError:
             raise overdue() from None
         except EngineUnavailable as error:
@@ -308,9 +309,14 @@ class Session:
             if operation.rows:
                 self._audit.note_fetch(operation)
         operation.advance("close")
+        self._services.forget_reads(self.user, operation)
         self._let_go(operation, is_reading=True)
         if operation.reader:
             operation.reader.close()
+
+    def _keep_reads(self, operation: Operation) -> None:
+        if operation.state is not OperationState.CLOSED:
+            self._services.keep_reads(self.user, operation)
 
     def _let_go(self, operation: Operation, *, is_reading: bool) -> None:
         """Let the engine drop what it has of it; what it still reads was for nothing.
@@ -387,6 +393,7 @@ class Session:
             if operation.state is OperationState.ERROR:
                 self._let_go(operation, is_reading=False)
             self._audit.note_end(operation)
+            self._keep_reads(operation)
             # an operation that stays open keeps no long text
             operation.statement = operation.statement[:LONGEST_AUDITED]
 

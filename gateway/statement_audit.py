@@ -46,6 +46,8 @@ class StatementAudit:
             facts |= {"error": fault.message[:500], "sql_state": fault.sql_state}
         if operation.run and operation.run.reads:
             facts |= _read(operation.run.reads)
+        elif operation.run and operation.reader:  # nobody told what its rows are of
+            facts |= {"reads": [], "reads_more": True}
         is_allowed = fault is None or fault.sql_state != DENIED
         self._store.note(
             self._line("statement.run", operation, facts, is_allowed=is_allowed)

@@ -9,6 +9,7 @@ import asyncio
 import time
 
 from gateway.engines.port import (
+    EngineOperation,
     EngineRefused,
     EngineUnavailable,
     OperationState,
@@ -40,10 +41,11 @@ async def run_to_first_rows(
         if operation.has_result_set:
             reader = ResultReader(run.engine, handle, services.room)
             await _read_first(run, reader, operation)
-            run.reads = services.supervisor.client.reads(handle)
     except EngineRefused:
         if not operation.is_left:  # else it was told to drop what it is asked about
             raise
+    finally:
+        _note_reads(services, run, handle)
 
 
 async def _end(
@@ -61,6 +63,7 @@ async def _end(
             operation.log_line(status.message)
         if until and time.time() > until:
             raise overdue()
+        _note_reads(services, run, handle)
         status = await run.engine.status(handle)
     run.is_over = status.state.is_terminal
     if operation.is_left:
@@ -73,6 +76,11 @@ async def _end(
         raise EngineRefused(
             status.message, sql_state=status.sql_state, error_code=status.error_code
         )
+
+
+def _note_reads(services: Services, run: Run, handle: EngineOperation) -> None:
+    """Take what the engine has told so far: it keeps that for a while only."""
+    run.reads = services.supervisor.client.reads(handle) or run.reads
 
 
 async def _read_first(run: Run, reader: ResultReader, operation: Operation) -> None:

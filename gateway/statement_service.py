@@ -267,6 +267,8 @@ class StatementService:
                 statement.result.remove()
             statement.done.set()
             await statement.session.close()
+            if statement.id in self._statements:  # a revoke is to end it
+                self._services.keep_reads(statement.user, statement.operation)
 
     async def _collect_rows(self, statement: Statement) -> None:
         operation = statement.operation
@@ -328,6 +330,7 @@ class StatementService:
         self._statements.pop(statement.id, None)
         statement.is_cancelled = True
         await statement.session.close()
+        self._services.forget_reads(statement.user, statement.operation)
         statement.result.remove()
 
     async def _sweep(self) -> None:

@@ -19,6 +19,8 @@ from gateway.engines.lifecycle import EngineFacts, EngineState
 
 __all__ = ["EngineFacts", "EngineState"]
 
+READ_BYTES = 100  # of a name in `ReadTables`, beside its characters
+
 
 class EngineUnavailable(TransientError):
     """The engine is not there or does not answer; a statement on it failed (08S01)."""
@@ -51,6 +53,16 @@ class ReadTables:
     version: int
     tables: Mapping[str, frozenset[str]]
     is_whole: bool = True
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes, about."""
+        columns = (name for on in self.tables.values() for name in on)
+        return sum(READ_BYTES + len(name) for name in (*self.tables, *columns))
+
+    def unknown(self) -> ReadTables:
+        """The same without what it reads, for which there is no room."""
+        return ReadTables(self.version, {}, is_whole=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,8 +378,8 @@ class EngineClient(Protocol):
         """Return (done, total) tasks of a running statement, None when unknown."""
 
     def reads(self, operation: EngineOperation) -> ReadTables | None:
-        """Return what a query reads, once it has any answer; None for what is none, and
-        when the engine could not tell."""
+        """Hand out, once, what a query reads, told before it has any answer; None for
+        what is none, and when the engine could not tell."""
 
     async def stop(self, *, grace_seconds: float) -> None:
         """Ask the process to end, kill it after the grace. Idempotent."""

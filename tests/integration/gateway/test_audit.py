@@ -12,7 +12,7 @@ from TCLIService.ttypes import TOperationState
 from catalog.models import AuditEntry
 from gateway import version_reader
 from gateway.engines.port import ReadTables
-from tests.doubles.engine import answer_to
+from tests.doubles.engine import FakeAnswer, FakeEngine, answer_to
 from tests.integration.gateway.test_pyhive import connect, eventually
 from tests.integration.gateway.test_version_reader import locked
 
@@ -103,18 +103,18 @@ def test_an_answer_waits_for_its_line(gateway):
         assert started()[-1] == {"statement": "SELECT 2"}
 
 
+def run_facts():
+    line = AuditEntry.objects.filter(action="statement.run").order_by("id").last()
+    return line.facts if line and "reads" in line.facts else None
+
+
 def test_the_end_of_a_statement_tells_what_it_read(gateway):
     tables = {"shop.orders": frozenset({"pay", "id"}), "pg.public.t": frozenset()}
     gateway.engine.read = ReadTables(7, tables)
     with connect(gateway) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT 1")
-
-    def facts():
-        line = AuditEntry.objects.filter(action="statement.run").order_by("id").last()
-        return line.facts if line and "reads" in line.facts else None
-
-    assert eventually(facts)
-    told = facts()
+    assert eventually(run_facts)
+    told = run_facts()
     assert (told["policy_version"], told["reads"]) == (
         7,
         [
@@ -122,3 +122,26 @@ def test_the_end_of_a_statement_tells_what_it_read(gateway):
             {"table": "lake.shop.orders", "columns": ["id", "pay"]},
         ],
     )
+
+
+def test_what_a_long_statement_reads_is_taken_while_it_runs(gateway, monkeypatch):
+    """The engine's word is kept for a while only, and others push it out."""
+    told = [ReadTables(7, {"shop.orders": frozenset({"id"})})]
+    monkeypatch.setattr(FakeEngine, "reads", lambda *_: told.pop() if told else None)
+    long = FakeAnswer(seconds=60, waits="a place")
+    gateway.engine.answers = lambda sql: long if "1" in sql else answer_to(sql)
+    with connect(gateway) as connection, connection.cursor() as cursor:
+        told.append(told[0])  # what PyHive's own USE takes
+        cursor.execute("SELECT 1", async_=True)
+        assert eventually(lambda: not told)
+        cursor.cancel()
+        assert eventually(run_facts)
+    assert run_facts()["reads"] == [{"table": "lake.shop.orders", "columns": ["id"]}]
+
+
+def test_the_end_of_a_statement_says_when_nobody_knows_what_it_read(gateway):
+    gateway.engine.read = None
+    with connect(gateway) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+    assert eventually(run_facts)
+    assert (run_facts()["reads"], run_facts()["reads_more"]) == ([], True)

@@ -247,7 +247,7 @@ def test_what_a_statement_reads_is_known():
 
 
 def test_what_nobody_asks_for_takes_little_room(monkeypatch):
-    monkeypatch.setattr(control, "COLUMNS_TOLD", 5)
+    monkeypatch.setattr(control, "READS_TOLD", 2 * 310)
 
     async def scenario(listener, call):
         engine = await call()

@@ -10,11 +10,12 @@ from typing import Any, cast
 import pytest
 
 from core.errors import InvalidRequest
+from gateway.engines.port import ReadTables
 from gateway.hs2.connection import CallReceived
 from gateway.hs2.messages import StatusReply
 from gateway.hs2.values import SERVER_VERSION, OperationType
 from gateway.limits import GatewayLimits
-from gateway.operation import LocalRows, Operation
+from gateway.operation import LocalRows, Operation, Run
 from gateway.server import ClientProtocol, GatewayServer
 from gateway.services import Services
 from gateway.session import Session
@@ -101,6 +102,28 @@ async def test_the_rows_of_all_users_are_bounded_and_the_greediest_loses_his_old
         await held.keep(made)
     assert services.metadata_results.rows == {"ann": 5, "bob": 8, "eve": 4}
     assert [len(one.operations) for one in (ann, bob, eve)] == [1, 2, 1]
+
+
+async def test_what_results_were_read_from_takes_bounded_room():
+    reads = ReadTables(3, {"shop.orders": frozenset({"id", "pay"})})
+    limits = GatewayLimits(
+        read_list_bytes_per_user=2 * reads.size, read_list_bytes=3 * reads.size
+    )
+    services = Services(cast(Any, None), cast(Any, None), limits)
+    kept = []
+    for user in ("ann", "ann", "ann", "bob", "cy"):
+        made = Operation(OperationType.EXECUTE_STATEMENT)
+        made.runs = [Run(cast(Any, None), cast(Any, None), 0, reads=reads)]
+        services.keep_reads(user, made)
+        services.keep_reads(user, made)
+        kept.append(made)
+    is_known = [made.run and made.run.reads == reads for made in kept]
+    assert is_known == [True, True, False, True, False]
+    assert kept[2].run
+    assert kept[2].run.reads == ReadTables(3, {}, is_whole=False)
+    for user, made in zip(("ann", "ann", "ann", "bob", "cy"), kept, strict=True):
+        services.forget_reads(user, made)
+    assert not services.reads
 
 
 async def test_statements_are_not_closed_for_a_metadata_call():

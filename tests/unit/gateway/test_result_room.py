@@ -10,7 +10,9 @@ from typing import Any, cast
 import pytest
 
 from core.errors import InvalidRequest
+from gateway.hs2.values import OperationType
 from gateway.limits import GatewayLimits
+from gateway.operation import Operation
 from gateway.rows import ResultFile
 from gateway.statement_service import Statement, StatementService
 
@@ -27,7 +29,14 @@ def service_with(tmp_path: Path, kept: list[tuple[str, int, bool]]) -> Statement
     for age, (user, size, is_done) in enumerate(kept):
         result = ResultFile(tmp_path / f"{age}.pages", size=size)
         session = cast(Any, SimpleNamespace(close=nothing))
-        made = Statement(user, session, cast(Any, None), result, 1, id=str(age))
+        made = Statement(
+            user,
+            session,
+            Operation(OperationType.EXECUTE_STATEMENT),
+            result,
+            1,
+            id=str(age),
+        )
         made.touched = age
         if is_done:
             made.done.set()

@@ -10,7 +10,9 @@ from typing import Any, cast
 import pytest
 
 from core.errors import InvalidRequest
+from gateway.hs2.values import OperationType
 from gateway.limits import GatewayLimits
+from gateway.operation import Operation
 from gateway.rows import ResultFile
 from gateway.services import Services
 from gateway.statement_service import PER_USER, Statement, StatementService
@@ -25,7 +27,9 @@ AUDIT = SimpleNamespace(write=nothing, note=lambda line: None)
 def add(service: StatementService, path: Path, user: str, *, is_done: bool) -> None:
     session = cast(Any, SimpleNamespace(close=nothing))
     result = ResultFile(path / f"{len(service._statements)}.pages")
-    made = Statement(user, session, cast(Any, None), result, 1)
+    made = Statement(
+        user, session, Operation(OperationType.EXECUTE_STATEMENT), result, 1
+    )
     made.touched = len(service._statements)
     if is_done:
         made.done.set()
