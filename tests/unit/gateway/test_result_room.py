@@ -14,6 +14,7 @@ from gateway.hs2.values import OperationType
 from gateway.limits import GatewayLimits
 from gateway.operation import Operation
 from gateway.rows import ResultFile
+from gateway.services import Services
 from gateway.statement_service import Statement, StatementService
 
 
@@ -24,19 +25,13 @@ def service_with(tmp_path: Path, kept: list[tuple[str, int, bool]]) -> Statement
     """Results of (user, bytes, is done), the oldest first, where 100 bytes fit, and 90
     of one user."""
     limits = GatewayLimits(result_bytes=100, result_bytes_per_user=90)
-    services = SimpleNamespace(limits=limits)
-    service = StatementService(cast(Any, services), tmp_path)
+    services = Services(cast(Any, None), cast(Any, None), limits)
+    service = StatementService(services, tmp_path)
     for age, (user, size, is_done) in enumerate(kept):
         result = ResultFile(tmp_path / f"{age}.pages", size=size)
         session = cast(Any, SimpleNamespace(close=nothing))
-        made = Statement(
-            user,
-            session,
-            Operation(OperationType.EXECUTE_STATEMENT),
-            result,
-            1,
-            id=str(age),
-        )
+        operation = Operation(OperationType.EXECUTE_STATEMENT)
+        made = Statement(user, session, operation, result, 1, id=str(age))
         made.touched = age
         if is_done:
             made.done.set()
