@@ -230,7 +230,7 @@ def test_who_is_disabled_while_a_login_is_proven_is_not_remembered(
     monkeypatch.setattr(store, "authenticate", late)
     with ThreadPoolExecutor(1) as pool:
         login = pool.submit(post, gateway, Authorization=basic())
-        assert proven.wait(60)
+        assert eventually(proven.is_set)
         disable(users["ann"])
         assert eventually(lambda: gateway.gateway._version == current_version())
         looked.set()
