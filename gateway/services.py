@@ -223,8 +223,8 @@ class Services:
         """Count what a result was read from, by which a revoke ends it. What has no
         room is not known from now on: then any revoke of a right of his does."""
         self.forget_reads(user, operation)
-        for run in operation.runs[:-1]:
-            run.reads = None
+        for ended in operation.runs[:-1]:
+            ended.reads = None
         run = operation.run
         if run is None or run.reads is None:
             return
