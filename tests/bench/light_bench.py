@@ -144,7 +144,8 @@ def compare(bench: LightBench) -> dict[str, float]:
 def go_on(bench: LightBench) -> dict[str, float]:
     """Commits of one row as fast as they go, compacted whenever one is planned."""
     table = bench.loaded("many")
-    spent, longest = [], 0
+    groups = bench.bench.spark._jvm.io.sluice.lake.FileGroups
+    spent, longest, listings = [], 0, groups.listings()
     for _ in range(COMMITS):
         spent.append(bench.commit(table, 1))
         timeline = bench.bench.state(table).timeline
@@ -159,6 +160,7 @@ def go_on(bench: LightBench) -> dict[str, float]:
         "cpu_seconds_last_100": round(late, 4),
         "late_to_early": round(late / early, 3),
         "most_instants": longest,
+        "listings": groups.listings() - listings,
         "rows": bench.bench.frame(table).count(),
     }
 

@@ -17,7 +17,6 @@ import org.apache.hudi.client.WriteStatus;
 import org.apache.hudi.client.heartbeat.HoodieHeartbeatClient;
 import org.apache.hudi.client.transaction.TransactionManager;
 import org.apache.hudi.client.utils.TransactionUtils;
-import org.apache.hudi.common.model.FileSlice;
 import org.apache.hudi.common.model.HoodieAvroIndexedRecord;
 import org.apache.hudi.common.model.HoodieCommitMetadata;
 import org.apache.hudi.common.model.HoodieKey;
@@ -38,8 +37,6 @@ import org.apache.hudi.common.util.SizeEstimator;
 import org.apache.hudi.config.HoodieWriteConfig;
 import org.apache.hudi.exception.HoodieCommitException;
 import org.apache.hudi.exception.HoodieRestoreException;
-import org.apache.hudi.index.HoodieIndexUtils;
-import org.apache.hudi.index.bucket.BucketIdentifier;
 import org.apache.hudi.index.bucket.HoodieSimpleBucketIndex;
 import org.apache.hudi.io.HoodieAppendHandle;
 import org.apache.hudi.keygen.KeyGenerator;
@@ -63,7 +60,7 @@ import scala.Function1;
  * <p>Lock with fence, heartbeat, timeline, markers, conflicts and files are Hudi's own, as its Spark
  * client uses them; what differs is that no job tags, shuffles and writes the rows. Rows go to file
  * groups that are there: a batch for a bucket without one is left to Spark. Nothing is kept from one
- * commit to the next.
+ * commit to the next but where the buckets are ({@link FileGroups}).
  */
 public final class LightTable {
   private static final Logger LOG = LoggerFactory.getLogger(LightTable.class);
@@ -182,6 +179,7 @@ public final class LightTable {
     Option<HoodieInstant> last;
     Set<String> pending;
     HoodieTable table;
+    FileGroups files;
     Map<Group, List<HoodieRecord>> groups;
     boolean isCompleting;
     boolean isComplete;
@@ -203,7 +201,8 @@ public final class LightTable {
         throw new HoodieRestoreException("a restore of the table was begun and has to end first");
       }
       begun.table = HoodieSparkTable.create(config, context, meta);
-      begun.groups = grouped(begun.table, records);
+      begun.files = new FileGroups(begun.table);
+      begun.groups = grouped(begun.files, records);
       if (begun.groups == null) {
         return false;
       }
@@ -221,31 +220,16 @@ public final class LightTable {
     }
   }
 
-  private Map<Group, List<HoodieRecord>> grouped(HoodieTable table, List<HoodieRecord> records) {
+  private Map<Group, List<HoodieRecord>> grouped(FileGroups files, List<HoodieRecord> records) {
     Map<Group, List<HoodieRecord>> found = new LinkedHashMap<>();
-    Map<String, Map<Integer, String>> files = new HashMap<>();
     for (HoodieRecord record : records) {
       String partition = record.getPartitionPath();
       int bucket = index.getBucketID(record.getKey(), config.getBucketIndexNumBuckets());
-      String file = files.computeIfAbsent(partition, one -> filesOf(table, one)).get(bucket);
+      String file = files.fileOf(partition, bucket);
       if (file == null) {
         return null;
       }
       found.computeIfAbsent(new Group(partition, file), one -> new ArrayList<>()).add(record);
-    }
-    return found;
-  }
-
-  /** As Hudi's index does it, but for reading the timeline again, partition by partition. */
-  private static Map<Integer, String> filesOf(HoodieTable table, String partition) {
-    Map<Integer, String> found = new HashMap<>();
-    for (FileSlice slice : HoodieIndexUtils.getLatestFileSlicesForPartition(partition, table)) {
-      String file = slice.getFileId();
-      String other = found.put(BucketIdentifier.bucketIdFromFileId(file), file);
-      if (other != null) {
-        throw new HoodieCommitException(
-            other + " and " + file + " belong to the same bucket id in '" + partition + "'");
-      }
     }
     return found;
   }
@@ -269,8 +253,10 @@ public final class LightTable {
           true,
           begun.pending);
       begun.isCompleting = true;
-      meta.getActiveTimeline().saveAsComplete(false, inflight, Option.of(metadata));
+      HoodieInstant done =
+          meta.getActiveTimeline().saveAsComplete(false, inflight, Option.of(metadata));
       begun.isComplete = true;
+      begun.files.keepBehind(done);
     } finally {
       locks.endStateChange(Option.of(inflight));
     }
