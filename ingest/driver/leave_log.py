@@ -24,11 +24,12 @@ from ingest.driver.apply.log_apply import LogTable
 from ingest.driver.apply.log_read import Stream, is_before
 from ingest.driver.apply.writer import qualified_name
 from ingest.driver.capture.log_load import read_until
-from ingest.driver.capture.reading import has_zone, open_stoppable, read_bound
+from ingest.driver.capture.reading import open_stoppable, read_bound
 from ingest.driver.capture.timestamp import sync_work
 from ingest.lake.chain import ChainIndex, stream_folder
 from ingest.lake.commits import LakeState
 from ingest.sources.registry import SourceAccess
+from ingest.sources.statements import has_zone
 
 LEVEL_SECONDS = 300.0
 _POLL_SECONDS = 0.25

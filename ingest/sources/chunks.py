@@ -89,6 +89,15 @@ def plan_page_chunks(*, pages: int, rows: int, chunk_rows: int) -> tuple[Chunk, 
     )
 
 
+def predicate_for(
+    dialect: Dialect, by: ChunkBy, parts: Sequence[KeyPart], chunk: Chunk
+) -> str:
+    """SQL for one chunk, however the table was cut."""
+    if by == "key" and parts:
+        return key_predicate(dialect, parts, chunk)
+    return page_predicate(chunk) if by == "ctid" else "TRUE"
+
+
 def key_predicate(dialect: Dialect, parts: Sequence[KeyPart], chunk: Chunk) -> str:
     """SQL for one chunk by key."""
     terms = []

@@ -18,11 +18,9 @@ from core.errors import TransientError
 from ingest.contract.job import SyncWork
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.jobrun import JobRun
-from ingest.driver.capture.reading import has_zone
 from ingest.driver.jvm import failure_of
-from ingest.sources.dialects import Dialect
 from ingest.sources.registry import SOURCE_ERRORS, Source
-from ingest.sources.select import relation_of
+from ingest.sources.statements import counted, earlier_values
 
 # More than that is a re-sync's work: the whole table is read then, in chunks.
 REREAD_ROWS = 1_000_000
@@ -87,12 +85,8 @@ def find_earlier_values(
     table, columns = run.spec.table, tuple(columns)
     if not columns or not low:
         return EarlierValues(columns)
-    where = _where(source.dialect, table, columns, low=low)
-    sql = (
-        "SELECT count(*) FROM (SELECT 1 FROM"
-        f" {relation_of(source.dialect, table)} WHERE {where}"
-        f" LIMIT {REREAD_ROWS + 1}) AS earlier"
-    )
+    where = earlier_values(source.dialect, table, columns, low=low)
+    sql = counted(source.dialect, table, where, most=REREAD_ROWS + 1)
     try:
         count = int(source.one(sql)[0])
     except SOURCE_ERRORS as error:
@@ -116,13 +110,3 @@ def _left(run: JobRun, columns: tuple[str, ...], found: Earlier) -> EarlierValue
         " are NULL in the lake until a resync"
     )
     return EarlierValues(columns, found)
-
-
-def _where(
-    dialect: Dialect, table: TableSpec, columns: tuple[str, ...], *, low: str
-) -> str:
-    cursor = dialect.name(table.cursor or "")
-    some = " OR ".join(f"{dialect.name(name)} IS NOT NULL" for name in columns)
-    moment = dialect.moment(low, has_zone=has_zone(table))
-    # rows without a cursor value were loaded, and no window ever holds them
-    return f"({some}) AND ({cursor} <= {moment} OR {cursor} IS NULL)"

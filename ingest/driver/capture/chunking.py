@@ -5,7 +5,6 @@ The database computes and compares every boundary. It must not read rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,17 +15,13 @@ from ingest.sources.chunks import (
     Chunk,
     ChunkBy,
     KeyPart,
-    after_predicate,
     fill_waves,
-    key_predicate,
-    page_predicate,
     plan_even_chunks,
     plan_page_chunks,
     plan_walked_chunks,
 )
-from ingest.sources.dialects import Dialect
 from ingest.sources.registry import KeyFacts, Source
-from ingest.sources.select import relation_of
+from ingest.sources.statements import KeyStatements
 
 _ROWS_PER_PAGE = 50
 _THROTTLED_CHUNK_SECONDS = 5
@@ -76,49 +71,28 @@ def key_parts(table: TableSpec, facts: KeyFacts | None) -> tuple[KeyPart, ...]:
     return tuple(KeyPart(c, t) for c, t in zip(table.key, facts.types, strict=True))
 
 
-def predicate_for(
-    dialect: Dialect, by: ChunkBy, parts: Sequence[KeyPart], chunk: Chunk
-) -> str:
-    if by == "key" and parts:
-        return key_predicate(dialect, parts, chunk)
-    return page_predicate(chunk) if by == "ctid" else "TRUE"
-
-
 def _by_key(
     run: JobRun, source: Source, facts: KeyFacts, *, rows: int, chunk_rows: int
 ) -> Cut:
     table = run.spec.table
-    # "r." because a bare name in ORDER BY means the output, which is text
-    dialect = source.dialect
-    relation = f"{relation_of(dialect, table)} AS r"
-    parts = key_parts(table, facts)
-    names = [f"r.{dialect.name(p.column)}" for p in parts]
-    pairs = zip(names, parts, strict=True)
-    columns = ", ".join(dialect.key_text(n, p.type) for n, p in pairs)
-    downwards = ", ".join(f"{n} DESC" for n in names)
-    highest = source.rows(
-        f"SELECT {columns} FROM {relation} ORDER BY {downwards} LIMIT 1"
-    )
+    dialect, parts = source.dialect, key_parts(table, facts)
+    edge_of = KeyStatements(dialect, table, parts)
+    highest = source.rows(edge_of.highest())
     if not highest:
         return Cut("key", (Chunk(0),))
     top = _edge(table, highest[0])
     if len(parts) == 1 and dialect.is_integer(parts[0].type):
-        lowest = source.one(f"SELECT min({names[0]}) FROM {relation}")[0]
+        lowest = source.one(edge_of.lowest())[0]
         even = plan_even_chunks(
             lowest=int(lowest), highest=int(top[0]), rows=rows, chunk_rows=chunk_rows
         )
         if even is not None:
             return Cut("key", even)
-    upwards = ", ".join(names)
     edges: dict[tuple[str, ...], None] = {}
     low: tuple[str, ...] = ()
     while True:
         run.check()
-        found = source.rows(
-            f"SELECT {columns} FROM {relation} WHERE "
-            f"{after_predicate(dialect, parts, low)}"
-            f" ORDER BY {upwards} LIMIT 1 OFFSET {chunk_rows - 1}"
-        )
+        found = source.rows(edge_of.beyond(low, rows=chunk_rows))
         if not found:
             break
         run.note_answer()

@@ -17,7 +17,8 @@ from ingest.driver.apply.rows import duplicate_keys, read_staged
 from ingest.lake.port import Place
 from ingest.sources.fingerprint import from_data
 from ingest.sources.registry import Source
-from ingest.sources.select import relation_of, select_columns
+from ingest.sources.select import select_columns
+from ingest.sources.statements import repeated_keys, unfit_row
 
 # Characters of a value in a message.
 _MOST_SHOWN = 60
@@ -73,12 +74,11 @@ def null_keys(
     dialect, columns = source.dialect, {c.source_name: c for c in table.columns}
     said = f"{count} rows of {_name(table)} cannot be synced"
     for name in table.key:
-        column, among = columns[name], f"({where}) AND " if where else ""
-        fits, value = dialect.read(column).fits, dialect.name(name)
-        text = dialect.shown(value)
+        column, value = columns[name], dialect.name(name)
+        fits = dialect.read(column).fits
+        text = [dialect.shown(value)]
         found = fits and source.rows(
-            f"SELECT {text} FROM {relation_of(dialect, table)}"
-            f" WHERE {among}NOT ({fits}) LIMIT 1"
+            unfit_row(dialect, table, text, where=where, fits=fits)
         )
         if found:
             return InvalidRequest(
@@ -109,16 +109,13 @@ def refuse_shared_texts(
     types  of the key's columns, as the source's `key_facts` has them
     where  the rows' condition at the source
     """
-    dialect, relation = source.dialect, relation_of(source.dialect, table)
+    dialect = source.dialect
     for name, type in zip(table.key, types, strict=True):
         value = dialect.name(name)
         if not (fits := dialect.comes_back(value, type)):
             continue
-        bytes_of, text = dialect.key_text(value, type), dialect.shown(value)
-        found = source.rows(
-            f"SELECT {bytes_of}, {text} FROM {relation}"
-            f" WHERE ({where}) AND NOT ({fits}) LIMIT 1"
-        )
+        shown = dialect.key_text(value, type), dialect.shown(value)
+        found = source.rows(unfit_row(dialect, table, shown, where=where, fits=fits))
         if found:
             raise InvalidRequest(
                 f"{_name(table)} cannot be synced: '{name}' ({type}) is of the key and"
@@ -162,15 +159,8 @@ def _no_more_unique(table: TableSpec) -> InvalidRequest:
 
 def _repeated_at_source(source: Source, table: TableSpec, changed: str) -> int:
     """Keys of changed rows that other rows have as well, changed or not."""
-    names = [source.dialect.name(name) for name in table.key]
-    key, relation = ", ".join(names), relation_of(source.dialect, table)
-    row = names[0] if len(names) == 1 else f"({key})"
-    found = source.one(
-        f"SELECT count(*) FROM (SELECT {key} FROM {relation} WHERE {row} IN"
-        f" (SELECT {key} FROM {relation} WHERE {changed})"
-        f" GROUP BY {key} HAVING count(*) > 1 LIMIT {_MOST_COUNTED}) AS repeated"
-    )
-    return int(found[0])
+    sql = repeated_keys(source.dialect, table, changed, most=_MOST_COUNTED)
+    return int(source.one(sql)[0])
 
 
 def _name(table: TableSpec) -> str:

@@ -31,7 +31,7 @@ from ingest.contract.positions import (
     plan_bound,
     wall_clock,
 )
-from ingest.contract.table import ColumnSpec, TableSpec
+from ingest.contract.table import TableSpec
 from ingest.driver.apply.clocks import checked_clock
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.rows import observed_counts
@@ -40,7 +40,6 @@ from ingest.driver.capture.source_fingerprint import check_source_fingerprint
 from ingest.driver.capture.stall_timeout import SourceWatch
 from ingest.driver.jvm import failure_of
 from ingest.lake.port import Place
-from ingest.sources.dialects import Dialect
 from ingest.sources.failures import TEXT_REFUSED
 from ingest.sources.fingerprint import from_data
 from ingest.sources.registry import (
@@ -55,26 +54,11 @@ from ingest.sources.registry import (
     row_too_wide,
 )
 from ingest.sources.select import Selection
+from ingest.sources.statements import cursor_column
 
-_CURSOR_TYPES = frozenset({"timestamp", "timestamp_ntz"})
 # A replica that has applied nothing for so long has a primary that is idle, or is cut
 # off from it.
 _QUIET = timedelta(minutes=5)
-
-
-def cursor_column(table: TableSpec) -> ColumnSpec:
-    column = next(c for c in table.columns if c.source_name == table.cursor)
-    if column.type not in _CURSOR_TYPES:
-        raise InvalidRequest(
-            f"column {column.source_name} ({column.source_type}) cannot be a cursor",
-            code="bad_cursor",
-            hint="a cursor is a timestamp that every write sets to the current time",
-        )
-    return column
-
-
-def has_zone(table: TableSpec) -> bool:
-    return cursor_column(table).type == "timestamp"
 
 
 def read_bound(
@@ -172,30 +156,6 @@ def _unknown_end(replica: Replica) -> TransientError:
         code="replication_stopped",
         hint=hint,
     )
-
-
-def range_of(dialect: Dialect, table: TableSpec, low: str, high: str) -> str:
-    """SQL for rows with a cursor in (low, high]; low "" = from the beginning."""
-    cursor, is_zoned = dialect.name(table.cursor or ""), has_zone(table)
-    terms = [f"{cursor} <= {dialect.moment(high, has_zone=is_zoned)}"]
-    if low:
-        terms.append(f"{cursor} > {dialect.moment(low, has_zone=is_zoned)}")
-    return " AND ".join(terms)
-
-
-def rows_behind(dialect: Dialect, table: TableSpec, position: str) -> str:
-    """SQL for all rows with a cursor behind the position, those ahead of the source's
-    clock, too."""
-    moment = dialect.moment(position, has_zone=has_zone(table))
-    return f"{dialect.name(table.cursor or '')} > {moment}"
-
-
-def never_read(dialect: Dialect, table: TableSpec, *, position: str) -> str:
-    """SQL for rows whose changes no window holds: they have no cursor value, or one
-    below every position. position "" = of no load."""
-    column = cursor_column(table)
-    below = dialect.below_all(column, position=position)
-    return f"({dialect.name(column.source_name)} IS NULL OR {below})"
 
 
 # Left to itself, a writer first looks after 100 rows how large they are, and a reader

@@ -18,13 +18,13 @@ from ingest.contract.table import TableSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.rows import record_key
 from ingest.driver.capture.jdbc import fetch_rows, read_statement
-from ingest.driver.capture.reading import cursor_column, range_of
 from ingest.lake.hudi.identity import DELETED, key_column
 from ingest.lake.place import place_at
 from ingest.sources.dialects import dialect_of
 from ingest.sources.fingerprint import from_data, is_maybe_emptied
 from ingest.sources.registry import Source, SourceAccess
 from ingest.sources.select import relation_of, select_columns
+from ingest.sources.statements import cursor_column, newest_rows, range_of
 
 # Of the newest at or below the position, which an index on the cursor finds.
 _ROWS = 100
@@ -75,13 +75,12 @@ def _of_source(
     selection = select_columns(dialect, columns)
     where = range_of(dialect, table, "", low)
     sql = selection.sql(relation_of(dialect, table), where)
-    order = f"ORDER BY {dialect.name(table.cursor or '')} DESC LIMIT {_ROWS}"
     with source.reading(table) as snapshot:
         rows = read_statement(
             spark,
             access,
             selection,
-            sql=f"{sql} {order}",
+            sql=newest_rows(dialect, table, sql, most=_ROWS),
             snapshot=snapshot,
             fetch=fetch_rows(source.widths(table)),
         )

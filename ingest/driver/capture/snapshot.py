@@ -51,7 +51,6 @@ from ingest.driver.capture.chunking import (
     cut_table,
     fit_throttle,
     key_parts,
-    predicate_for,
 )
 from ingest.driver.capture.gate import SourceGate
 from ingest.driver.capture.jdbc import Fetch, fetch_rows
@@ -68,12 +67,10 @@ from ingest.driver.capture.parallel import run_parallel
 from ingest.driver.capture.reading import (
     Reading,
     Trial,
-    has_zone,
     open_stoppable,
     read_bound,
     read_patiently,
     read_to_parquet,
-    rows_behind,
 )
 from ingest.driver.capture.source_check import (
     refuse_doubtful_emptiness,
@@ -90,11 +87,12 @@ from ingest.lake.staging import (
     require_space,
     why_anew,
 )
-from ingest.sources.chunks import Chunk
+from ingest.sources.chunks import Chunk, predicate_for
 from ingest.sources.dialects import dialect_of
 from ingest.sources.fingerprint import SourceFingerprint, to_data
 from ingest.sources.registry import KeyFacts, Source, SourceAccess
 from ingest.sources.select import Selection, relation_of, select_columns
+from ingest.sources.statements import has_zone, rows_behind
 
 # Events around the start of a load are read again by the first sync; more is
 # harmless, less could miss rows of transactions that were open.

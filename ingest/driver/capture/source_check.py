@@ -16,7 +16,7 @@ from ingest.driver.apply.jobrun import JobRun
 from ingest.lake.commits import read_lake_table
 from ingest.lake.place import place_at
 from ingest.sources.registry import Source
-from ingest.sources.select import relation_of
+from ingest.sources.statements import any_row
 
 # Statistics of fewer rows than these are no evidence.
 MANY_ROWS = 1_000
@@ -61,8 +61,7 @@ def refuse_doubtful_emptiness(spark: SparkSession, run: JobRun, source: Source) 
     Who asked for the load may have said that it may be empty."""
     table, work = run.spec.table, run.spec.snapshot or SnapshotWork()
     where = f"{table.source_schema}.{table.source_table}"
-    relation = relation_of(source.dialect, table)
-    if source.rows(f"SELECT 1 FROM {relation} LIMIT 1"):
+    if source.rows(any_row(source.dialect, table)):
         raise TransientError(
             f"{where} read as empty and has rows now", code="source_rewritten"
         )

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import pairwise
 
 from core.errors import InvalidRequest
 from ingest.contract.positions import SourceClock, from_text, latest_wall_clock, to_text
@@ -34,7 +33,7 @@ from ingest.sources.fingerprint import (
     what_changed,
 )
 from ingest.sources.registry import Source
-from ingest.sources.select import relation_of
+from ingest.sources.statements import counted, counted_steps, rows_behind
 
 # Clocks of writers differ; what is a minute ahead is read a minute later.
 _AHEAD = timedelta(minutes=1)
@@ -148,23 +147,12 @@ def _counts(
     source: Source, table: TableSpec, edges: Sequence[datetime], *, is_zoned: bool
 ) -> list[int]:
     """Rows between neighbouring edges, or NOT_COUNTED."""
-    dialect = source.dialect
-    cursor = dialect.name(table.cursor or "")
     texts = [to_text(edge, has_zone=is_zoned) for edge in edges]
-    moments = [dialect.moment(text, has_zone=is_zoned) for text in texts]
-    steps = [
-        f"count(CASE WHEN at > {low} AND at <= {high} THEN 1 END)"
-        for low, high in pairwise(moments)
-    ]
-    most = MOST_LATE_COUNTED * len(steps)
-    found = source.one(
-        f"SELECT count(*), {', '.join(steps)} FROM (SELECT {cursor} AS at"
-        f" FROM {relation_of(dialect, table)}"
-        f" WHERE {cursor} > {moments[0]} AND {cursor} <= {moments[-1]}"
-        f" LIMIT {most}) AS recent"
-    )
+    steps = len(edges) - 1
+    most = MOST_LATE_COUNTED * steps
+    found = source.one(counted_steps(source.dialect, table, texts, most=most))
     total, *counts = (int(n) for n in found)
-    return counts if total < most else [NOT_COUNTED] * len(steps)
+    return counts if total < most else [NOT_COUNTED] * steps
 
 
 def ahead_of(clock: SourceClock, *, is_zoned: bool) -> str:
@@ -175,13 +163,8 @@ def ahead_of(clock: SourceClock, *, is_zoned: bool) -> str:
 
 def count_ahead(source: Source, table: TableSpec, limit: str) -> int:
     dialect = source.dialect
-    moment = dialect.moment(limit, has_zone=limit.endswith("Z"))
-    found = source.one(
-        f"SELECT count(*) FROM (SELECT 1 FROM {relation_of(dialect, table)}"
-        f" WHERE {dialect.name(table.cursor or '')} > {moment}"
-        f" LIMIT {_MOST_AHEAD}) AS ahead"
-    )
-    return int(found[0])
+    ahead = rows_behind(dialect, table, limit)
+    return int(source.one(counted(dialect, table, ahead, most=_MOST_AHEAD))[0])
 
 
 def _shown(count: int, most: int) -> str:

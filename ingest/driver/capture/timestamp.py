@@ -42,11 +42,7 @@ from ingest.driver.capture.reading import (
     Counts,
     Reading,
     Trial,
-    cursor_column,
-    has_zone,
-    never_read,
     open_stoppable,
-    range_of,
     read_bound,
     read_patiently,
     read_to_parquet,
@@ -58,6 +54,15 @@ from ingest.lake.port import Place
 from ingest.sources.dialects import Dialect, dialect_of
 from ingest.sources.registry import Snapshot, Source, SourceAccess
 from ingest.sources.select import relation_of, select_columns
+from ingest.sources.statements import (
+    any_row,
+    counted,
+    either,
+    has_zone,
+    never_read,
+    range_of,
+    window_cut,
+)
 
 # Counting more rows that no window holds than this adds nothing.
 _NULLS_COUNTED = 100_000
@@ -207,18 +212,11 @@ def _window(run: JobRun, source: Source, clock: SourceClock, bound: Bound) -> Wi
     table, work = run.spec.table, sync_work(run)
     is_zoned = has_zone(table)
     dialect = source.dialect
-    column = cursor_column(table)
-    cursor = dialect.name(column.source_name)
-    relation = relation_of(dialect, table)
     low, high = work.low or "", to_text(bound.high, has_zone=is_zoned)
     # equal rows without a key are counted, so they have to be read all at once
     reach = high if table.row_hash else to_text(bound.reach, has_zone=is_zoned)
-    cut = source.rows(
-        # an edge is a moment
-        f"SELECT {cursor} FROM {relation} WHERE {range_of(dialect, table, low, reach)}"
-        f" AND {dialect.read(column).fits}"
-        f" ORDER BY {cursor} LIMIT 1 OFFSET {max(1, work.max_rows) - 1}"
-    )
+    most = max(1, work.max_rows)
+    cut = source.rows(window_cut(dialect, table, low, reach, rows=most))
     more = False
     if cut:
         # rows equal to the cut stay together, or the next sync would miss some
@@ -226,10 +224,7 @@ def _window(run: JobRun, source: Source, clock: SourceClock, bound: Bound) -> Wi
         edge = min(high, to_text(_labelled(moment), has_zone=is_zoned))
         more, high, reach = edge != high, edge, edge
     unseen = never_read(dialect, table, position=low or high)
-    found = source.one(
-        f"SELECT count(*) FROM (SELECT 1 FROM {relation} WHERE {unseen}"
-        f" LIMIT {_NULLS_COUNTED}) AS unseen"
-    )
+    found = source.one(counted(dialect, table, unseen, most=_NULLS_COUNTED))
     nulls = int(found[0])
     if nulls:
         run.warn(
@@ -256,15 +251,13 @@ def _read(sync: _Sync, *, view: tuple[Snapshot, Fetch], window: Window) -> Count
 def _is_empty(source: Source, table: TableSpec, window: Window) -> bool:
     """Whether there is nothing to read. What appears later than this look lies behind
     the high watermark."""
-    relation = relation_of(source.dialect, table)
     where = _condition(source.dialect, table, window)
-    return not source.rows(f"SELECT 1 FROM {relation} WHERE {where} LIMIT 1")
+    return not source.rows(any_row(source.dialect, table, where))
 
 
 def _condition(dialect: Dialect, table: TableSpec, window: Window) -> str:
     changed = range_of(dialect, table, window.low, window.reach)
-    earlier = window.earlier.where
-    return f"(({changed}) OR ({earlier}))" if earlier else changed
+    return either(changed, window.earlier.where)
 
 
 def _refuse(table: TableSpec, counts: Counts) -> None:

@@ -20,7 +20,7 @@ from ingest.contract.table import TableSpec
 from ingest.driver.apply.apply import write_client
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.writer import qualified_name
-from ingest.driver.capture.reading import has_zone, never_read, open_stoppable
+from ingest.driver.capture.reading import open_stoppable
 from ingest.driver.capture.source_check import require_columns
 from ingest.driver.jvm import failure_of
 from ingest.lake.commits import (
@@ -41,7 +41,7 @@ from ingest.maintenance.rewinding import (
     what_the_source_says,
 )
 from ingest.sources.registry import SOURCE_ERRORS, Source, SourceAccess
-from ingest.sources.select import relation_of
+from ingest.sources.statements import counted, never_read, rows_behind
 
 # Why nothing behind the position can be read any more, whoever asks and whenever.
 _BROKEN = frozenset({"source_changed", "source_table_missing", "bad_cursor"})
@@ -195,10 +195,7 @@ def ask_reach(run: JobRun, access: Callable[[], SourceAccess], position: str) ->
 
 def _reach(source: Source, table: TableSpec, position: str) -> Reach:
     dialect = source.dialect
-    cursor = dialect.name(table.cursor or "")
-    since = f"{cursor} IS NOT NULL"
-    if position:
-        since = f"{cursor} > {dialect.moment(position, has_zone=has_zone(table))}"
+    since = rows_behind(dialect, table, position)
     return Reach(
         later=_count(source, table, since),
         unmarked=_count(source, table, never_read(dialect, table, position=position)),
@@ -206,9 +203,5 @@ def _reach(source: Source, table: TableSpec, position: str) -> Reach:
 
 
 def _count(source: Source, table: TableSpec, where: str) -> int:
-    relation = relation_of(source.dialect, table)
-    found = source.one(
-        f"SELECT count(*) FROM (SELECT 1 FROM {relation} WHERE {where}"
-        f" LIMIT {MOST_COUNTED}) AS found"
-    )
+    found = source.one(counted(source.dialect, table, where, most=MOST_COUNTED))
     return int(found[0])

@@ -31,7 +31,6 @@ from ingest.driver.capture.chunking import (
     cut_table,
     fit_throttle,
     key_parts,
-    predicate_for,
 )
 from ingest.driver.capture.gate import Pace, SourceGate
 from ingest.driver.capture.jdbc import Fetch, fetch_rows, read_statement
@@ -39,7 +38,6 @@ from ingest.driver.capture.log_load import read_until
 from ingest.driver.capture.parallel import run_parallel
 from ingest.driver.capture.reading import (
     Trial,
-    has_zone,
     open_stoppable,
     read_patiently,
 )
@@ -63,10 +61,11 @@ from ingest.lake.place import place_at
 from ingest.lake.port import Place
 from ingest.lake.staging import require_space
 from ingest.maintenance.verdict import Comparison, Sums, facts_of
-from ingest.sources.chunks import Chunk, without_end
+from ingest.sources.chunks import Chunk, predicate_for, without_end
 from ingest.sources.dialects import dialect_of
 from ingest.sources.registry import SOURCE_ERRORS, Snapshot, Source, SourceAccess
 from ingest.sources.select import Selection, relation_of, select_columns
+from ingest.sources.statements import counted_whole, has_zone
 
 _LOOKS = 5
 _STAGED = ("k", "h", "n", "p", "c")
@@ -314,10 +313,10 @@ def _read_source(check: _Check, source: Source, trial: Trial) -> Sums:
 
 def _count(run: JobRun, source: Source) -> int | None:
     """All rows at once, by no key and no range; None = not in time."""
-    relation = relation_of(source.dialect, run.spec.table)
+    sql = counted_whole(source.dialect, run.spec.table)
     try:
         with source.within(run.spec.table):
-            return int(source.one(f"SELECT count(*) FROM {relation}")[0])
+            return int(source.one(sql)[0])
     except SOURCE_ERRORS as error:
         # the request to stop this job ended the statement
         run.check()

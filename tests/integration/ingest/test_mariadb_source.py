@@ -16,14 +16,14 @@ from ingest.contract.job import JobSpec, SyncWork
 from ingest.contract.positions import Bound, SourceClock
 from ingest.contract.table import ColumnSpec, FenceSpec, TableSpec
 from ingest.driver.apply.jobrun import JobRun
-from ingest.driver.capture.chunking import cut_table, key_parts, predicate_for
+from ingest.driver.capture.chunking import cut_table, key_parts
 from ingest.driver.capture.jdbc import Fetch, fetch_rows
 from ingest.driver.capture.keys import refuse_shared_texts
-from ingest.driver.capture.reading import never_read
 from ingest.driver.capture.timestamp import _window
-from ingest.sources.chunks import KeyPart
+from ingest.sources.chunks import KeyPart, predicate_for
 from ingest.sources.mariadb.dialect import MariadbDialect
 from ingest.sources.registry import Source, open_source
+from ingest.sources.statements import never_read
 from tests.mariadb import MariaDbServer
 from tests.source_access import mariadb_at
 from tests.waiting import LIMIT_SECONDS, wait_for

@@ -14,7 +14,6 @@ from catalog.sources.postgresql.discover import PostgresReader
 from core.errors import TerminalError
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.driver.capture.jdbc import Fetch, fetch_rows
-from ingest.driver.capture.reading import never_read
 from ingest.sources.failures import failure_of
 from ingest.sources.fingerprint import (
     SourceFingerprint,
@@ -25,6 +24,7 @@ from ingest.sources.fingerprint import (
 from ingest.sources.postgresql.connection import live_session
 from ingest.sources.postgresql.reader import PostgresSource
 from ingest.sources.registry import Snapshot, jdbc_options, open_source
+from ingest.sources.statements import never_read
 from tests.source_access import postgresql_at
 from tests.waiting import wait_for
 
