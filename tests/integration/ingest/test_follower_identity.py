@@ -178,6 +178,8 @@ ATTACH = "ALTER TABLE {t} ATTACH PARTITION {t}x FOR VALUES FROM (20) TO (30)"
 ROW = "INSERT INTO {t} VALUES (21, 'x')"
 GONE, FILLED = "dropped or detached", "attached as a partition"
 REWRITTEN = "truncated or rewritten"
+WITHIN = "by one transaction"
+DETACH = "ALTER TABLE {t} DETACH PARTITION {t}x"
 # Each text is a transaction.
 PARTS = [
     (["DROP TABLE {t}1"], GONE),
@@ -208,6 +210,15 @@ PARTS = [
     ([X, ROW, "TRUNCATE {t}x"], REWRITTEN),
     (["TRUNCATE {t}1", "TRUNCATE {t}", X, ROW], ""),
     ([X, "TRUNCATE {t}", "VACUUM {t}; ANALYZE {t}"], ""),
+    # PostgreSQL empties the file that the same transaction made, which no catalog shows
+    ([X + "; " + ROW + "; TRUNCATE {t}x"], WITHIN),
+    ([X + "; " + ROW + "; TRUNCATE {t}x; " + ROW.replace("21", "22")], WITHIN),
+    ([f"{X}; {ROW}; {DETACH}; TRUNCATE {{t}}x; {ATTACH}"], WITHIN),
+    (["BEGIN; SAVEPOINT a; " + X + "; " + ROW + "; RELEASE a; TRUNCATE {t}x; COMMIT"], WITHIN),
+    (["TRUNCATE {t}; INSERT INTO {t} VALUES (3, 'c'); TRUNCATE {t}1"], WITHIN),
+    (["TRUNCATE {t}; INSERT INTO {t} VALUES (3, 'c'), (12, 'd')"], ""),
+    ([X + "; " + ROW, ROW.replace("21", "22")], ""),
+    ([X, ROW, "UPDATE {t} SET v = 'y'"], ""),
 ]
 
 

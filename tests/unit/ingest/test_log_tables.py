@@ -138,7 +138,7 @@ def test_a_table_whose_partitions_came_or_went_with_rows_is_another() -> None:
     assert "dropped or detached" in then.problem_of(TABLE, gone)
     assert then.renewed(gone, has_more=False).parts == gone.parts
     # the log has rows of one that no look has found
-    used = replace(then, parts=parts.noted([], [7, 9]))
+    used = replace(then, parts=parts.noted([(7, 2, 1), (9, 2, 1)]))
     assert "dropped or detached" in problem(used)
     assert problem(used, p9_2=Part(9, 5)) == ""
     assert "dropped or detached" in problem(then.joined(used))
@@ -157,10 +157,30 @@ def test_partitions_in_other_files_wait_for_the_truncate_of_their_table() -> Non
         "4/2": Part(4, 9),
     }
     assert kept.rewritten(now) == {("7/1", 9), ("5/2", 9)}
-    emptied = kept.noted([9], [])
+    emptied = kept.noted([(0, 9, 0)])
     assert emptied.rewritten(now) == frozenset()
     assert emptied.renewed(now).all == now
-    assert emptied.noted(range(20, 30), []).emptied == tuple(range(22, 30))
+    many = emptied.noted([(0, xid, 0) for xid in range(20, 30)])
+    assert many.emptied == tuple(range(22, 30))
+
+
+def test_partitions_that_who_made_their_file_may_have_emptied_again() -> None:
+    """The rows tell, unless the log describes the partition between two of them."""
+    now = {"7/9": Part(7, 9), "8/1": Part(80, 9), "6/1": Part(6, 1), "5/10": Part(5, 9)}
+    rows = [(number, 9, 1) for number in (7, 8, 6, 5)]
+    parts = Parts(now).noted(rows)
+    assert [(one.number, one.xids) for one in parts.doubtful(now)] == [
+        (7, (9, 9)), (5, (9, 10)),
+    ]  # fmt: skip
+    assert parts.noted([(0, 9, 0)]).doubtful(now) == []
+    emptied = parts.noted([(0, 9, 0), *rows, (8, 9, 2)])
+    # what is read again says the same
+    assert emptied == emptied.noted([(0, 9, 0), *rows, (8, 9, 2)])
+    assert [(one.number, one.is_sure) for one in emptied.doubtful(now)] == [
+        (7, False), (8, True), (5, False),
+    ]  # fmt: skip
+    assert parts.noted([(7, 9, 2), (7, 9, 1)]).doubtful(now)[0].is_sure
+    assert Parts(now).noted([(7, 10, 1), (8, 10, 1)]).doubtful(now) == []
 
 
 def test_what_a_partition_had_is_found_out_of_new_ones_only() -> None:

@@ -192,10 +192,13 @@ def test_the_partition_of_a_row_is_described_behind_its_table() -> None:
         relation("x", oid=other), change("I", b"N" + row("0"), oid=other),
         one, relation("id", "v", oid=part), change("I", b"N" + row("1", "a")),
         one, change("I", b"N" + row("2", "b")),
+        one, relation("id", "v", oid=part), change("I", b"N" + row("3", "a")),
+        b"T" + struct.pack(">IBI", 1, 0, OID),
+        one, relation("id", "v", oid=part), change("I", b"N" + row("4", "a")),
     ]  # fmt: skip
     found = decoder(BEGIN, *messages)
     (rows,) = [rows for rows in found.waiting() if rows.relation.oid == OID]
-    assert rows.parts == [part]
+    assert rows.parts == [(part, 7, 1), (part, 7, 2), (0, 7, 0), (part, 7, 1)]
     assert found.waiting() == found.take()
     assert found.waiting() == []
 

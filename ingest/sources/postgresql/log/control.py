@@ -65,6 +65,17 @@ SELECT o.oid FROM unnest(%s::bigint[]) o(oid) WHERE NOT EXISTS (
   SELECT FROM pg_partition_tree(o.oid::regclass) p
   WHERE coalesce(pg_relation_size(p.relid), 0) > 0)
 """
+# The right to a table need not be one to its parts.
+_READABLE = """
+SELECT CASE WHEN has_table_privilege(p.part, 'SELECT') THEN p.part ELSE p.root END
+  ::regclass::text
+FROM (SELECT %s::oid, %s::oid) p(part, root)
+"""
+# Who made the file wrote at the beginning of it.
+_ROW_OF = (
+    "SELECT EXISTS (SELECT FROM {} WHERE tableoid = %s AND ctid < '(100,0)'"
+    " AND xmin::text = ANY(%s))"
+)
 _MONEY = "SELECT scale(0::money::numeric)"
 
 Name = tuple[str, str]
@@ -139,6 +150,16 @@ class Control:
     def empty(self, numbers: Sequence[int]) -> set[int]:
         """Those of these tables that never had a row in the file that they have."""
         return {int(one) for (one,) in self.rows(_EMPTY, [[*numbers]])}
+
+    def has_row_of(self, root: int, part: int, xids: Sequence[int]) -> bool:
+        """Whether one of these transactions has a row at the beginning of a partition.
+        False where the login may not find out."""
+        name = str(self.rows(_READABLE, [part, root])[0][0])
+        sought = _ROW_OF.format(name.replace("%", "%%"))
+        try:
+            return bool(self.rows(sought, [part, [str(one) for one in xids]])[0][0])
+        except psycopg.errors.InsufficientPrivilege:
+            return False
 
     def described(self, relation: Relation, generated: frozenset[str]) -> SourceTable:
         """What the log says of a table, with the types that its numbers stand for."""

@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from ingest.sources.postgresql.log.pgoutput import Met
+
 # A look finds the newest one that truncated the table; the log may be some ahead.
 _EMPTIED = 8
 
@@ -33,31 +35,52 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Doubt:
+    """Whether a partition still has what a transaction wrote to it.
+
+    xids     of its rows, of which one shows it: emptied, it was described anew before
+             the next row
+    is_sure  it was described anew before another row, so that no row shows it
+    """
+
+    number: int
+    xids: tuple[int, int]
+    is_sure: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Parts:
     """all: by what each is known by; one that left its table and came back is another.
     emptied: the newest transactions that truncated the table, as its log has them.
-    used: numbers of others that were there, for the log has rows of them."""
+    used: those that were there, for the log has rows of them."""
 
     all: Mapping[str, Part] = field(default_factory=dict)
     emptied: tuple[int, ...] = ()
-    used: tuple[int, ...] = ()
+    used: tuple[Met, ...] = ()
 
-    def noted(self, emptied: Iterable[int], used: Iterable[int]) -> Parts:
-        """With what the log has of it."""
-        known = {_number(key) for key in self.all}
-        return Parts(
-            self.all,
-            tuple(dict.fromkeys((*self.emptied, *emptied)))[-_EMPTIED:],
-            tuple(sorted({*self.used, *used} - known)),
-        )
+    def noted(self, met: Iterable[Met]) -> Parts:
+        """With what the log has of it, which may be read again."""
+        emptied = dict.fromkeys(self.emptied)
+        used = {one[:2]: one for one in self.used}
+        for one in met:
+            number, xid, times = one
+            if number and times >= used.get((number, xid), one)[2]:
+                used[number, xid] = one
+            elif not number:
+                emptied[xid] = None
+                used = {key: one for key, one in used.items() if key[1] != xid}
+        newest = tuple(emptied)[-_EMPTIED:]
+        return Parts(self.all, newest, tuple(sorted(used.values())))
 
     def joined(self, later: Parts) -> Parts:
-        return self.noted(later.emptied, (*later.used, *map(_number, later.all)))
+        emptied = [(0, xid, 0) for xid in later.emptied]
+        there = [(_number(key), 0, 0) for key in later.all]
+        return self.noted((*emptied, *later.used, *there))
 
     def problem_of(self, now: Mapping[str, Part]) -> str:
         """What happened to some as a whole; "" = nothing."""
         numbers = {_number(key) for key in now}
-        if self.all.keys() - now.keys() or {*self.used} - numbers:
+        if self.all.keys() - now.keys() or {one[0] for one in self.used} - numbers:
             return "a partition was dropped or detached"
         if any(part.came != "empty" for _, part in self._new(now)):
             return "a table was attached as a partition"
@@ -79,6 +102,20 @@ class Parts:
             and part.file != before.get(key, _number(key))
             and part.since not in self.emptied
         )
+
+    def doubtful(self, now: Mapping[str, Part]) -> list[Doubt]:
+        """Those that a transaction made, or emptied with their table, before it wrote
+        to them: it may have emptied them once more, in the file that it had made, of
+        which nothing but the rows tells."""
+        found = []
+        for key, part in now.items():
+            number, made = _number(key), int(key.partition("/")[2])
+            for _, xid, times in (one for one in self.used if one[0] == number):
+                # a savepoint's number is above that of its transaction
+                is_new = part.file == number and (made - xid) % 2**32 < 2**31
+                if xid and (is_new or part.since == xid and xid in self.emptied):
+                    found.append(Doubt(number, (xid, made), is_sure=times > 1))
+        return found
 
     def renewed(self, now: Mapping[str, Part]) -> Parts:
         """Those that were rewritten stay as they were until the reason is known."""

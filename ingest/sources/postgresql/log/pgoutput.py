@@ -27,6 +27,9 @@ _MESSAGE = struct.Struct(">xBQ")
 _COUNT = struct.Struct(">H")
 _LENGTH = struct.Struct(">I")
 
+# A partition was described before a row of it: its number, the transaction, and how
+# often by now in that one. Number 0: the transaction truncated the table.
+Met = tuple[int, int, int]
 # A value as the server prints it; None = NULL, or not sent.
 Value = bytes | None
 Row = tuple[Value, ...]
@@ -99,8 +102,7 @@ class Rows:
 
     lacks_old  a former row has less than the table's identity says: the row's partition
                has another one
-    emptied    transactions that truncated the table
-    parts      numbers of partitions that have rows here, of those that were described
+    parts      see `Met`
     """
 
     relation: Relation
@@ -109,8 +111,7 @@ class Rows:
     values: list[Row] = field(default_factory=list)
     unchanged: dict[int, int] = field(default_factory=dict)
     lacks_old: bool = False
-    emptied: list[int] = field(default_factory=list)
-    parts: list[int] = field(default_factory=list)
+    parts: list[Met] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -141,6 +142,8 @@ class Decoder:
         self._closed: list[Rows] = []
         # since the last row: its table, and then the partition that it is in
         self._described: list[bytes] = []
+        # how often, of which table and partition, since that was truncated
+        self._met: dict[tuple[bytes, bytes], int] = {}
         self._xid = -1
         self.size = 0
 
@@ -239,7 +242,9 @@ class Decoder:
     def _note_part(self, key: bytes) -> None:
         table = self._tables[key]
         if table is not None and key in self._described[-2:-1]:
-            table.rows.parts.append(int.from_bytes(self._described[-1]))
+            part = key, self._described[-1]
+            times = self._met[part] = self._met.get(part, 0) + 1
+            table.rows.parts.append((int.from_bytes(part[1]), self._xid, times))
         self._described.clear()
 
     def _begin(self, message: bytes) -> Begin:
@@ -248,6 +253,7 @@ class Decoder:
             _refuse(message, "a transaction within another one")
         self._xid = xid
         self._described.clear()
+        self._met.clear()
         return Begin(commit, committed + _EPOCH, xid)
 
     def _commit(self, message: bytes) -> Commit:
@@ -308,7 +314,8 @@ class Decoder:
                 _refuse(message, "a table that was emptied without its description")
             table = self._tables[key]
             if table is not None:
-                table.rows.emptied.append(self._xid)
+                table.rows.parts.append((0, self._xid, 0))
+                self._met = {k: n for k, n in self._met.items() if k[0] != key}
                 table.rows.ops.append(TRUNCATE)
                 table.rows.xids.append(self._xid)
                 table.rows.values.append((None,) * len(table.rows.relation.columns))

@@ -249,14 +249,15 @@ class PostgresLogReader:
 
     def _note_parts(self, rows: Rows) -> None:
         """What the log shows of a table's partitions, for the next look at them."""
-        if not (rows.emptied or rows.parts):
+        if not rows.parts:
             return
         table, _ = self._readers[rows.relation]
         found = self._found.get((table.source_schema, table.source_table))
         said = self.identities.get(table.table_id)
         if said and found and found.kind == "p":
             then = Identity.decode(said)
-            parts = then.parts.noted(rows.emptied, rows.parts)
+            self._looked = 0.0  # soon, as their rows may be changed
+            parts = then.parts.noted(rows.parts)
             self.identities[table.table_id] = replace(then, parts=parts).encode()
 
     def _batch(self, table: TableSpec, reader: RowReader, rows: Rows) -> LogRows | None:
@@ -427,8 +428,15 @@ class PostgresLogReader:
                 table, found.oid, found.numbers, members, found.file, parts
             )
             then = Identity.decode(said) if said else now
-            why = then.problem_of(table, now)
-            if problem := why or self._rewritten(table, then, now):
+            try:
+                problem = (
+                    then.problem_of(table, now)
+                    or self._rewritten(table, then, now)
+                    or self._emptied_within(table, then, now)
+                )
+            except BUSY:
+                continue
+            if problem:
                 problems[table.table_id] = problem
                 continue
             later = then.renewed(now, has_more=table.table_id in self.new_columns)
@@ -456,6 +464,19 @@ class PostgresLogReader:
         if all(place > self._reached for place in found.values()):
             return ""
         return changed_parts(table, "a partition was truncated or rewritten")
+
+    def _emptied_within(self, table: TableSpec, then: Identity, now: Identity) -> str:
+        for one in then.parts.doubtful(now.parts.all):
+            if one.is_sure or not self.control.has_row_of(
+                now.oid, one.number, one.xids
+            ):
+                return changed_parts(
+                    table,
+                    "a partition was made or emptied, written to, and emptied or"
+                    " altered by one transaction, or its rows were changed before"
+                    " anybody looked,",
+                )
+        return ""
 
     def _doubt(self) -> None:
         """Silence is nothing special while the server sends beats; without them the
