@@ -126,6 +126,10 @@ REFUSED = [
         server_with(log_of("0-1-7", "0-2-8", "0-1-8"), replayed="0-1-9"),
         "it replayed 0-1-9, which its log does not have",
     ),
+    (
+        server_with(log_of("0-3-4", "0-1-7"), replayed="0-1-7,7-1-2"),
+        "it replayed 7-1-2, which its log does not have",
+    ),
 ]
 
 

@@ -135,7 +135,8 @@ def _require_unbroken(
     server: NewServer, read: MariaDbLog, file: str, known: Gtids
 ) -> None:
     """TerminalError when its log lacks some of what came behind what was read: in a
-    domain each transaction has the next number, or that of its own server."""
+    domain each transaction has the next number, or that of its own server; and it has
+    all that the server replayed, of domains of which nothing was read, too."""
     last, newest = dict(known.last), dict[int, int]()
     for (domain, _), number in last.items():
         newest[domain] = max(number, newest.get(domain, 0))
@@ -149,7 +150,7 @@ def _require_unbroken(
             last[domain, source] = max(number, before)
             newest[domain] = max(number, highest)
     for domain, (source, number) in server.replayed.newest.items():
-        if domain in newest and number > last.get((domain, source), 0):
+        if number > last.get((domain, source), 0):
             why = f"it replayed {domain}-{source}-{number}, which its log does not have"
             raise _apart(server, read, why)
 
