@@ -16,7 +16,7 @@ from core.models import Job
 from ingest.contract.job import LOADS, RESYNC
 from ingest.models import Pipeline
 from ingest.models.states import NEEDS_RESYNC
-from ingest.pipelines.policies.store import Policies
+from ingest.pipelines.policies.store import setting_as_text
 from ingest.pipelines.schema_diff import drift_of
 from ingest.pipelines.table_commands import start_resync
 
@@ -26,40 +26,45 @@ ACTOR = "resync policy"
 AUTO = "auto"
 PAGE = 50
 DAY = timedelta(days=1)
+_RELATED = ("lake_table__database__datasource", "source_table__database__datasource")
 # Of one table, behind the first, the second and the third of a day; no more.
 PAUSES = (timedelta(minutes=10), timedelta(hours=1), DAY)
 
 
 def start_needed() -> int:
-    """How many were begun."""
+    """How many were begun. Those that may not begin now keep no others from it."""
     rows = Pipeline.objects.filter(state=NEEDS_RESYNC, lake_table__isnull=False)
-    related = ("lake_table__database__datasource", "source_table__database__datasource")
-    found = list(rows.select_related(*related).order_by("pk")[:PAGE])
-    if not found:
-        return 0
-    sources = {row.source_table.database.datasource_id for row in found}
-    policies = Policies(sources)
-    due = [row for row in found if policies.of_pipeline(row).values["resync"] == AUTO]
-    return sum(_start(row) for row in due if _may_begin(row))
+    auto = rows.annotate(resync=setting_as_text("resync")).filter(resync=AUTO)
+    tables = dict(auto.order_by("pk").values_list("pk", "lake_table_id"))
+    held = _held() if tables else set()
+    begun = 0
+    for pk in (pk for pk, table in tables.items() if str(table) not in held):
+        row = rows.select_related(*_RELATED).filter(pk=pk).first()
+        begun += row is not None and not drift_of(row).is_open and _start(row)
+        if begun == PAGE:
+            break
+    return begun
 
 
-def _may_begin(pipeline: Pipeline) -> bool:
-    """Whether nobody has to decide before, and it is time for another one."""
-    jobs = Job.objects.filter(subject_id=str(pipeline.lake_table_id), kind__in=LOADS)
-    if drift_of(pipeline).is_open or jobs.filter(state__in=ACTIVE).exists():
-        return False
+def _held() -> set[str]:
+    """Tables that are loaded, and those for which it is not time for another one."""
     now = SystemClock().now()
-    mine = jobs.filter(kind=RESYNC, requested_by=ACTOR, created_at__gt=now - DAY)
-    begun = list(mine.order_by("-created_at").values_list("created_at", flat=True))
-    return next_at(begun) <= now
+    loads = Job.objects.filter(kind__in=LOADS, state__in=ACTIVE)
+    mine = Job.objects.filter(
+        kind=RESYNC, requested_by=ACTOR, created_at__gt=now - DAY
+    )
+    begun: dict[str, list[datetime]] = {}
+    for table, at in mine.order_by("-created_at").values_list(
+        "subject_id", "created_at"
+    ):
+        begun.setdefault(table, []).append(at)
+    early = {table for table, times in begun.items() if next_at(times) > now}
+    return {*loads.values_list("subject_id", flat=True)} | early
 
 
 def next_at(begun: list[datetime]) -> datetime:
     """When another one may begin behind those of a day, the newest first."""
-    if not begun:
-        return datetime.min.replace(tzinfo=SystemClock().now().tzinfo)
-    pause = PAUSES[min(len(begun), len(PAUSES)) - 1]
-    return begun[0] + pause
+    return begun[0] + PAUSES[min(len(begun), len(PAUSES)) - 1]
 
 
 def _start(pipeline: Pipeline) -> bool:

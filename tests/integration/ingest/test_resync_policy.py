@@ -57,6 +57,28 @@ def test_it_begins_by_the_policy_a_few_times_a_day(logged: Any) -> None:
     assert needed_resync_jobs.start_needed() == 0, "no more that day"
 
 
+def test_tables_that_may_not_begin_keep_no_others_from_it(
+    logged: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(needed_resync_jobs, "PAGE", 1)
+    logged.onboard("customers")
+    logged.until_live("customers")
+    for name in ("orders", "customers"):
+        transitions.lose_position(logged.pipeline(name), reason="segments are gone")
+    first, second = sorted(("orders", "customers"), key=lambda n: logged.pipeline(n).pk)
+    change_table_policy(logged.pipeline(second), {"resync": "auto"})
+    assert needed_resync_jobs.start_needed() == 1
+    assert logged.pipeline(second).state == "RESYNCING"
+    # nor does one whose turn is over
+    change_policy(logged.source, None, {"resync": "auto"})
+    mine().update(state="SUCCEEDED")
+    transitions.move(logged.pipeline(second), "load")
+    transitions.lose_position(logged.pipeline(second), reason="segments are gone")
+    assert needed_resync_jobs.start_needed() == 1
+    assert logged.pipeline(first).state == "RESYNCING"
+    assert needed_resync_jobs.start_needed() == 0
+
+
 def test_what_waits_for_a_decision_does_not_begin(logged: Any) -> None:
     change_table_policy(logged.pipeline("orders"), {"resync": "auto"})
     lose(logged)
