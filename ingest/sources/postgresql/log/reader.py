@@ -472,9 +472,8 @@ class PostgresLogReader:
             ):
                 return changed_parts(
                     table,
-                    "a partition was made or emptied, written to, and emptied or"
-                    " altered by one transaction, or its rows were changed before"
-                    " anybody looked,",
+                    "a partition was created or truncated, written to, and truncated or"
+                    " altered by one transaction, or its rows were changed soon after,",
                 )
         return ""
 
