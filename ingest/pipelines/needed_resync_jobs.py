@@ -50,9 +50,7 @@ def _held() -> set[str]:
     """Tables that are loaded, and those for which it is not time for another one."""
     now = SystemClock().now()
     loads = Job.objects.filter(kind__in=LOADS, state__in=ACTIVE)
-    mine = Job.objects.filter(
-        kind=RESYNC, requested_by=ACTOR, created_at__gt=now - DAY
-    )
+    mine = Job.objects.filter(kind=RESYNC, requested_by=ACTOR, created_at__gt=now - DAY)
     begun: dict[str, list[datetime]] = {}
     for table, at in mine.order_by("-created_at").values_list(
         "subject_id", "created_at"

@@ -214,7 +214,16 @@ PARTS = [
     ([X + "; " + ROW + "; TRUNCATE {t}x"], WITHIN),
     ([X + "; " + ROW + "; TRUNCATE {t}x; " + ROW.replace("21", "22")], WITHIN),
     ([f"{X}; {ROW}; {DETACH}; TRUNCATE {{t}}x; {ATTACH}"], WITHIN),
-    (["BEGIN; SAVEPOINT a; " + X + "; " + ROW + "; RELEASE a; TRUNCATE {t}x; COMMIT"], WITHIN),
+    (
+        [
+            "BEGIN; SAVEPOINT a; "
+            + X
+            + "; "
+            + ROW
+            + "; RELEASE a; TRUNCATE {t}x; COMMIT"
+        ],
+        WITHIN,
+    ),
     (["TRUNCATE {t}; INSERT INTO {t} VALUES (3, 'c'); TRUNCATE {t}1"], WITHIN),
     (["TRUNCATE {t}; INSERT INTO {t} VALUES (3, 'c'), (12, 'd')"], ""),
     ([X + "; " + ROW, ROW.replace("21", "22")], ""),

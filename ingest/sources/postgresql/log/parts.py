@@ -113,7 +113,7 @@ class Parts:
             for _, xid, times in (one for one in self.used if one[0] == number):
                 # a savepoint's number is above that of its transaction
                 is_new = part.file == number and (made - xid) % 2**32 < 2**31
-                if xid and (is_new or part.since == xid and xid in self.emptied):
+                if xid and (is_new or (part.since == xid and xid in self.emptied)):
                     found.append(Doubt(number, (xid, made), is_sure=times > 1))
         return found
 
