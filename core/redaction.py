@@ -15,7 +15,7 @@ HIDDEN = "••••"
 MOST_REMEMBERED = 2_000
 SHORTEST = 6
 
-_TOKEN = re.compile(r"slt_[A-Za-z0-9]+_[A-Za-z0-9_-]+")
+_TOKEN = re.compile(r"(sl[ti]_)[A-Za-z0-9]+_[A-Za-z0-9_-]+")
 _URL_PASSWORD = re.compile(r"(://[^:/@\s]*:)[^@/\s]+(@)")
 _ASSIGNED = re.compile(
     r"(?i)\b(password|passwd|secret|pepper)(['\"]?\s*[=:]\s*['\"]?)([^\s'\"&;,}]+)"
@@ -44,7 +44,7 @@ def redact(text: str) -> str:
     for value in known:
         if value in text:
             text = text.replace(value, HIDDEN)
-    text = _TOKEN.sub(f"slt_{HIDDEN}", text)
+    text = _TOKEN.sub(rf"\g<1>{HIDDEN}", text)
     text = _URL_PASSWORD.sub(rf"\g<1>{HIDDEN}\g<2>", text)
     return _ASSIGNED.sub(rf"\g<1>\g<2>{HIDDEN}", text)
 

@@ -75,7 +75,7 @@ def create_token(
             user=user,
             name=name,
             key_id=key_id,
-            digest=_digests(secret)[0],
+            digest=digest_of(secret),
             expires_at=expires_at,
         )
         audit.record("token.create", on=f"{user.username}/{name}", actor=by, id=row.pk)
@@ -135,6 +135,11 @@ def parts_of(text: str) -> tuple[str, str]:
     """(key id, secret) of a token; ("", "") for what is none."""
     shape = _SHAPE.fullmatch(text)
     return (shape[1], shape[2]) if shape else ("", "")
+
+
+def digest_of(secret: str) -> str:
+    """What is stored of it."""
+    return _digests(secret)[0]
 
 
 def is_proven_by(secret: str, digest: str) -> bool:

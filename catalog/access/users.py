@@ -13,12 +13,13 @@ from django.contrib.auth.models import Group, User
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 
 from catalog.access import audit
 from catalog.access.grants import USER
 from catalog.access.policy_version import bump_version
 from catalog.access.tokens import end_tokens
-from catalog.models import ExternalIdentity, FormerUser, Grant
+from catalog.models import ExternalIdentity, FormerUser, Grant, Invitation
 from catalog.names import check_group_name, check_user_name
 from core.errors import InvalidRequest, NotFound, StaleState
 from core.redaction import remember_secret
@@ -58,9 +59,9 @@ def create_user(
         _set_password(user, password)
     try:
         with transaction.atomic():
-            _require_new_name(name)
+            require_new_name(name)
             user.save()
-            _set_groups(user, groups)
+            user.groups.set(groups_named(groups))
             bump_version()
             audit.record(
                 "user.create",
@@ -106,7 +107,7 @@ def was_deleted(name: str) -> bool:
     return FormerUser.objects.filter(name__iexact=name).exists()
 
 
-def _require_new_name(name: str) -> None:
+def require_new_name(name: str) -> None:
     """ANN beside ann would be read as the same in the audit."""
     if was_deleted(name):
         raise InvalidRequest(
@@ -145,8 +146,10 @@ def update_user(name: str, change: UserChange, *, by: str) -> User:
             # decided here from now on: the directory does not undo it
             ExternalIdentity.objects.filter(user=user).update(is_suspended=False)
         user.save()
+        if not (user.is_active and user.is_superuser):
+            Invitation.objects.filter(issued_by=user).delete()
         if change.groups is not None:
-            _set_groups(user, change.groups)
+            user.groups.set(groups_named(change.groups))
         bump_version()  # first, as in delete_user
         if was_admin:
             _require_an_admin()
@@ -191,7 +194,7 @@ def ensure_admin(username: str, password: str) -> User:
     with transaction.atomic():
         rows = User.objects.select_for_update()
         if not rows.filter(username=username).exists():
-            _require_new_name(username)
+            require_new_name(username)
         user, _ = rows.get_or_create(username=username)
         is_same = user.is_active and user.is_superuser and user.check_password(password)
         if is_same:
@@ -224,10 +227,11 @@ def _set_password(user: User, password: str) -> None:
     user.set_password(password)
 
 
-def _set_groups(user: User, names: Iterable[str]) -> None:
+def groups_named(names: Iterable[str]) -> QuerySet[Group]:
+    """Groups of these names; those that were not there are now."""
     wanted = sorted({check_group_name(name) for name in names})
     Group.objects.bulk_create([Group(name=n) for n in wanted], ignore_conflicts=True)
-    user.groups.set(Group.objects.filter(name__in=wanted))
+    return Group.objects.filter(name__in=wanted)
 
 
 def _require_local(user: User) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.contrib.auth.models import Group as GroupRow
 from django.contrib.auth.models import User as UserRow
 from rest_framework import serializers as s
 
@@ -12,6 +13,7 @@ from catalog.access.rules import as_value
 from catalog.api.reply import Body, Instant, Reply
 from catalog.models import AccessRule, ApiToken
 from catalog.models import Grant as GrantRow
+from catalog.models import Invitation as InvitationRow
 
 
 # Of a row with its groups prefetched.
@@ -26,6 +28,36 @@ class User(Reply):
     @staticmethod
     def groups_of(user: UserRow) -> list[str]:
         return sorted(group.name for group in user.groups.all())
+
+
+# Of a row with its members prefetched.
+class Group(Reply):
+    name = s.CharField()
+    members = s.ListField(child=s.CharField())
+
+    @staticmethod
+    def members_of(group: GroupRow) -> list[str]:
+        return sorted(user.username for user in group.user_set.all())
+
+
+class Invitation(Reply):
+    id = s.IntegerField()
+    name = s.CharField()
+    groups = s.ListField(child=s.CharField())
+    issued_by = s.CharField(source="issued_by.username")
+    created_at = Instant()
+    expires_at = Instant()
+
+    @staticmethod
+    def groups_of(row: InvitationRow) -> list[str]:
+        return sorted(group.name for group in row.groups.all())
+
+
+class InvitationOnce(Invitation):
+    path = s.CharField(help_text="of the page that the link opens; shown this once")
+    url = s.CharField(
+        allow_null=True, help_text="the whole link, where SLUICE_PUBLIC_URL is set"
+    )
 
 
 def _of_a_privilege(privilege: str) -> str | None:

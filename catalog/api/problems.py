@@ -37,6 +37,7 @@ CONTENT_TYPE = "application/problem+json"
 
 BY_CODE: dict[str, int] = {
     "not_yet": 501,
+    "group_in_rules": 409,
     "name_taken": 409,
     "in_use": 409,
     "last_admin": 409,

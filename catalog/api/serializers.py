@@ -6,6 +6,7 @@ from typing import Any
 
 from rest_framework import serializers as s
 
+from catalog.access.invitations import DAYS
 from catalog.access.table_rights import MaskKind, RuleKind
 
 MOST_ERRORS = 100
@@ -92,6 +93,12 @@ class UserNew(s.Serializer[Any]):
     password = Text(max_length=1_000, write_only=True)
     groups = Groups(required=False, default=list, max_length=200)
     is_admin = Flag(required=False, default=False)
+
+
+class InvitationNew(s.Serializer[Any]):
+    name = Text(max_length=100)
+    groups = Groups(required=False, default=list, max_length=200)
+    expires_in_days = Whole(required=False, default=DAYS)
 
 
 class UserPatch(s.Serializer[Any]):

@@ -17,6 +17,7 @@ from catalog.models.user import (
     ExternalIdentity,
     FormerUser,
     IdempotencyKey,
+    Invitation,
     Preferences,
     SavedQuery,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "FormerUser",
     "Grant",
     "IdempotencyKey",
+    "Invitation",
     "LoginFailure",
     "PolicyVersion",
     "Preferences",

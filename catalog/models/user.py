@@ -79,6 +79,24 @@ class FormerUser(models.Model):
         return self.name
 
 
+class Invitation(models.Model):
+    """A link by which a new user of this name sets a password; only its hash is kept.
+    `key_id` is the public part."""
+
+    name = models.CharField(max_length=150, unique=True)
+    groups = models.ManyToManyField(Group, related_name="+")
+    key_id = models.CharField(max_length=20, unique=True)
+    digest = models.CharField(max_length=64)
+    issued_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="invitations"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class Preferences(models.Model):
     """How a user reads pages; "" = as the browser says."""
 

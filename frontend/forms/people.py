@@ -6,16 +6,19 @@ from typing import Any
 
 from django import forms
 from django.conf import settings
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from catalog.access.existence import require_columns, what_is_missing
 from catalog.access.grants import parse_securable
+from catalog.access.invitations import DAYS, LONGEST_DAYS
 from catalog.access.policy import Privilege, Role
 from catalog.preferences import Chosen, zones
 from core.errors import SluiceError
+from ingest.alerts.mail import check_address
 
+MOST_NAMES = 500
 IS_TO_COME = _("It does not exist yet")
 PASSWORD = forms.PasswordInput(
     render_value=False, attrs={"autocomplete": "new-password"}
@@ -52,12 +55,60 @@ class NewUserForm(_Form):
     groups = forms.CharField(
         required=False,
         label=_("Groups"),
-        help_text=_("Separated by commas. A group exists by being named."),
+        help_text=_("Separated by commas. New names create the group."),
     )
     is_admin = forms.BooleanField(required=False, label=_("Administrator"))
 
     def values(self) -> dict[str, Any]:
         return {**self.cleaned_data, "groups": _names(self.cleaned_data["groups"])}
+
+
+class InvitationForm(_Form):
+    """`groups`: ticked ones that are there; `new_groups`: named ones."""
+
+    name = forms.CharField(max_length=100, label=_("User name"))
+    groups = forms.MultipleChoiceField(
+        required=False, label=_("Groups"), widget=forms.CheckboxSelectMultiple
+    )
+    new_groups = forms.CharField(
+        required=False,
+        max_length=1_000,
+        label=_("New groups"),
+        help_text=_("Separated by commas. New names create the group."),
+    )
+    days = forms.IntegerField(
+        min_value=1,
+        max_value=LONGEST_DAYS,
+        initial=DAYS,
+        label=_("Valid for … days"),
+    )
+    address = forms.EmailField(
+        required=False,
+        max_length=254,
+        label=_("E-mail address"),
+        help_text=_("The link is sent there. Empty: it is shown once, to copy."),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        names = Group.objects.order_by("name").values_list("name", flat=True)
+        self.fields["groups"].choices = [(n, n) for n in names[:MOST_NAMES]]  # type: ignore[attr-defined]
+        if settings.SLUICE_SMTP is None:
+            del self.fields["address"]
+
+    def clean_address(self) -> str:
+        address: str = self.cleaned_data["address"]
+        if address:
+            try:
+                check_address(address)
+            except SluiceError as refused:
+                raise forms.ValidationError(str(refused)) from None
+        return address
+
+    def values(self) -> dict[str, Any]:
+        data = self.cleaned_data
+        groups = [*data["groups"], *_names(data["new_groups"])]
+        return {"name": data["name"], "groups": groups, "days": data["days"]}
 
 
 class UserForm(_Form):

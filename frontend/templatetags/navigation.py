@@ -16,7 +16,8 @@ register = template.Library()
 
 # Pages that belong under an entry of the side navigation without its prefix.
 ALSO = {"onboarding": "sources", "onboard": "sources", "source": "sources",
-        "table": "tables", "job": "jobs", "alert": "alerts"}  # fmt: skip
+        "table": "tables", "job": "jobs", "alert": "alerts",
+        "invitations": "users"}  # fmt: skip
 
 
 @register.inclusion_tag("frontend/parts/entry.html", takes_context=True)

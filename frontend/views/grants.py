@@ -20,6 +20,7 @@ from catalog.models import AuditEntry, Grant
 from core.errors import SluiceError
 from frontend.forms.people import GrantForm
 from frontend.pages import PageRequest, admin_page, attempt, back, numbered_page
+from frontend.reading.people import people_like, ticked_in
 
 DOORS = ("web", "rest", "gateway", "cli")
 
@@ -65,6 +66,16 @@ def securable_names(request: PageRequest) -> HttpResponse:
     typed = request.GET.get("on", "").strip()[:600]
     context = {"names": names_like(typed)}
     return render(request, "frontend/admin/securables.html", context)
+
+
+@admin_page
+@require_safe
+def people_to_pick(request: PageRequest) -> HttpResponse:
+    """Boxes of groups and users whose names contain what is typed; ticked ones stay."""
+    context = {
+        "people": people_like(request.GET.get("who", ""), ticked_in(request.GET))
+    }
+    return render(request, "frontend/admin/people_to_pick.html", context)
 
 
 @admin_page

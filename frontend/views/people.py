@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from django.contrib import messages
 from django.contrib.auth.models import Group, User
-from django.db.models import Count, Q
+from django.db.models import Count, Q, QuerySet
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_safe
 
-from catalog.access.grants import rows_for
+from catalog.access.grants import GROUP, rows_for
+from catalog.access.groups import (
+    change_member,
+    delete_group,
+    group_named,
+    rules_naming,
+)
 from catalog.access.principals import principal_of
 from catalog.access.users import UserChange, create_user, delete_user, update_user
-from catalog.models import ApiToken
+from catalog.models import ApiToken, DirectoryGroup, Grant
 from core.errors import NotFound, SluiceError
-from frontend.forms.people import NewUserForm, UserForm
-from frontend.pages import PageRequest, admin_page, numbered_page
+from frontend.forms.people import MOST_NAMES, NewUserForm, UserForm
+from frontend.pages import PageRequest, admin_page, attempt, numbered_page
+from frontend.reading.people import what_ends
 
 
 @sensitive_post_parameters("password")
@@ -102,7 +109,7 @@ def user_delete(request: PageRequest, name: str) -> HttpResponse:
             done = gettext("User %(name)s deleted.") % {"name": name}
             messages.success(request, done, extra_tags="ok")
             return redirect("frontend:users")
-    context = {"person": user, "error": error}
+    context = {"person": user, "error": error, "ends": what_ends(user)}
     return render(request, "frontend/admin/user_delete.html", context)
 
 
@@ -114,3 +121,66 @@ def group_list(request: PageRequest) -> HttpResponse:
     ).prefetch_related("user_set")
     context = {"groups": numbered_page(request, rows.order_by("name"))}
     return render(request, "frontend/admin/groups.html", context)
+
+
+@admin_page
+@require_http_methods(["GET", "POST"])
+def group_page(request: PageRequest, name: str) -> HttpResponse:
+    """Members, grants and rules of a group; a POST changes one member."""
+    group = group_named(name)
+    if request.method == "POST":
+        member = request.POST.get("user", "").strip()
+        is_member = request.POST.get("do") == "add"
+        words = {"user": member, "group": name}
+        done = (
+            gettext("%(user)s is a member of %(group)s now.")
+            if is_member
+            else gettext("%(user)s is no member of %(group)s any more.")
+        )
+        by = request.principal.name
+        attempt(
+            request,
+            done % words,
+            lambda: change_member(group, member, is_member=is_member, by=by),
+        )
+        return redirect("frontend:groups-group", name)
+    members = group.user_set.prefetch_related("groups").order_by("username")
+    others = User.objects.exclude(groups=group).order_by("username")
+    context = {
+        "group": group,
+        "members": numbered_page(request, members),
+        "others": others.values_list("username", flat=True)[:MOST_NAMES],
+        "grants": _given_to(group),
+        "rules": rules_naming(f"{GROUP}:{name}"),
+        "is_external": DirectoryGroup.objects.filter(group=group).exists(),
+    }
+    return render(request, "frontend/admin/group.html", context)
+
+
+@admin_page
+@require_http_methods(["GET", "POST"])
+def group_delete(request: PageRequest, name: str) -> HttpResponse:
+    """Shows what goes with the group; a second press does it."""
+    group = group_named(name)
+    error: SluiceError | None = None
+    if request.method == "POST":
+        try:
+            delete_group(name, by=request.principal.name)
+        except SluiceError as refused:
+            error = refused
+        else:
+            done = gettext("Group %(name)s deleted.") % {"name": name}
+            messages.success(request, done, extra_tags="ok")
+            return redirect("frontend:groups")
+    context = {
+        "group": group,
+        "error": error,
+        "members": group.user_set.count(),
+        "grants": _given_to(group),
+    }
+    return render(request, "frontend/admin/group_delete.html", context)
+
+
+def _given_to(group: Group) -> QuerySet[Grant]:
+    rows = Grant.objects.filter(principal_kind=GROUP, principal_name=group.name)
+    return rows.order_by("datasource", "database", "table")[:MOST_NAMES]

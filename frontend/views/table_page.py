@@ -6,30 +6,34 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from django.contrib.auth.models import Group, User
+from django.db import transaction
 from django.db.models import Q
 from django.http import HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils import timezone
-from django.views.decorators.http import require_safe
+from django.utils.translation import gettext
+from django.views.decorators.http import require_http_methods, require_safe
 
 from catalog.access.effective import explained, for_the_bound
-from catalog.access.enforcement import decision_for, require
-from catalog.access.policy import Privilege
+from catalog.access.enforcement import decision_for, require, require_admin
+from catalog.access.existence import require_columns
+from catalog.access.grants import grant
+from catalog.access.policy import Privilege, Securable
 from catalog.access.rules import rows_on
 from catalog.models import Grant, Table
 from catalog.names import LAKE
 from catalog.selectors import SchemaStep, schema_steps, schema_versions, table_for
 from catalog.selectors.tables import securable_of
-from core.errors import NotFound, SluiceError
+from core.errors import InvalidRequest, NotFound, SluiceError
 from frontend.connect import snippets_for
 from frontend.forms.people import MEANINGS, ROLE_MEANINGS
-from frontend.pages import PageRequest, page
+from frontend.pages import PageRequest, attempt, page
 from frontend.reading.activity import rows_of
 from frontend.reading.commits import commits_of
 from frontend.reading.freshness import freshness_of
 from frontend.reading.health import open_alerts
 from frontend.reading.jobs import verified_of
+from frontend.reading.people import people_like, ticked_in
 from frontend.reading.tables import figures_of, pipeline_for
 from frontend.views.jobs import activity_shown
 from ingest.alerts.rules import STALLED
@@ -46,7 +50,6 @@ UNDECIDED = "UNDECIDED"  # paused until somebody decides about changed columns
 SAMPLE_ROWS = 20
 STEPS_SHOWN = 20
 MOST_GRANTS = 200
-MOST_NAMES = 500
 
 
 def lake_table(request: PageRequest, table_id: int) -> Table:
@@ -149,11 +152,15 @@ def commits(request: PageRequest, table_id: int) -> HttpResponse:
 
 
 @page
-@require_safe
+@require_http_methods(["GET", "POST"])
 def access(request: PageRequest, table_id: int) -> HttpResponse:
     """What the reader may do here; for administrators who else may, and a form."""
     table = lake_table(request, table_id)
     on = securable_of(table)
+    if request.method == "POST":
+        require_admin(request.principal)
+        attempt(request, gettext("Access given."), lambda: _give(request, on))
+        return redirect("frontend:table-access", table_id)
     found = for_the_bound(explained(request.principal, on))
     context = {
         "table": table,
@@ -169,11 +176,28 @@ def access(request: PageRequest, table_id: int) -> HttpResponse:
                 "principal_kind", "principal_name", "id"
             )[:MOST_GRANTS],
             "rules": rows_on(on)[:MOST_GRANTS],
-            "users": User.objects.order_by("username")[:MOST_NAMES],
-            "groups": Group.objects.order_by("name")[:MOST_NAMES],
+            "people": people_like(""),
+            "columns": table.columns.values_list("name", flat=True),
             "privileges": [*MEANINGS.items(), *ROLE_MEANINGS.items()],
         }
     return render(request, "frontend/tables/access.html", context)
+
+
+def _give(request: PageRequest, on: Securable) -> None:
+    """What the form says to all who are ticked, or to none of them."""
+    people, columns = ticked_in(request.POST), request.POST.getlist("column")
+    if not people:
+        raise InvalidRequest(gettext("Tick at least one user or group."))
+    require_columns(on, columns)
+    with transaction.atomic():
+        for principal in people:
+            grant(
+                principal=principal,
+                privilege=request.POST.get("privilege", ""),
+                on=str(on),
+                columns=columns,
+                by=request.principal.name,
+            )
 
 
 @page

@@ -23,6 +23,8 @@ LISTS = {
     "datasources/<source:ds>/databases/<name:db>/tables": ("id", "name"),
     "tables": ("id", "id"),
     "users": ("name", "name"),
+    "groups": ("name", "name"),
+    "invitations": ("name", "name"),
     "grants": ("id", "id"),
     "rules": ("id", "id"),
     "tokens": ("id", "id"),
@@ -52,7 +54,8 @@ def full(admin, ann, shop, lake_orders):
     for number in range(3):
         Datasource.objects.create(name=f"s{number}", kind="postgresql")
         name = f"u{number}"
-        users.create_user(name, None, by="x")
+        users.create_user(name, None, groups=[f"g{number}"], by="x")
+        admin("POST", "invitations", {"name": f"new{number}"})
         grants.grant(principal=f"user:{name}", privilege="select", on="lake", by="x")
         AccessRule.objects.create(datasource="lake", database="shop", table=name)
         admin("POST", "alert-mutes", {"on": f"s{number}", "seconds": 60})

@@ -152,6 +152,15 @@ addEventListener("pageshow", () => {
 // What was refused is where the work goes on.
 document.querySelector("main [aria-invalid=true]")?.focus();
 
+// A box that leaves only those choices of a list whose text has what is typed.
+document.addEventListener("input", ({ target }) => {
+  const list = document.getElementById(target.dataset?.narrows);
+  for (const one of list?.children || []) {
+    const text = one.textContent.toLowerCase();
+    one.hidden = !text.includes(target.value.trim().toLowerCase());
+  }
+});
+
 // Type-to-confirm: the button stays off until the name is there.
 document.addEventListener("input", (event) => {
   const field = event.target.closest("[data-confirm]");

@@ -1,0 +1,69 @@
+"""Groups: who belongs to one, and its end. A group exists by being named."""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import Group, User
+from django.db import transaction
+
+from catalog.access import audit
+from catalog.access.grants import GROUP
+from catalog.access.policy_version import bump_version
+from catalog.access.users import UserChange, update_user
+from catalog.models import AccessRule, DirectoryGroup, Grant
+from core.errors import InvalidRequest, NotFound
+
+
+def group_named(name: str) -> Group:
+    row = Group.objects.filter(name=name).first()
+    if row is None:
+        raise NotFound(f"there is no group '{name}'", code="group_not_found")
+    return row
+
+
+def rules_naming(principal: str) -> list[AccessRule]:
+    """Rules that bind that user or group, or except it."""
+    one = [principal]
+    rows = AccessRule.objects.filter(applies_to__contains=one)
+    return list(
+        (rows | AccessRule.objects.filter(excepted__contains=one)).order_by("id")
+    )
+
+
+def change_member(group: Group, name: str, *, is_member: bool, by: str) -> None:
+    """Add a user to the group, or take them out; holds for every statement from now
+    on."""
+    with transaction.atomic():
+        user = User.objects.select_for_update().filter(username=name).first()
+        if user is None:
+            raise NotFound(f"there is no user '{name}'", code="user_not_found")
+        names = set(user.groups.values_list("name", flat=True)) - {group.name}
+        wanted = {*names, group.name} if is_member else names
+        update_user(name, UserChange(groups=tuple(sorted(wanted))), by=by)
+
+
+def delete_group(name: str, *, by: str) -> None:
+    """Delete a group with the grants to it; members stay users.
+
+    InvalidRequest for a group of a directory, which comes back with the next login,
+    and for one that rules name: without it a rule would bind others than it says.
+    """
+    with transaction.atomic():
+        group = group_named(name)
+        if DirectoryGroup.objects.filter(group=group).exists():
+            raise InvalidRequest(
+                f"'{name}' is a group of the directory or identity provider",
+                code="external_group",
+                hint="remove it there; its grants can be revoked here",
+            )
+        if rules := rules_naming(f"{GROUP}:{name}"):
+            raise InvalidRequest(
+                f"rules name the group '{name}'",
+                code="group_in_rules",
+                hint=f"change or remove them first ({len(rules)}): {rules[0]}",
+            )
+        given = Grant.objects.filter(principal_kind=GROUP, principal_name=name)
+        grants, _ = given.delete()
+        members = group.user_set.count()
+        group.delete()
+        bump_version()
+        audit.record("group.delete", on=name, actor=by, grants=grants, members=members)

@@ -1,0 +1,102 @@
+"""REST of invitations and groups. For administrators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import Group
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.access import groups, invitations
+from catalog.access.enforcement import require_admin
+from catalog.api import access_replies as replies
+from catalog.api.idempotency import idempotent
+from catalog.api.replies import page_of
+from catalog.api.serializers import InvitationNew
+from catalog.api.views import PAGING, ApiView, body_of, paged
+from core.errors import NotFound
+
+
+class InvitationsView(ApiView):
+    queries = PAGING
+
+    @extend_schema(responses=page_of(replies.Invitation))
+    def get(self, request: Request) -> Response:
+        """Invitations whose link still works, by name, without the links. For
+        administrators."""
+        require_admin(self.principal)
+        rows = invitations.open_invitations().prefetch_related("groups")
+        by_name = {"name": ("name", "id")}
+        return paged(request, rows, sorts=by_name, body=replies.Invitation.body)
+
+    @extend_schema(request=InvitationNew, responses={201: replies.InvitationOnce})
+    @idempotent
+    def post(self, request: Request) -> Response:
+        """Invite somebody: `path` of this reply, below the address of the pages, lets
+        one person set the password of a new user of that name, once. A former
+        invitation of that name ends. For administrators."""
+        require_admin(self.principal)
+        given = body_of(InvitationNew, request)
+        made = invitations.invite(
+            given["name"],
+            groups=given["groups"],
+            days=given["expires_in_days"],
+            by=self.account,
+        )
+        base = settings.SLUICE_PUBLIC_URL
+        link = {"path": made.path, "url": f"{base}{made.path}" if base else None}
+        return Response(
+            {**replies.Invitation.body(made.row), **link},
+            status=201,
+            headers={"Location": f"/api/v1/invitations/{made.row.pk}"},
+        )
+
+
+class InvitationView(ApiView):
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, id: int) -> Response:
+        """Withdraw an invitation: its link ends. For administrators."""
+        require_admin(self.principal)
+        invitations.withdraw(id, by=self.principal.name)
+        return Response(status=204)
+
+
+class GroupsView(ApiView):
+    queries = PAGING | {"q"}
+
+    @extend_schema(responses=page_of(replies.Group))
+    def get(self, request: Request) -> Response:
+        """Groups, by name, with their members. For administrators."""
+        require_admin(self.principal)
+        rows = _groups()
+        if q := request.query_params.get("q"):
+            rows = rows.filter(name__istartswith=q)
+        by_name = {"name": ("name", "id")}
+        return paged(request, rows, sorts=by_name, body=replies.Group.body)
+
+
+class GroupView(ApiView):
+    @extend_schema(responses=replies.Group)
+    def get(self, request: Request, name: str) -> Response:
+        """One group with its members. For administrators."""
+        require_admin(self.principal)
+        row = _groups().filter(name=name).first()
+        if row is None:
+            raise NotFound(f"there is no group '{name}'", code="group_not_found")
+        return Response(replies.Group.body(row))
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, name: str) -> Response:
+        """Delete a group with the grants to it; its members stay users. Refused while
+        rules name it. For administrators."""
+        require_admin(self.principal)
+        groups.delete_group(name, by=self.principal.name)
+        return Response(status=204)
+
+
+def _groups() -> QuerySet[Group, Any]:
+    return Group.objects.prefetch_related("user_set")
