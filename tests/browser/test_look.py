@@ -68,6 +68,8 @@ def paths(world):
         "users": "/users",
         "user": "/users/ann",
         "groups": "/groups",
+        "group": "/groups/bi",
+        "invitations": "/invitations",
         "grants": "/grants",
         "audit": "/audit",
         "sessions": "/sessions",
