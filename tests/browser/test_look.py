@@ -17,6 +17,10 @@ os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
 pytestmark = pytest.mark.django_db(transaction=True)
 
 TABS = ("data", "columns", "activity", "access", "connect")
+ADMIN = (
+    *("users", "groups", "invitations", "grants", "audit", "sessions", "system"),
+    *("alerts", "alert-targets"),
+)
 WIDE, NARROW = 1280, 390
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
 EVERYTHING = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -65,19 +69,11 @@ def paths(world):
         "connect": "/connect",
         "tokens": "/tokens",
         "preferences": "/preferences",
-        "users": "/users",
+        **{name: f"/{name}" for name in ADMIN},
         "user": "/users/ann",
-        "groups": "/groups",
         "group": "/groups/bi",
-        "invitations": "/invitations",
-        "grants": "/grants",
-        "audit": "/audit",
-        "sessions": "/sessions",
-        "alerts": "/alerts",
-        "alert-targets": "/alert-targets",
         "alert-target": "/alert-targets/pager",
         "alert-target-delete": "/alert-targets/pager/delete",
-        "system": "/system",
     }
 
 
