@@ -66,6 +66,12 @@ LANE_LIMITS: Final = {
     OWN_LANE: 1,
 }
 
+# A load that has run for so long gives its place back and goes on beside those that
+# come behind it; so many may at once. How much is read of a source at a time stays the
+# same: all its loads take turns there, chunk by chunk.
+LONG_SECONDS: Final = 600
+MOST_LONG: Final = {"snapshot": 4}
+
 # A job of so many rows counts as large: such jobs leave a place to others.
 LARGE_ROWS: Final = 1_000_000
 # A larger one lets smaller ones go first that were queued a little later than
@@ -76,10 +82,11 @@ OVERTAKEN_SECONDS: Final = 600
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place that is taken, or wanted."""
+    """A place that is taken, or wanted. is_long: for `LONG_SECONDS` and more."""
 
     share_key: str
     weight: int
+    is_long: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +160,15 @@ def _counted(taken: tuple[Place, ...]) -> Counter[str]:
 
 
 def use_of(lane: str) -> LaneUse:
-    return LaneUse(lane, LANE_LIMITS[lane], tuple(_taken().all(lane)))
+    taken = still_taken(_taken().all(lane), given_back=MOST_LONG.get(lane, 0))
+    return LaneUse(lane, LANE_LIMITS[lane], taken)
+
+
+def still_taken(places: Sequence[Place], *, given_back: int) -> tuple[Place, ...]:
+    """Without those that were given back, so many at most."""
+    long = [place for place in places if place.is_long]
+    others = [place for place in places if not place.is_long]
+    return (*others, *long[given_back:])
 
 
 @cache
@@ -162,7 +177,10 @@ def _taken() -> CompiledValues[Place]:
     # one of a kind that nobody here knows is ended by nobody: it must not keep a place
     known = names_of(DriverKind)
     rows = Job.objects.filter(lane="\x01", state__in=ACTIVE, kind__in=known)
-    return CompiledValues(rows.values_list("share_key", "weight"), ["\x01"], Place)
+    long_ago = Now() - timedelta(seconds=LONG_SECONDS)
+    is_long = Case(When(started_at__lt=long_ago, then=True), default=False)
+    columns = rows.values_list("share_key", "weight", is_long)
+    return CompiledValues(columns, ["\x01"], Place)
 
 
 def matching(rule: FullFor) -> Q:

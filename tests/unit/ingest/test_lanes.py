@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.jobs.queue import LARGE_ROWS, LaneUse, Place, full_for
+from ingest.jobs.queue import LARGE_ROWS, LaneUse, Place, full_for, still_taken
 
 BIG, SMALL = LARGE_ROWS, 5
 
@@ -42,6 +42,14 @@ def test_who_gets_a_place(limit, taken, wanted, is_free) -> None:
     found = [rule for rule in full_for(use) if rule.is_for(Place(*wanted))]
     assert (not found) is is_free
     assert all("snapshot lane" in rule.reason for rule in found)
+
+
+def test_long_ones_give_their_places_back_up_to_a_bound() -> None:
+    new, long = Place("shop", BIG), Place("shop", BIG, is_long=True)
+    assert still_taken([long, new], given_back=4) == (new,)
+    assert still_taken([long, new], given_back=0) == (new, long)
+    # one source that answers nothing has no more than all places but one still
+    assert still_taken([new, *[long] * 6], given_back=4) == (new, long, long)
 
 
 def test_the_reason_says_which() -> None:
