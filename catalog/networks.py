@@ -12,8 +12,10 @@ import re
 from collections.abc import Iterable
 
 from core.errors import InvalidRequest
+from core.sentences import Sentence
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+_NO_HOST = Sentence("not a host name or an IP address")
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _NAT64_LOCAL = ipaddress.IPv6Network("64:ff9b:1::/48")
@@ -39,10 +41,10 @@ def check_host(host: str, denied: Iterable[str]) -> str:
         address: Address = ipaddress.ip_address(text)
     except ValueError:
         if _NUMERIC.fullmatch(host) or not _HOST_NAME.fullmatch(host):
-            raise _bad_host(host, "not a host name or an IP address") from None
+            raise _bad_host(host, _NO_HOST) from None
         return host
     if getattr(address, "scope_id", None):
-        raise _bad_host(host, "zone identifiers are not accepted")
+        raise _bad_host(host, Sentence("zone identifiers are not accepted"))
     require_allowed(str(address), denied)
     return text
 
@@ -53,10 +55,13 @@ def require_allowed(address: str, denied: Iterable[str]) -> None:
     nets = [ipaddress.ip_network(network) for network in denied]
     for value in _forms(ipaddress.ip_address(address.partition("%")[0])):
         if value.is_unspecified or value.is_multicast:
-            raise _denied(value, "it is the address of no machine")
+            raise _denied(value, Sentence("it is the address of no machine"))
         for net in nets:
             if value in net:
-                raise _denied(value, f"{net} is in SLUICE_SOURCE_NETWORKS_DENIED")
+                why = Sentence(
+                    "%(network)s is in SLUICE_SOURCE_NETWORKS_DENIED", network=net
+                )
+                raise _denied(value, why)
 
 
 def require_public(
@@ -80,7 +85,10 @@ def require_public(
         return
     value = inner[0]
     raise InvalidRequest(
-        f"an alert may not be sent to {value}: it is no address of the internet",
+        Sentence(
+            "an alert may not be sent to %(address)s: it is no address of the internet",
+            address=value,
+        ),
         code="network_denied",
         hint="an administrator can add its network to SLUICE_ALERT_NETWORKS_ALLOWED",
         facts={"errors": [{"pointer": "/url", "detail": "network denied"}]},
@@ -106,18 +114,18 @@ def _forms(address: Address) -> tuple[Address, ...]:
     return (address,)
 
 
-def _denied(value: Address, why: str) -> InvalidRequest:
+def _denied(value: Address, why: Sentence) -> InvalidRequest:
     return InvalidRequest(
-        f"a datasource may not point to {value}",
+        Sentence("a datasource may not point to %(address)s", address=value),
         code="network_denied",
         hint=why,
         facts={"errors": [{"pointer": "/host", "detail": "network denied"}]},
     )
 
 
-def _bad_host(host: str, why: str) -> InvalidRequest:
+def _bad_host(host: str, why: Sentence) -> InvalidRequest:
     return InvalidRequest(
-        f"'{host[:100]}' cannot be a host: {why}",
+        Sentence("'%(host)s' cannot be a host: %(why)s", host=host[:100], why=why),
         code="invalid_host",
         hint="give a plain host name or address; the port is a field of its own",
         facts={"errors": [{"pointer": "/host", "detail": why}]},

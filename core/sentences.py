@@ -63,6 +63,7 @@ def as_sentence(text: str) -> Sentence:
 
 NEXT = Sentence("%(first)s; %(then)s")
 STOP = Sentence("%(first)s. %(then)s")
+AND = Sentence("%(first)s, %(then)s")
 
 
 def joined(parts: Iterable[str], by: str = NEXT) -> str:

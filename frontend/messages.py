@@ -45,8 +45,16 @@ MOVED = (
     "ingest/jobs/queue.py",
     "ingest/jobs/reconcile.py",
     "catalog/discovery/choosing.py",
+    "catalog/discovery/probe.py",
     "catalog/discovery/store.py",
     "catalog/discovery/turns.py",
+    "catalog/networks.py",
+    "catalog/sources/access.py",
+    "catalog/sources/mariadb/log.py",
+    "catalog/sources/mariadb/probe.py",
+    "catalog/sources/postgresql/log.py",
+    "catalog/sources/postgresql/probe.py",
+    "catalog/sources/steps.py",
     "ingest/planning",
     "ingest/maintenance/buckets.py",
     "ingest/maintenance/descriptions.py",
@@ -58,6 +66,8 @@ MOVED = (
     "ingest/pipelines/log_laggards.py",
     "ingest/pipelines/log_tables.py",
     "ingest/pipelines/needed_resync.py",
+    "ingest/pipelines/policies/policy.py",
+    "ingest/pipelines/policies/schedule.py",
     "ingest/pipelines/removal.py",
     "ingest/pipelines/schema_diff.py",
     "ingest/pipelines/schema_drift.py",
@@ -67,7 +77,9 @@ MOVED = (
     "ingest/pipelines/transitions.py",
 )
 _SENTENCE = re.compile(r"[A-Za-z]+,? [a-z]+,? [a-z]")
-_NO_SENTENCE = re.compile(r"^\s*(SELECT|INSERT|UPDATE|WITH|DELETE|FROM|AND)\b")
+_NO_SENTENCE = re.compile(
+    r"^\s*(SELECT|INSERT|UPDATE|WITH|DELETE|FROM|AND|ALTER|SET)\b| -- "
+)
 # What only programmers see.
 _FOR_PROGRAMS = {"__str__", "as_markdown", "_table"}
 _UNSEEN = {"RuntimeError", "ValueError", "AssertionError", "NotImplementedError"}
@@ -204,8 +216,11 @@ def _is_apart(node: ast.AST) -> bool:
         return False
     if isinstance(node.func, ast.Name):
         return node.func.id in CALLS | _UNSEEN
-    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
-    return isinstance(owner, ast.Name) and owner.id == "log"
+    if not isinstance(node.func, ast.Attribute):
+        return False
+    owner = node.func.value
+    is_log = isinstance(owner, ast.Name) and owner.id == "log"
+    return is_log or node.func.attr == "OperationalError"
 
 
 def _of_tables() -> Iterator[tuple[str, Message]]:

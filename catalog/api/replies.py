@@ -6,6 +6,7 @@ Secrets are in no reply.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -25,7 +26,7 @@ from catalog.schema.diff import columns_as_json, columns_from_json
 from catalog.selectors.facts import TableFacts
 from catalog.sources.kinds import SourceKind, json_schema
 from core.models import Job as JobRow
-from core.sentences import restored
+from core.sentences import restored, without_origins
 
 
 @cache
@@ -135,6 +136,10 @@ class Datasource(Reply):
     tested_at = Instant(allow_null=True)
     test_result = s.JSONField(allow_null=True)
     discovered_at = Instant(allow_null=True)
+
+    @staticmethod
+    def test_result_of(row: DatasourceRow) -> Mapping[str, Any] | None:
+        return row.test_result and without_origins(row.test_result)
 
     @staticmethod
     def has_password_of(row: DatasourceRow) -> bool:

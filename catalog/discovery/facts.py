@@ -9,6 +9,7 @@ from typing import Any
 from catalog.models import Table
 from catalog.schema.source_log import Lack, TableLog
 from catalog.schema.types import Column, TableSchema
+from core.sentences import restored
 
 NOT_ANALYSED = "not_analysed"
 
@@ -63,7 +64,10 @@ def source_facts(table: Table) -> SourceFacts:
         hidden_key=tuple(kept.get("hidden_key", ())),
         hides_indexes=kept.get("hides_indexes", False),
         is_standby=kept.get("is_standby"),
-        log_lacks=tuple(Lack(*lack) for lack in kept.get("log_lacks") or ()),
+        log_lacks=tuple(
+            Lack(restored(reason), statement)
+            for reason, statement in kept.get("log_lacks") or ()
+        ),
         log=_log_of(kept.get("log")),
     )
 
@@ -75,7 +79,8 @@ def _log_of(kept: Mapping[str, Any] | None) -> TableLog | None:
     if kept is None:
         return None
     lists = {name: tuple(kept.get(name, ())) for name in _LISTS}
-    return TableLog(**{**kept, **lists})
+    unfit = restored(kept.get("unfit", ""))
+    return TableLog(**{**kept, **lists, "unfit": unfit})
 
 
 def log_of(table: Table) -> TableLog:

@@ -15,6 +15,7 @@ from typing import Any
 from catalog.sources.access import SourceAccess
 from catalog.sources.port import discoverer_of
 from catalog.sources.steps import Outcome, Status, Step, Steps
+from core.sentences import origins_in
 
 STEPS: tuple[tuple[str, Callable[[Steps], Outcome]], ...] = (
     ("resolve", lambda steps: steps.resolve()),
@@ -44,11 +45,13 @@ class Report:
         return next((step for step in self.steps if step.status == "failed"), None)
 
     def as_json(self) -> dict[str, Any]:
-        return {
+        """With what its sentences were made of, for `with_sentences`."""
+        report = {
             "ok": self.is_ok,
             "steps": [step.as_json() for step in self.steps],
             "facts": self.facts,
         }
+        return report | {"sentences": origins_in(report)}
 
 
 def run_probe(

@@ -41,6 +41,7 @@ from core.jobs.pages import Done, Failed, More, Outcome, PagedKind, paged
 from core.models import Job, JobLog
 from core.redaction import redact
 from core.retries import Backoff
+from core.sentences import origins_in, stored
 
 
 def reader_for(datasource: Datasource, *, job: object = "discovery") -> SourceReader:
@@ -195,7 +196,7 @@ def _try_connection(job: Job, datasource: Datasource) -> Report:
         Job.objects.filter(pk=job.pk, state=jobs.RUNNING).update(
             phase=step.name,
             done=len(done),
-            report={"steps": done},
+            report={"steps": done, "sentences": origins_in(done)},
             progress_at=Now(),
         )
 
@@ -319,7 +320,9 @@ def _begin(job: Job, datasource: Datasource, overview: Overview) -> None:
         "seen_at": now.isoformat(),
         "sees_all_transactions": overview.sees_all_transactions,
         "is_standby": overview.is_standby,
-        "log_lacks": [[lack.reason, lack.statement] for lack in overview.log_lacks],
+        "log_lacks": [
+            [stored(lack.reason), lack.statement] for lack in overview.log_lacks
+        ],
         "pages": 0,
         "new": 0,
         "changed": 0,

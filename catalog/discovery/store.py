@@ -20,7 +20,7 @@ from catalog.models import Column, Database, Datasource, SchemaVersion, Table
 from catalog.schema.diff import columns_as_json, fingerprint
 from catalog.sources.port import SYNCED_KINDS, DiscoveredTable
 from catalog.sources.registry import kind_named
-from core.sentences import Sentence
+from core.sentences import Sentence, stored
 
 DISCOVERED, UNSUPPORTED = "DISCOVERED", "UNSUPPORTED"
 NO_PRIVILEGE, VANISHED = "NO_PRIVILEGE", "VANISHED"
@@ -271,7 +271,7 @@ def _facts(found: DiscoveredTable) -> dict[str, Any]:
         "hidden": list(found.hidden),
         "hidden_key": list(found.hidden_key),
         "hides_indexes": found.hides_indexes,
-        "log": asdict(found.log) if found.log else None,
+        "log": found.log and asdict(found.log) | {"unfit": stored(found.log.unfit)},
         "digest": _digest(found),
         **({} if found.is_analysed else {NOT_ANALYSED: True}),
     }

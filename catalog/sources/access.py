@@ -17,6 +17,7 @@ from catalog.models import Datasource
 from catalog.networks import check_host, require_allowed
 from catalog.secrets import password_of
 from core.errors import SluiceError, TerminalError, TransientError
+from core.sentences import Sentence
 
 DEFAULT_STATEMENT_SECONDS = 20
 # Seconds. A page and its connection must end well within the limit of a task.
@@ -63,10 +64,15 @@ def access_for(datasource: Datasource, *, job: object = "discovery") -> SourceAc
     source sees the session. TransientError `password_lost` until it is given again."""
     if datasource.needs_password:
         raise TransientError(
-            f"the password of {datasource.name} was lost with the metadata database",
+            Sentence(
+                "the password of %(datasource)s was lost with the metadata database",
+                datasource=datasource.name,
+            ),
             code="password_lost",
-            hint="enter it again: on the page of the datasource, or by PATCH"
-            f" /api/v1/datasources/{datasource.name}",
+            hint=Sentence(
+                "enter it again: on the page of the datasource, or by PATCH %(path)s",
+                path=f"/api/v1/datasources/{datasource.name}",
+            ),
         )
     options = datasource.options
     return SourceAccess(
@@ -121,7 +127,11 @@ def _looked_up(host: str, port: int, seconds: float) -> tuple[str, ...]:
     thread.join(seconds)
     if not outcome:
         raise TransientError(
-            f"the name '{host}' could not be resolved within {seconds:g} s",
+            Sentence(
+                "the name '%(host)s' could not be resolved within %(seconds)s s",
+                host=host,
+                seconds=f"{seconds:g}",
+            ),
             code="resolve_timeout",
             hint="check the name servers of this machine",
         )
@@ -133,7 +143,7 @@ def _looked_up(host: str, port: int, seconds: float) -> tuple[str, ...]:
 def _unknown_host(host: str, error: OSError) -> SluiceError:
     kind = TransientError if error.errno == socket.EAI_AGAIN else TerminalError
     return kind(
-        f"the host name '{host}' is not known",
+        Sentence("the host name '%(host)s' is not known", host=host),
         code="unknown_host",
         hint="check the spelling, or give the full name or an IP address",
         facts={"raw": str(error)},

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from catalog.sources.access import SourceAccess
 from core.errors import SluiceError, TerminalError, TransientError
+from core.sentences import Sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +29,8 @@ class Known:
     kind: type[SluiceError]
     states: tuple[str, ...]
     text: str
-    message: str
-    hint: str
+    message: Sentence
+    hint: Sentence
 
 
 REFUSED = Known(
@@ -37,16 +38,18 @@ REFUSED = Known(
     TransientError,
     (),
     r"Connection refused",
-    "nothing listens on {host}:{port}",
-    "check host and port, and that the server runs and listens on this address",
+    Sentence("nothing listens on %(host)s:%(port)s"),
+    Sentence(
+        "check host and port, and that the server runs and listens on this address"
+    ),
 )
 UNREACHABLE = Known(
     "unreachable",
     TransientError,
     (),
     r"No route to host|Network is unreachable|Host is down",
-    "{host}:{port} cannot be reached from here",
-    "check the address, routes and firewalls between here and there",
+    Sentence("%(host)s:%(port)s cannot be reached from here"),
+    Sentence("check the address, routes and firewalls between here and there"),
 )
 
 
@@ -65,13 +68,18 @@ def explained(
     """The known error, or the source's own first line when it is not known."""
     facts = {"raw": given.raw, "sqlstate": given.state}
     if found is not None:
-        message = found.message.format(**access.place)
+        message = Sentence(found.message.message, **access.place)
         return found.kind(message, code=found.code, hint=found.hint, facts=facts)
     kind = TransientError if given.may_pass else TerminalError
     return kind(
-        f"{access.host}:{access.port} answered with an error: {_first_line(given.raw)}",
+        Sentence(
+            "%(host)s:%(port)s answered with an error: %(text)s",
+            host=access.host,
+            port=access.port,
+            text=_first_line(given.raw),
+        ),
         code="source_error",
-        hint="see the server's own words; its log may tell more",
+        hint=Sentence("see the server's own words; its log may tell more"),
         facts=facts,
     )
 

@@ -14,7 +14,8 @@ from typing import Any, ClassVar, Literal
 
 from catalog.schema.source_log import Lack
 from catalog.sources.access import SourceAccess, resolved
-from core.errors import SluiceError
+from core.errors import SluiceError, TerminalError
+from core.sentences import Sentence, as_sentence, joined
 
 Status = Literal["ok", "failed", "skipped"]
 
@@ -46,7 +47,7 @@ class Outcome:
 
 WITHOUT_TLS = Outcome(
     "TLS is switched off for this datasource",
-    "set tls to 'verify' unless the network in between is trusted",
+    "choose tls 'verify' unless you trust the network to the database",
     is_skipped=True,
 )
 
@@ -54,13 +55,92 @@ WITHOUT_TLS = Outcome(
 def followable(lacks: Sequence[Lack], doubts: Sequence[str] = ()) -> Outcome:
     """Whether a log can be followed that lacks this. doubts: what may end that."""
     if not lacks:
-        return Outcome("its log can be followed", "; ".join(doubts))
-    reasons = "; ".join(lack.reason for lack in lacks)
-    mending = " ".join(lack.statement for lack in lacks if lack.statement)
+        return Outcome("its log can be followed", joined(doubts))
+    reasons = as_sentence(joined(lack.reason for lack in lacks))
+    mending = [lack.statement for lack in lacks if lack.statement]
     return Outcome(
-        f"its log cannot be followed yet: {reasons}",
-        f"run at the source: {mending}" if mending else "",
+        Sentence("its log cannot be followed yet: %(reasons)s", reasons=reasons),
+        run_at_source(mending) if mending else "",
     )
+
+
+def run_at_source(statements: Sequence[str]) -> Sentence:
+    return Sentence(
+        "run at the source: %(statements)s", statements=" ".join(statements)
+    )
+
+
+def readable_of(
+    total: int, readable: int, *, user: str, grants: Sequence[str], stats_grant: str
+) -> Outcome:
+    """Of how many tables the login can read rows. grants: what lets it read all of
+    them; stats_grant: what lets it see open transactions, "" = it does."""
+    if total and not readable:
+        raise without_privilege(
+            Sentence(
+                "user '%(user)s' may read none of %(total)s tables",
+                user=user,
+                total=total,
+            ),
+            grants,
+        )
+    hints = []
+    if readable < total:
+        hints.append(
+            Sentence(
+                "%(count)s tables stay unreadable without more grants",
+                count=total - readable,
+            )
+        )
+    if stats_grant:
+        hints.append(
+            Sentence(
+                "timestamp capture cannot see open transactions of other users:"
+                " %(statement)s",
+                statement=stats_grant,
+            )
+        )
+    return Outcome(
+        Sentence(
+            "%(readable)s of %(total)s tables can be read",
+            readable=readable,
+            total=total,
+        ),
+        joined(hints),
+    )
+
+
+def without_privilege(message: str, grants: Sequence[str]) -> TerminalError:
+    return TerminalError(message, code="missing_privilege", hint=run_at_source(grants))
+
+
+def too_old(server: str, oldest: str) -> TerminalError:
+    """Both with the name of the product."""
+    return TerminalError(
+        Sentence("%(server)s is too old", server=server),
+        code="version_too_old",
+        hint=Sentence("Sluice reads %(oldest)s and later", oldest=oldest),
+    )
+
+
+def secured(version: str, tls: str) -> Outcome:
+    """version: of TLS. tls: as the datasource has it."""
+    return Outcome(
+        Sentence("%(tls)s, certificate checked", tls=version)
+        if tls == "verify"
+        else Sentence("%(tls)s, certificate not checked", tls=version)
+    )
+
+
+def sampled(table: str, *, has_rows: bool) -> Outcome:
+    return Outcome(
+        Sentence("%(table)s was read", table=table)
+        if has_rows
+        else Sentence("%(table)s was read, it is empty", table=table)
+    )
+
+
+NOTHING_TO_READ = Outcome("there is no table to read yet", is_skipped=True)
 
 
 class Steps(ABC):
@@ -85,7 +165,15 @@ class Steps(ABC):
 
     def resolve(self) -> Outcome:
         self.addresses = resolved(self.access)
-        return Outcome(f"{self.access.host} is {', '.join(self.addresses)}")
+        if self.addresses == (self.access.host,):
+            return Outcome("an address was given: there is no name to resolve")
+        return Outcome(
+            Sentence(
+                "%(host)s is %(addresses)s",
+                host=self.access.host,
+                addresses=", ".join(self.addresses),
+            )
+        )
 
     def tcp(self) -> Outcome:
         """The first address that accepts is the one all later steps use."""
@@ -100,7 +188,8 @@ class Steps(ABC):
                 continue
             self.socket = self.stack.enter_context(contextlib.closing(connection))
             self.addresses = (address,)
-            return Outcome(f"{address}:{self.access.port} accepts connections")
+            place = f"{address}:{self.access.port}"
+            return Outcome(Sentence("%(place)s accepts connections", place=place))
         raise failure
 
     @abstractmethod

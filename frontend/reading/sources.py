@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from catalog.discovery.probe import STEPS, Report
 from catalog.models import Datasource
 from core.models import Job
+from core.sentences import with_sentences
 
 NAMES = {
     "resolve": _("Resolve the host name"),
@@ -47,19 +48,19 @@ class StepLine:
 
 def steps_of(job: Job) -> list[StepLine]:
     """A test job's steps: those done, the one at work, those to come."""
-    done = (job.report or {}).get("steps", [])
+    done = with_sentences(job.report or {}).get("steps", [])
     return _lines(done, is_moving=not job.is_finished)
 
 
 def stored_steps(source: Datasource) -> list[StepLine]:
     """The steps of the last finished test."""
-    result = source.test_result or {}
+    result = with_sentences(source.test_result or {})
     return _lines(result.get("steps", []), is_moving=False)
 
 
 def report_steps(report: Report) -> list[StepLine]:
     """The steps of a test that was made just now."""
-    return _lines(report.as_json()["steps"], is_moving=False)
+    return _lines([step.as_json() for step in report.steps], is_moving=False)
 
 
 def _lines(done: list[dict[str, Any]], *, is_moving: bool) -> list[StepLine]:

@@ -21,8 +21,9 @@ from catalog.sources.errors import (
 )
 from core.errors import SluiceError, TerminalError, TransientError
 from core.redaction import redact
+from core.sentences import Sentence
 
-_WITHOUT_TLS = (
+_WITHOUT_TLS = Sentence(
     "check user name and password, then set the password again; a user who must use "
     "TLS (REQUIRE SSL) is refused in the same way while tls is 'off'"
 )
@@ -32,111 +33,133 @@ _KNOWN = (
         TerminalError,
         ("1045", "1698"),
         r"Access denied for user .*using password",
-        "the server refused the login of user '{username}'",
-        "check user name and password, then set the password again; who may log in "
-        "from where is in the name: 'user'@'host'",
+        Sentence("the server refused the login of user '%(username)s'"),
+        Sentence(
+            "check user name and password, then set the password again; who may log in "
+            "from where is in the name: 'user'@'host'"
+        ),
     ),
     Known(
         "login_not_allowed",
         TerminalError,
         ("1130", "3118", "1820", "1862", "3955", "4150", "4151"),
         r"is not allowed to connect|Account is locked|password has expired",
-        "the server does not let user '{username}' in from here",
-        "ask the server's administrator: the user may be allowed from other hosts "
-        "only, be locked, or have to change the password",
+        Sentence("the server does not let user '%(username)s' in from here"),
+        Sentence(
+            "ask the server's administrator: the user may be allowed from other hosts "
+            "only, be locked, or have to change the password"
+        ),
     ),
     Known(
         "host_blocked",
         TerminalError,
         ("1129",),
         r"is blocked because of many connection errors",
-        "{host}:{port} blocks this machine after many broken connections",
-        "ask the server's administrator to run FLUSH HOSTS, and raise "
-        "max_connect_errors if a health check connects without logging in",
+        Sentence("%(host)s:%(port)s blocks this machine after many broken connections"),
+        Sentence(
+            "ask the server's administrator to run FLUSH HOSTS, and raise "
+            "max_connect_errors if a health check connects without logging in"
+        ),
     ),
     Known(
         "tls_required",
         TerminalError,
         ("3159",),
         r"insecure transport",
-        "{host}:{port} takes connections with TLS only",
-        "set tls to 'require' or 'verify'",
+        Sentence("%(host)s:%(port)s takes connections with TLS only"),
+        Sentence("set tls to 'require' or 'verify'"),
     ),
     Known(
         "tls_not_offered",
         TerminalError,
         (),
         r"server doesn't support SSL|SSL is required but",
-        "{host}:{port} does not offer TLS",
-        "switch TLS on at the server, or set tls to 'off' on a network you trust",
+        Sentence("%(host)s:%(port)s does not offer TLS"),
+        Sentence(
+            "switch TLS on at the server, or set tls to 'off' on a network you trust"
+        ),
     ),
     Known(
         "tls_certificate",
         TerminalError,
         (),
         r"certificate verify failed|certificate is not valid|CERTIFICATE",
-        "the TLS certificate of {host}:{port} was not accepted",
-        "tls 'verify' needs a certificate for this host name from an authority this "
-        "machine trusts (SSL_CERT_FILE names others); 'require' encrypts only",
+        Sentence("the TLS certificate of %(host)s:%(port)s was not accepted"),
+        Sentence(
+            "tls 'verify' needs a certificate for this host name from an authority "
+            "this machine trusts (SSL_CERT_FILE names others); 'require' encrypts only"
+        ),
     ),
     Known(
         "login_method",
         TerminalError,
         ("2059", "2061", "1251", "1275"),
         r"Authentication plugin|readable form without TLS",
-        "user '{username}' logs in by a method that Sluice does not use here",
-        "let the user log in by password (mysql_native_password, "
-        "caching_sha2_password or ed25519); PAM and LDAP logins need tls",
+        Sentence(
+            "user '%(username)s' logs in by a method that Sluice does not use here"
+        ),
+        Sentence(
+            "let the user log in by password (mysql_native_password, "
+            "caching_sha2_password or ed25519); PAM and LDAP logins need tls"
+        ),
     ),
     Known(
         "database_missing",
         TerminalError,
         ("1049",),
         r"Unknown database",
-        "there is no database '{database}' on {host}:{port}",
-        "check the name, upper and lower case may count; the field may be empty",
+        Sentence("there is no database '%(database)s' on %(host)s:%(port)s"),
+        Sentence(
+            "check the name, upper and lower case may count; the field may be empty"
+        ),
     ),
     Known(
         "missing_privilege",
         TerminalError,
         ("1044", "1142", "1143", "1227", "1370"),
         r"command denied|Access denied",
-        "user '{username}' may not do this at the source",
-        "run the statements of 'what this user needs' at the source",
+        Sentence("user '%(username)s' may not do this at the source"),
+        Sentence("run the statements of 'what this user needs' at the source"),
     ),
     Known(
         "too_many_connections",
         TransientError,
         ("1040", "1203", "1226"),
         r"Too many connections|max_user_connections|has exceeded",
-        "{host}:{port} has no free connection for user '{username}'",
-        "lower max_parallel_reads, or raise max_connections, or the user's limits",
+        Sentence("%(host)s:%(port)s has no free connection for user '%(username)s'"),
+        Sentence(
+            "lower max_parallel_reads, or raise max_connections, or the user's limits"
+        ),
     ),
     Known(
         "source_starting",
         TransientError,
         ("1053", "1927", "1152", "4031"),
         r"Server shutdown in progress|Connection was killed",
-        "{host}:{port} is starting or stopping, or ended this connection",
-        "wait until the server is up; it is tried again automatically",
+        Sentence("%(host)s:%(port)s is starting or stopping, or ended this connection"),
+        Sentence("wait until the server is up; it is tried again automatically"),
     ),
     Known(
         "source_locked",
         TransientError,
         ("1205", "1213"),
         r"Lock wait timeout|Deadlock",
-        "a lock at the source was not released in time",
-        "wait for the other session to finish; it is tried again automatically",
+        Sentence("a lock at the source was not released in time"),
+        Sentence(
+            "wait for the other session to finish; it is tried again automatically"
+        ),
     ),
     Known(
         "source_timeout",
         TransientError,
         ("1969", "3024", "1317", "1028"),
         r"max_statement_time exceeded|maximum statement execution time|timed out",
-        "{host}:{port} did not answer in time",
-        "the server may be busy, a firewall may drop packets, or another kind of "
-        "server answers there: try again, or raise connect_timeout_seconds or "
-        "statement_timeout_seconds",
+        Sentence("%(host)s:%(port)s did not answer in time"),
+        Sentence(
+            "the server may be busy, a firewall may drop packets, or another kind of "
+            "server answers there: try again, or raise connect_timeout_seconds or "
+            "statement_timeout_seconds"
+        ),
     ),
     Known(
         "not_mariadb",
@@ -145,16 +168,16 @@ _KNOWN = (
         r"Packet sequence number wrong|WRONG_VERSION_NUMBER|invalid literal for int"
         r"|Unknown MySQL server|unexpected packet|bytes expected|out of range"
         r"|RECORD_LAYER_FAILURE",
-        "{host}:{port} does not speak the protocol of MariaDB and MySQL",
-        "check the port: another kind of server answers there",
+        Sentence("%(host)s:%(port)s does not speak the protocol of MariaDB and MySQL"),
+        Sentence("check the port: another kind of server answers there"),
     ),
     Known(
         "tls_failed",
         TerminalError,
         (),
         r"\[SSL|\bSSL\b",
-        "TLS with {host}:{port} could not be agreed",
-        "see the server's own words: it may offer old versions of TLS only",
+        Sentence("TLS with %(host)s:%(port)s could not be agreed"),
+        Sentence("see the server's own words: it may offer old versions of TLS only"),
     ),
     REFUSED,
     UNREACHABLE,
@@ -163,8 +186,8 @@ _KNOWN = (
         TransientError,
         ("2006", "2013", "2055"),
         r"Lost connection|gone away|Connection reset|Broken pipe|closed",
-        "the connection to {host}:{port} was lost",
-        "it is tried again automatically, from where it stopped",
+        Sentence("the connection to %(host)s:%(port)s was lost"),
+        Sentence("it is tried again automatically, from where it stopped"),
     ),
 )
 

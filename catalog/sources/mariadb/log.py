@@ -12,6 +12,7 @@ from typing import Any
 from catalog.schema.source_log import Lack, TableLog
 from catalog.sources.mariadb.clusters import membership_of
 from catalog.sources.mariadb.older import NO_OLDER, Older
+from core.sentences import Sentence
 
 Rows = Callable[[str], list[tuple[Any, ...]]]
 
@@ -32,9 +33,12 @@ WHERE privilege_type IN ('BINLOG ADMIN', 'SUPER') ORDER BY 1
 # Engines that write no row before its transaction commits.
 ENGINE = "INNODB"
 _WANTED = {
-    "binlog_format": ("ROW", "only rows say what was changed"),
-    "binlog_row_image": ("FULL", "the log lacks columns of former and of new rows"),
-    "binlog_row_metadata": ("FULL", "the log has no names of columns"),
+    "binlog_format": ("ROW", Sentence("only rows say what was changed")),
+    "binlog_row_image": (
+        "FULL",
+        Sentence("the log lacks columns of former and of new rows"),
+    ),
+    "binlog_row_metadata": ("FULL", Sentence("the log has no names of columns")),
 }
 _ON_ALL = re.compile(r"GRANT (?P<rights>.*?) ON \*\.\* TO ", re.IGNORECASE)
 _READS = frozenset({"REPLICATION SLAVE", "REPLICATION REPLICA", "ALL PRIVILEGES"})
@@ -92,7 +96,12 @@ def setting_lacks(settings: Mapping[str, str]) -> tuple[Lack, ...]:
         )
     return tuple(
         Lack(
-            f"{name} is '{settings.get(name, '')}': {why}",
+            Sentence(
+                "%(name)s is '%(value)s': %(why)s",
+                name=name,
+                value=settings.get(name, ""),
+                why=why,
+            ),
             f"SET GLOBAL {name} = '{wanted}'; -- and in its configuration; sessions"
             " that are open keep what they have",
         )
@@ -109,23 +118,36 @@ def may_lose_commits(settings: Mapping[str, str]) -> bool:
 def doubts_of(settings: Mapping[str, str], changers: Sequence[str]) -> tuple[str, ...]:
     """Behind what every table that is followed needs a resync, in sentences. changers:
     accounts that may set binlog_format, as far as the login sees them."""
-    who = f" (of those seen: {', '.join(changers)})" if changers else ""
     found = [
-        f"users with BINLOG ADMIN or SUPER{who} may set binlog_format in a session:"
-        " once one logs a statement in place of rows, all followed tables need a resync"
+        Sentence(
+            "users with BINLOG ADMIN or SUPER (of those seen: %(users)s) may set"
+            " binlog_format in a session: once one logs a statement in place of rows,"
+            " all followed tables need a resync",
+            users=", ".join(changers),
+        )
+        if changers
+        else Sentence(
+            "users with BINLOG ADMIN or SUPER may set binlog_format in a session: once"
+            " one logs a statement in place of rows, all followed tables need a resync"
+        )
     ]
     if settings.get("sync_binlog", "1") != "1":
         found.append(
-            f"sync_binlog is {settings['sync_binlog']}: a power failure may take the"
-            " end of a log that was read, and all followed tables need a resync then:"
-            " SET GLOBAL sync_binlog = 1"
+            Sentence(
+                "sync_binlog is %(value)s: a power failure may take the end of a log"
+                " that was read, and all followed tables need a resync then:"
+                " SET GLOBAL sync_binlog = 1",
+                value=settings["sync_binlog"],
+            )
         )
     if may_lose_commits(settings):
-        value = settings["innodb_flush_log_at_trx_commit"]
         found.append(
-            f"innodb_flush_log_at_trx_commit is {value}: once the server dies, all"
-            " followed tables need a resync:"
-            " SET GLOBAL innodb_flush_log_at_trx_commit = 1"
+            Sentence(
+                "innodb_flush_log_at_trx_commit is %(value)s: once the server dies, all"
+                " followed tables need a resync:"
+                " SET GLOBAL innodb_flush_log_at_trx_commit = 1",
+                value=settings["innodb_flush_log_at_trx_commit"],
+            )
         )
     return tuple(found)
 
@@ -187,14 +209,16 @@ def table_log(
 def unfit(server: LogServer, database: str, engine: str) -> str:
     """Why the log has not exactly what happens to a table, in words; "" = it has."""
     if engine.upper() != ENGINE:
-        return (
-            f"its engine is {engine}, which shows rows before their transaction is in"
-            " the log: ALTER TABLE … ENGINE = InnoDB at the source"
+        return Sentence(
+            "its engine is %(engine)s, which shows rows before their transaction is in"
+            " the log: ALTER TABLE … ENGINE = InnoDB at the source",
+            engine=engine,
         )
     if server.leaves_out(database):
-        return (
-            f"the server leaves database {database} out of its log (binlog_do_db,"
-            " binlog_ignore_db)"
+        return Sentence(
+            "the server leaves database %(database)s out of its log (binlog_do_db,"
+            " binlog_ignore_db)",
+            database=database,
         )
     return ""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from dataclasses import replace
 
 import pymysql
 
@@ -26,8 +27,20 @@ from catalog.sources.mariadb.discover import (
 )
 from catalog.sources.mariadb.errors import source_error
 from catalog.sources.mariadb.replicas import RIGHT_TO_ASK
-from catalog.sources.steps import WITHOUT_TLS, Outcome, Steps, followable
-from core.errors import SluiceError, TerminalError
+from catalog.sources.steps import (
+    NOTHING_TO_READ,
+    WITHOUT_TLS,
+    Outcome,
+    Steps,
+    followable,
+    readable_of,
+    sampled,
+    secured,
+    too_old,
+    without_privilege,
+)
+from core.errors import SluiceError
+from core.sentences import AND, Sentence, joined
 
 OLDEST = {"MariaDB": (10, 5), "MySQL": (8, 0)}
 VERSION = "SELECT VERSION(), @@GLOBAL.read_only"
@@ -55,16 +68,22 @@ class MariadbSteps(Steps):
         link = self._connected()
         if self._refused is not None and link.tls_version is None:
             raise self._refused
-        checked = "checked" if self.access.tls == "verify" else "not checked"
-        return Outcome(f"{link.tls_version}, certificate {checked}")
+        return secured(str(link.tls_version), self.access.tls)
 
     def login(self) -> Outcome:
         self._connected()
         if self._refused is not None:
             raise self._refused
-        database = self.access.database
-        where = f", in database '{database}'" if database else ""
-        return Outcome(f"user '{self.access.username}' is logged in{where}")
+        user, database = self.access.username, self.access.database
+        if not database:
+            return Outcome(Sentence("user '%(user)s' is logged in", user=user))
+        return Outcome(
+            Sentence(
+                "user '%(user)s' is logged in, in database '%(database)s'",
+                user=user,
+                database=database,
+            )
+        )
 
     def version(self) -> Outcome:
         with statements(self._connected(), self.access) as link:
@@ -79,26 +98,31 @@ class MariadbSteps(Steps):
         }
         oldest = OLDEST[server]
         if _numbers(text) < oldest:
-            raise TerminalError(
-                f"{server} {text} is too old",
-                code="version_too_old",
-                hint=f"Sluice reads {server} {oldest[0]}.{oldest[1]} and later",
+            raise too_old(f"{server} {text}", f"{server} {oldest[0]}.{oldest[1]}")
+        states = [
+            Sentence("a replica") if replicates else "",
+            Sentence("one of several members of a cluster") if is_member else "",
+            Sentence("read-only") if is_read_only else "",
+        ]
+        hints = []
+        if server.lower() != self.access.kind:
+            hints.append(
+                Sentence(
+                    "the server is %(server)s, the datasource's kind is %(kind)s; it is"
+                    " read all the same",
+                    server=server,
+                    kind=self.access.kind,
+                )
             )
-        is_other = server.lower() != self.access.kind
-        hint = (
-            f"the server is {server}, the datasource's kind is {self.access.kind}; "
-            "it is read all the same"
-        )
-        state = ", a replica" if replicates else ""
-        state += ", one of several members of a cluster" if is_member else ""
-        state += ", read-only" if is_read_only else ""
-        hints = [hint] if is_other else []
         if replicates is None and not is_member:
             hints.append(
-                f"whether the server is a replica cannot be seen ({RIGHT_TO_ASK}):"
-                " timestamp capture takes it for a primary unless it is read-only"
+                Sentence(
+                    "whether the server is a replica cannot be seen (%(right)s):"
+                    " timestamp capture takes it for a primary unless it is read-only",
+                    right=RIGHT_TO_ASK,
+                )
             )
-        return Outcome(f"{server} {text}{state}", "; ".join(hints))
+        return Outcome(joined([f"{server} {text}", *states], AND), joined(hints))
 
     def privileges(self) -> Outcome:
         wanted = filter_of(self.access)
@@ -118,30 +142,29 @@ class MariadbSteps(Steps):
         who = mariadb_needs.account(*str(current).rsplit("@", 1))
         grants = self._grants(who, databases)
         if not databases:
-            raise _without_privilege(
-                f"user '{self.access.username}' sees no database to read", grants
+            raise without_privilege(
+                Sentence(
+                    "user '%(user)s' sees no database to read",
+                    user=self.access.username,
+                ),
+                grants,
             )
-        if total and not readable:
-            raise _without_privilege(
-                f"user '{self.access.username}' may read none of {total} tables", grants
-            )
-        hints = []
-        if not total:
-            # a database that everybody sees, such as `test`, is no grant
-            hints.append(
-                f"{who} sees no table: GRANT SELECT on what is to be synced, and test"
-                " again"
-            )
-        if readable < total:
-            hints.append(
-                f"{total - readable} tables stay unreadable without more grants"
-            )
-        if not sees_all:
-            hints.append(
-                "timestamp capture cannot see open transactions of other users: "
-                + mariadb_needs.process_grant(who)
-            )
-        return Outcome(f"{readable} of {total} tables can be read", "; ".join(hints))
+        found = readable_of(
+            total,
+            readable,
+            user=self.access.username,
+            grants=grants,
+            stats_grant="" if sees_all else mariadb_needs.process_grant(who),
+        )
+        if total:
+            return found
+        # a database that everybody sees, such as `test`, is no grant
+        nothing = Sentence(
+            "%(who)s sees no table: GRANT SELECT on what is to be synced, and test"
+            " again",
+            who=who,
+        )
+        return replace(found, hint=joined([nothing, found.hint]))
 
     def log(self) -> Outcome:
         with statements(self._connected(), self.access) as link:
@@ -160,11 +183,11 @@ class MariadbSteps(Steps):
                 (t for t in tables if t.kind == "table" and t.is_readable), None
             )
             if table is None:
-                return Outcome("there is no table to read yet", is_skipped=True)
+                return NOTHING_TO_READ
             name = f"{_quoted(table.database)}.{_quoted(table.name)}"
             found = link.rows(f"SELECT 1 FROM {name} LIMIT 1")
-        shown = f"{table.database}.{table.name} was read"
-        return Outcome(shown + ("" if found else ", it is empty"))
+        shown = f"{table.database}.{table.name}"
+        return sampled(shown, has_rows=bool(found))
 
     def _connected(self) -> Link:
         """The one connection, made when first asked for."""
@@ -183,14 +206,6 @@ class MariadbSteps(Steps):
     def _grants(self, who: str, databases: list[str]) -> tuple[str, ...]:
         named = (*self.access.include, *filter(None, [self.access.database]))
         return mariadb_needs.statements_for(who, databases or named or ["…"])
-
-
-def _without_privilege(message: str, grants: tuple[str, ...]) -> TerminalError:
-    return TerminalError(
-        message,
-        code="missing_privilege",
-        hint="run at the source: " + " ".join(grants),
-    )
 
 
 def _numbers(version: str) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from catalog.sources.errors import (
 )
 from core.errors import SluiceError, TerminalError, TransientError
 from core.redaction import redact
+from core.sentences import Sentence
 
 _KNOWN = (
     Known(
@@ -23,8 +24,8 @@ _KNOWN = (
         ("28P01",),
         r"password authentication failed|role \".*\" does not exist"
         r"|no password supplied",
-        "the server refused the login of user '{username}'",
-        "check user name and password, then set the password again",
+        Sentence("the server refused the login of user '%(username)s'"),
+        Sentence("check user name and password, then set the password again"),
     ),
     Known(
         "login_not_allowed",
@@ -32,25 +33,29 @@ _KNOWN = (
         ("28000",),
         r"no pg_hba\.conf entry|pg_hba\.conf rejects|not permitted to log in"
         r"|Ident authentication failed|Peer authentication failed",
-        "the server does not let user '{username}' in from here",
-        "ask the server's administrator for a pg_hba.conf line for this user, "
-        "database and address; a server may demand TLS",
+        Sentence("the server does not let user '%(username)s' in from here"),
+        Sentence(
+            "ask the server's administrator for a pg_hba.conf line for this user, "
+            "database and address; a server may demand TLS"
+        ),
     ),
     Known(
         "database_missing",
         TerminalError,
         ("3D000",),
         r"database \".*\" does not exist",
-        "there is no database '{database}' on {host}:{port}",
-        "check the database name; upper and lower case count",
+        Sentence("there is no database '%(database)s' on %(host)s:%(port)s"),
+        Sentence("check the database name; upper and lower case count"),
     ),
     Known(
         "too_many_connections",
         TransientError,
         ("53300",),
         r"too many (clients|connections)|remaining connection slots",
-        "{host}:{port} has no free connection",
-        "lower max_parallel_reads, or raise the limit of the user or the server",
+        Sentence("%(host)s:%(port)s has no free connection"),
+        Sentence(
+            "lower max_parallel_reads, or raise the limit of the user or the server"
+        ),
     ),
     Known(
         "source_starting",
@@ -58,16 +63,18 @@ _KNOWN = (
         ("57P03",),
         r"the database system is (starting up|shutting down|in recovery)"
         r"|not accepting connections",
-        "{host}:{port} is starting or stopping",
-        "wait until the server is up; it is tried again automatically",
+        Sentence("%(host)s:%(port)s is starting or stopping"),
+        Sentence("wait until the server is up; it is tried again automatically"),
     ),
     Known(
         "tls_not_offered",
         TerminalError,
         (),
         r"server does not support SSL",
-        "{host}:{port} does not offer TLS",
-        "switch TLS on at the server, or set tls to 'off' on a network you trust",
+        Sentence("%(host)s:%(port)s does not offer TLS"),
+        Sentence(
+            "switch TLS on at the server, or set tls to 'off' on a network you trust"
+        ),
     ),
     Known(
         "not_postgresql",
@@ -76,42 +83,48 @@ _KNOWN = (
         r"invalid response to SSL negotiation|unexpected response from server"
         r"|WRONG_VERSION_NUMBER"
         r"|expected authentication request|received invalid",
-        "{host}:{port} does not speak PostgreSQL's protocol",
-        "check the port: another kind of server answers there",
+        Sentence("%(host)s:%(port)s does not speak PostgreSQL's protocol"),
+        Sentence("check the port: another kind of server answers there"),
     ),
     Known(
         "tls_certificate",
         TerminalError,
         (),
         r"certificate|SSL error|root\.crt",
-        "the TLS certificate of {host}:{port} was not accepted",
-        "tls 'verify' needs a certificate for this host name from an authority this "
-        "machine trusts (SSL_CERT_FILE names others); 'require' encrypts only",
+        Sentence("the TLS certificate of %(host)s:%(port)s was not accepted"),
+        Sentence(
+            "tls 'verify' needs a certificate for this host name from an authority "
+            "this machine trusts (SSL_CERT_FILE names others); 'require' encrypts only"
+        ),
     ),
     Known(
         "missing_privilege",
         TerminalError,
         ("42501",),
         r"permission denied",
-        "user '{username}' may not do this at the source",
-        "run the statements of 'what this user needs' at the source",
+        Sentence("user '%(username)s' may not do this at the source"),
+        Sentence("run the statements of 'what this user needs' at the source"),
     ),
     Known(
         "source_locked",
         TransientError,
         ("55P03",),
         r"lock timeout",
-        "a lock at the source was not released in time",
-        "wait for the other session to finish; it is tried again automatically",
+        Sentence("a lock at the source was not released in time"),
+        Sentence(
+            "wait for the other session to finish; it is tried again automatically"
+        ),
     ),
     Known(
         "source_timeout",
         TransientError,
         ("57014",),
         r"statement timeout|timeout expired|timed out",
-        "{host}:{port} did not answer in time",
-        "the server may be busy, or a firewall drops packets: try again, or raise "
-        "connect_timeout_seconds or statement_timeout_seconds",
+        Sentence("%(host)s:%(port)s did not answer in time"),
+        Sentence(
+            "the server may be busy, or a firewall drops packets: try again, or raise "
+            "connect_timeout_seconds or statement_timeout_seconds"
+        ),
     ),
     REFUSED,
     UNREACHABLE,
@@ -121,8 +134,8 @@ _KNOWN = (
         ("57P01", "57P02", "08006", "08003", "08000", "25P03", "25P04", "57P05"),
         r"server closed the connection|connection (is )?(closed|lost)"
         r"|terminating connection|Connection reset|Broken pipe|EOF detected",
-        "the connection to {host}:{port} was lost",
-        "it is tried again automatically, from where it stopped",
+        Sentence("the connection to %(host)s:%(port)s was lost"),
+        Sentence("it is tried again automatically, from where it stopped"),
     ),
 )
 

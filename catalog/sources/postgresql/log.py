@@ -10,6 +10,7 @@ from typing import Any
 from catalog.schema.source_log import Lack, TableLog
 from catalog.sources.postgresql.columns import IDENTITY, LESSER_PARTS, OLDER
 from catalog.sources.postgresql.privileges import quoted
+from core.sentences import Sentence
 
 # rds_replication: there nobody but the provider may give the attribute.
 SERVER = r"""
@@ -68,7 +69,10 @@ def lacks_of(row: tuple[Any, ...], username: str) -> tuple[Lack, ...]:
     if wal_level != "logical":
         found.append(
             Lack(
-                f"wal_level is '{wal_level}', and only 'logical' tells of rows",
+                Sentence(
+                    "wal_level is '%(level)s', and only 'logical' tells of rows",
+                    level=wal_level,
+                ),
                 "ALTER SYSTEM SET wal_level = logical; -- then restart the server",
             )
         )
@@ -89,9 +93,9 @@ def lacks_of(row: tuple[Any, ...], username: str) -> tuple[Lack, ...]:
         )
     # the slot of a source that is followed is one of those in use
     if not has_slot and slots < 1:
-        found.append(_used_up("max_replication_slots", "replication slots"))
+        found.append(_used_up("max_replication_slots", Sentence("replication slots")))
     if not has_slot and senders < 1:
-        found.append(_used_up("max_wal_senders", "WAL senders"))
+        found.append(_used_up("max_wal_senders", Sentence("WAL senders")))
     return tuple(found)
 
 
@@ -106,9 +110,9 @@ def doubts_of(fsync: str) -> tuple[str, ...]:
     )
 
 
-def _used_up(setting: str, what: str) -> Lack:
+def _used_up(setting: str, what: Sentence) -> Lack:
     return Lack(
-        f"all {what} are in use",
+        Sentence("all %(what)s are in use", what=what),
         f"ALTER SYSTEM SET {setting} = 20; -- then restart the server",
     )
 

@@ -13,9 +13,20 @@ from catalog.sources.access import SourceAccess
 from catalog.sources.postgresql import log, privileges, statements
 from catalog.sources.postgresql.connect import Link, connect, transaction
 from catalog.sources.postgresql.errors import source_error
-from catalog.sources.steps import WITHOUT_TLS, Outcome, Steps, followable
+from catalog.sources.steps import (
+    NOTHING_TO_READ,
+    WITHOUT_TLS,
+    Outcome,
+    Steps,
+    followable,
+    readable_of,
+    sampled,
+    secured,
+    too_old,
+)
 from catalog.sources.tls import tls_context
-from core.errors import SluiceError, TerminalError
+from core.errors import SluiceError
+from core.sentences import Sentence
 
 OLDEST_VERSION = 120_000
 _SSL_REQUEST = struct.pack("!II", 8, 80_877_103)
@@ -53,16 +64,19 @@ class PostgresSteps(Steps):
                 raise psycopg.OperationalError("invalid response to SSL negotiation")
             context = tls_context(self.access.tls)
             name = self.access.host
-            with context.wrap_socket(plain, server_hostname=name) as secured:
-                version = secured.version()
-        checked = "checked" if self.access.tls == "verify" else "not checked"
-        return Outcome(f"{version}, certificate {checked}")
+            with context.wrap_socket(plain, server_hostname=name) as wrapped:
+                version = wrapped.version()
+        return secured(str(version), self.access.tls)
 
     def login(self) -> Outcome:
         link = connect(self.access, self.addresses)
         self._link = self.stack.enter_context(contextlib.closing(link))
         return Outcome(
-            f"user '{self.access.username}' is in database '{self.access.database}'"
+            Sentence(
+                "user '%(user)s' is in database '%(database)s'",
+                user=self.access.username,
+                database=self.access.database,
+            )
         )
 
     def version(self) -> Outcome:
@@ -70,13 +84,11 @@ class PostgresSteps(Steps):
             (number, text, is_standby) = _one(link, _VERSION)
         self.facts |= {"server_version": text, "is_standby": is_standby}
         if number < OLDEST_VERSION:
-            raise TerminalError(
-                f"PostgreSQL {text} is too old",
-                code="version_too_old",
-                hint="Sluice reads PostgreSQL 12 and later",
-            )
-        role = ", a standby" if is_standby else ""
-        return Outcome(f"PostgreSQL {text}{role}")
+            raise too_old(f"PostgreSQL {text}", "PostgreSQL 12")
+        server = f"PostgreSQL {text}"
+        if is_standby:
+            return Outcome(Sentence("%(server)s, a standby", server=server))
+        return Outcome(server)
 
     def privileges(self) -> Outcome:
         access = self.access
@@ -91,23 +103,13 @@ class PostgresSteps(Steps):
         }
         self._readable = (schema, table) if schema is not None else None
         wanted = privileges.statements_for(access.username, access.database, schemas)
-        if total and not readable:
-            raise TerminalError(
-                f"user '{access.username}' may read none of {total} tables",
-                code="missing_privilege",
-                hint="run at the source: " + " ".join(wanted),
-            )
-        hints = []
-        if readable < total:
-            hints.append(
-                f"{total - readable} tables stay unreadable without more grants"
-            )
-        if not sees_all:
-            hints.append(
-                "timestamp capture cannot see open transactions of other users: "
-                + privileges.stats_grant(access.username)
-            )
-        return Outcome(f"{readable} of {total} tables can be read", "; ".join(hints))
+        return readable_of(
+            total,
+            readable,
+            user=access.username,
+            grants=wanted,
+            stats_grant="" if sees_all else privileges.stats_grant(access.username),
+        )
 
     def log(self) -> Outcome:
         with transaction(self.connection, self.access) as link:
@@ -118,13 +120,12 @@ class PostgresSteps(Steps):
 
     def sample(self) -> Outcome:
         if self._readable is None:
-            return Outcome("there is no table to read yet", is_skipped=True)
+            return NOTHING_TO_READ
         name = sql.Identifier(*self._readable)
         query = sql.SQL("SELECT count(*) FROM (SELECT 1 FROM {} LIMIT 1) AS sample")
         with transaction(self.connection, self.access) as link:
             found = _one(link, query.format(name))[0]
-        shown = ".".join(self._readable)
-        return Outcome(f"{shown} was read" + ("" if found else ", it is empty"))
+        return sampled(".".join(self._readable), has_rows=bool(found))
 
 
 _VERSION = """

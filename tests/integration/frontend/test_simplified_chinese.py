@@ -25,6 +25,8 @@ CODE = {"code", "pre", "kbd", "script", "style", "textarea", "datalist"}
 SHOWN = {"title", "aria-label", "placeholder", "alt"}
 VOID = {"br", "hr", "img", "input", "link", "meta", "source", "path", "rect", "use"}
 WORD = re.compile(r"[A-Za-z][A-Za-z]+")
+# statements for the source with their comments, names of settings
+CODE_IN_TEXT = re.compile(r"\b(?:GRANT|ALTER)\b[^;]*;(?: -- [a-z ]+)?|\b\w+_\w+\b")
 UNITS = {"kB", "MB", "GB", "TB", "UTC"}
 PRODUCTS = """
 Sluice SQL REST JDBC HTTP Apache Hive HiveServer PyHive SQLAlchemy beeline DBeaver dbt Superset
@@ -36,7 +38,7 @@ sluice schema
 IDENTIFIERS = """
 discover select operate manage require verify off NULL MERGE ON READ BUCKET info warn lake
 gateway rest web cli system test user grant create database broker migrations scheduler
-postgresql id schedule everyone
+postgresql id schedule everyone tls
 """
 # of the world that is shown, and of examples in help texts
 NAMES = """
@@ -54,7 +56,10 @@ REFUSALS = (
     "GET its health: it suggests a number, where another is better",
     "the gateway process is not running",
     "start it: manage.py gateway (or make demo)",
-    "the cursor is gone",  # a parameter, as a driver may report it
+    # parameters, as a driver and a source may report them
+    "the cursor is gone",
+    "terminating connection",
+    "logical",
 )
 # previews that are refused, for nothing of the kind is there
 NOTHING_TO_DO = {
@@ -90,7 +95,7 @@ def english_in(page: str, stored: re.Pattern[str]) -> Iterator[str]:
     shown = Shown()
     shown.feed(page)
     for text in shown.texts:
-        rest = stored.sub(" ", text)
+        rest = CODE_IN_TEXT.sub(" ", stored.sub(" ", text))
         if set(WORD.findall(rest)) - ALLOWED:
             yield text
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+import psycopg
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.utils import timezone
@@ -13,11 +14,25 @@ from django.utils import timezone
 from catalog.access.grants import grant
 from catalog.access.users import create_user
 from catalog.datasources import lake_database
+from catalog.discovery.probe import Report
 from catalog.models import Column, Database, Datasource, Table
+from catalog.sources.access import SourceAccess
+from catalog.sources.postgresql import log
+from catalog.sources.postgresql.errors import source_error
+from catalog.sources.steps import (
+    NOTHING_TO_READ,
+    WITHOUT_TLS,
+    Outcome,
+    Step,
+    followable,
+    readable_of,
+)
 from core.models import Job
 from core.sentences import Sentence
+from ingest.contract.job import error_from
 from ingest.lake.hudi.identity import SHARED_LOCK_PROVIDER
 from ingest.models import Onboarding, Pipeline
+from ingest.sources.failures import source_failure
 from tests.integration.frontend.alerts import show_alerts
 from tests.integration.frontend.healths import ILL, WELL, show_health
 
@@ -110,7 +125,7 @@ def _source() -> Datasource:
         username="sluice",
         secret="SECRET-CANARY",
         tested_at=timezone.now(),
-        test_result={"ok": False, "facts": {}, "steps": _steps()},
+        test_result=_report().as_json(),
         discovered_at=timezone.now(),
         table_count=8,
     )
@@ -283,8 +298,28 @@ def _jobs(tables: dict[str, Table], source: Datasource) -> dict[str, Job]:
         finished_at=now - timedelta(minutes=4),
         report={"outcome": "terminal"},
     )
+    explained = source_failure("57P05", "terminating connection")
+    error = error_from(explained.outcome, explained.error)
+    slow = Job.objects.create(
+        kind="snapshot",
+        subject="lake.shop.legacy",
+        subject_id=str(tables["legacy"].pk),
+        state="FAILED",
+        error_code=error.code,
+        error_message=error.message,
+        error_hint=error.hint,
+        attempts=3,
+        started_at=now - timedelta(minutes=9),
+        finished_at=now - timedelta(minutes=8),
+    )
     running, tested = _running(tables["customers"]), _tested(source)
-    return {"running": running, "queued": queued, "failed": failed, "test": tested}
+    return {
+        "running": running,
+        "queued": queued,
+        "failed": failed,
+        "slow": slow,
+        "test": tested,
+    }
 
 
 def _running(table: Table) -> Job:
@@ -328,28 +363,43 @@ def _tested(source: Datasource) -> Job:
         done=3,
         total=7,
         unit="steps",
-        report={"steps": _steps()[:3]},
+        report=_report(most=3).as_json(),
         started_at=timezone.now(),
     )
 
 
-def _steps() -> list[dict[str, Any]]:
-    def step(name: str, status: str, message: str, **more: Any) -> dict[str, Any]:
-        base = {"hint": "", "code": "", "raw": "", "seconds": 0.012}
-        return {"name": name, "status": status, "message": message, **base, **more}
-
-    return [
-        step("resolve", "ok", "db.example.internal is 10.0.0.7"),
-        step("tcp", "ok", "10.0.0.7:5432 answers"),
-        step("tls", "skipped", "TLS is off"),
-        step(
-            "login",
-            "failed",
-            "the server refused the login of user 'sluice'",
-            hint="check user name and password, then set the password again",
-            raw='FATAL: password authentication failed for user "sluice"',
-        ),
-        step("version", "skipped", ""),
-        step("privileges", "skipped", ""),
-        step("sample", "skipped", ""),
+def _report(most: int = 8) -> Report:
+    """Of a test whose login is refused, up to as many steps."""
+    access = SourceAccess(
+        host="db.example.internal", port=5432, database="shop", username="sluice",
+        password="", kind="postgresql",
+    )  # fmt: skip
+    words = 'FATAL: password authentication failed for user "sluice"'
+    refused = source_error(psycopg.OperationalError(words), access)
+    lacks = log.lacks_of((False, "replica", False, False, False, False, 0, 0), "sluice")
+    found = [
+        ("resolve", Outcome(Sentence("%(host)s is %(addresses)s", host="db", addresses="10.0.0.7"))),
+        ("tcp", Outcome(Sentence("%(place)s accepts connections", place="10.0.0.7:5432"))),
+        ("tls", WITHOUT_TLS),
+        ("version", Outcome(Sentence("%(server)s, a standby", server="PostgreSQL 16"))),
+        ("privileges", readable_of(9, 7, user="sluice", grants=(), stats_grant="GRANT x;")),
+        ("sample", NOTHING_TO_READ),
+        ("log", followable(lacks, log.doubts_of("off"))),
+    ]  # fmt: skip
+    steps = [
+        Step(
+            name,
+            "skipped" if each.is_skipped else "ok",
+            each.message,
+            each.hint,
+            seconds=0.012,
+        )
+        for name, each in found
     ]
+    steps.insert(
+        3,
+        Step(
+            "login", "failed", refused.message, refused.hint, refused.code, words, 0.1
+        ),
+    )
+    return Report(tuple(steps[:most]), {})
