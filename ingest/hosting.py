@@ -36,7 +36,7 @@ from catalog.sources.access import SourceAccess, access_for, resolved
 from catalog.sources.tls import ca_file
 from core.database_errors import is_away
 from core.errors import NotFound, SluiceError, TerminalError
-from ingest.contract.job import CLOCK, LAKE_SECRET, ErrorFact, SecretAnswer, outcome_of
+from ingest.contract.job import CLOCK, LAKE_SECRET, SecretAnswer, fact_of, outcome_of
 from ingest.jobs.kinds import SECRET_PREFIX
 
 CHECK_SECONDS = 1.0
@@ -226,8 +226,7 @@ def _lake_store() -> SecretAnswer:
 
 def _refused(ref: str, error: SluiceError) -> SecretAnswer:
     log.warning("a driver does not get %s: %s", ref, error)
-    fact = ErrorFact(error.code, error.message, error.hint)
     # name servers lose a name while it moves: that is no reason to stop its tables
     is_passing = error.code == "unknown_host"
     outcome = "transient" if is_passing else outcome_of(error)
-    return SecretAnswer(ref, outcome=outcome, error=fact)
+    return SecretAnswer(ref, outcome=outcome, error=fact_of(error))

@@ -26,6 +26,7 @@ from core.errors import (
     TerminalError,
     TransientError,
 )
+from core.sentences import Sentence, origins_in, sentence_of
 from ingest.contract.members import TooNew, value_of
 from ingest.contract.table import FenceSpec, SourceSpec, TableSpec
 from ingest.contract.written import Totals
@@ -53,6 +54,7 @@ VERIFY_CHUNK_ROWS = 1_000_000
 LAKE_SECRET, CLOCK = "lake", "clock"
 
 DRIVER_DIED, OUT_OF_MEMORY = "driver_died", "out_of_memory"
+JVM_ENDED = Sentence("the JVM of the driver ended")
 # of the source: others give theirs back some time, so a job waits for one
 CONNECTIONS_USED_UP = "source_connections_used_up"
 # of a load behind a log: its follower has not marked its beginning yet, or what began
@@ -253,9 +255,12 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class ErrorFact:
+    """sentences: what message and hint were made of, by their text."""
+
     code: str
     message: str
     hint: str = ""
+    sentences: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,14 +332,22 @@ def outcome_of(error: SluiceError) -> Outcome:
     return "terminal"
 
 
+def fact_of(error: SluiceError) -> ErrorFact:
+    told = error.message, error.hint
+    return ErrorFact(error.code, *told, origins_in(told))
+
+
 def error_from(outcome: Outcome, fact: ErrorFact) -> SluiceError:
-    """The reverse of `outcome_of`, on the other side."""
+    """The reverse of `fact_of` and `outcome_of`, on the other side."""
     kinds: dict[str, type[SluiceError]] = {
         "transient": TransientError,
         "invalid_request": InvalidRequest,
     }
     kind = kinds.get(outcome, TerminalError)
-    return kind(fact.message, code=fact.code, hint=fact.hint)
+    message, hint = (
+        sentence_of(text, fact.sentences) for text in (fact.message, fact.hint)
+    )
+    return kind(message, code=fact.code, hint=hint)
 
 
 def _versioned(kind: type[T], data: Mapping[str, Any], what: str) -> T:

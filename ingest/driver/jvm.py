@@ -17,6 +17,8 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from core.sentences import Sentence
+from ingest.contract.job import DRIVER_DIED, JVM_ENDED
 from ingest.sources import failures
 from ingest.sources.failures import Failure, failure, known_failure, source_failure
 
@@ -80,7 +82,7 @@ def failure_of(error: BaseException) -> Failure:
     if text is not None:
         return _java_failure(error, text)
     if isinstance(error, Py4JNetworkError):
-        return failure("transient", "driver_died", "the JVM of the driver ended")
+        return failure("transient", DRIVER_DIED, JVM_ENDED, Sentence(""))
     return failures.failure_of(error)
 
 
@@ -152,6 +154,6 @@ def _java_failure(error: BaseException, text: str) -> Failure:
     return failure(
         "transient",
         "spark_failed",
-        "Spark failed at this job in a way that Sluice does not know",
-        "it is tried again; the driver's log has the trace, by the job's id",
+        Sentence("Spark failed at this job in a way that Sluice does not know"),
+        Sentence("it is tried again; the driver's log has the trace, by the job's id"),
     )

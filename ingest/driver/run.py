@@ -18,6 +18,7 @@ from core.errors import InvalidRequest, SluiceError, TransientError
 from ingest.contract.job import (
     COMPACT,
     DRIVER_DIED,
+    JVM_ENDED,
     RECOVER,
     REPAIR,
     RESYNC,
@@ -261,7 +262,7 @@ def run_job(run: JobRun, spark: SparkSession, gates: SourceGates) -> JobReport:
 def _died(run: JobRun, error: Exception) -> JobReport:
     """Nothing can be undone without the JVM; the next attempt does it."""
     log.warning("job %s lost its JVM", run.spec.job_id, exc_info=error)
-    fact = ErrorFact(DRIVER_DIED, "the JVM of the driver ended")
+    fact = ErrorFact(DRIVER_DIED, JVM_ENDED)
     return JobReport(
         run.spec.job_id,
         run.spec.attempt,

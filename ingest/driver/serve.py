@@ -26,6 +26,7 @@ from pyspark.sql import SparkSession
 
 from core.control_channel.channel import Channel, Silence, SocketStream
 from core.errors import SluiceError
+from core.sentences import Sentence
 from core.sockets import connect_unix
 from ingest.contract.applying import ApplyReport
 from ingest.contract.job import (
@@ -37,6 +38,7 @@ from ingest.contract.job import (
     Outcome,
     Progress,
     SecretAnswer,
+    fact_of,
     spec_from,
 )
 from ingest.contract.members import value_of
@@ -48,6 +50,12 @@ from ingest.driver.run import run_job
 from ingest.driver.secrets import Secrets
 from ingest.driver.sessions import ApplySessions, work_from
 
+_READING = Sentence("out of memory while reading wide rows")
+_WORKING = Sentence("out of memory while working on its rows")
+_MORE_MEMORY = Sentence(
+    "its jobs run in drivers of their own from now on; if one ends like this, too, give"
+    " drivers more memory (SLUICE_DRIVER_MEMORY)"
+)
 _RETRY_SECONDS = 0.5
 # Sent once and decisive; heartbeats, lines and questions are sent again or outdated.
 _KEPT = frozenset({"report"})
@@ -325,13 +333,9 @@ class RunningJobs:
                 self._last_at_work = set(self._at_work)
             if self._last_at_work != {run}:
                 return report
-        what = "wide rows" if run.progress.phase == "reading" else "its rows"
-        verb = "reading" if run.progress.phase == "reading" else "working on"
+        is_reading = run.progress.phase == "reading"
         fact = ErrorFact(
-            OUT_OF_MEMORY,
-            f"out of memory while {verb} {what}",
-            "its jobs run in drivers of their own from now on; if one ends like this,"
-            " too, give drivers more memory (SLUICE_DRIVER_MEMORY)",
+            OUT_OF_MEMORY, _READING if is_reading else _WORKING, _MORE_MEMORY
         )
         return dataclasses.replace(report, error=fact)
 
@@ -471,12 +475,11 @@ class Driver:
         try:
             spec = spec_from(data)
         except SluiceError as error:
-            fact = ErrorFact(error.code, error.message, error.hint)
             report = JobReport(
                 str(data.get("job_id", "")),
                 int(data.get("attempt", 0)),
                 "invalid_request",
-                error=fact,
+                error=fact_of(error),
             )
             self._send_report(report)
             return

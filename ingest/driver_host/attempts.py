@@ -23,6 +23,7 @@ from core.jobs import CANCELLING, LAUNCHING, moves
 from core.jobs.moves import conclude
 from core.leases import owner_of, release_all
 from core.models import Job
+from core.sentences import Sentence, as_sentence
 from ingest.contract.job import (
     OUT_OF_MEMORY,
     WAITS,
@@ -31,6 +32,7 @@ from ingest.contract.job import (
     Progress,
     Survivor,
     error_from,
+    fact_of,
     spec_from,
 )
 from ingest.driver_host.backlog import Backlog
@@ -44,6 +46,7 @@ from ingest.pipelines.table_job import explained
 
 log = logging.getLogger(__name__)
 
+_NO_REASON = Sentence("the driver gave no reason")
 _DEFECT = "a defect of Sluice: the log of the driver host has its trace"
 
 # What waits and cannot run is claimed again so much later.
@@ -330,8 +333,11 @@ class InFlight:
 def _unread(job: HeldJob, error: Exception) -> JobReport:
     """Its next attempt gets another spec."""
     why = error.message if isinstance(error, SluiceError) else _DEFECT
-    fact = ErrorFact("unread_spec", f"its spec cannot be read: {why}")
-    return JobReport(job.id, job.attempts, "transient", error=fact)
+    unread = TransientError(
+        Sentence("its spec cannot be read: %(why)s", why=as_sentence(why)),
+        code="unread_spec",
+    )
+    return JobReport(job.id, job.attempts, "transient", error=fact_of(unread))
 
 
 def unanswered(mode: str) -> str:
@@ -362,12 +368,12 @@ def _why_not(job: Job, report: JobReport) -> SluiceError:
         # nothing asked for that: its driver was told to stop
         job.max_attempts += 1
         return TransientError("its driver was stopped")
-    unexplained = ErrorFact("unexplained", "the driver gave no reason")
+    unexplained = ErrorFact("unexplained", _NO_REASON)
     error = error_from(report.outcome, report.error or unexplained)
     if error.code in WAITS:
         # however long it takes: each try costs next to nothing
         job.max_attempts += 1
     if error.code == OUT_OF_MEMORY:
-        why = f"{error.message} ended the shared driver"
+        why = Sentence("%(error)s ended the shared driver", error=error.message)
         use_dedicated_driver(int(job.payload["table"]), why)
     return explained(job, error)

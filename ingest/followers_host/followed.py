@@ -8,8 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from core.retries import Backoff
+from core.sentences import Sentence
 from ingest.contract.following import FollowedTable, FollowerState
-from ingest.contract.job import ErrorFact, Outcome
+from ingest.contract.job import ErrorFact, Outcome, error_from
 from ingest.followers_host.children import FollowerChild
 
 RESTART = Backoff(0.5, 30.0)
@@ -76,8 +77,8 @@ class FollowedSource:
 
     def note_failed(self, outcome: Outcome, error: ErrorFact) -> None:
         """It reports why it ends."""
-        self.outcome = outcome
-        self.show("failed", error.message, error.code, error.hint)
+        self.outcome, found = outcome, error_from(outcome, error)
+        self.show("failed", found.message, found.code, found.hint)
 
     def note_ended(self, code: object, now: float) -> None:
         """The child is gone: when the next one is started."""
@@ -90,7 +91,8 @@ class FollowedSource:
             self.next_start = now
             return
         if self.observed != "failed":
-            self.show("failed", f"the follower ended with code {code}", "follower_died")
+            ended = Sentence("the follower ended with code %(code)s", code=code)
+            self.show("failed", ended, "follower_died")
         if now - self.started >= STEADY_SECONDS:
             self.failures = 0
         self.note_not_started(now)

@@ -12,6 +12,7 @@ from typing import Any
 from django.db import connection, transaction
 
 from catalog.discovery.services import start_look
+from core.sentences import stored
 from ingest.contract.following import FollowedTable
 from ingest.followers_host.followed import FollowedSource
 from ingest.hosting import storable
@@ -72,9 +73,9 @@ def _row(source: FollowedSource, host: str) -> dict[str, Any]:
         "datasource_id": source.datasource_id,
         "is_heard": source.is_heard,
         "observed": source.observed,
-        "reason": source.reason,
+        "reason": stored(source.reason),
         "code": source.code[:80],
-        "hint": source.hint,
+        "hint": stored(source.hint),
         "host": host if child else "",
         "pid": child.pid if child else None,
         "position": state.position,

@@ -15,10 +15,12 @@ import psycopg
 import pymysql
 
 from core.errors import SluiceError
+from core.sentences import Sentence
 from ingest.contract.job import (
     CONNECTIONS_USED_UP,
     ErrorFact,
     Outcome,
+    fact_of,
     outcome_of,
 )
 from ingest.sources.port import ROWS_HIDDEN, SEE_ALL_ROWS
@@ -35,9 +37,7 @@ class Failure:
 
 def failure_of(error: BaseException) -> Failure:
     if isinstance(error, SluiceError):
-        return Failure(
-            outcome_of(error), ErrorFact(error.code, error.message, error.hint)
-        )
+        return Failure(outcome_of(error), fact_of(error))
     if isinstance(error, psycopg.Error):
         state = error.sqlstate or ""
         return known_failure(f"[SQLSTATE {state}] {error}") or source_failure(
@@ -51,14 +51,20 @@ def failure_of(error: BaseException) -> Failure:
     if isinstance(error, OSError):
         is_full = error.errno in {errno.ENOSPC, errno.EDQUOT}
         return (known_failure(str(error)) if is_full else None) or failure(
-            "transient", "storage_failed", f"a file operation failed: {error}"
+            "transient",
+            "storage_failed",
+            Sentence("a file operation failed: %(error)s", error=error),
+            Sentence("see the storage's own words, then retry"),
         )
     # its words are for the log alone: they name our own code, and may quote a value
     return failure(
         "terminal",
         "defect",
-        "Sluice has a defect here: this job met what it does not expect",
-        "the driver's log has the trace, by the job's id; tell the maintainers of it",
+        Sentence("Sluice has a defect here: this job met what it does not expect"),
+        Sentence(
+            "the driver's log has the trace, by the job's id; tell the maintainers of"
+            " it"
+        ),
     )
 
 
@@ -67,8 +73,12 @@ def known_failure(text: str) -> Failure | None:
         return failure(
             "transient",
             "source_full",
-            "a disk of the source's host is full; nothing of this job is visible",
-            "free space there: what the source sorts may go to its temporary files",
+            Sentence(
+                "a disk of the source's host is full; nothing of this job is visible"
+            ),
+            Sentence(
+                "free space there: what the source sorts may go to its temporary files"
+            ),
         )
     for words, outcome, code, message, hint in _SIGNS:
         if any(word in text for word in words):
@@ -81,22 +91,23 @@ def source_failure(state: str, message: str) -> Failure:
     state = _STANDARD.get(state, state) or _state_of_refused_login(message)
     if state == "42000" and "denied" in message:
         state = "42501"
+    said = Sentence("the source reports: %(text)s", text=text)
     if state == "42501" and "for database" in message:
-        hint = "grant CONNECT on the database to this user"
-        said = f"the source says: {text}"
+        hint = Sentence("grant CONNECT on the database to this user")
         return failure("invalid_request", "source_not_let_in", said, hint)
     if state == "42501" and "row-level security" in message:
-        return failure(
-            "terminal", ROWS_HIDDEN, f"the source says: {text}", SEE_ALL_ROWS
-        )
+        return failure("terminal", ROWS_HIDDEN, said, SEE_ALL_ROWS)
     for prefix, outcome, code, hint in _SOURCE:
         if state.startswith(prefix) and prefix:
-            return failure(outcome, code, f"the source says: {text} ({state})", hint)
+            said = Sentence(
+                "the source reports: %(text)s (%(state)s)", text=text, state=state
+            )
+            return failure(outcome, code, said, hint)
     return failure(
         "transient",
         "source_unreachable",
-        f"the source cannot be reached or failed: {text}",
-        "check host, port and network, then retry",
+        Sentence("the source cannot be reached or failed: %(text)s", text=text),
+        Sentence("check host, port and network, then retry"),
     )
 
 
@@ -155,163 +166,247 @@ _FULL_AT_SOURCE = re.compile(
     r"|Errcode: 28\b"
 )
 
-_SIGNS: tuple[tuple[tuple[str, ...], Outcome, str, str, str], ...] = (
+_SIGNS: tuple[tuple[tuple[str, ...], Outcome, str, Sentence, Sentence], ...] = (
     (
         ("sluice.rewritten", "Table definition has changed"),
         "transient",
         "source_rewritten",
-        "the source table was rewritten while it was read; nothing of this job is"
-        " visible",
-        "it is tried again; wait for the end of ALTER or TRUNCATE at the source",
+        Sentence(
+            "the source table was rewritten while it was read; nothing of this job is"
+            " visible"
+        ),
+        Sentence(
+            "it is tried again; wait for the end of ALTER or TRUNCATE at the source"
+        ),
     ),
     (
         ("sluice.unfit",),
         "transient",
         "source_rewritten",
-        "a value of the source no longer fits the type that its column had when this"
-        " job began; nothing of this job is visible",
-        "it is tried again, and then says which column changed",
+        Sentence(
+            "a value of the source no longer fits the type that its column had when"
+            " this job began; nothing of this job is visible"
+        ),
+        Sentence("it is tried again, and then says which column changed"),
     ),
     (
         ("canceling statement due to lock timeout", "Lock wait timeout exceeded"),
         "transient",
         "source_locked",
-        "a lock on the source table was not released in time; nothing of this job is"
-        " visible",
-        "it is tried again; the job's log names the session that holds the lock",
+        Sentence(
+            "a lock on the source table was not released in time; nothing of this job"
+            " is visible"
+        ),
+        Sentence(
+            "it is tried again; the job's log names the session that holds the lock"
+        ),
     ),
     (
         ("canceling statement due to statement timeout",),
         "transient",
         "source_slow",
-        "a statement at the source took longer than its limit; nothing of this job is"
-        " visible",
-        "an index on the cursor or the key makes it quick; see docs/reading.md",
+        Sentence(
+            "a statement at the source took longer than its limit; nothing of this job"
+            " is visible"
+        ),
+        Sentence(
+            "an index on the cursor or the key makes it quick; see docs/reading.md"
+        ),
     ),
     (
         ("maxResultBuffer", "Result set exceeded"),
         "transient",
         "source_rows_wide",
-        "the driver would be out of memory while reading wide rows; nothing of this"
-        " job is visible",
-        "it is tried again with fewer rows at a time",
+        Sentence(
+            "the driver would be out of memory while reading wide rows; nothing of this"
+            " job is visible"
+        ),
+        Sentence("it is tried again with fewer rows at a time"),
     ),
     (
         ("sluice.fenced",),
         "transient",
         "fenced",
-        "another driver took the table over; this one wrote nothing more",
-        "read the table's jobs again",
+        Sentence("another driver took the table over; this one wrote nothing more"),
+        Sentence("read the table's jobs again"),
     ),
     (
         ("sluice.overtaken", "Cannot resolve conflicts for overlapping writes"),
         "transient",
         "write_overtaken",
-        "another process changed the lake table while this job wrote to it; nothing of"
-        " this job is visible",
-        "it is tried again",
+        Sentence(
+            "another process changed the lake table while this job wrote to it;"
+            " nothing of this job is visible"
+        ),
+        Sentence("it is tried again"),
     ),
     (
         ("sluice.planned",),
         "transient",
         "compaction_planned",
-        "a compaction of the table was planned while all its rows were replaced;"
-        " nothing of this job is visible",
-        "it is tried again, and leaves that plan whole",
+        Sentence(
+            "a compaction of the table was planned while all its rows were replaced;"
+            " nothing of this job is visible"
+        ),
+        Sentence("it is tried again, and leaves that plan whole"),
     ),
     (
         ("sluice.miscounted",),
         "terminal",
         "rows_miscounted",
-        "the commit would have held another number of rows than were read, so it was"
-        " refused; nothing of this job is visible",
-        "the driver's log has both numbers; start the load, or the repair, again",
+        Sentence(
+            "the commit would have held another number of rows than were read, so it"
+            " was refused; nothing of this job is visible"
+        ),
+        Sentence(
+            "the driver's log has both numbers; start the load, or the repair, again"
+        ),
     ),
     (
         ("due to heartbeat by concurrent writer",),
         "transient",
         BEGUN_ELSEWHERE,
-        "another process has begun this compaction and was alive moments ago",
-        "it is tried again; that process is shut out by now",
+        Sentence("another process has begun this compaction and was alive moments ago"),
+        Sentence("it is tried again; that process is shut out by now"),
     ),
     (
         ("belong to the same bucket id", "belongs to the same bucket id"),
         # not terminal: once it is repaired, the next sync goes on
         "transient",
         "bucket_conflict",
-        "a bucket of the lake table has several file groups, so Hudi refuses to write;"
-        " nothing of this job is visible",
-        "look for duplicates on the table's health page, and remove them",
+        Sentence(
+            "a bucket of the lake table has several file groups, so Hudi refuses to"
+            " write; nothing of this job is visible"
+        ),
+        Sentence("look for duplicates on the table's health page, and remove them"),
     ),
     (
         (".compaction.requested does not exist",),
         # not terminal: once it is repaired, the next sync goes on
         "transient",
         "plan_unreadable",
-        "the request of a planned compaction is gone: the lake table can neither be"
-        " read nor written",
-        "unschedule that compaction: the table's health page names it",
+        Sentence(
+            "the request of a planned compaction is gone: the lake table can neither be"
+            " read nor written"
+        ),
+        Sentence("unschedule that compaction: the table's health page names it"),
     ),
     (
         ("No space left on device", "Disk quota exceeded"),
         "transient",
         "storage_full",
-        "the lake's storage is full; nothing of this job is visible",
-        "free space there; then retry",
+        Sentence("the lake's storage is full; nothing of this job is visible"),
+        Sentence("free space there; then retry"),
     ),
     (
         ("Permission denied", "Read-only file system"),
         "terminal",
         "lake_not_writable",
-        "the lake's storage refused a write; nothing of this job is visible",
-        "give the user that runs Sluice write access; then retry",
+        Sentence("the lake's storage refused a write; nothing of this job is visible"),
+        Sentence("give the user that runs Sluice write access; then retry"),
     ),
 )
 
-_SOURCE: tuple[tuple[str, Outcome, str, str], ...] = (
-    ("28", "invalid_request", "source_login_failed", "correct user and password"),
-    ("3D", "invalid_request", "source_database_missing", "correct the database's name"),
-    ("42P01", "invalid_request", "source_table_missing", "discover the source again"),
-    ("42703", "invalid_request", "source_changed", "discover the source again"),
+_SOURCE: tuple[tuple[str, Outcome, str, Sentence], ...] = (
+    (
+        "28",
+        "invalid_request",
+        "source_login_failed",
+        Sentence("correct user and password"),
+    ),
+    (
+        "3D",
+        "invalid_request",
+        "source_database_missing",
+        Sentence("correct the database's name"),
+    ),
+    (
+        "42P01",
+        "invalid_request",
+        "source_table_missing",
+        Sentence("discover the source again"),
+    ),
+    (
+        "42703",
+        "invalid_request",
+        "source_changed",
+        Sentence("discover the source again"),
+    ),
     (
         "42501",
         "invalid_request",
         "source_privilege_missing",
-        "grant SELECT on the table",
+        Sentence("grant SELECT on the table"),
     ),
-    ("3F", "invalid_request", "source_table_missing", "discover the source again"),
-    ("42704", "transient", "source_snapshot_lost", "retry: it continues"),
-    ("42", "terminal", "source_refused", "the driver's log has the statement"),
-    ("22023", "transient", "source_snapshot_lost", "retry: it continues"),
+    (
+        "3F",
+        "invalid_request",
+        "source_table_missing",
+        Sentence("discover the source again"),
+    ),
+    ("42704", "transient", "source_snapshot_lost", Sentence("retry: it continues")),
+    (
+        "42",
+        "terminal",
+        "source_refused",
+        Sentence("the driver's log has the statement"),
+    ),
+    ("22023", "transient", "source_snapshot_lost", Sentence("retry: it continues")),
     (
         "22021",
         "terminal",
         TEXT_REFUSED,
-        "write these bytes as UTF-8 at the source, then resume; see docs/reading.md",
+        Sentence(
+            "write these bytes as UTF-8 at the source, then resume; see docs/reading.md"
+        ),
     ),
-    ("22", "terminal", "source_value_refused", "the driver's log has the value"),
-    ("55P03", "transient", "source_locked", "it is tried again"),
-    ("57P01", "transient", "source_ended_session", "it is tried again"),
-    ("57P03", "transient", "source_starting", "it is tried again until it is up"),
+    (
+        "22",
+        "terminal",
+        "source_value_refused",
+        Sentence("the driver's log has the value"),
+    ),
+    ("55P03", "transient", "source_locked", Sentence("it is tried again")),
+    ("57P01", "transient", "source_ended_session", Sentence("it is tried again")),
+    (
+        "57P03",
+        "transient",
+        "source_starting",
+        Sentence("it is tried again until it is up"),
+    ),
     (
         "57P05",
         "transient",
         "source_ended_session",
-        "raise idle_session_timeout of the login at the source; it is tried again",
+        Sentence(
+            "raise idle_session_timeout of the login at the source; it is tried again"
+        ),
     ),
-    ("25P03", "transient", "source_ended_session", "it is tried again"),
-    ("25P04", "transient", "source_ended_session", "it is tried again"),
-    ("57014", "transient", "source_cancelled", "it was cancelled at the source: retry"),
+    ("25P03", "transient", "source_ended_session", Sentence("it is tried again")),
+    ("25P04", "transient", "source_ended_session", Sentence("it is tried again")),
+    (
+        "57014",
+        "transient",
+        "source_cancelled",
+        Sentence("it was cancelled at the source: retry"),
+    ),
     (
         "53300",
         "transient",
         CONNECTIONS_USED_UP,
-        "it waits for one; lower max_parallel_reads, or raise the limit of the user,"
-        " the database or the server",
+        Sentence(
+            "it waits for one; lower max_parallel_reads, or raise the limit of the"
+            " user, the database or the server"
+        ),
     ),
-    ("53", "transient", "source_exhausted", "lower the parallel reads, then retry"),
+    (
+        "53",
+        "transient",
+        "source_exhausted",
+        Sentence("lower the parallel reads, then retry"),
+    ),
 )
 
 
-def failure(outcome: Outcome, code: str, message: str, hint: str = "") -> Failure:
-    return Failure(outcome, ErrorFact(code, message, hint))
+def failure(outcome: Outcome, code: str, message: Sentence, hint: Sentence) -> Failure:
+    return Failure(outcome, fact_of(SluiceError(message, code=code, hint=hint)))

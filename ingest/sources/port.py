@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from catalog.schema.limits import LIMITS
 from core.errors import TerminalError
+from core.sentences import Sentence
 from ingest.contract.following import SourceLog
 from ingest.contract.positions import SourceClock
 from ingest.contract.table import SourceSpec, TableSpec
@@ -27,7 +28,7 @@ from ingest.sources.fingerprint import ServerFingerprint
 Row = tuple[Any, ...]
 
 ROWS_HIDDEN = "source_rows_hidden"
-SEE_ALL_ROWS = (
+SEE_ALL_ROWS = Sentence(
     "at the source: ALTER ROLE … BYPASSRLS for the datasource's user, or sync a copy of"
     " the table that holds the wanted rows; then resume"
 )

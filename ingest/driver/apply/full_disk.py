@@ -9,11 +9,11 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
-from core.errors import SluiceError
-from ingest.contract.job import ErrorFact, JobSpec
+from core.errors import SluiceError, TransientError
+from core.sentences import Sentence, as_sentence, joined
+from ingest.contract.job import ErrorFact, JobSpec, fact_of
 from ingest.lake.place import place_at
 
 FULL = "storage_full"
@@ -34,11 +34,21 @@ def named(error: ErrorFact, spec: JobSpec, *, scratch: str = "") -> ErrorFact:
     if not full:
         # what failed was removed since; the one with the least room is meant
         full = dict(sorted(free.items(), key=lambda item: item[1])[:1])
-    which = "; ".join(f"{path} has {left:,} bytes free" for path, left in full.items())
-    return replace(
-        error,
-        message=f"{error.message} ({which})",
-        hint=f"free space on the file system of {next(iter(full))}; then retry",
+    which = joined(
+        Sentence("%(path)s has %(bytes)s bytes free", path=path, bytes=f"{left:,}")
+        for path, left in full.items()
+    )
+    return fact_of(
+        TransientError(
+            Sentence(
+                "%(error)s (%(where)s)", error=as_sentence(error.message), where=which
+            ),
+            code=error.code,
+            hint=Sentence(
+                "free space on the file system of %(path)s; then retry",
+                path=next(iter(full)),
+            ),
+        )
     )
 
 

@@ -19,11 +19,13 @@ from core.errors import (
     TerminalError,
     TransientError,
 )
-from ingest.contract.job import CONNECTIONS_USED_UP
+from ingest.contract.job import CONNECTIONS_USED_UP, ErrorFact, error_from
+from ingest.contract.members import as_data, value_of
 from ingest.contract.table import SourceSpec
 from ingest.driver import jvm
 from ingest.driver.capture.jdbc import NARROWINGS, Fetch, fetch_rows
 from ingest.driver.jvm import breaks_jvm, failure_of
+from ingest.sources.failures import source_failure
 from ingest.sources.mariadb import connection as mariadb
 from ingest.sources.postgresql import connection as postgresql
 from ingest.sources.registry import SOURCE_ERRORS, SourceAccess, Widths
@@ -304,3 +306,12 @@ def test_what_cannot_be_asked_any_more_raises_nothing(
 
 def test_errors_of_python_break_no_jvm() -> None:
     assert not breaks_jvm(ValueError(FULL))
+
+
+def test_an_error_keeps_what_its_sentences_were_made_of_on_its_way() -> None:
+    fact = source_failure("57P05", "terminating connection").error
+    came = value_of(ErrorFact, as_data(fact))
+    error = error_from("transient", came)
+    assert error.message == "the source reports: terminating connection (57P05)"
+    assert error.message.parameters["state"] == "57P05"
+    assert error_from("transient", ErrorFact("x", "50 % gone")).message == "50 % gone"
