@@ -6,6 +6,7 @@ something last came of it (`moved_at`) and what it waits for (`reason`).
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,8 +17,9 @@ from core.clock import SystemClock
 from core.jobs import ACTIVE, QUEUED
 from core.jobs.moves import names_of
 from core.models import Job
+from core.sentences import Sentence
 from ingest.alerts.lag import last_absence
-from ingest.alerts.rules import RECOVERED, STALLED
+from ingest.alerts.rules import RECOVERED, STALLED, job_in_words
 from ingest.alerts.store import DISMISSED
 from ingest.jobs.kinds import DriverKind
 
@@ -56,11 +58,20 @@ INSERT INTO ingest_alert AS a (
   is_announced, is_end_announced)
 SELECT t.id, d.name, t.name, %(kind)s, s.id || ':' || s.since, ARRAY[s.kind]::varchar[],
   %(kind)s,
-  format('nothing has come of its %%s since %%s UTC: %%s', s.kind,
-    to_char(s.since AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS'),
-    coalesce(nullif(s.reason, ''), nullif(s.phase, ''), 'it does not say why')),
+  replace(replace(replace(%(message)s::text, '%%(job)s', w.job), '%%(since)s', w.since),
+    '%%(why)s', w.english) || chr(30) || jsonb_build_array(%(message)s::text,
+    jsonb_build_object('job', jsonb_build_array(w.job, '{}'::jsonb), 'since', w.since,
+      'why', coalesce(w.origin, jsonb_build_array(w.english, '{}'::jsonb)))),
   %(hint)s, '', '', s.id, 1, %(now)s, %(now)s, '', '', false, false
-FROM stalled s JOIN catalog_table t ON t.id = s.table_id
+FROM stalled s
+CROSS JOIN LATERAL (
+  SELECT coalesce(%(jobs)s::jsonb ->> s.kind, s.kind) AS job,
+    to_char(s.since AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') AS since,
+    coalesce(nullif(split_part(s.reason, chr(30), 1), ''), nullif(s.phase, ''),
+      %(silent)s::text) AS english,
+    nullif(split_part(s.reason, chr(30), 2), '')::jsonb AS origin
+) w
+JOIN catalog_table t ON t.id = s.table_id
 JOIN catalog_database d ON d.id = t.database_id
 WHERE NOT EXISTS (
   SELECT 1 FROM ingest_alert closed WHERE closed.table_id = t.id
@@ -78,13 +89,17 @@ _CLOSE = (
     _STALLED
     + """
 UPDATE ingest_alert SET closed_at = %(now)s, closed_because = %(recovered)s,
-  closed_reason = 'its job goes on, or has ended'
+  closed_reason = %(goes_on)s
 WHERE kind = %(kind)s AND closed_at IS NULL
   AND NOT EXISTS (SELECT 1 FROM stalled s WHERE s.table_id = ingest_alert.table_id)
   AND NOT EXISTS (SELECT 1 FROM core_job j WHERE j.state = %(queued)s
     AND ingest_alert.cause = j.id || ':' || j.moved_at)
 """
 )
+# `_OPEN` fills it in as `Sentence` does, and writes what it is made of beside it.
+_MESSAGE = Sentence("nothing has come of its %(job)s since %(since)s UTC: %(why)s")
+_SILENT = "it does not say why"
+_GOES_ON = "its job goes on, or has ended"
 _HINT = (
     "the job's page says what it waits for; end what is in its way, or cancel it: what"
     " it has done is kept, and it can be tried again"
@@ -104,6 +119,10 @@ def compare_stalled(now: datetime) -> None:
     given: dict[str, Any] = {
         "kind": STALLED,
         "hint": _HINT,
+        "message": _MESSAGE.message,
+        "jobs": json.dumps({kind: job_in_words(kind) for kind in names_of(DriverKind)}),
+        "silent": _SILENT,
+        "goes_on": _GOES_ON,
         "now": now,
         "limit": limit,
         "active": sorted(ACTIVE),

@@ -13,6 +13,7 @@ from django.utils import timezone
 from catalog.discovery.services import start_look
 from core.jobs import moves
 from core.models import Job
+from core.sentences import Sentence
 from ingest.alerts import stalled
 from ingest.driver_host import attempts
 from ingest.jobs import leases
@@ -23,7 +24,7 @@ from ingest.pipelines import sync_job
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 
 LONG = timedelta(seconds=301)
-LOCKED = "waits for a lock at the source, held by pid 7"
+LOCKED = Sentence("waits for a lock at the source, held by pid %(pid)s", pid=7)
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def kept(job: Job, **changes: Any) -> Job:
     return job
 
 
-def opened(now: datetime) -> list[str]:
+def opened(now: datetime) -> list[Any]:
     """What the alerts say once all has been looked at, at that time."""
     stalled.compare_stalled(now)
     rows = Alert.objects.filter(kind="stalled", closed_at=None)
@@ -61,6 +62,7 @@ def test_it_opens_once_says_why_and_ends_when_the_job_moves(
     (said,) = opened(now + LONG)
     assert LOCKED in said
     assert f"since {running.moved_at:%Y-%m-%d %H:%M:%S} UTC" in said
+    assert said.parameters["why"].parameters == {"pid": "7"}
     assert opened(now + 2 * LONG) == [said]
     kept(running, reason="waits for its rate of 5 rows per second")
     (said,) = opened(now + 2 * LONG)
