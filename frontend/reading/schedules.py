@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from django.utils.translation import get_language, gettext
+from django.utils.translation import get_language
 
-from frontend.templatetags.figures import duration
-from ingest.pipelines.policies.schedule import Cron, Every, Schedule, in_words
+from core.translation import translated
+from ingest.pipelines.policies.schedule import Schedule, in_words, translatable
 
 
 def schedule_words(schedule: Schedule | None) -> str:
-    """In English as REST says it. Other languages show the expression of cron, for
-    what explains it knows English only."""
+    """In English as REST says it."""
     if (get_language() or "en").startswith("en"):
         return in_words(schedule)
-    if isinstance(schedule, Every):
-        return gettext("Every %(time)s") % {"time": duration(schedule.seconds)}
-    if isinstance(schedule, Cron):
-        said = {"cron": schedule.expression, "timezone": schedule.timezone}
-        return gettext("By cron %(cron)s, %(timezone)s time") % said
-    return gettext("On request")
+    return translated(translatable(schedule))

@@ -13,7 +13,7 @@ from django.conf import settings
 from catalog.models import Database, Datasource
 from ingest.pipelines import table_facts as reading
 from ingest.pipelines.policies.policy import Effective
-from ingest.pipelines.policies.schedule import every_seconds_of, in_words
+from ingest.pipelines.policies.schedule import every_seconds_of, translatable
 from ingest.pipelines.policies.store import Policies
 from ingest.planning.facts import Capture, Conditions
 
@@ -33,7 +33,7 @@ class Circumstances:
         return Conditions(
             capture=capture,
             every_seconds=every_seconds_of(policy.schedule),
-            when=in_words(policy.schedule),
+            when=translatable(policy.schedule),
             lag_seconds=policy.lag_seconds,
             lag_is_chosen=policy.is_chosen("lag_seconds"),
             free_bytes=self._free_bytes,

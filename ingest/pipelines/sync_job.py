@@ -285,7 +285,7 @@ def _sync_done(job: Job, pipeline: Pipeline, facts: Facts) -> bool:
     skipped = [] if is_more else [describe_skipped(schedule, began, now)]
     lag, held_back = _behind(job, facts)
     notes = _notes_of(facts, is_held_back=held_back > lag)
-    reason = "; ".join(filter(None, [notes, *skipped]))
+    reason = joined([notes, *skipped])
     changes: dict[str, Any] = {}
     done: dict[str, Any] = {"position": position, "failures": 0}
     if "source_fingerprint" in facts:

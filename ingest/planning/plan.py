@@ -14,7 +14,7 @@ import msgspec
 
 from catalog.schema.types import TableSchema
 from core.errors import InvalidRequest
-from core.sentences import Sentence, with_sentences
+from core.sentences import Sentence, as_sentence, with_sentences
 from ingest.contract.members import as_data, value_of
 from ingest.contract.table import Updates
 
@@ -122,14 +122,10 @@ class ApplyChanges(_Step, frozen=True):
 
     @property
     def summary(self) -> str:
-        every = Sentence("on request")
-        if self.every_seconds:
-            every = Sentence("every %(seconds)s s", seconds=self.every_seconds)
-        when = self.when[:1].lower() + self.when[1:]
         return Sentence(
-            "apply rows changed by '%(cursor)s' %(when)s",
+            "apply rows changed by '%(cursor)s': %(when)s",
             cursor=self.cursor,
-            when=when or every,
+            when=as_sentence(self.when or "on request"),
         )
 
 

@@ -15,6 +15,7 @@ from zoneinfo import available_timezones
 
 from core.errors import InvalidRequest
 from core.json_values import below
+from core.sentences import Sentence, joined
 from ingest.contract.driver_size import parse_driver
 from ingest.pipelines.policies.maintenance import (
     MaintenancePolicy,
@@ -164,7 +165,10 @@ def changed(
     """
     known = known or KEYS
     if not isinstance(change, Mapping):
-        _refuse("", "expected an object with some of " + ", ".join(known))
+        _refuse(
+            "",
+            Sentence("expected an object with some of %(names)s", names=_list(known)),
+        )
     new, mistakes = dict(given), []
     for key, value in change.items():
         try:
@@ -173,7 +177,7 @@ def changed(
             mistakes.append(mistake)
     if len(mistakes) > 1:
         raise InvalidRequest(
-            "; ".join(each.message for each in mistakes),
+            joined(each.message for each in mistakes),
             code=mistakes[0].code,
             hint=mistakes[0].hint,
             facts={"errors": [one for m in mistakes for one in _errors(m)]},
@@ -183,6 +187,10 @@ def changed(
     return new
 
 
+def _list(names: Collection[str]) -> str:
+    return ", ".join(names)
+
+
 def _errors(mistake: InvalidRequest) -> list[Any]:
     errors: Any = mistake.facts.get("errors", ())
     return list(errors)
@@ -190,7 +198,9 @@ def _errors(mistake: InvalidRequest) -> list[Any]:
 
 def _merge(new: dict[str, Any], key: str, value: Any, known: Collection[str]) -> None:
     if key not in known:
-        detail = f"unknown field '{key}'; known: {', '.join(known)}"
+        detail = Sentence(
+            "unknown field '%(name)s'; known: %(known)s", name=key, known=_list(known)
+        )
         _refuse(below("", key), detail, "unknown_field")
     if value is None:
         new.pop(key, None)
@@ -206,7 +216,13 @@ def _number(least: float, most: float) -> Callable[[Any, str], float]:
     def check(value: Any, at: str) -> float:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not least <= value <= most:
-            _refuse(at, f"{at[1:]} must be a number from {least:g} to {most:g}")
+            detail = Sentence(
+                "%(name)s must be a number from %(least)s to %(most)s",
+                name=at[1:],
+                least=f"{least:g}",
+                most=f"{most:g}",
+            )
+            _refuse(at, detail)
         return float(value)
 
     return check
@@ -227,7 +243,13 @@ def _whole(least: int, most: int) -> Callable[[Any, str], int]:
     def check(value: Any, at: str) -> int:
         is_number = isinstance(value, int) and not isinstance(value, bool)
         if not is_number or not least <= value <= most:
-            _refuse(at, f"{at[1:]} must be a whole number from {least} to {most}")
+            detail = Sentence(
+                "%(name)s must be a whole number from %(least)s to %(most)s",
+                name=at[1:],
+                least=least,
+                most=most,
+            )
+            _refuse(at, detail)
         return int(value)
 
     return check
@@ -236,7 +258,10 @@ def _whole(least: int, most: int) -> Callable[[Any, str], int]:
 def _one_of(*known: str) -> Callable[[Any, str], str]:
     def check(value: Any, at: str) -> str:
         if not isinstance(value, str) or value not in known:
-            _refuse(at, f"{at[1:]} must be one of " + ", ".join(known))
+            detail = Sentence(
+                "%(name)s must be one of %(known)s", name=at[1:], known=_list(known)
+            )
+            _refuse(at, detail)
         return value
 
     return check
@@ -247,19 +272,25 @@ def _quiet(value: Any, at: str) -> Any:
         _refuse(
             at, 'maintenance_window is {"from": "22:00", "to": "06:00", "timezone": …}'
         )
-    found, wrong = {"timezone": value.get("timezone", "UTC")}, {}
+    found = {"timezone": value.get("timezone", "UTC")}
+    wrong: dict[str, str] = {}
     for end in ("from", "to"):
         try:
             found[end] = f"{clock(value[end]):%H:%M}"
         except (KeyError, TypeError, ValueError):
-            wrong[f"{at}/{end}"] = f"{end} must be a time of day like 22:00"
+            wrong[f"{at}/{end}"] = Sentence(
+                "%(name)s must be a time of day like 22:00", name=end
+            )
     if not wrong and found["from"] == found["to"]:
         wrong[f"{at}/to"] = (
             "the maintenance window must begin and end at different times"
         )
     zone = found["timezone"]
     if not isinstance(zone, str) or zone not in available_timezones():
-        wrong[f"{at}/timezone"] = f"'{zone}' is no IANA time zone"
+        wrong[f"{at}/timezone"] = Sentence(
+            "'%(name)s' is no IANA time zone, as Europe/Berlin or UTC are",
+            name=str(zone)[:60],
+        )
     refuse_all(wrong)
     return found
 

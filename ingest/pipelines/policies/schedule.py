@@ -18,6 +18,7 @@ from cronsim import CronSim, CronSimError
 
 from core.errors import InvalidRequest
 from core.json_values import below
+from core.sentences import Sentence
 
 MIN_SECONDS, MAX_SECONDS = 1, 31 * 24 * 3600
 LONGEST_CRON = 200
@@ -30,11 +31,10 @@ EXAMPLE = f'{{"cron": "{CRON_EXAMPLE}", "timezone": "Europe/Berlin"}}'
 _FIELDS = {
     "minute": "0-59",
     "hour": "0-23",
-    "day-of-month": "1-31 that the months have, L (the last)",
+    "day-of-month": Sentence("1-31 that the months have, L (the last)"),
     "month": "1-12 or JAN-DEC",
-    "day-of-week": "0-7 or SUN-SAT (0 and 7 are Sunday)",
+    "day-of-week": Sentence("0-7 or SUN-SAT (0 and 7 are Sunday)"),
 }
-_FORMS = "also lists 1,2 ranges 1-5 and steps */15"
 _BAD = re.compile(r"Bad (\S+)")
 
 
@@ -66,7 +66,14 @@ def parse_schedule(value: Any, at: str = "/schedule") -> Schedule | None:
     if value == MANUAL:
         return Manual()
     if not isinstance(value, Mapping):
-        _refuse(at, f'expected {{"every_seconds": 60}}, {EXAMPLE}, "{MANUAL}" or null')
+        _refuse(
+            at,
+            Sentence(
+                'expected {"every_seconds": 60}, %(cron)s, "%(manual)s" or null',
+                cron=EXAMPLE,
+                manual=MANUAL,
+            ),
+        )
     if "cron" in value:
         _only(value, {"cron", "timezone"}, at)
         return _cron(value["cron"], value.get("timezone", "UTC"), at)
@@ -115,24 +122,40 @@ def describe_skipped(schedule: Schedule | None, began: datetime, now: datetime) 
     missed = [run for run in next_runs(schedule, began, _COUNTED) if run <= now]
     if not missed:
         return ""
-    first = f"due at {missed[0]:%Y-%m-%d %H:%M} UTC"
-    least = "at least " if len(missed) == _COUNTED else ""
-    what = (
-        f"the run {first} was skipped"
-        if len(missed) == 1
-        else f"{least}{len(missed)} runs, the first {first}, were skipped"
+    first = f"{missed[0]:%Y-%m-%d %H:%M}"
+    if len(missed) == 1:
+        return Sentence(
+            "the run due at %(first)s UTC was skipped: the sync before was still going",
+            first=first,
+        )
+    return Sentence(
+        "%(count)s runs, the first due at %(first)s UTC, were skipped: the sync before"
+        " was still going",
+        count=f"{'≥ ' if len(missed) == _COUNTED else ''}{len(missed)}",
+        first=first,
     )
-    return f"{what}: the sync before was still going"
 
 
 def in_words(schedule: Schedule | None) -> str:
-    """A sentence for people: "At 02:30 every day, Europe/Berlin time"."""
+    """English for people: "At 02:30 every day, Europe/Berlin time"."""
+    if not isinstance(schedule, Cron):
+        return translatable(schedule)
+    words = CronSim(schedule.expression, datetime(2000, 1, 1)).explain()  # noqa: DTZ001
+    return f"{words}, {schedule.timezone} time"
+
+
+def translatable(schedule: Schedule | None) -> Sentence:
+    """For readers of any language: what explains cron knows English only, so it is
+    shown as it is."""
     if isinstance(schedule, Every):
-        return f"Every {_duration(schedule.seconds)}"
+        return Sentence("Every %(time)s", time=_duration(schedule.seconds))
     if isinstance(schedule, Cron):
-        words = CronSim(schedule.expression, datetime(2000, 1, 1)).explain()  # noqa: DTZ001
-        return f"{words}, {schedule.timezone} time"
-    return ON_REQUEST
+        return Sentence(
+            "By cron %(cron)s, %(timezone)s time",
+            cron=schedule.expression,
+            timezone=schedule.timezone,
+        )
+    return Sentence(ON_REQUEST)
 
 
 def every_seconds_of(schedule: Schedule | None) -> int | None:
@@ -143,12 +166,17 @@ def _zone(schedule: Cron) -> ZoneInfo:
     return ZoneInfo(schedule.timezone)
 
 
-def _duration(seconds: int) -> str:
-    for name, size in (("day", 86_400), ("hour", 3600), ("minute", 60)):
-        count, rest = divmod(seconds, size)
-        if count and not rest:
-            return name if count == 1 else f"{count} {name}s"
-    return "second" if seconds == 1 else f"{seconds} seconds"
+_UNITS = (
+    (86_400, Sentence("day"), Sentence("%(count)s days")),
+    (3600, Sentence("hour"), Sentence("%(count)s hours")),
+    (60, Sentence("minute"), Sentence("%(count)s minutes")),
+    (1, Sentence("second"), Sentence("%(count)s seconds")),
+)
+
+
+def _duration(seconds: int) -> Sentence:
+    size, one, many = next(unit for unit in _UNITS if seconds % unit[0] == 0)
+    return one if seconds == size else Sentence(many.message, count=seconds // size)
 
 
 def _every(seconds: Any, at: str) -> Every:
@@ -156,7 +184,12 @@ def _every(seconds: Any, at: str) -> Every:
     if not is_number or not MIN_SECONDS <= seconds <= MAX_SECONDS:
         _refuse(
             f"{at}/every_seconds",
-            f"every_seconds must be a whole number from {MIN_SECONDS} to {MAX_SECONDS}",
+            Sentence(
+                "%(name)s must be a whole number from %(least)s to %(most)s",
+                name="every_seconds",
+                least=MIN_SECONDS,
+                most=MAX_SECONDS,
+            ),
         )
     return Every(cast(int, seconds))
 
@@ -174,36 +207,54 @@ def _cron(expression: Any, timezone: Any, at: str) -> Cron:
 def _wrong_zone(name: Any) -> str:
     if isinstance(name, str) and name in _timezones():
         return ""
-    return f"'{str(name)[:60]}' is no IANA time zone, as Europe/Berlin or UTC are"
+    return Sentence(
+        "'%(name)s' is no IANA time zone, as Europe/Berlin or UTC are",
+        name=str(name)[:60],
+    )
 
 
 def _wrong_in(expression: Any) -> str:
     """What is wrong with an expression of cron in any time zone; "" = nothing."""
     if not isinstance(expression, str) or len(expression) > LONGEST_CRON:
-        return f"cron must be a text of five fields, as in {CRON_EXAMPLE}"
+        return Sentence(
+            "cron must be a text of five fields, as in %(example)s",
+            example=CRON_EXAMPLE,
+        )
     fields = expression.upper().split()
     if len(fields) != len(_FIELDS):
-        return (
-            f"cron has {len(fields)} fields, not five ({' '.join(_FIELDS)}), "
-            f"as in {CRON_EXAMPLE}"
+        return Sentence(
+            "cron has %(count)s fields, not five (%(fields)s), as in %(example)s",
+            count=len(fields),
+            fields=" ".join(_FIELDS),
+            example=CRON_EXAMPLE,
         )
     schedule = Cron(" ".join(fields))
     try:
         runs = next_runs(schedule, datetime(2000, 1, 1, tzinfo=UTC), 1)
     except CronSimError as error:
         return _said(error, fields)
-    return "" if runs else f"'{schedule.expression}' names no day that ever comes"
+    if runs:
+        return ""
+    return Sentence("'%(cron)s' names no day that ever comes", cron=schedule.expression)
 
 
 def _said(error: CronSimError, fields: list[str]) -> str:
     named = _BAD.search(str(error))
     name = named[1] if named else ""
     if name not in _FIELDS:
-        return f"cron: {error}; an example: {CRON_EXAMPLE}"
+        return Sentence(
+            "cron: %(error)s; an example: %(example)s",
+            error=error,
+            example=CRON_EXAMPLE,
+        )
     given = fields[list(_FIELDS).index(name)]
-    return (
-        f"the {name} '{given}' of cron is not possible: allowed are {_FIELDS[name]}, "
-        f"{_FORMS}; an example: {CRON_EXAMPLE}"
+    return Sentence(
+        "the %(field)s '%(given)s' of cron is not possible: allowed are %(values)s,"
+        " also lists 1,2 ranges 1-5 and steps */15; an example: %(example)s",
+        field=name,
+        given=given,
+        values=_FIELDS[name],
+        example=CRON_EXAMPLE,
     )
 
 
@@ -217,7 +268,11 @@ def _only(value: Mapping[str, Any], known: set[str], at: str) -> None:
         if name not in known:
             _refuse(
                 below(at, name),
-                f"unknown field '{name}'; known: {', '.join(sorted(known))}",
+                Sentence(
+                    "unknown field '%(name)s'; known: %(known)s",
+                    name=name,
+                    known=", ".join(sorted(known)),
+                ),
                 code="unknown_field",
             )
 
