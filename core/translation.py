@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.utils.translation import gettext
 
 from core.sentences import Sentence
@@ -19,3 +21,14 @@ def translated(text: str) -> str:
     }
     message = gettext(text.message)
     return message % parameters if parameters else message
+
+
+def all_translated(data: Any) -> Any:
+    """JSON with its sentences in the active language; texts that are none stay."""
+    if isinstance(data, Sentence):
+        return translated(data)
+    if isinstance(data, dict):
+        return {name: all_translated(value) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [all_translated(value) for value in data]
+    return data

@@ -1,7 +1,7 @@
 """Shows each page in its reader's language and time zone.
 
-A user's own setting goes first, then what the browser says. REST stays English and UTC:
-programs compare its texts.
+A user's own setting goes first, then what the browser says. REST goes by the header
+`Accept-Language` of each request (`ApiView.finalize_response`), in UTC.
 """
 
 from __future__ import annotations

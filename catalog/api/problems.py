@@ -30,6 +30,7 @@ from core.errors import (
 )
 from core.json_values import below
 from core.redaction import redact
+from core.sentences import as_sentence
 
 _DISK_FULL = "53100"
 log = logging.getLogger("sluice.rest")
@@ -108,15 +109,21 @@ def problem_body(
         "type": f"urn:sluice:problem:{code}",
         "title": HTTPStatus(status).phrase,
         "status": status,
-        "detail": redact(detail),
+        "detail": _redacted(detail),
         "code": code,
-        "hint": redact(hint),
+        "hint": _redacted(hint),
         "request_id": current().request_id,
     }
     reserved = set(body)
     body |= {k: v for k, v in (more or {}).items() if k not in reserved}
     body.setdefault("errors", [])
     return body
+
+
+def _redacted(text: str) -> str:
+    """A sentence stays one, unless it has something to hide."""
+    shown = redact(text)
+    return as_sentence(text) if shown == text else shown
 
 
 def problem_of(error: Exception) -> tuple[dict[str, object], dict[str, str]]:

@@ -14,6 +14,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers as s
 
 from core.json_values import exact, iso
+from core.sentences import Sentence
 
 Body = dict[str, Any]
 _Show = Callable[[Any], Any]
@@ -30,7 +31,9 @@ class Reply(s.Serializer[Any]):
         found: Body = {}
         for name, read, show in self._members:
             value = read(row)
-            found[name] = None if value is None else show(value)
+            # a sentence is kept as one: its reader may want another language
+            is_shown = value is None or isinstance(value, Sentence)
+            found[name] = value if is_shown else show(value)
         return found
 
     @cached_property

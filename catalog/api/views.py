@@ -13,6 +13,8 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import HttpResponseBase
+from django.utils.cache import patch_vary_headers
+from django.utils.translation import get_language_from_request, override
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import Serializer
@@ -26,6 +28,7 @@ from catalog.api.user_concurrency import take_place
 from catalog.selectors.paging import DEFAULT_SIZE, LARGEST_SIZE, Page, keyset_page
 from core.errors import InvalidRequest
 from core.json_values import below
+from core.translation import all_translated
 
 R = TypeVar("R")
 LARGEST_BODY: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
@@ -67,6 +70,19 @@ class ApiView(APIView):
                 hint="known here: " + (", ".join(sorted(self.queries)) or "none"),
                 facts={"errors": [{"parameter": p, "detail": "?"} for p in unknown]},
             )
+
+    def finalize_response(
+        self, request: Request, response: Response, *args: Any, **kwargs: Any
+    ) -> Response:
+        """Sentences are in the language that the request accepts; English without."""
+        final = super().finalize_response(request, response, *args, **kwargs)
+        if request.headers.get("Accept-Language") and isinstance(final, Response):
+            language = get_language_from_request(request)
+            with override(language):
+                final.data = all_translated(final.data)
+            final["Content-Language"] = language
+            patch_vary_headers(final, ["Accept-Language"])
+        return final
 
     @property
     def principal(self) -> Principal:

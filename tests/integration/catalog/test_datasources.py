@@ -12,6 +12,7 @@ from catalog.api import idempotency
 from catalog.models import ApiToken, Datasource, IdempotencyKey, Table
 from catalog.secrets import password_of
 from core.models import Job
+from core.sentences import Sentence
 from tests.integration.at_once import at_once
 from tests.integration.catalog.asking import (
     CANARY,
@@ -78,6 +79,26 @@ def test_wrong_datasources_are_refused_by_name(admin, change, status, code):
     assert status == 501 or body["errors"] or body["hint"]
     assert CANARY not in json.dumps(body)
     assert not Datasource.objects.filter(kind="postgresql").exists()
+
+
+def test_sentences_are_in_the_language_that_a_request_accepts(admin, shop):
+    def refused(**headers):
+        wrong = new_source(host="169.254.169.254")
+        return problem(admin("POST", "datasources", wrong, **headers), 400, code)
+
+    code = "network_denied"
+    assert refused()["detail"] == "a datasource may not point to 169.254.169.254"
+    chinese = refused(Accept_Language="zh-CN")
+    assert chinese["detail"] == "数据源不能指向 169.254.169.254"
+    assert chinese["hint"].endswith("在 SLUICE_SOURCE_NETWORKS_DENIED 中")
+    why = Sentence("the host name '%(host)s' is not known", host="db")
+    job = Job.objects.create(
+        kind="test", subject="shop", subject_id=str(shop.pk), error_message=why
+    )
+    shown = admin("GET", f"jobs/{job.pk}", Accept_Language="zh-CN")
+    assert shown.json()["error"]["message"] == "找不到主机名“db”"
+    assert shown["Content-Language"] == "zh-hans"
+    assert admin("GET", f"jobs/{job.pk}").json()["error"]["message"] == str(why)
 
 
 def test_a_later_kind_answers_501_whatever_else_is_missing(admin):
