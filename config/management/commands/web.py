@@ -7,6 +7,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
+from frontend import static_files
+
 
 class Command(BaseCommand):
     help = "Web process: serves pages and REST"
@@ -23,6 +25,9 @@ class Command(BaseCommand):
         """Serve until SIGTERM or SIGINT."""
         # the server's modules and all routes: no other command needs them
         from config.web_server import serve
+
+        if not options["check_config"]:
+            static_files.collect()
         from config.wsgi import application
 
         if options["check_config"]:

@@ -64,7 +64,7 @@ STORED: dict[str, tuple[Any, str, Callable[[str], Any]]] = {
     "job report": (REPORT, encode(REPORT), lambda text: report_from(json.loads(text))),
 }
 # Members whose keys are data: what is in them is not a member of a value.
-DATA = frozenset({"facts", "source_fingerprint", "lossy"})
+DATA = frozenset({"facts", "source_fingerprint", "lossy", "sentences"})
 
 
 def with_more(value: Any, *, inside: str = "") -> Any:

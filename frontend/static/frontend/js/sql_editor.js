@@ -1,7 +1,6 @@
 // The SQL editor: CodeMirror 6 with Spark's words, our keys, and the colours of sql.css.
-import { sparkDialect } from "./sql_dialect.js";
-import { namesFrom } from "./sql_names.js";
 import { statementAt } from "./sql_text.js";
+import { namesFrom, sparkDialect } from "./sql_words.js";
 import { say } from "./words.js";
 
 const TYPING_PAUSE = 120; // milliseconds before names are asked for

@@ -1,0 +1,58 @@
+"""Static files have names of their content, are kept for good and come compressed."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.test import Client
+
+from frontend.static_files import collect
+
+LINK = re.compile(r'(?:href|src)="(/static/[^"]+)"')
+IMPORT = re.compile(r'(?:from|import)\s*"(\./[^"]+)"')
+HASHED = re.compile(r"\.[0-9a-f]{12}\.\w+$")
+MOST = 16
+
+
+@pytest.fixture
+def files(world, browse, settings, tmp_path):
+    """All files that a page asks for, with what its modules import."""
+    settings.STATIC_ROOT = tmp_path
+    collect()
+    client = browse("root")
+
+    def read(page: str) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        wanted = LINK.findall(client.get(page).content.decode())
+        for url in wanted:
+            if url not in found:
+                found[url] = body_of(client, url)
+                folder = url.rpartition("/")[0]
+                imported = IMPORT.findall(found[url].decode())
+                wanted += [f"{folder}/{name[2:]}" for name in imported]
+        return found
+
+    return read
+
+
+def body_of(client: Client, url: str) -> bytes:
+    reply = client.get(url)
+    assert reply.status_code == 200, url
+    assert "immutable" in reply["Cache-Control"], url
+    small = client.get(url, headers={"Accept-Encoding": "gzip"})
+    is_small = len(small.getvalue()) < 300
+    assert is_small or small["Content-Encoding"] == "gzip", url
+    return reply.getvalue()
+
+
+@pytest.mark.parametrize("page", ["/", "/sql", "/tables", "/api/v1/docs"])
+def test_files_of_a_page_are_few_and_kept_for_good(files, page):
+    found = files(page)
+    assert all(HASHED.search(url) for url in found)
+    assert 5 < len(found) < MOST
+
+
+def test_without_a_collection_files_have_their_plain_names(world, browse):
+    links = LINK.findall(browse("root").get("/").content.decode())
+    assert "/static/frontend/css/base.css" in links
