@@ -81,7 +81,7 @@ _NO_SENTENCE = re.compile(
     r"^\s*(SELECT|INSERT|UPDATE|WITH|DELETE|FROM|AND|ALTER|SET)\b| -- "
 )
 # What only programmers see.
-_FOR_PROGRAMS = {"__str__", "as_markdown", "_table"}
+_FOR_PROGRAMS = {"__str__", "as_markdown", "_cases_in_markdown"}
 _UNSEEN = {"RuntimeError", "ValueError", "AssertionError", "NotImplementedError"}
 _MARKED = re.compile(r'_\("([^"]+)"\)')
 

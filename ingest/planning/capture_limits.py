@@ -60,18 +60,18 @@ SOURCES: dict[str, Promise] = {
     },
     "primary": Promise(
         "A primary",
-        sync="the high watermark stays behind the clock, and behind the start of the"
-        " oldest open or prepared transaction, by the safety lag, so no row below it"
-        " can still commit",
-        unseen="without the right to see transactions of others, and of sessions of"
-        " PostgreSQL with track_activities = off, rows that commit later than the"
-        " safety lag after their cursor value; there also those of a procedure that"
+        sync="the high watermark stays behind the clock by the safety lag; it stays as"
+        " far behind the start of the oldest open or prepared transaction, so no row"
+        " below it can still commit",
+        unseen="without the right to see transactions of others, rows that commit later"
+        " than the safety lag after their cursor value; the same of sessions of"
+        " PostgreSQL with track_activities = off; there also those of a procedure that"
         " commits within its CALL, where they get statement_timestamp(), the beginning"
         " of that CALL; on MariaDB and MySQL those of engines whose transactions no"
-        " list shows (MyRocks, NDB: all but InnoDB); those of a transaction whose first"
-        " statement waited longer for a table's lock (behind an ALTER TABLE, LOCK"
-        " TABLES), or was slow otherwise before it first touched InnoDB, and has ended:"
-        " the transaction seems to have begun later; and those that a stored function"
+        " list shows (MyRocks, NDB: all but InnoDB); those of a transaction that has"
+        " ended and seems to have begun later, as it first waited for a table's lock"
+        " (ALTER TABLE, LOCK TABLES); or was slow before it touched"
+        " InnoDB; and those that a stored function"
         " or procedure writes after slow work: the list of processes shows when its"
         " inner statement began",
         does="every sync says which right is missing, and while there is such a"
@@ -83,20 +83,20 @@ SOURCES: dict[str, Promise] = {
         " Replication)",
         snapshot="the rows that have been applied there",
         sync="the high watermark stays behind the time up to which changes are known to"
-        " have been applied, by the safety lag. That time is, on PostgreSQL, the last"
-        " commit or checkpoint that was replayed, or the last message of a sender that"
-        " target_session_attrs=primary in primary_conninfo proves to be the primary; on"
-        " a replica of MariaDB or MySQL, slave_net_timeout (60 s) before now at the"
-        " latest, because its primary may be cut off for so long before it notices; on"
-        " a member, 15 s before now",
+        " have been applied, by the safety lag. On PostgreSQL that time is the last"
+        " commit or checkpoint that was replayed; or the last message of the primary,"
+        " which target_session_attrs=primary in primary_conninfo proves to be one; on"
+        " a replica of MariaDB or MySQL it is at least slave_net_timeout (60 s) ago:"
+        " it may be cut off for so long before it notices; on a member, 15 s"
+        " ago",
         unseen="transactions that are open on other servers: a row that commits later"
         " than the safety lag after its cursor value is missed; on a replica of MariaDB"
-        " or MySQL, what it has yet to receive after its network was down, and whether"
-        " it follows a replica before a change of that one's primary came through (on"
-        " MySQL: without GTIDs, ever)",
+        " or MySQL, what it has yet to receive after its network was down; and whether"
+        " it follows a replica, before a change of that one's primary came through;"
+        " on MySQL without GTIDs that is never seen",
         does="refuses timestamp capture until 'lag_seconds' is set by policy, longer"
         " than the longest transaction of other servers and than the network is ever"
-        " down; each sync checks again whether the server is one, and waits while"
+        " down; each sync checks again whether the server is one; it waits while"
         " replication is stopped, and while a replica of MariaDB or MySQL follows"
         " another replica; it warns when nothing was replayed for 5 minutes",
     ),
@@ -214,8 +214,8 @@ TRAPS: dict[str, Promise] = {
         " label of an enum is renamed, a composite type gets or loses attributes, a"
         " generated column gets another expression",
         unseen="rows that did not change since have the former values until a resync",
-        does="on PostgreSQL (enums also in arrays, domains, ranges and composite types)"
-        " a sync notices it and warns until a resync, or a :verify that finds both"
+        does="on PostgreSQL a sync notices it (enums also in arrays, domains, ranges"
+        " and composite types); it warns until a resync, or a :verify that finds both"
         " sides equal; where the key or the lake's partitions have such a column it"
         " stops and asks for a resync, as changed rows would be there twice. On MariaDB"
         " and MySQL another list of an ENUM's or SET's values pauses the table, unless"
@@ -237,9 +237,9 @@ TRAPS: dict[str, Promise] = {
         unseen="in columns that are not of the key: which bytes they were; a :verify"
         " does not see it, either",
         does="takes what the server makes of them: give such a column another character"
-        " set first. A load or a sync that meets such a key, or one with a character"
-        " that has two codes (X'8790' and X'81E0' in cp932), stops and names it"
-        " (key_text_shared): else two rows could become one",
+        " set first. A load or a sync that meets such a key stops and names it"
+        " (key_text_shared), as two rows could become one; so it does at a key with a"
+        " character that has two codes (X'8790' and X'81E0' in cp932)",
     ),
     "row_security": Promise(
         "Row security of PostgreSQL that hides rows from the datasource's user",
@@ -273,7 +273,7 @@ TRAPS: dict[str, Promise] = {
         " is below every position: -infinity and years before 1 in PostgreSQL, zero"
         " dates in MariaDB and MySQL, also those with a zero month or day",
         does="NULLs and values below every position are counted and reported by each"
-        " sync, dates with a zero month or day those of the last ten years; :verify"
+        " sync; of dates with a zero month or day, those of the last ten years; :verify"
         " counts all of them",
     ),
     "clock_behind": Promise(
@@ -377,21 +377,46 @@ def _cases(facts: TableFacts) -> Iterator[Promise]:
 
 
 def as_markdown() -> str:
-    """The tables of docs/reading.md."""
+    """The cases of docs/reading.md, each below a heading of its own."""
     parts = [
         ("Kinds of source", SOURCES),
         ("Kinds of table", TABLES),
         ("What happens at the source", TRAPS),
     ]
     return "\n".join(
-        f"### {title}\n\n{_table(promises.values())}" for title, promises in parts
+        f"### {title}\n\n{_cases_in_markdown(promises.values())}"
+        for title, promises in parts
     )
 
 
-def _table(promises: Iterable[Promise]) -> str:
-    head = "| | a snapshot shows | a sync shows | not seen | what Sluice does |"
-    rows = (
-        f"| {p.title} | {p.snapshot} | {p.sync} | {p.unseen} | {p.does} |"
-        for p in promises
+def _cases_in_markdown(promises: Iterable[Promise]) -> str:
+    """What Sluice does comes first: it says what to do, too."""
+    lines = []
+    for promise in promises:
+        title, _, example = promise.title.partition(": ")
+        told = {
+            "What Sluice does": promise.does,
+            "For example": example,
+            "Not seen": promise.unseen,
+            "A snapshot shows": promise.snapshot,
+            "A sync shows": promise.sync,
+        }
+        lines += [f"#### {title}", ""]
+        lines += [
+            f"- **{label}.** {_in_sentences(text)}"
+            for label, text in told.items()
+            if text
+        ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _in_sentences(text: str) -> str:
+    found = text.replace("; ", ". ").split(". ")
+    return (
+        ". ".join(
+            one[:1].upper() + one[1:] if one.partition(" ")[0].isalpha() else one
+            for one in found
+        )
+        + "."
     )
-    return "\n".join([head, "|---|---|---|---|---|", *rows, ""])

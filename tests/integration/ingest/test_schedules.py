@@ -119,7 +119,7 @@ def test_the_plan_shows_the_schedule_before_approval(world, admin) -> None:
     assert one["schedule_from"] == "table"
     assert len(one["next_runs"]) == 3
     steps = {s["step"]: s["summary"] for s in one["plan"]["steps"]}
-    assert steps["ApplyChanges"].endswith("at 02:30 every day, Europe/Berlin time")
+    assert steps["ApplyChanges"].endswith("By cron 30 2 * * *, Europe/Berlin time")
     made = admin("POST", "onboardings", {**BODY, "schedule": NIGHTLY}).json()
     assert (made["schedule"], made["schedule_in_words"]) == (NIGHTLY, words)
     assert made["tables"][0]["schedule_in_words"] == words
