@@ -76,7 +76,7 @@ def job_succeeded(event: Event) -> None:
     recovered: set[str] = set()
     if kind == VERIFY and verdict == "different":
         store.open_alert(table_id, _mismatch(event), at=event.at)
-    elif kind == RESYNC or verdict == "equal":
+    elif kind == RESYNC or verdict == "equal" or event.data.get("action") == "repair":
         recovered.add(MISMATCH)
     if event.data["caught_up"]:
         recovered.add(LATE)
@@ -97,8 +97,10 @@ def _mismatch(event: Event) -> Finding:
         if found
         else "a verification found differences.",
         code="differs_from_source",
-        hint="the job lists keys; a resync makes the table equal to its source",
-        repair="resync",
+        hint="the job lists keys; a repair reads the rows that differ again"
+        if facts.get("repair")
+        else "the job lists keys; a resync makes the table equal to its source",
+        repair="repair" if facts.get("repair") else "resync",
         job=event.subject_id,
     )
 

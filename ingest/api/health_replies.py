@@ -206,6 +206,15 @@ class Resize(Reply):
     reason = s.CharField()
 
 
+class Rereading(Reply):
+    """What a repair would read, and at most write."""
+
+    chunks = s.IntegerField(help_text="parts of the source that are read again")
+    of = s.IntegerField(help_text="parts that there are")
+    written = Count(help_text="rows that the lake lacks, or has with other values")
+    deleted = Count(help_text="rows that only the lake has")
+
+
 class Savepoint(Reply):
     instant = s.CharField()
     at = Instant(allow_null=True, help_text="when its commit ended")
@@ -253,6 +262,7 @@ class RepairPreview(Reply):
     then = s.CharField(allow_null=True, help_text="the verb that brings that back")
     resize = Resize(allow_null=True)
     compaction = Compaction(allow_null=True)
+    repair = Rereading(allow_null=True)
     dry_run = s.BooleanField()
 
     @staticmethod

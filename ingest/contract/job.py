@@ -69,7 +69,7 @@ T = TypeVar("T")
 
 RepairAction = Literal[
     "rollback", "unschedule", "deduplicate", "clean", "savepoint", "restore",
-    "resize", "drop-metadata-table",
+    "resize", "drop-metadata-table", "repair",
 ]  # fmt: skip
 Outcome = Literal[
     "succeeded", "cancelled", "paused", "transient", "terminal", "invalid_request"
@@ -187,6 +187,7 @@ class RepairWork:
     savepoint    keep what the table is now; restore: go back to one (`instant`)
     resize       the same rows in `buckets` buckets, by one commit
     drop-metadata-table  one that another writer made and ours do not keep up
+    repair       rows of the keys that `verification` found to differ are read again
     instant      what it is about; "" = every one that it can be about
     follows_log  whether a restored table gets from a log what came since
     dry_run      look and count only (deduplicate)
@@ -198,6 +199,7 @@ class RepairWork:
     dry_run: bool = False
     buckets: int = 0
     follows_log: bool = False
+    verification: str = ""
 
 
 @dataclass(frozen=True, slots=True)

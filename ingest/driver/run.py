@@ -148,8 +148,12 @@ def _compact(run: JobRun, spark: SparkSession, _gates: SourceGates) -> Facts:
     return compact_table(run, spark)
 
 
-def _repair(run: JobRun, spark: SparkSession, _gates: SourceGates) -> Facts:
-    return repair_table(run, spark, lambda: access_of(run))
+def _repair(run: JobRun, spark: SparkSession, gates: SourceGates) -> Facts:
+    def reach() -> tuple[SourceAccess, SourceGate]:
+        access = access_of(run)
+        return access, gates.gate_for(access.spec)
+
+    return repair_table(run, spark, reach)
 
 
 def _recover(run: JobRun, spark: SparkSession, _gates: SourceGates) -> Facts:

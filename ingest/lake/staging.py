@@ -1,4 +1,5 @@
-"""The staging area of a load: its chunk plan, attempts and finished chunks.
+"""What is kept beside a lake table: the staging area of a load (its chunk plan,
+attempts and finished chunks), and where its last verification found differences.
 
 A chunk counts when its manifest is there, and only then; a plan made for another
 load, other columns or keys does not count. It must not know Spark or the source.
@@ -145,6 +146,43 @@ class StagingArea:
         self.folder.delete_all()
 
 
+@dataclass(frozen=True, slots=True)
+class Differing:
+    """Where a verification found source and lake unlike.
+
+    verification  its job
+    key           source names of the key's columns, by which `chunks` are cut
+    chunks        all of the table, the last one without an end; () = not by key
+    numbers       those of chunks with a key that the lake has not, or not so
+    extra         how many keys only the lake has
+    """
+
+    verification: str
+    key: tuple[str, ...]
+    chunks: tuple[Chunk, ...]
+    numbers: tuple[int, ...]
+    extra: int
+
+
+class Differences:
+    """The keys are in Parquet (`k`), and count when the record beside them is there."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = place_at(folder) / "differences"
+        self.keys = self._folder / "keys"
+
+    def record(self) -> Differing | None:
+        text = (self._folder / "differing.json").read()
+        return None if text is None else _decoded(Differing, text)
+
+    def keep(self, record: Differing) -> None:
+        _save(self._folder / "differing.json", record)
+
+    def clear(self) -> None:
+        (self._folder / "differing.json").delete()
+        self._folder.delete_all()
+
+
 def require_space(folder: str, needed: int) -> None:
     """TransientError `staging_full` when `needed` bytes do not fit."""
     free = place_at(folder).free_bytes()
@@ -157,7 +195,7 @@ def require_space(folder: str, needed: int) -> None:
         )
 
 
-def _save(path: Place, value: LoadPlan | ChunkManifest) -> None:
+def _save(path: Place, value: LoadPlan | ChunkManifest | Differing) -> None:
     path.replace(members.encode(value, version=VERSION))
 
 

@@ -19,11 +19,11 @@ from catalog.models import Table
 from core import outbox
 from core.clock import SystemClock
 from core.errors import SluiceError
-from core.jobs import SUCCEEDED, TERMINAL
+from core.jobs import TERMINAL
 from core.json_values import iso
 from core.models import Job
 from core.outbox import NewEvent
-from ingest.contract.job import COMPACT, REPAIR, RESYNC, VERIFY
+from ingest.contract.job import COMPACT, REPAIR
 from ingest.lake.hudi.budget import choose, credit_after, first_credit
 from ingest.lake.hudi.timeline import at_of, instant_of
 from ingest.lake.place import place_at
@@ -34,6 +34,7 @@ from ingest.maintenance.merging import MergeCost, weigh
 from ingest.maintenance.observation import Observation, look_into
 from ingest.maintenance.plan import Step, plan_maintenance
 from ingest.maintenance.score import BROKEN_CODES, STUCK_CODES, Health, score, stuck_in
+from ingest.maintenance.verification_schedule import remedy_of
 from ingest.maintenance.write_amplification import Written, add, written_from
 from ingest.models import Pipeline, TableHealth
 from ingest.models.states import REMOVING
@@ -115,7 +116,7 @@ def look_at(row: TableHealth) -> None:
         )
         return
     standing = _standing(pipeline)
-    differs = _differs(table.pk)
+    differs = remedy_of(pipeline) if pipeline else ""
     health = score(facts, policy.keeping, differs=differs, standing=standing)
     steps = plan_maintenance(facts, policy.keeping, now, quiet=policy.quiet)
     steps = tuple(_put_off(step, table.pk, now) for step in steps)
@@ -209,17 +210,6 @@ def _standing(pipeline: Pipeline | None) -> tuple[str, str]:
 
 def _policy(pipeline: Pipeline | None) -> Effective:
     return effective([], defaults()) if pipeline is None else policy_of(pipeline)
-
-
-def _differs(table_id: int) -> bool:
-    """What a verification found counts until a fresh copy or another verification."""
-    rows = Job.objects.filter(
-        kind__in=[VERIFY, RESYNC], subject_id=str(table_id), state=SUCCEEDED
-    )
-    verdicts = rows.order_by("-created_at").values_list(
-        "report__facts__verdict", flat=True
-    )
-    return bool(verdicts.first() == "different")
 
 
 def _next(pipeline: Pipeline | None, now: datetime, wait: timedelta) -> datetime | None:

@@ -12,7 +12,7 @@ from ingest.maintenance.facts import Pending
 
 Repair = Literal[
     "", "compact", "clean", "rollback", "unschedule-compaction", "deduplicate",
-    "resync", "resize", "restore", "drop-metadata-table",
+    "resync", "repair", "resize", "restore", "drop-metadata-table",
 ]  # fmt: skip
 
 

@@ -219,6 +219,26 @@ DROP_METADATA_TABLE = TableAction(
     repair=RepairWork("drop-metadata-table"),
     report="The metadata table of another writer is gone; readers list the files.",
 )
+REPAIR = TableAction(
+    name="repair",
+    title="Repair",
+    icon="check",
+    group="maintenance",
+    does=(
+        "Reads the parts of the source again in which the newest verification found "
+        "differences; writes and deletes the rows that differ, by one commit."
+    ),
+    blocks=(
+        "No sync of this table runs, and what its source's log brings waits; reading "
+        "continues."
+    ),
+    undo="Not needed: the rows are those of the source.",
+    states=QUERYABLE,
+    request=_OF_ALL,
+    preview=repair_previews.preview_repair,
+    repair=RepairWork("repair"),
+    report="As the source has them: %(written)s rows written, %(deleted)s deleted.",
+)
 RESTORE = TableAction(
     name="restore",
     title="Restore",
@@ -247,6 +267,7 @@ REPAIR_ACTIONS = (
     DEDUPLICATE,
     SAVEPOINT,
     CLEAN,
+    REPAIR,
     RESIZE,
     RESTORE,
     DROP_METADATA_TABLE,

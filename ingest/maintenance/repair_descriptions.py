@@ -4,6 +4,7 @@ its reader's language."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from django.utils.translation import gettext, ngettext
 
@@ -11,6 +12,9 @@ from ingest.lake.hudi.timeline import WRITES
 from ingest.maintenance.compacting import Compaction
 from ingest.maintenance.descriptions import sized
 from ingest.maintenance.facts import LakeFacts, Pending
+
+if TYPE_CHECKING:
+    from ingest.maintenance.repair_previews import Rereading
 
 
 def externally_modified(facts: LakeFacts) -> Sequence[str]:
@@ -161,6 +165,39 @@ def deduplicated(facts: LakeFacts) -> Sequence[str]:
         ),
         gettext("No sync runs until it ends"),
     ]
+
+
+def read_again(found: Rereading, *, follows_log: bool) -> Iterator[str]:
+    text = ngettext(
+        "%(chunks)s of %(count)s part of the source is read again, in which the "
+        "newest verification found differences",
+        "%(chunks)s of %(count)s parts of the source are read again, in which the "
+        "newest verification found differences",
+        found.of,
+    )
+    yield text % {"chunks": found.chunks, "count": found.of}
+    text = ngettext(
+        "%(count)s row that the lake lacks, or has with other values, is written as "
+        "the source has it then",
+        "%(count)s rows that the lake lacks, or has with other values, are written as "
+        "the source has them then",
+        found.written,
+    )
+    yield text % {"count": found.written}
+    if found.deleted:
+        text = ngettext(
+            "%(count)s row that only the lake has is deleted, if the source still has "
+            "no such key: all of its keys are read for that",
+            "%(count)s rows that only the lake has are deleted, if the source still "
+            "has no such keys: all of its keys are read for that",
+            found.deleted,
+        )
+        yield text % {"count": found.deleted}
+    if follows_log:
+        yield gettext("What its source's log brings meanwhile is applied behind it")
+    else:
+        yield gettext("No sync runs until it ends; the next one begins where it would")
+    yield gettext("Readers see all of it at once, by one commit")
 
 
 def cleaned(facts: LakeFacts, *, keep_seconds: float) -> Sequence[str]:

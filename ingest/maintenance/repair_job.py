@@ -54,7 +54,11 @@ def spec_for(job: Job) -> Attempt | Refused | None:
     spec = JobSpec(
         **shared_by_all(job, pipeline, hold.fence),
         source=source_spec(pipeline.source_table.database.datasource),
-        repair=replace(work, follows_log=pipeline.capture == LOG),
+        repair=replace(
+            work,
+            follows_log=pipeline.capture == LOG,
+            verification=str(pipeline.verified_job or ""),
+        ),
     )
     return Attempt(spec, hold)
 
@@ -90,7 +94,9 @@ def _note_success(job: Job, pipeline: Pipeline | None, facts: Facts) -> None:
         set_buckets(pipeline, int(facts["buckets"]), why=why)
     if facts.get("restored"):
         note_restored(pipeline, facts)
-    elif facts.get("instant"):
+    if facts.get("action") == "repair":
+        transitions.forget_verification(pipeline)
+    if facts.get("instant") and not facts.get("restored"):
         # the same rows once, at the same position
         instant = str(facts["instant"])
         transitions.show(pipeline, last_commit_instant=instant, last_commit_at=Now())

@@ -25,10 +25,21 @@ from ingest.maintenance.facts import LakeFacts, Pending
 from ingest.maintenance.remedies import Way, ways_out
 from ingest.maintenance.resizing import Resize, plan_resize, words_for
 from ingest.maintenance.rewinding import what_is_missed
+from ingest.maintenance.verification_schedule import found_by
 from ingest.pipelines.schema_diff import source_changed
 from ingest.pipelines.transitions import pipeline_of
 from ingest.planning.facts import LOG
 from ingest.planning.plan import plan_from_json
+
+
+@dataclass(frozen=True, slots=True)
+class Rereading:
+    """What a repair would read, `chunks` of `of`, and at most write and delete."""
+
+    chunks: int
+    of: int
+    written: int
+    deleted: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +57,7 @@ class Preview:
     then: str = ""
     resize: Resize | None = None
     compaction: Compaction | None = None
+    repair: Rereading | None = None
 
 
 def preview_rollback(table: Table, facts: LakeFacts, work: RepairWork) -> Preview:
@@ -85,6 +97,33 @@ def preview_resize(table: Table, facts: LakeFacts, work: RepairWork) -> Preview:
     found = plan_resize(str(table), facts, work.buckets)
     will = (*words.undone_first(facts), *words_for(found, facts))
     return Preview(str(table), work.action, (), will, resize=found)
+
+
+def preview_repair(table: Table, facts: LakeFacts, work: RepairWork) -> Preview:
+    pipeline = pipeline_of(table.pk)
+    found = found_by(pipeline) if pipeline else {}
+    if pipeline is None or pipeline.verdict != "different" or not found:
+        raise InvalidRequest(
+            f"no verification of {table} stands that found a difference",
+            code="nothing_to_do",
+            hint="verify the table first; a load or a repair since makes that void",
+        )
+    again = found.get("repair")
+    if not again:
+        raise InvalidRequest(
+            f"what differs in {table} cannot be repaired by its keys: it has none, it"
+            " keeps values that are NULL at the source, or more than a million differ",
+            code="not_repairable",
+            hint="resync the table",
+        )
+    written = int(found["missing"]) + int(found["different"])
+    told = Rereading(**again, written=written, deleted=int(found["extra"]))
+    follows_log = pipeline.capture == LOG
+    will = (
+        *words.undone_first(facts),
+        *words.read_again(told, follows_log=follows_log),
+    )
+    return Preview(str(table), work.action, (), will, repair=told)
 
 
 def preview_restore(table: Table, facts: LakeFacts, work: RepairWork) -> Preview:

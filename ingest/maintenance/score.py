@@ -116,11 +116,11 @@ def score(
     facts: LakeFacts,
     policy: MaintenancePolicy,
     *,
-    differs: bool = False,
+    differs: Repair = "",
     standing: tuple[str, str] = ("", ""),
 ) -> Health:
-    """`differs`: its newest verification found the lake unlike the source. standing:
-    how it stands (`ingest.pipelines.table_status`), and why."""
+    """differs: what mends the difference that its newest verification found, "" = it
+    found none. standing: how it stands (`ingest.pipelines.table_status`), and why."""
     issues = [
         *_stopped(*standing),
         *_broken(facts, differs),
@@ -137,7 +137,7 @@ def _stopped(standing: str, why: str) -> Iterator[HealthIssue]:
         yield HealthIssue(code, points, joined([reason, why], STOP), repair)
 
 
-def _broken(facts: LakeFacts, differs: bool) -> Iterator[HealthIssue]:  # noqa: FBT001
+def _broken(facts: LakeFacts, differs: Repair) -> Iterator[HealthIssue]:
     if facts.is_gone:
         yield HealthIssue(
             "files_gone",
@@ -185,7 +185,7 @@ def _broken(facts: LakeFacts, differs: bool) -> Iterator[HealthIssue]:  # noqa: 
             "differs_from_source",
             30,
             "the newest verification found rows that are not as at the source",
-            "resync",
+            differs,
         )
 
 

@@ -86,7 +86,7 @@ def words_for(found: Comparison, *, position: str, is_log: bool = False) -> str:
     elif found.extra:
         said += (
             " Timestamp capture does not see deletes: rows deleted at the source stay"
-            " in the lake until a resync."
+            " in the lake until a repair."
         )
     return said + _rest(found)
 
@@ -175,8 +175,10 @@ def facts_of(
     instant: str,
     position: str,
     is_log: bool = False,
+    again: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
-    """The facts of a job's report. `keys` are values of rows: not for all users."""
+    """The facts of a job's report. `keys` are values of rows: not for all users.
+    again: what a repair would read, `chunks` of `of`; None = none can mend it."""
     return {
         "verdict": found.verdict,
         "summary": words_for(found, position=position, is_log=is_log),
@@ -190,5 +192,6 @@ def facts_of(
         "ahead": found.ahead,
         "instant": instant,
         "position": position,
+        "repair": again,
         "keys": {kind: list(keys.get(kind, ())) for kind in KINDS_OF_DIFFERENCE},
     }

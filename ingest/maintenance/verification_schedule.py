@@ -6,6 +6,7 @@ a policy costs one statement, however many tables it is for. Knows no REST, no S
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -18,6 +19,7 @@ from core.jobs.moves import SCHEDULE
 from core.models import Job
 from ingest.contract.job import VERIFY
 from ingest.jobs.queue import LANE_LIMITS, new_job, put
+from ingest.maintenance.remedies import Repair
 from ingest.models import Pipeline
 from ingest.models.states import LOADED
 from ingest.pipelines.policies.store import Policies, policy_of
@@ -119,6 +121,24 @@ def note_verified(pipeline: Pipeline, job: Job, verdict: str) -> None:
     )
     fields = ["verified_at", "verdict", "verified_job", "verify_at"]
     pipeline.save(update_fields=fields)
+
+
+def found_by(pipeline: Pipeline) -> Mapping[str, Any]:
+    """The facts of the verification that stands: a load or a repair makes it void. {} =
+    none does."""
+    if pipeline.verified_job is None:
+        return {}
+    report = Job.objects.filter(pk=pipeline.verified_job).values_list(
+        "report", flat=True
+    )
+    return (report.first() or {}).get("facts") or {}
+
+
+def remedy_of(pipeline: Pipeline) -> Repair:
+    """What makes the table equal to its source; "" = it is, as far as is known."""
+    if pipeline.verdict != "different":
+        return ""
+    return "repair" if found_by(pipeline).get("repair") else "resync"
 
 
 def note_undecided(pipeline: Pipeline) -> None:

@@ -17,6 +17,7 @@ from core.jobs import ACTIVE, FAILED, JOB, SUCCEEDED, TERMINAL, UNFINISHED, WAIT
 from core.jobs.moves import JobKind, names_of
 from core.models import Job
 from ingest.contract.job import LOADS, REMOVE, SYNC, VERIFY
+from ingest.models import Pipeline
 from ingest.pipelines.selectors import jobs_for, of_table, of_tables
 
 
@@ -51,9 +52,11 @@ def newest_on_source(principal: Principal, source_id: int) -> Job | None:
 
 
 def newest_verification(principal: Principal, table_id: int) -> Job | None:
-    """The newest one of a table that ended well."""
-    rows = jobs_for(principal).filter(subject_id=str(table_id), kind=VERIFY)
-    return rows.filter(state=SUCCEEDED).order_by("-created_at").first()
+    """The newest one of a table that ended well, unless a load or a repair since made
+    it void."""
+    standing = Pipeline.objects.filter(lake_table=table_id, verified_job__isnull=False)
+    rows = jobs_for(principal).filter(pk__in=standing.values("verified_job"))
+    return rows.first()
 
 
 def newest_count(table_id: int) -> tuple[int, Job] | None:

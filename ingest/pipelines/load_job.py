@@ -372,7 +372,7 @@ def note_loaded(
     if columns is not None and facts.get("has_columns", True):
         schema_diff.note_loaded(pipeline, [str(c["source_name"]) for c in columns])
         schema_diff.show_columns(pipeline, columns)
-    _verify_again(pipeline)
+    transitions.forget_verification(pipeline)
 
 
 def how_consistent(pipeline: Pipeline) -> str:
@@ -396,10 +396,3 @@ def _shares_snapshots(pipeline: Pipeline | None) -> bool:
     if pipeline is None:
         return True
     return kind_named(pipeline.source_table.database.datasource.kind).shares_snapshots
-
-
-def _verify_again(pipeline: Pipeline) -> None:
-    """Every row was written again: the next verification is due, the former void."""
-    Pipeline.objects.filter(pk=pipeline.pk).update(
-        verify_at=SystemClock().now(), verified_at=None, verdict="", verified_job=None
-    )

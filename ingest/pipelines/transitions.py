@@ -224,13 +224,20 @@ def show(pipeline: Pipeline, **changes: object) -> None:
 AT_MOST_EVERY = timedelta(seconds=15)
 
 
+def forget_verification(pipeline: Pipeline) -> None:
+    """Rows were written from the source anew: the next verification is due, what the
+    last one found is void."""
+    Pipeline.objects.filter(pk=pipeline.pk).update(
+        verify_at=SystemClock().now(), verified_at=None, verdict="", verified_job=None
+    )
+
+
 def report_success(
     job: Job, facts: Mapping[str, Any], *, has_caught_up: bool = False
 ) -> None:
     """One statement, whether it committed or not."""
     data: dict[str, Any] = _about(job) | {"caught_up": has_caught_up}
-    if "verdict" in facts:
-        data["verdict"] = facts["verdict"]
+    data |= {name: facts[name] for name in ("verdict", "action") if name in facts}
     outbox.append(NewEvent("job.succeeded", "job", str(job.pk), data))
 
 

@@ -1,4 +1,4 @@
-"""Undoing what is stuck on a table's timeline, under both of its leases.
+"""Repairs of a table under both of its leases.
 
 Each step looks at the timeline first and afterwards, so that a repair that was
 killed half way is simply run again. It must not know who asked or why.
@@ -26,6 +26,8 @@ from ingest.driver.apply.undoing import (
     unschedule_all,
 )
 from ingest.driver.apply.writer import checked_state, qualified_name
+from ingest.driver.capture.gate import SourceGate
+from ingest.driver.table_services.chunk_repair import repair_differences
 from ingest.driver.table_services.cleaning import tidy
 from ingest.driver.table_services.compaction import schedule_compaction
 from ingest.driver.table_services.dedupe import deduplicate
@@ -41,7 +43,7 @@ from ingest.lake.layout import (
 from ingest.lake.place import place_at
 from ingest.sources.registry import SourceAccess
 
-Access = Callable[[], SourceAccess]
+Access = Callable[[], tuple[SourceAccess, SourceGate]]
 Repair = Callable[[JobRun, SparkSession, RepairWork, Access], dict[str, Any]]
 
 
@@ -121,7 +123,13 @@ def _restore(
     run: JobRun, spark: SparkSession, work: RepairWork, access: Access
 ) -> dict[str, Any]:
     _begin(run, spark, adds=False)
-    return restore(run, spark, work.instant, access=access)
+    return restore(run, spark, work.instant, access=lambda: access()[0])
+
+
+def _read_again(
+    run: JobRun, spark: SparkSession, work: RepairWork, access: Access
+) -> dict[str, Any]:
+    return repair_differences(run, spark, work, *access())
 
 
 # by the names of `ingest.contract`; a test compares them with the table actions
@@ -134,6 +142,7 @@ REPAIRS: Mapping[RepairAction, Repair] = {
     "restore": _restore,
     "resize": _resize,
     "drop-metadata-table": _drop_metadata_table,
+    "repair": _read_again,
 }
 
 

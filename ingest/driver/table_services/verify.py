@@ -18,7 +18,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from core.errors import SluiceError, TransientError
+from core.errors import SluiceError
 from ingest.contract.job import JobSpec, VerifyWork
 from ingest.contract.positions import from_text, later
 from ingest.contract.source_positions import is_of_log
@@ -32,6 +32,7 @@ from ingest.driver.capture.chunking import (
     fit_throttle,
     key_parts,
 )
+from ingest.driver.capture.counting import count_rows, refuse_another_count
 from ingest.driver.capture.gate import Pace, SourceGate
 from ingest.driver.capture.jdbc import Fetch, fetch_rows, read_statement
 from ingest.driver.capture.log_load import read_until
@@ -43,7 +44,7 @@ from ingest.driver.capture.reading import (
 )
 from ingest.driver.capture.source_check import require_columns
 from ingest.driver.capture.source_fingerprint import ahead_of, count_ahead
-from ingest.driver.jvm import failure_of
+from ingest.driver.table_services.chunk_repair import keep_differences
 from ingest.driver.table_services.differences import (
     Sides,
     differing_keys,
@@ -63,10 +64,12 @@ from ingest.lake.staging import require_space
 from ingest.maintenance.verdict import Comparison, Sums, facts_of
 from ingest.sources.chunks import Chunk, predicate_for, without_end
 from ingest.sources.dialects import dialect_of
-from ingest.sources.registry import SOURCE_ERRORS, Snapshot, Source, SourceAccess
+from ingest.sources.registry import Snapshot, Source, SourceAccess
 from ingest.sources.select import Selection, relation_of, select_columns
-from ingest.sources.statements import counted_whole, has_zone
+from ingest.sources.statements import has_zone
 
+# sums of the source's rows, and the chunks by key in which they lie
+_Read = tuple[Sums, tuple[Chunk, ...]]
 _LOOKS = 5
 _STAGED = ("k", "h", "n", "p", "c")
 # of a row of both sides, and of each of its columns where updates are partial
@@ -114,10 +117,12 @@ class _Lake:
 @dataclass(frozen=True, slots=True)
 class _Staged:
     """The source's side: the sums over all rows, whose keys and hashes are on disk, how
-    many rows have a cursor ahead of its clock, and the lake to compare it with."""
+    many rows have a cursor ahead of its clock, the chunks by key in which they lie, ()
+    = in others, and the lake to compare it with."""
 
     sums: Sums
     ahead: int
+    chunks: tuple[Chunk, ...]
     lake: _Lake
 
 
@@ -150,6 +155,7 @@ def verify_table(
         source = _stage_source(check, lake)
         found, keys = _compare(check, source)
         found = replace(found, ahead=source.ahead)
+        again = keep_differences(run, spark, folder, source.chunks)
     newest = source.lake.state.timeline.completed_writes[-1].asked
     return facts_of(
         found,
@@ -157,6 +163,7 @@ def verify_table(
         instant=newest,
         position=check.position,
         is_log=bool(work.stream),
+        again=again,
     )
 
 
@@ -214,17 +221,17 @@ def _stage_source(check: _Check, lake: _Lake) -> _Staged:
             check = replace(check, until=until)
 
         def read(trial: Trial) -> _Staged:
-            sums, at = _read_beside(check, source, lake, trial)
+            (sums, chunks), at = _read_beside(check, source, lake, trial)
             until = check.until
             ahead = count_ahead(source, table, until) if until else 0
-            return _Staged(sums, ahead, at)
+            return _Staged(sums, ahead, chunks, at)
 
         return read_patiently(check.run, source, read, drop=lambda: None)
 
 
 def _read_beside(
     check: _Check, source: Source, lake: _Lake, trial: Trial
-) -> tuple[Sums, _Lake]:
+) -> tuple[_Read, _Lake]:
     """What the source has, and the lake as it was, or right behind the moments in which
     the source is read: of one for all chunks it is known before, else once all are
     read."""
@@ -237,9 +244,9 @@ def _read_beside(
         with source.reading(check.run.spec.table, can_renew=False):
             found = _right_behind(check, since)
             return _read_source(check, source, trial), found
-    sums = _read_source(check, source, trial)
+    read = _read_source(check, source, trial)
     at = read_until(check.run, source)
-    return sums, _right_behind(check, replace(since, at=at))
+    return read, _right_behind(check, replace(since, at=at))
 
 
 def _right_behind(check: _Check, since: Since) -> _Lake:
@@ -263,7 +270,7 @@ def _right_behind(check: _Check, since: Since) -> _Lake:
     return replace(found, changed=keys)
 
 
-def _read_source(check: _Check, source: Source, trial: Trial) -> Sums:
+def _read_source(check: _Check, source: Source, trial: Trial) -> _Read:
     run, table = check.run, check.run.spec.table
     work = run.spec.verify or VerifyWork()
     limits = check.access.spec
@@ -283,7 +290,7 @@ def _read_source(check: _Check, source: Source, trial: Trial) -> Sums:
     # a load ends at the highest key: here, what it took for that must not hide a row
     chunks = without_end(cut.chunks) if cut.by == "key" else cut.chunks
     is_ranged = cut.by == "key" and len(chunks) > 1
-    counted = _count(run, source) if is_ranged else None
+    counted = count_rows(run, source) if is_ranged else None
     fetch = fetch_rows(source.widths(table), trial.was_wide)
     if fetch.is_of_wide_rows:
         check.spark.conf.set(*_ROW_BY_ROW)
@@ -307,46 +314,8 @@ def _read_source(check: _Check, source: Source, trial: Trial) -> Sums:
 
     run_parallel(run, chunks, read, threads=limits.max_parallel_reads)
     found = Sums.total(sums)
-    _refuse_another_count(run, source, found.rows, counted)
-    return found
-
-
-def _count(run: JobRun, source: Source) -> int | None:
-    """All rows at once, by no key and no range; None = not in time."""
-    sql = counted_whole(source.dialect, run.spec.table)
-    try:
-        with source.within(run.spec.table):
-            return int(source.one(sql)[0])
-    except SOURCE_ERRORS as error:
-        # the request to stop this job ended the statement
-        run.check()
-        if failure_of(error).error.code not in {"source_cancelled", "source_slow"}:
-            raise
-        run.warn(
-            "the source did not count its rows in time: rows that no range of the key"
-            " holds would not be noticed"
-        )
-        return None
-
-
-def _refuse_another_count(
-    run: JobRun, source: Source, read: int, before: int | None
-) -> None:
-    """TransientError `rows_not_read` when the ranges of the key did not hold the whole
-    table: the load read by such ranges, too. Rows may come and go meanwhile."""
-    if before is None or read == before or (after := _count(run, source)) is None:
-        return
-    if min(before, after) <= read <= max(before, after):
-        return
-    table = run.spec.table
-    raise TransientError(
-        f"{table.source_schema}.{table.source_table} has {after:,} rows when all are"
-        f" counted at once, and {read:,} were read by ranges of its key. Nothing was"
-        " compared",
-        code="rows_not_read",
-        hint="verify again while nothing writes to the table; if the numbers stay"
-        " apart, check its index at the source (CHECK TABLE, REINDEX), and report it",
-    )
+    refuse_another_count(run, source, found.rows, counted)
+    return found, tuple(chunks) if cut.by == "key" else ()
 
 
 def _slower(limits: SourceSpec, work: VerifyWork) -> SourceSpec:

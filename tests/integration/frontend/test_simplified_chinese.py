@@ -64,7 +64,7 @@ REFUSALS = (
 # previews that are refused, for nothing of the kind is there
 NOTHING_TO_DO = {
     "rollback", "unschedule-compaction", "restore", "drop-metadata-table", "follow-log",
-    "follow-cursor", "approve-schema-change",
+    "follow-cursor", "repair", "approve-schema-change",
 }  # fmt: skip
 NO_PAGES = {"preferences", "sql-names", "grants-names", "alerts-badge"}
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 TABLE = (
     "sync", "resync", "verify", "pause", "resume", "compact", "remove", "rollback",
-    "unschedule-compaction", "deduplicate", "clean", "restore", "drop-metadata-table",
+    "unschedule-compaction", "deduplicate", "clean", "repair", "restore", "drop-metadata-table",
 )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from ingest.pipelines import table_commands
 from tests.doubles.launcher import Fault
 from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
+from tests.integration.ingest.test_alerts import opened
 from tests.integration.ingest.test_rest import grant
 
 pytestmark = pytest.mark.django_db
@@ -24,6 +25,7 @@ KEYS = {"missing": ["CANARY-1", "CANARY-2"], "extra": ["<b>3</b>"]}
 DIFFERENT = facts_of(
     Comparison(12, 11, missing=2, extra=1), keys=KEYS, instant="I", position="P"
 )
+REPAIRABLE = DIFFERENT | {"repair": {"chunks": 2, "of": 5}}
 EQUAL = facts_of(Comparison(12, 12), keys={}, instant="I", position="P")
 
 
@@ -55,6 +57,40 @@ def test_it_is_a_job_of_the_maintenance_lane(world, admin, table) -> None:
     assert spec.fence.path.endswith(".service")
     entry = AuditEntry.objects.get(action="table.verify")
     assert entry.facts["job"] == body["id"]
+
+
+def test_what_it_finds_is_previewed_and_repaired(
+    world, admin, table, django_user_model
+) -> None:
+    verb = f"tables/{table}:repair"
+    problem(admin("POST", verb, {"dry_run": True}), 400, "nothing_to_do")
+    done(world, admin, table, EQUAL)
+    problem(admin("POST", verb), 400, "nothing_to_do")
+    done(world, admin, table, DIFFERENT)
+    problem(admin("POST", verb), 400, "not_repairable")
+    job = done(world, admin, table, REPAIRABLE)
+    assert opened() == ["verification_mismatch"]
+    told = admin("POST", verb, {"dry_run": True}).json()
+    assert told["repair"] == {"chunks": 2, "of": 5, "written": 2, "deleted": 1}
+    assert "2 of 5 parts" in told["will"][0]
+    client = Client()
+    root = django_user_model.objects.filter(is_superuser=True).first()
+    client.force_login(root, backend="catalog.access.backend.SluiceBackend")
+    link = f'href="/tables/{table}/repair"'
+    assert link in client.get(f"/tables/{table}").content.decode()
+    world.launcher.facts["repair"] = {"action": "repair", "written": 2, "deleted": 1}
+    assert client.post(f"/tables/{table}/repair").status_code == 302
+    world.until(lambda: world.jobs("repair")[-1].state == "SUCCEEDED")
+    work = next(s for s in world.launcher.submitted if s.kind == "repair").repair
+    assert (work.verification, work.follows_log) == (job["id"], False)
+    assert AuditEntry.objects.filter(action="table.repair").count() == 1
+    page = client.get(f"/jobs/{world.jobs('repair')[-1].pk}").content.decode()
+    assert "2 rows written, 1 deleted" in page
+    # what was found is void, and its alert is over
+    assert link not in client.get(f"/tables/{table}").content.decode()
+    assert admin("GET", f"tables/{table}/health").json()["verification"]["job"] is None
+    assert opened() == []
+    problem(admin("POST", verb), 400, "nothing_to_do")
 
 
 def test_two_that_wait_are_one(world, admin, table) -> None:

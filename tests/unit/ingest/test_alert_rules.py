@@ -144,7 +144,7 @@ def test_nobody_has_to_look_at_a_page_to_hear_of_a_heavy_loss():
         conflicts=(Conflict("", 3),),
         pending=(Pending("1", "compaction", "INFLIGHT", 99, False, 0, gone),),
     )
-    issues = score(facts, MaintenancePolicy(), differs=True).issues
+    issues = score(facts, MaintenancePolicy(), differs="resync").issues
     heavy = {issue.code for issue in issues if issue.points >= 30}
     # what differs from the source has an alert of its own
     assert heavy == BROKEN_CODES | {"plan_unreadable", "differs_from_source"}

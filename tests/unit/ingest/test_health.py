@@ -273,7 +273,7 @@ def test_every_lost_point_has_a_reason_and_names_its_repair(
     assert [(x.code, x.points, x.repair) for x in health.issues] == issues
     assert health.score == 100 - sum(points for _, points, _ in issues)
     assert all(x.reason and len(x.reason) > 20 for x in health.issues)
-    worse = score(facts, POLICY, differs=True)
+    worse = score(facts, POLICY, differs="repair")
     assert worse.score == max(0, health.score - 30)
 
 

@@ -1,0 +1,50 @@
+"""Whether ranges of a key held the whole table: its rows counted at once, by no key.
+
+It must not know what the rows are read for.
+"""
+
+from __future__ import annotations
+
+from core.errors import TransientError
+from ingest.driver.apply.jobrun import JobRun
+from ingest.driver.jvm import failure_of
+from ingest.sources.registry import SOURCE_ERRORS, Source
+from ingest.sources.statements import counted_whole
+
+
+def count_rows(run: JobRun, source: Source) -> int | None:
+    """All rows at once, by no key and no range; None = not in time."""
+    sql = counted_whole(source.dialect, run.spec.table)
+    try:
+        with source.within(run.spec.table):
+            return int(source.one(sql)[0])
+    except SOURCE_ERRORS as error:
+        # the request to stop this job ended the statement
+        run.check()
+        if failure_of(error).error.code not in {"source_cancelled", "source_slow"}:
+            raise
+        run.warn(
+            "the source did not count its rows in time: rows that no range of the key"
+            " holds would not be noticed"
+        )
+        return None
+
+
+def refuse_another_count(
+    run: JobRun, source: Source, read: int, before: int | None
+) -> None:
+    """TransientError `rows_not_read` when the ranges of the key did not hold the whole
+    table: the load read by such ranges, too. Rows may come and go meanwhile."""
+    if before is None or read == before or (after := count_rows(run, source)) is None:
+        return
+    if min(before, after) <= read <= max(before, after):
+        return
+    table = run.spec.table
+    raise TransientError(
+        f"{table.source_schema}.{table.source_table} has {after:,} rows when all are"
+        f" counted at once, and {read:,} were read by ranges of its key. Nothing was"
+        " compared",
+        code="rows_not_read",
+        hint="verify again while nothing writes to the table; if the numbers stay"
+        " apart, check its index at the source (CHECK TABLE, REINDEX), and report it",
+    )

@@ -1,0 +1,401 @@
+"""What a verification found to differ is read again: chunks of the source with such
+keys, and no others.
+
+Their rows are written by one commit where the table is, at the same position. That is
+exact: the source is read once all is visible that the lake can have by now, the job
+holds the table, and what comes behind its position is applied over these rows. A key
+that the source has no more is deleted; of those that only the lake has, nobody knows
+the chunk, so all keys of the source are read first. It must not know how keys are
+compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from core.errors import InvalidRequest
+from ingest.contract.job import VERIFY_CHUNK_ROWS, RepairWork
+from ingest.contract.positions import MAX_INDEX, seq_of
+from ingest.contract.table import TableSpec
+from ingest.driver.apply.apply import (
+    refuse_other_types,
+    refuse_unreadable_plan,
+    require_loaded,
+    roll_back_writes,
+)
+from ingest.driver.apply.jobrun import JobRun
+from ingest.driver.apply.partitions import nameless_partitions
+from ingest.driver.apply.replacement import own_columns, same_span, snapshot_of
+from ingest.driver.apply.rows import lake_rows, read_staged, record_key, unfit_counts
+from ingest.driver.apply.writer import (
+    Batch,
+    checked_state,
+    commit_of,
+    commit_rows,
+    qualified_name,
+)
+from ingest.driver.capture.chunking import (
+    Cut,
+    cut_table,
+    fit_throttle,
+    key_parts,
+    predicate_for,
+)
+from ingest.driver.capture.counting import count_rows, refuse_another_count
+from ingest.driver.capture.gate import SourceGate
+from ingest.driver.capture.jdbc import Fetch, fetch_rows
+from ingest.driver.capture.log_load import take_moment
+from ingest.driver.capture.parallel import run_parallel
+from ingest.driver.capture.reading import (
+    Counts,
+    Reading,
+    Trial,
+    open_stoppable,
+    read_patiently,
+    read_to_parquet,
+)
+from ingest.driver.capture.source_check import require_columns
+from ingest.lake.commits import Commit, LakeState
+from ingest.lake.hudi.identity import DELETED, SEQ, key_column, partition_columns
+from ingest.lake.place import place_at
+from ingest.lake.port import Place
+from ingest.lake.staging import Differences, Differing
+from ingest.maintenance.verdict import KINDS_OF_DIFFERENCE
+from ingest.sources.chunks import Chunk, predicate_for
+from ingest.sources.dialects import dialect_of
+from ingest.sources.registry import KeyFacts, Snapshot, Source, SourceAccess
+from ingest.sources.select import Selection, relation_of, select_columns
+
+# With more keys a resync is the way: it writes no row twice.
+MOST_KEYS = 1_000_000
+_KEYS = "k string"
+
+
+def keep_differences(
+    run: JobRun, spark: SparkSession, folder: Place, chunks: tuple[Chunk, ...]
+) -> dict[str, int] | None:
+    """Behind a verification that left its sides in `folder`: which keys differ, for a
+    repair to come. How many `chunks` of how many it would read; None = nothing is kept,
+    for nothing differs, or no repair by keys can mend that."""
+    table = run.spec.table
+    kept = Differences(table.staging)
+    kept.clear()
+    if not (folder / "differences").exists() or not is_repairable(table):
+        return None
+    found = spark.read.schema(f"kind string, {_KEYS}").parquet(
+        (folder / "differences").uri
+    )
+    found = found.where(F.col("kind").isin(*KINDS_OF_DIFFERENCE))
+    counted = {
+        row["kind"]: row["count"] for row in found.groupBy("kind").count().collect()
+    }
+    if not 0 < sum(counted.values()) <= MOST_KEYS:
+        return None
+    found.select("k").write.parquet(kept.keys.uri)
+    numbers = _chunks_with(spark, found, folder / "source") if chunks else ()
+    extra = int(counted.get("extra", 0))
+    kept.keep(Differing(run.spec.job_id, table.key, chunks, numbers, extra))
+    every = max(1, len(chunks))
+    return {"chunks": len(numbers) if chunks else every, "of": every}
+
+
+def is_repairable(table: TableSpec) -> bool:
+    """Whether a row can be written, and deleted, by its key."""
+    return not table.row_hash and table.updates == "full"
+
+
+def _chunks_with(
+    spark: SparkSession, found: DataFrame, source: Place
+) -> tuple[int, ...]:
+    staged = spark.read.schema(_KEYS).option("recursiveFileLookup", "true")
+    number = F.regexp_extract(F.input_file_name(), r"/source/(\d+)/", 1)
+    rows = staged.parquet(source.uri).select("k", number.cast("int").alias("number"))
+    hit = rows.join(F.broadcast(found), "k", "left_semi").select("number").distinct()
+    return tuple(sorted(row["number"] for row in hit.collect()))
+
+
+# ------------------------------------------------------------------------ the repair
+
+
+@dataclass(frozen=True, slots=True)
+class _Repair:
+    """What the steps of one attempt share."""
+
+    run: JobRun
+    spark: SparkSession
+    access: SourceAccess
+    gate: SourceGate
+    record: Differing
+    folder: Place
+    selection: Selection
+    follows_log: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What was read of the source. whole: folders of rows; keys: folders of the keys of
+    other chunks. is_unique: the source guarantees the key."""
+
+    whole: tuple[str, ...]
+    keys: tuple[str, ...]
+    unfit: int
+    is_unique: bool
+
+
+def repair_differences(
+    run: JobRun,
+    spark: SparkSession,
+    work: RepairWork,
+    access: SourceAccess,
+    gate: SourceGate,
+) -> dict[str, Any]:
+    """The facts of its report. Whoever dies before the commit has done nothing."""
+    spec, kept = run.spec, Differences(run.spec.table.staging)
+    state = checked_state(spec)
+    if done := commit_of(spec):
+        kept.clear()
+        return _facts(done)
+    require_loaded(spec, state)
+    refuse_other_types(spec, state)
+    refuse_unreadable_plan(spec, state)
+    record = _record_for(run, kept, work)
+    state = roll_back_writes(spark, spec, state)
+    assert state.position is not None, "a table that was compared has a load"
+    selection = select_columns(dialect_of(access.spec.kind), spec.table.columns)
+    with _own_folder(run) as folder:
+        repair = _Repair(
+            run, spark, access, gate, record, folder, selection, work.follows_log
+        )
+        read = _read_patiently(repair)
+        run.enter("comparing", unit="sides")
+        listed = spark.read.schema(_KEYS).parquet(kept.keys.uri)
+        rows = _changed_rows(repair, read, listed, state.position.epoch_to)
+        if rows is None:
+            kept.clear()
+            return {"action": "repair", "written": 0, "deleted": 0}
+        run.enter("committing", unit="commits")
+        done = _commit(repair, state, rows, is_unique=read.is_unique)
+    kept.clear()
+    return _facts(done)
+
+
+def _record_for(run: JobRun, kept: Differences, work: RepairWork) -> Differing:
+    record, table = kept.record(), run.spec.table
+    is_meant = record and record.verification == work.verification
+    if record and is_meant and record.key == table.key and is_repairable(table):
+        return record
+    raise InvalidRequest(
+        f"which rows of {qualified_name(run.spec)} differ from its source is not known"
+        " any more. Nothing was read",
+        code="differences_gone",
+        hint="verify the table, then repair what that finds",
+    )
+
+
+@contextmanager
+def _own_folder(run: JobRun) -> Iterator[Place]:
+    """Of this attempt; what dead ones left goes first."""
+    area = place_at(run.spec.table.staging) / "repair"
+    area.delete_all()
+    own = area / f"{run.spec.job_id}-{run.spec.attempt}"
+    try:
+        yield own
+    finally:
+        own.delete_all()
+
+
+def _facts(done: Commit) -> dict[str, Any]:
+    return {
+        "action": "repair",
+        "written": done.rows_written,
+        "deleted": done.rows_deleted,
+        "instant": done.instant.asked,
+    }
+
+
+# ------------------------------------------------------------------------- the source
+
+
+def _read_patiently(repair: _Repair) -> _Read:
+    with open_stoppable(repair.run, repair.access) as (source, access):
+        inside = replace(repair, access=access)
+        return read_patiently(
+            repair.run,
+            source,
+            lambda trial: _read(inside, source, trial),
+            drop=lambda: None,
+        )
+
+
+def _read(repair: _Repair, source: Source, trial: Trial) -> _Read:
+    run, table, record = repair.run, repair.run.spec.table, repair.record
+    # what a try before staged is of another moment
+    repair.folder.delete_all()
+    run.enter("planning")
+    require_columns(source, table, run.warn)
+    facts = source.key_facts(table, table.key)
+    if repair.follows_log:
+        # a commit is in the log, and so in the lake, before others see it
+        take_moment(run, source)
+    cut, whole = _cut(repair, source, facts)
+    counted = None
+    if record.extra and cut.by == "key" and len(cut.chunks) > 1:
+        counted = count_rows(run, source)
+    run.enter("reading", total=len(cut.chunks), unit="chunks")
+    fetch = fetch_rows(source.widths(table), trial.was_wide)
+    read = _reader(repair, source, cut, facts, whole=whole, fetch=fetch)
+    found: dict[int, Counts] = {}
+
+    def note(chunk: Chunk) -> None:
+        found[chunk.number] = read(chunk)
+        run.add_done(1)
+
+    run_parallel(run, cut.chunks, note, threads=repair.access.spec.max_parallel_reads)
+    refuse_another_count(run, source, sum(c.rows for c in found.values()), counted)
+    folders = {n: _folder(repair, n).uri for n, c in found.items() if c.rows}
+    return _Read(
+        tuple(uri for n, uri in folders.items() if n in whole),
+        tuple(uri for n, uri in folders.items() if n not in whole),
+        sum(c.unfit for n, c in found.items() if n in whole),
+        facts.is_unique and facts.is_exact,
+    )
+
+
+def _cut(
+    repair: _Repair, source: Source, facts: KeyFacts
+) -> tuple[Cut, frozenset[int]]:
+    """The chunks to read, and the numbers of those whose rows are read, not only their
+    keys: all, where the table was or is not cut by its key."""
+    record, limits = repair.record, repair.access.spec
+    if record.chunks and facts.is_walkable and facts.is_not_null:
+        whole = frozenset(record.numbers)
+        every = record.chunks
+        some = every if record.extra else [c for c in every if c.number in whole]
+        return Cut("key", tuple(some)), whole
+    rows = fit_throttle(VERIFY_CHUNK_ROWS, limits)
+    table = repair.run.spec.table
+    with source.within(table):
+        readers = limits.max_parallel_reads
+        # one range of pages, or of no key: a cut by key would end at the highest
+        cut = cut_table(repair.run, source, None, chunk_rows=rows, readers=readers)
+    return cut, frozenset(c.number for c in cut.chunks)
+
+
+def _folder(repair: _Repair, number: int) -> Place:
+    return repair.folder / "source" / f"{number:06d}"
+
+
+def _reader(
+    repair: _Repair,
+    source: Source,
+    cut: Cut,
+    facts: KeyFacts,
+    *,
+    whole: frozenset[int],
+    fetch: Fetch,
+) -> Callable[[Chunk], Counts]:
+    run, table = repair.run, repair.run.spec.table
+    dialect, relation = source.dialect, relation_of(source.dialect, table)
+    parts = key_parts(table, facts)
+    can_renew = cut.by == "key" and not repair.follows_log
+
+    def reading(chunk: Chunk, snapshot: Snapshot) -> Reading:
+        where = predicate_for(dialect, cut.by, parts, chunk)
+        is_whole = chunk.number in whole
+        selection = repair.selection if is_whole else _keys_only(repair)
+        sql = selection.sql(relation, where)
+        return Reading(table, repair.access, selection, sql, snapshot, fetch)
+
+    def read(chunk: Chunk) -> Counts:
+        with (
+            repair.gate.reading(run),
+            source.reading(table, can_renew=can_renew) as snapshot,
+        ):
+            folder = _folder(repair, chunk.number)
+            found = read_to_parquet(run, repair.spark, reading(chunk, snapshot), folder)
+        repair.gate.account(found.rows)
+        return found
+
+    return read
+
+
+def _keys_only(repair: _Repair) -> Selection:
+    table = repair.run.spec.table
+    columns = [c for c in table.columns if c.source_name in table.key]
+    return select_columns(dialect_of(repair.access.spec.kind), columns)
+
+
+# --------------------------------------------------------------------------- the rows
+
+
+def _changed_rows(
+    repair: _Repair, read: _Read, listed: DataFrame, epoch: int
+) -> DataFrame | None:
+    """What the lake gets, on disk: rows of these keys as the source has them, and those
+    of the lake that have to go as deleted ones. None = nothing."""
+    run, table, selection = repair.run, repair.run.spec.table, repair.selection
+    listed = F.broadcast(listed)
+    staged = read_staged(repair.spark, selection, list(read.whole))
+    staged = staged.join(
+        listed, record_key(table, selection) == listed["k"], "left_semi"
+    )
+    if read.unfit:
+        run.note_lossy(unfit_counts(staged, selection))
+    run.note_lossy(nameless_partitions(staged, table, selection))
+    # above all that the epoch has brought, and below the next one
+    seq = F.lit(seq_of(epoch, MAX_INDEX)).cast("bigint")
+    rows = lake_rows(staged, table, selection, seq=seq)
+    key = F.col(f"`{key_column(table)}`").cast("string")
+    lake = snapshot_of(repair.spark, run.spec)
+    lake = lake.join(listed, key == listed["k"], "left_semi")
+    if read.keys:
+        kept = read_staged(repair.spark, _keys_only(repair), list(read.keys))
+        there = kept.select(record_key(table, _keys_only(repair)).alias("k"))
+        lake = lake.join(there, key == there["k"], "left_anti")
+    gone = _without(lake, rows, [key_column(table), *partition_columns(table)])
+    own = {SEQ: seq, DELETED: F.lit(True)}  # noqa: FBT003
+    names = [c for c in own_columns(lake) if c in rows.columns]
+    deletes = gone.select(*(own.get(c, F.col(f"`{c}`")).alias(c) for c in names))
+    target = (repair.folder / "rows").uri
+    rows.unionByName(deletes, allowMissingColumns=True).write.parquet(target)
+    found = repair.spark.read.schema(rows.schema).parquet(target)
+    found = found.select(*(_as_solid(field) for field in rows.schema))
+    return None if found.isEmpty() else found
+
+
+def _as_solid(field: T.StructField) -> Column:
+    """A file says of no column that it is never NULL, and Hudi would widen the table's
+    schema."""
+    value = F.col(f"`{field.name}`")
+    if not field.nullable:
+        value = F.coalesce(value, F.lit(0).cast(field.dataType))
+    return value.alias(field.name)
+
+
+def _without(rows: DataFrame, others: DataFrame, names: list[str]) -> DataFrame:
+    """Rows with a key and a partition that none of the others has."""
+    left, right = rows.alias("l"), others.select(*(f"`{n}`" for n in names)).alias("r")
+    same: list[Column] = [
+        F.col(f"l.`{n}`").eqNullSafe(F.col(f"r.`{n}`")) for n in names
+    ]
+    return left.join(right, reduce(Column.__and__, same), "left_anti")
+
+
+def _commit(
+    repair: _Repair, state: LakeState, rows: DataFrame, *, is_unique: bool
+) -> Commit:
+    """At the position where the table is: what comes behind it goes on as before."""
+    position = state.position
+    assert position is not None
+    span = replace(same_span(position), unsent=position.unsent)
+    repair.run.check()
+    batch = Batch(rows, "upsert", span, unique_keys=is_unique)
+    return commit_rows(repair.run.spec, batch, state)

@@ -1,0 +1,205 @@
+"""Repair by chunk: what a verification found to differ is read again, nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingest.contract.job import JobSpec, RepairWork
+from ingest.contract.table import TableSpec
+from ingest.driver.table_services import chunk_repair, verify_log
+from ingest.lake.staging import Differences
+from ingest.sources.port import Moment
+from tests.spark.beginnings import Beginnings, loaded_from
+from tests.spark.cut_off import cut_off
+from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
+from tests.spark.log_bench import NAME, LogBench, cut, place
+
+CREATE = "CREATE TABLE o (id int PRIMARY KEY, v text, at timestamptz NOT NULL)"
+ROWS = """INSERT INTO o SELECT g, 'load', now() - interval '1 day'
+  FROM generate_series(1, 500) g"""
+UNSEEN = (
+    "UPDATE o SET v = 'unseen' WHERE id = 7",
+    "DELETE FROM o WHERE id IN (8, 480)",
+    "INSERT INTO o VALUES (900, 'unseen', now() - interval '2 days')",
+)
+
+
+def found_by(bench: LakeBench, table: TableSpec, **k: Any) -> tuple[JobSpec, Any]:
+    """The repair of what a verification finds, and the facts of that."""
+    spec = bench.verify_spec(table, **k)
+    facts = assert_done(bench.run(spec)).facts
+    work = RepairWork(
+        "repair", verification=spec.job_id, follows_log=bool(k.get("stream"))
+    )
+    return bench.spec("repair", table, repair=work), facts
+
+
+def lake(bench: LakeBench, table: TableSpec, *columns: str) -> list[tuple[Any, ...]]:
+    return bench.rows(table, *(columns or ("id", "v")))
+
+
+def source(bench: LakeBench, *columns: str) -> list[tuple[Any, ...]]:
+    return sorted(bench.sql(f"SELECT {', '.join(columns or ('id', 'v'))} FROM o"))
+
+
+@pytest.fixture
+def loaded(
+    lake_bench: LakeBench, beginnings: Beginnings
+) -> tuple[LakeBench, TableSpec, str]:
+    table, facts = beginnings.copy(lake_bench, loaded_from(CREATE, ROWS))
+    return lake_bench, table, facts["bound"]
+
+
+def test_what_a_cursor_cannot_see_is_repaired(
+    loaded: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, table, low = loaded
+    for statement in UNSEEN:
+        bench.sql(statement)
+    spec, facts = found_by(bench, table, chunk_rows=100)
+    assert facts["repair"] == {"chunks": 2, "of": 5}
+    # one that only the lake had is there again: its chunk is read for keys alone
+    bench.sql("INSERT INTO o VALUES (480, 'again', now())")
+    before = bench.state(table)
+    report = assert_done(bench.run(spec))
+    assert (report.facts["written"], report.facts["deleted"]) == (2, 1)
+    unsynced = [(480, "again")]
+    assert lake(bench, table) == sorted({*source(bench), (480, "load")} - {*unsynced})
+    after = bench.state(table)
+    assert after.written_schema == before.written_schema
+    assert (after.position.end, after.position.epoch_to) == (
+        before.position.end,
+        before.position.epoch_to,
+    )
+    # its verification is used up
+    again = bench.run(replace(spec, job_id="another"))
+    assert again.error is not None
+    assert again.error.code == "differences_gone"
+    # it goes on where it was
+    bench.sql("UPDATE o SET v = 'after', at = now() WHERE id IN (7, 900, 10)")
+    bench.sql("INSERT INTO o VALUES (8, 'after', now())")
+    assert_done(bench.sync(table, low, behind=after.position.epoch_to))
+    assert lake(bench, table) == source(bench)
+    _, facts = found_by(bench, table)
+    assert (facts["verdict"], facts["repair"]) == ("equal", None)
+    assert not list(Path(table.staging).glob("[dv]*"))
+    # with more keys than that nothing is kept
+    bench.sql("DELETE FROM o WHERE id < 4")
+    monkeypatch.setattr(chunk_repair, "MOST_KEYS", 2)
+    _, facts = found_by(bench, table)
+    assert (facts["extra"], facts["repair"]) == (3, None)
+    assert not list(Path(table.staging).glob("[dv]*"))
+
+
+class Killed(BaseException):
+    """No handler of a job takes it for a failure: what is there stays as it is."""
+
+
+def _kill(*_: Any, **__: Any) -> None:
+    raise Killed
+
+
+# the place → whether the rows are in the lake then
+KILLS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool]] = {
+    "read": (lambda p: p.setattr(chunk_repair, "_changed_rows", _kill), False),
+    "staged": (lambda p: p.setattr(chunk_repair, "commit_rows", _kill), False),
+    "committed": (lambda p: p.setattr(Differences, "clear", _kill), True),
+}
+
+
+def test_killed_anywhere_it_ends_as_if_it_had_not_been(loaded: Any) -> None:
+    bench, table, _ = loaded
+    for statement in UNSEEN:
+        bench.sql(statement)
+    spec, _ = found_by(bench, table, chunk_rows=100)
+    wanted, before = source(bench), lake(bench, table)
+    for attempt, (kill, is_there) in enumerate(KILLS.values(), start=1):
+        with pytest.MonkeyPatch.context() as patch:
+            kill(patch)
+            with pytest.raises(Killed):
+                bench.run(with_attempt(spec, attempt))
+        assert lake(bench, table) == (wanted if is_there else before)
+        if not is_there and attempt == 2:
+            # a rival takes its place in the middle of the write
+            cut_off(bench, with_attempt(spec, 9), "*.deltacommit.inflight")
+            fence = replace(spec.fence, token=2)
+            spec = replace(spec, fence=fence)
+    report = assert_done(bench.run(with_attempt(spec, 10)))
+    assert (report.facts["written"], report.facts["deleted"]) == (2, 2)
+    assert lake(bench, table) == wanted
+    assert len(bench.state(table).timeline.completed_writes) == 2
+    assert not list(Path(table.staging).glob("differences"))
+
+
+def test_other_keys_and_partitions(lake_bench: LakeBench) -> None:
+    """Without an index the table is read whole; a row whose partition changed goes from
+    where it was."""
+    bench = lake_bench
+    bench.sql("CREATE TABLE o (a text, b int, day date, v text)")
+    bench.sql(
+        "INSERT INTO o SELECT 'x,' || g, g, DATE '2026-01-01' + g % 3, 'load'"
+        " FROM generate_series(1, 60) g"
+    )
+    table = bench.table("o", ("a", "b"), partition_by=("day",))
+    assert_done(bench.load(table))
+    bench.sql("UPDATE o SET day = day + 1 WHERE b = 5")
+    bench.sql("UPDATE o SET v = NULL WHERE b = 6")
+    bench.sql("DELETE FROM o WHERE b = 7")
+    bench.sql("INSERT INTO o VALUES ('x,99', 99, '2026-02-02', 'new')")
+    spec, facts = found_by(bench, table)
+    assert facts["repair"] == {"chunks": 1, "of": 1}
+    assert_done(bench.run(spec))
+    columns = ("a", "b", "day", "v")
+    found = {tuple(row) for row in bench.frame(table).select(*columns).collect()}
+    assert found == {*source(bench, *columns)}
+    assert found_by(bench, table)[1]["verdict"] == "equal"
+
+
+def test_a_table_that_follows_its_log_goes_on_behind_it(
+    lake_bench: LakeBench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The log has changes of the same keys that the lake has not: rows are read as they
+    are behind those, which are applied over them."""
+    bench = lake_bench
+    bench.sql("CREATE TABLE o (id int PRIMARY KEY, v text)")
+    bench.sql("INSERT INTO o SELECT g, 'load' FROM generate_series(1, 500) g")
+    table = bench.table("o")
+    assert_done(bench.load(table))
+    log = LogBench(bench)
+    log.close(*cut(table))
+    bench.sql("UPDATE o SET v = 'lost' WHERE id IN (7, 10, 11)")
+    bench.sql("INSERT INTO o VALUES (800, 'lost'), (801, 'lost')")
+    bench.sql("DELETE FROM o WHERE id IN (8, 9)")
+    take = lambda run, source: Moment(place(log.lsn), source.moment().snapshot)  # noqa: E731
+    monkeypatch.setattr(verify_log, "take_moment", take)
+    spec, facts = found_by(bench, table, stream=NAME, chunk_rows=100)
+    assert (facts["missing"], facts["different"], facts["extra"]) == (2, 3, 2)
+    bench.sql("UPDATE o SET v = 'one' WHERE id = 10")
+    log.segment(table, ("update", 10, "one"))
+    applied = log.table(table, tmp_path / "apply")
+    assert applied.bring_on(log.stream(), lambda: None).commit is not None
+    # what the log has of these keys, and the lake has not
+    bench.sql("UPDATE o SET v = 'two' WHERE id IN (7, 10)")
+    bench.sql("DELETE FROM o WHERE id IN (11, 800)")
+    bench.sql("INSERT INTO o VALUES (8, 'back')")
+    log.segment(table, ("update", 7, "x"), ("update", 10, "two"), ("delete", 11, None))
+    log.segment(table, ("delete", 800, None), ("insert", 8, "back"))
+    log.segment(table, ("update", 7, "two"))
+    before = bench.state(table).position
+    assert_done(bench.run(spec))
+    after = bench.state(table).position
+    assert before is not None
+    assert after is not None
+    assert (after.end, after.epoch_to, after.load) == (
+        before.end,
+        before.epoch_to,
+        before.load,
+    )
+    while applied.bring_on(log.stream(), lambda: None).commit is not None:
+        pass
+    assert lake(bench, table) == source(bench)
