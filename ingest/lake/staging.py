@@ -169,7 +169,9 @@ class Differences:
 
     def __init__(self, folder: str) -> None:
         self._folder = place_at(folder) / "differences"
-        self.keys = self._folder / "keys"
+
+    def keys(self, verification: str) -> Place:
+        return self._folder / f"keys-{verification}"
 
     def record(self) -> Differing | None:
         text = (self._folder / "differing.json").read()

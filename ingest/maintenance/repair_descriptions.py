@@ -194,7 +194,7 @@ def read_again(found: Rereading, *, follows_log: bool) -> Iterator[str]:
         )
         yield text % {"count": found.deleted}
     if follows_log:
-        yield gettext("What its source's log brings meanwhile is applied behind it")
+        yield gettext("Changes from its source's log are applied after that")
     else:
         yield gettext("No sync runs until it ends; the next one begins where it would")
     yield gettext("Readers see all of it at once, by one commit")

@@ -99,7 +99,8 @@ def keep_differences(
     }
     if not 0 < sum(counted.values()) <= MOST_KEYS:
         return None
-    found.select("k").write.parquet(kept.keys.uri)
+    keys = kept.keys(run.spec.job_id).uri
+    found.select("k").write.mode("overwrite").parquet(keys)
     numbers = _chunks_with(spark, found, folder / "source") if chunks else ()
     extra = int(counted.get("extra", 0))
     kept.keep(Differing(run.spec.job_id, table.key, chunks, numbers, extra))
@@ -176,7 +177,8 @@ def repair_differences(
         )
         read = _read_patiently(repair)
         run.enter("comparing", unit="sides")
-        listed = spark.read.schema(_KEYS).parquet(kept.keys.uri)
+        keys = kept.keys(record.verification).uri
+        listed = spark.read.schema(_KEYS).parquet(keys)
         rows = _changed_rows(repair, read, listed, state.position.epoch_to)
         if rows is None:
             kept.clear()

@@ -50,7 +50,7 @@ def test_verdicts(found: Comparison, verdict: str) -> None:
             Comparison(5, 7, extra=2),
             "P",
             "Different: 2 rows only in the lake. Timestamp capture does not see"
-            " deletes: rows deleted at the source stay in the lake until a resync.",
+            " deletes: rows deleted at the source stay in the lake until a repair.",
         ),
         (
             Comparison(5, 7, extra=2),
