@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ingest.contract.applying import ApplyTable, ApplyWork
-from ingest.contract.job import LogLoad, SnapshotWork
+from ingest.contract.job import LogLoad, RepairWork, SnapshotWork
 from ingest.contract.segments import Control
 from ingest.contract.source_positions import order_of
 from ingest.contract.table import TableSpec
@@ -170,14 +170,17 @@ def test_a_truncation_while_chunks_are_read_ends_right(
 
 
 @pytest.mark.long
-def test_what_changes_while_it_is_verified_is_no_difference(
+def test_what_changes_while_it_is_verified_is_none_and_the_rest_is_repaired(
     followed: Followed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     bench, table = followed.bench, followed.table
     facts = load_with(followed, monkeypatch)
     followed.segment(Control("finished", table.table_id, at=facts["bound"]))
     followed.apply(tmp_path / "apply")
-    bench.sql("SET STATEMENT sql_log_bin = 0 FOR UPDATE o SET v = 'odd' WHERE id = 9")
+    unlogged = "SET STATEMENT sql_log_bin = 0 FOR"
+    bench.sql(f"{unlogged} UPDATE o SET v = 'odd' WHERE id = 9")
+    bench.sql(f"{unlogged} DELETE FROM o WHERE id IN (10, 11)")
+    bench.sql(f"{unlogged} INSERT INTO o VALUES (900, 'odd'), (901, 'odd')")
     read, wait = verify.read_until, [("DELETE", 3), ("UPDATE", 4)]
 
     def behind_all(*given: Any) -> str:
@@ -191,11 +194,22 @@ def test_what_changes_while_it_is_verified_is_no_difference(
         return at
 
     monkeypatch.setattr(verify, "read_until", behind_all)
-    report = assert_done(bench.verify(table, stream=STREAM))
+    spec = bench.verify_spec(table, stream=STREAM, chunk_rows=100)
+    report = assert_done(bench.run(spec))
     assert report.facts["verdict"] == "different"
     assert report.facts["keys"]["different"] == ["9"]
-    counts = {"different": 1, "pending": 2}
+    counts = {"different": 1, "missing": 2, "extra": 2, "pending": 2}
     assert {name: report.facts.get(name, 0) for name in counts} == counts, report.facts
+    # logged, and not in the lake as the repair begins
+    bench.sql("UPDATE o SET v = 'log' WHERE id = 9")
+    bench.sql("INSERT INTO o VALUES (10, 'log')")
+    bench.sql("DELETE FROM o WHERE id = 901")
+    work = RepairWork("repair", verification=spec.job_id, follows_log=True)
+    repaired = assert_done(bench.run(bench.spec("repair", table, repair=work))).facts
+    assert (repaired["written"], repaired["deleted"]) == (3, 1)
+    followed.segment()
+    followed.apply(tmp_path / "apply")
+    _as_at_source(bench, table)
 
 
 def test_a_synced_table_goes_over_and_back_without_being_read_again(

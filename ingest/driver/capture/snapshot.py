@@ -82,6 +82,7 @@ from ingest.lake.hudi.options import LoadPoint
 from ingest.lake.port import bytes_below
 from ingest.lake.staging import (
     ChunkManifest,
+    Differences,
     LoadPlan,
     StagingArea,
     require_space,
@@ -208,6 +209,8 @@ def _end(run: JobRun, done: Commit) -> dict[str, Any]:
     report |= {"lossy": dict(run.lossy), **run.source_fingerprint}
     if _replaces(run.spec):
         remove_future(run, done)
+    # what a verification found of the rows of before is void
+    Differences(run.spec.table.staging).clear()
     staging.clear()
     return report
 
