@@ -47,7 +47,6 @@ from ingest.driver.capture.chunking import (
     cut_table,
     fit_throttle,
     key_parts,
-    predicate_for,
 )
 from ingest.driver.capture.counting import count_rows, refuse_another_count
 from ingest.driver.capture.gate import SourceGate
