@@ -33,6 +33,7 @@ from gateway.faults import (
     TIMED_OUT,
     TOO_COMPLEX,
     TOO_LARGE,
+    UNSUPPORTED,
     Fault,
     clean,
     in_hive_format,
@@ -55,6 +56,7 @@ WHOLE_SECONDS = 2.0  # for an engine to say whether it has all rows of a result
 RUNS_AGAIN = "the query engine ended; the statement runs again on the next one"
 _STATES = {
     "schema_not_found": NO_SUCH_SCHEMA,
+    "live_source_used": UNSUPPORTED,
     "statement_too_long": TOO_COMPLEX,
     "name_too_long": NAME_TOO_LONG,
     "pattern_too_long": TOO_LARGE,
@@ -119,12 +121,22 @@ class Session:
             pattern = escaped(database)
             names = await self._services.store.databases(self.user, pattern, limit=1)
             if names != [database.lower()]:
+                await self._refuse_live(database)
                 raise InvalidRequest(
                     f"[SCHEMA_NOT_FOUND] The schema `{database}` cannot be found. "
                     "Verify the spelling and correctness of the schema and catalog.",
                     code="schema_not_found",
                 )
         self.database = database.lower()
+
+    async def _refuse_live(self, database: str) -> None:
+        source = database.lower().partition(".")[0]
+        if source in await self._services.store.live_names(self.user, "", ""):
+            raise InvalidRequest(
+                "[UNSUPPORTED_FEATURE] USE knows databases of the lake only. Of a live"
+                f" source write whole names: {source}, its database's and the table's",
+                code="live_source_used",
+            )
 
     def start(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyhive.exc import OperationalError
 from TCLIService import ttypes
 
 from tests.integration.gateway.test_pyhive import connect
@@ -95,6 +96,18 @@ def test_a_live_source_is_a_catalog(live_orders, ask):
     assert [(r["TABLE_CAT"], r["COLUMN_NAME"]) for r in columns] == [("erp", "id")]
     assert ask("GetColumns", catalogName="other", tableName="orders") == []
     assert {r["TABLE_CAT"] for r in ask("GetTables", tableName="%")} == {"lake"}
+
+
+def test_use_of_a_live_source_says_what_to_write(live_orders, gateway):
+    for used in ("erp", "ERP.public"):
+        with pytest.raises(OperationalError, match="write whole names") as told:
+            connect(gateway, database=used)
+        assert told.value.args[0].status.sqlState == "0A000"
+
+
+def test_use_of_a_live_source_tells_nothing_to_who_may_not_see_it(live_orders, gateway):
+    with pytest.raises(OperationalError, match="SCHEMA_NOT_FOUND"):
+        connect(gateway, user="bob", database="erp")
 
 
 def test_catalogs_types_and_functions(ask):
