@@ -6,13 +6,13 @@ what a client wrote. Called in the store's threads.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from django.db import DataError
 from django.utils import timezone
-from psycopg.types.json import Jsonb
 
 from catalog.access import audit
 from catalog.models import AuditEntry
@@ -33,32 +33,29 @@ class AuditRecord:
     facts: dict[str, object] = field(default_factory=dict)
 
 
-# What `columns_of` returns goes into it: one round trip, whatever the number of lines.
+# What `as_json` returns goes into it: one round trip, whatever the number of lines.
 APPEND = """
 INSERT INTO catalog_auditentry
 (at, actor, action, object, door, is_allowed, address, request_id, facts)
-SELECT * FROM unnest(
-  %s::timestamptz[], %s::text[], %s::text[], %s::text[], %s::text[], %s::boolean[],
-  %s::text[], %s::text[], %s::jsonb[]
+SELECT * FROM jsonb_to_recordset(%s::jsonb) AS line(
+  at timestamptz, actor text, action text, object text, door text,
+  is_allowed boolean, address text, request_id text, facts jsonb
 )
 """
+_COLUMNS = ("actor", "action", "object", "door", "is_allowed", "address", "request_id")
 
 
-def columns_of(lines: Sequence[AuditRecord]) -> list[list[object]]:
+def as_json(lines: Sequence[AuditRecord]) -> str:
     """Return the lines as APPEND takes them."""
-    now = timezone.now()
+    now = timezone.now().isoformat()
     rows = [_entry(line) for line in lines]
-    return [
-        [now] * len(rows),
-        [row.actor for row in rows],
-        [row.action for row in rows],
-        [row.object for row in rows],
-        [row.door for row in rows],
-        [row.is_allowed for row in rows],
-        [row.address for row in rows],
-        [row.request_id for row in rows],
-        [Jsonb(row.facts) for row in rows],
-    ]
+    return json.dumps(
+        [
+            {"at": now, "facts": row.facts}
+            | {column: getattr(row, column) for column in _COLUMNS}
+            for row in rows
+        ]
+    )
 
 
 def write_all(lines: Sequence[AuditRecord]) -> None:

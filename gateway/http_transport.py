@@ -35,6 +35,7 @@ COOKIE = "hive.server2.auth"
 MEDIA_TYPE = "application/x-thrift"
 MAX_HEADER = 8 * 1024
 MAX_HEADERS = 64
+SENT_AT_ONCE = 64 * 1024
 # for the rest of a body that is not wanted
 LINGERING_SECONDS = 2.0
 _NO_PLACE = (
@@ -350,9 +351,12 @@ def _refusal_of(error: SluiceError) -> _Refused:
 async def _sent(
     request: web.BaseRequest, parts: Sequence[Buffer], headers: dict[str, str]
 ) -> web.StreamResponse:
-    """Send a reply's buffers, as they lie in memory."""
+    """Send a reply's buffers: small ones with the head at once, which is what most
+    calls wait for; large ones as they lie in memory."""
     answer = web.StreamResponse(headers=headers)
-    answer.content_length = sum(len(part) for part in parts)
+    answer.content_length = size = sum(len(part) for part in parts)
+    if size <= SENT_AT_ONCE:
+        parts = [b"".join(parts)]
     await answer.prepare(request)
     for part in parts:
         await answer.write(part)

@@ -18,7 +18,7 @@ import psycopg
 from django.db import DEFAULT_DB_ALIAS, connections
 
 from catalog.access.policy_feed import READ_VERSION
-from gateway.audit_lines import APPEND, AuditRecord, columns_of
+from gateway.audit_lines import APPEND, AuditRecord, as_json
 
 # Django's own cursor and adapters have no asynchronous form.
 _OF_DJANGO = ("context", "cursor_factory", "prepare_threshold")
@@ -118,7 +118,7 @@ async def _version(
     connection: psycopg.AsyncConnection[Any], lines: Sequence[AuditRecord]
 ) -> int:
     if lines:
-        cursor = await connection.execute(_WRITE_AND_READ, columns_of(lines))
+        cursor = await connection.execute(_WRITE_AND_READ, [as_json(lines)])
     else:
         cursor = await connection.execute(READ_VERSION)
     row = await cursor.fetchone()

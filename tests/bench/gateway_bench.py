@@ -5,7 +5,9 @@ a thousand idle connections, the way from no engine to a first row. Run alone: `
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import http.client
 import json
 import multiprocessing
 import os
@@ -18,7 +20,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,7 @@ WARM_ROUNDS = 150
 ROWS = int(os.environ.get("SLUICE_BENCH_ROWS", "500000"))
 BATCH = 10_000
 IDLE = 1000
+CLIENTS, TURNS, EACH = (1, 8), 6, 25
 COLD_RUNS = int(os.environ.get("SLUICE_BENCH_COLD", "3"))
 WIDE = (
     "SELECT id, id * 2 AS twice, cast(id AS double) AS d, cast(id AS string) AS s, "
@@ -94,6 +97,32 @@ class BenchClient:
         return bytes(data)
 
 
+class HttpBenchClient(BenchClient):
+    """The same over one kept connection of HTTP."""
+
+    def __init__(self, port: int, username: str, secret: str) -> None:
+        from gateway.hs2 import calls, messages
+
+        self._calls, self._messages = calls, messages
+        self._http = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
+        self._http.connect()
+        self._http.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        login = base64.b64encode(f"{username}:{secret}".encode()).decode()
+        self._headers = {
+            "Authorization": f"Basic {login}",
+            "Content-Type": "application/x-thrift",
+        }
+        self._session = self._ask(messages.OpenSession(client_protocol=7)).session
+
+    def close(self) -> None:
+        """Hang up."""
+        self._http.close()
+
+    def _exchange(self, message: bytes | bytearray) -> bytes:
+        self._http.request("POST", "/cliservice", bytes(message), self._headers)
+        return self._http.getresponse().read()
+
+
 def one_select(client: BenchClient) -> float:
     """Seconds of a whole SELECT 1: execute, fetch, close."""
     began = time.perf_counter()
@@ -128,6 +157,7 @@ class Doors:
     engine_port: int
     engine_secret: str
     gateway_pid: int
+    http_port: int
 
 
 def measure(doors: Doors) -> dict[str, float]:
@@ -160,10 +190,47 @@ def measure(doors: Doors) -> dict[str, float]:
     figures["fetch_ratio"] = (
         figures["fetch_gateway_rows_s"] / figures["fetch_direct_rows_s"]
     )
+    for clients in CLIENTS:
+        figures |= measure_added(doors, clients)
     figures |= measure_idle(doors, through)
     direct.close()
     through.close()
     return figures
+
+
+def measure_added(doors: Doors, clients: int) -> dict[str, float]:
+    """What the gateway adds to SELECT 1 while so many clients send one after another,
+    by transport: at the median, and at the 95th of a hundred."""
+    makers = {
+        "direct": lambda: BenchClient(doors.engine_port, "bench", doors.engine_secret),
+        "binary": lambda: BenchClient(doors.gateway_port, "bench", PASSWORD),
+        "http": lambda: HttpBenchClient(doors.http_port, "bench", PASSWORD),
+    }
+    opened = [{name: make() for name, make in makers.items()} for _ in range(clients)]
+    taken: dict[str, list[float]] = {name: [] for name in makers}
+    for client in opened:
+        for one in client.values():
+            one_select(one)
+    for turn in range(TURNS):
+        for name in sorted(makers, reverse=turn % 2 == 1):
+            with ThreadPoolExecutor(clients) as pool:
+                done = pool.map(
+                    lambda one: [one_select(one) for _ in range(EACH)],
+                    [client[name] for client in opened],
+                )
+            taken[name] += [1000 * seconds for each in done for seconds in each]
+    for client in opened:
+        for one in client.values():
+            one.close()
+    at = {
+        name: (statistics.median(times), statistics.quantiles(times, n=20)[-1])
+        for name, times in taken.items()
+    }
+    return {
+        f"{name}_{clients}_clients_{which}_ms": at[name][place] - at["direct"][place]
+        for name in ("binary", "http")
+        for place, which in enumerate(("added_p50", "added_p95"))
+    }
 
 
 def measure_idle(doors: Doors, client: BenchClient) -> dict[str, float]:
@@ -197,7 +264,13 @@ class BenchGateway:
         """Where to knock, once the engine runs."""
         self._on_loop(self._gateway.supervisor.ready(seconds=240))
         running = self._gateway.supervisor.client._running
-        return Doors(self._gateway.port, running.port, running.secret, os.getpid())
+        return Doors(
+            self._gateway.port,
+            running.port,
+            running.secret,
+            os.getpid(),
+            self._gateway.http_port,
+        )
 
     def cold_start(self) -> float:
         """Seconds from no engine process at all to the first row in a client's hand."""
@@ -243,7 +316,7 @@ def running_gateway(home: Path) -> Iterator[BenchGateway]:
     from config.supervisor.home import make_keys
 
     make_keys(home)
-    server = EmbeddedPostgres(home, "metadata", durable=False)
+    server = EmbeddedPostgres(home, "metadata", durable=True)
     address = server.start()
     server.ensure_database("sluice")
     os.environ |= {

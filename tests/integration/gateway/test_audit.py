@@ -58,7 +58,7 @@ def test_without_its_audit_line_no_answer_leaves(gateway, monkeypatch):
             raise DataError("the disk is full")
 
         with monkeypatch.context() as broken:
-            broken.setattr(version_reader, "columns_of", full)
+            broken.setattr(version_reader, "as_json", full)
             for text in ("SELECT 2", "no SQL"):
                 with pytest.raises(OperationalError, match="audit trail") as raised:
                     cursor.execute(text)
@@ -77,7 +77,7 @@ def test_what_changes_a_session_is_in_the_audit_before(gateway, monkeypatch):
         def full(lines):
             raise DataError("the disk is full")
 
-        monkeypatch.setattr(version_reader, "columns_of", full)
+        monkeypatch.setattr(version_reader, "as_json", full)
         with pytest.raises(OperationalError, match="audit trail"):
             cursor.execute("SET sluice.label=1")
         assert gateway.engine.journal == before
