@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from core.errors import TerminalError
 from core.object_store import is_object_uri
 from ingest.contract.following import (
     FollowerState,
@@ -115,22 +116,29 @@ class Follower:
             wait=self._wait,
         ) as log:
             chain = self._take_over(log, index)
-            remove_orphans(folder)
-            _end_of(index)
-            self._known = index.tables()
-            self._position, self._number = chain.last.end, chain.last.number
-            # what was changed there while nobody followed is found only by this
-            log.follow(
-                self._specs(), loaded=loaded_identities(self._wanted, self._known)
-            )
-            log.start(chain.last.end)
-            collector = Collector(folder, self.spec.stream, self._specs, self._kept)
-            collector.first = index.beginning.number
-            collector.start()
             try:
-                self._follow(log, SegmentBuilder(chain), collector)
-            finally:
-                collector.stop()
+                self._read_on(log, chain, index)
+            except TerminalError:
+                # to who was stopped for a while the log seems lost that a newer reader
+                # has and lets the source forget
+                chain.require_newest()
+                raise
+
+    def _read_on(self, log: LogReader, chain: ChainWriter, index: ChainIndex) -> None:
+        remove_orphans(index.folder)
+        _end_of(index)
+        self._known = index.tables()
+        self._position, self._number = chain.last.end, chain.last.number
+        # what was changed there while nobody followed is found only by this
+        log.follow(self._specs(), loaded=loaded_identities(self._wanted, self._known))
+        log.start(chain.last.end)
+        collector = Collector(index.folder, self.spec.stream, self._specs, self._kept)
+        collector.first = index.beginning.number
+        collector.start()
+        try:
+            self._follow(log, SegmentBuilder(chain), collector)
+        finally:
+            collector.stop()
 
     def _take_over(self, log: LogReader, index: ChainIndex) -> ChainWriter:
         gap = None

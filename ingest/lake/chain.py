@@ -156,6 +156,12 @@ class ChainWriter:
         self.last = segment
         return segment
 
+    def require_newest(self) -> None:
+        """StaleState `superseded` when another writer took over."""
+        start = read_beginning(self.folder).number
+        if newest_number(self.folder, start=start) > self.last.number:
+            raise _superseded(replace(self.last, number=self.next_number))
+
 
 @dataclass(frozen=True, slots=True)
 class Gap:

@@ -149,10 +149,11 @@ def test_two_that_are_alive_do_no_harm(followed: World) -> None:
         followed.sample()
         old.signal(signal.SIGCONT)
         outcome, error = old.until_failed()
-        assert (outcome, error.code in {"log_ended", "superseded"}) == (
-            "transient",
-            True,
-        ), error
+        # what it meets first: the slot or the number is the other's, or the other
+        # removed what it had half written
+        ends = {"log_ended", "superseded", "source_unreachable", "storage_failed"}
+        assert outcome == "transient", error
+        assert error.code in ends, error
         before = new.state.number
         new.until(lambda s: s.number > before + 1, "it goes on")
         followed.sample()
@@ -185,7 +186,7 @@ def test_a_transaction_of_many_rows_comes_in_parts(followed: World) -> None:
     link.execute(T)
     run = followed.following(FIRST)
     many = "INSERT INTO t SELECT g, repeat('x', 500) FROM generate_series({}, {}) g"
-    link.execute(many.format(1, 400_000))
+    link.execute(many.format(1, 250_000))
     folder = followed.home / "lake" / "_sluice" / "log" / "pg1"
     wait_for(lambda: [*folder.glob("*.part")], "parts")
     run.kill()
@@ -196,14 +197,14 @@ def test_a_transaction_of_many_rows_comes_in_parts(followed: World) -> None:
     def is_durable() -> bool:
         nonlocal most
         most = max(most, process.memory_info().rss)
-        return run.state.rows >= 400_000
+        return run.state.rows >= 250_000
 
     wait_for(is_durable, "the transaction")
     assert most < MEMORY
     (segment,) = [one for one in followed.segments() if one.parts_of(1)]
     assert segment.files
     ids = [one.values["id"] for one in followed.changes()]
-    assert ids == list(range(1, 400_001))
+    assert ids == list(range(1, 250_001))
     # what the one before had begun went with it
     assert {path.name for path in folder.glob("*.part")} == segment.files
 

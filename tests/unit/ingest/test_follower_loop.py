@@ -10,8 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import SluiceError, StaleState
-from ingest.contract.following import FollowerState, FollowSpec, FollowTable
+from core.errors import SluiceError, StaleState, TerminalError
+from ingest.contract.following import (
+    FollowerState,
+    FollowSpec,
+    FollowTable,
+    SourceLog,
+)
 from ingest.contract.segments import OP, OPS, XID, Control, Segment
 from ingest.contract.table import SourceSpec, TableSpec
 from ingest.follower import follower
@@ -344,6 +349,25 @@ def test_who_was_superseded_makes_no_segment(
     bench.run(*TABLES)
     for name in NAMES:
         assert bench.rows(name) == expected(bench.source, name)
+
+
+@pytest.mark.parametrize("is_superseded", [True, False])
+def test_to_who_was_superseded_no_log_is_lost(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, is_superseded: bool
+) -> None:
+    """The source forgets what the newer reader has."""
+    write(bench.source)
+    folder = stream_folder(str(bench.lake), STREAM)
+
+    def look(_: FakeLog) -> SourceLog:
+        if is_superseded:
+            take_over(folder, stream=STREAM, writer="two", server="one", begin="0")
+        raise TerminalError("the log behind 1 is gone", code="log_lost")
+
+    monkeypatch.setattr(FakeLog, "look", look)
+    with pytest.raises(SluiceError) as ended:
+        bench.run(*TABLES)
+    assert ended.value.code == ("superseded" if is_superseded else "log_lost")
 
 
 def test_a_log_that_was_lost_is_passed_over_when_that_was_decided(bench: Bench) -> None:
