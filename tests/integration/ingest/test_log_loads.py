@@ -65,15 +65,15 @@ def test_a_load_has_a_name_and_says_where_it_was_read(world: Any) -> None:
 
 
 def test_attempts_have_one_name_until_nothing_waits_behind_it(world: Any) -> None:
-    missing = [f"{CUT_MISSING} transient"] * 20
+    missing = [f"{CUT_MISSING} transient"] * 8
     world.launcher.errors["snapshot"] = [*missing, f"{CUT_GONE} transient"]
     loaded(world)
     (job,) = world.jobs("snapshot")
-    assert (job.state, job.attempts) == ("SUCCEEDED", 22)
+    assert (job.state, job.attempts) == ("SUCCEEDED", 10)
     names = [log.load for log in logs(world)]
-    assert len(set(names[:21])) == 1
-    assert names[21] != names[0]
-    assert world.pipeline("orders").load_name == names[21]
+    assert len(set(names[:9])) == 1
+    assert names[9] != names[0]
+    assert world.pipeline("orders").load_name == names[9]
 
 
 @pytest.mark.parametrize("is_new_job", [False, True])
