@@ -55,7 +55,7 @@ def submit_statement(
 ) -> dict[str, Any]:
     """Start a statement as `user`; wait up to `wait_seconds` (30 at most) for its end.
 
-    Returns {id, state, columns, rows_so_far, is_truncated, error}.
+    Returns {id, state, columns, rows_so_far, is_truncated, error, progress}.
     """
     body = {
         "sql": sql,

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from gateway.engines.port import (
     EnginePolicy,
     EngineQuestions,
     EngineUnavailable,
+    Progress,
     ReadTables,
 )
 
@@ -89,7 +90,7 @@ class ControlListener:
         self._greeted = asyncio.Event()
         self._acknowledged: dict[str, int] = {}
         self._pushes: dict[str, list[tuple[int, asyncio.Future[None]]]] = {}
-        self._progress: dict[str, tuple[int, int]] = {}
+        self._progress: dict[str, Progress] = {}
         self._reads = _ToldReads()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -160,8 +161,8 @@ class ControlListener:
         if self.is_connected:
             await self._send({"type": "shutdown"})
 
-    def progress(self, statement: str) -> tuple[int, int] | None:
-        """Return (done, total) tasks the engine last told of a statement."""
+    def progress(self, statement: str) -> Progress | None:
+        """Return how far a statement was when the engine last told."""
         return self._progress.get(statement)
 
     def reads(self, statement: str) -> ReadTables | None:
@@ -274,8 +275,8 @@ class ControlListener:
         elif kind == "live_names":
             self._spawn(self._answer_live_names(message))
         elif kind == "progress":
-            counts = (int(message["done"]), int(message["total"]))
-            self._progress[str(message["statement"])] = counts
+            counts = {one.name: int(message[one.name]) for one in fields(Progress)}
+            self._progress[str(message["statement"])] = Progress(**counts)
             if len(self._progress) > STATEMENTS_TOLD:
                 self._progress.pop(next(iter(self._progress)))
         elif kind == "reads":

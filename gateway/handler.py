@@ -237,7 +237,7 @@ class Handler:
         counts = None
         if operation.run and operation.run.handle:
             counts = self._services.supervisor.client.progress(operation.run.handle)
-        done, total = counts or (0, 0)
+        done, total = (counts.tasks_done, counts.tasks) if counts else (0, 0)
         return messages.Progress(
             headers=_BAR,
             rows=(_bar(done, total, operation.state),),

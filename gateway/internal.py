@@ -168,13 +168,13 @@ class InternalApi:
         )
         await self._statements.wait(statement, float(body.get("wait_seconds") or 0))
         status = 200 if statement.done.is_set() else 202
-        return _json(statement.describe(), status=status)
+        return _json(self._statements.describe(statement), status=status)
 
     async def _show(self, request: web.Request) -> web.Response:
         statement = self._find(request)
         seconds = float(request.query.get("wait_seconds", "0"))
         await self._statements.wait(statement, seconds)
-        return _json(statement.describe())
+        return _json(self._statements.describe(statement))
 
     async def _results(self, request: web.Request) -> web.StreamResponse:
         """A line about pages, then these; they go from the file to the socket as they
@@ -196,7 +196,7 @@ class InternalApi:
     async def _cancel(self, request: web.Request) -> web.Response:
         statement = self._find(request)
         await self._statements.cancel(statement)
-        return _json(statement.describe())
+        return _json(self._statements.describe(statement))
 
     def _find(self, request: web.Request) -> Statement:
         return self._statements.find(_principal(request), request.match_info["id"])

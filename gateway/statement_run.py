@@ -58,7 +58,7 @@ async def _end(
     while not status.state.is_terminal and not operation.is_left:
         counts = services.supervisor.client.progress(handle)
         if counts:
-            operation.log_line(stage_line(*counts))
+            operation.log_line(stage_line(counts.tasks_done, counts.tasks))
         if status.message:
             operation.log_line(status.message)
         if until and time.time() > until:

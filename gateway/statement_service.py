@@ -13,7 +13,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -87,7 +87,7 @@ class Statement:
         return state
 
     def describe(self) -> dict[str, Any]:
-        """Return the statement as REST presents it."""
+        """Return what is known of it here."""
         fault = self.fault
         error = None
         if fault:
@@ -220,6 +220,22 @@ class StatementService:
             "next_page": after if after < result.pages else None,
         }
         return ResultPages(facts, result, stored)
+
+    def describe(self, statement: Statement) -> dict[str, Any]:
+        """Return the statement as REST presents it; while it runs, how far it is."""
+        return {**statement.describe(), "progress": self._progress(statement)}
+
+    def _progress(self, statement: Statement) -> dict[str, Any] | None:
+        run = statement.operation.run
+        if statement.done.is_set() or run is None or run.handle is None:
+            return None
+        found = self._services.supervisor.client.progress(run.handle)
+        if found is None:
+            return None
+        amounts = {}
+        if not run.policy.reads_whole(run.reads):
+            amounts = {"rows": None, "bytes": None}
+        return asdict(found) | amounts
 
     def users(self) -> set[str]:
         """Return whose statements are here."""

@@ -49,6 +49,7 @@ class Shown:
     is_cut: bool = False
     columns: list[dict[str, Any]] = field(default_factory=list)
     error: dict[str, Any] | None = None
+    progress: dict[str, Any] | None = None
 
     @property
     def is_moving(self) -> bool:
@@ -178,6 +179,7 @@ def _shown(answer: dict[str, Any], memory: Memory) -> Shown:
         is_cut=answer["is_truncated"],
         columns=answer["columns"] or [],
         error=answer["error"],
+        progress=answer.get("progress"),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,9 @@ from django.utils.translation import gettext
 
 from catalog.access.enforcement import decision_for
 from catalog.access.policy import Principal, Privilege
+from catalog.discovery.facts import known_rows
 from catalog.models import Table
+from catalog.selectors import TableFilter, tables_for
 from catalog.selectors.tables import securable_of
 from core.models import Job
 from core.sentences import with_sentences
@@ -29,7 +31,20 @@ from ingest.pipelines.schema_approval import SchemaProposal, proposal_of
 from ingest.pipelines.transitions import pipeline_of
 from ingest.planning.facts import LOG
 
+MOST_NAMED = 200
 USUAL = ("sync", "pause", "resume")
+
+
+def rows_in(principal: Principal, names: Collection[str]) -> dict[str, int]:
+    """About how many rows tables of the lake have, by `db.table`: of those named that
+    the principal may see, where it is known."""
+    wanted = [name.split(".", 1) for name in sorted(names)[:MOST_NAMED] if "." in name]
+    rows = tables_for(principal, TableFilter(kind=Table.LAKE)).filter(
+        database__name__in={database for database, _ in wanted},
+        name__in={table for _, table in wanted},
+    )
+    known = {f"{one.database.name}.{one.name}": known_rows(one) for one in rows}
+    return {name: number for name, number in known.items() if number is not None}
 
 
 @dataclass(frozen=True, slots=True)

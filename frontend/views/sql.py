@@ -22,7 +22,9 @@ from frontend.middleware import style_nonce
 from frontend.pages import PageRequest, page
 from frontend.reading import completion, statements
 from frontend.reading.history import SEARCHED, asked_by
+from frontend.reading.query_plan import picture_of, tables_of
 from frontend.reading.statements import ResultPage, Shown
+from frontend.reading.tables import rows_in
 from frontend.reading.tree import level_of
 
 MOST_SAVED, MOST_SHARED = 200, 100
@@ -192,6 +194,16 @@ def _history(request: PageRequest) -> dict[str, object]:
     return {"history": found, "history_q": q, "history_searched": SEARCHED}
 
 
+def _plan(request: PageRequest, found: ResultPage) -> dict[str, object]:
+    """What EXPLAIN answered, as a picture; how many rows tables have, as far as this
+    person may see them."""
+    if [column["name"] for column in found.columns] != ["plan"] or len(found.rows) != 1:
+        return {}
+    text = str(found.rows[0][0])
+    picture = picture_of(text, rows_in(request.principal, tables_of(text)))
+    return {"plan": picture, "plan_text": text} if picture else {}
+
+
 def _render(
     request: PageRequest,
     shown: Shown | None,
@@ -214,6 +226,7 @@ def _render(
             user = request.principal.name
             found = statements.result_page(user, shown.id, page_of)
             context["result"] = _as_asked(request, shown.id, found)
+            context |= _plan(request, found)
         except SluiceError as lost:
             context |= {"statement": None, "statement_error": lost}
     if request.htmx:

@@ -20,6 +20,17 @@ class StatementError(Reply):
     sql_state = s.CharField(allow_null=True)
 
 
+class StatementProgress(Reply):
+    tasks_done = s.IntegerField()
+    tasks = s.IntegerField()
+    stages_done = s.IntegerField()
+    stages = s.IntegerField()
+    rows = s.IntegerField(
+        allow_null=True, help_text="read so far; null where rules keep rows back"
+    )
+    bytes = s.IntegerField(allow_null=True)
+
+
 class Statement(Reply):
     id = s.UUIDField()
     state = s.CharField()
@@ -27,6 +38,7 @@ class Statement(Reply):
     rows_so_far = s.IntegerField()
     is_truncated = s.BooleanField()
     error = StatementError(allow_null=True)
+    progress = StatementProgress(allow_null=True, help_text="while it runs")
 
 
 class RunningStatement(Reply):

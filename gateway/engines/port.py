@@ -46,6 +46,18 @@ class EngineRefused(TerminalError):
 
 
 @dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a running statement is; `rows` and `bytes` of what it has read."""
+
+    tasks_done: int
+    tasks: int
+    stages_done: int
+    stages: int
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReadTables:
     """What a statement reads, by rights of which policy version: columns by table, both
     as `EnginePolicy.tables` spells them. is_whole: there is nothing more."""
@@ -86,6 +98,14 @@ class EnginePolicy:
     sources: tuple[str, ...] = ()
     sources_seen: tuple[str, ...] = ()
     tables: Mapping[str, TableRights] = field(default_factory=dict)
+
+    def reads_whole(self, read: ReadTables | None) -> bool:
+        """Whether nothing that a statement reads is kept back from the principal: else
+        how much it reads says how much there is."""
+        if not self.tables:
+            return True
+        is_known = read is not None and read.is_whole
+        return is_known and self.tables.keys().isdisjoint(read.tables)
 
     def covers(self, other: EnginePolicy, read: ReadTables | None = None) -> bool:
         """True when `other` allows to read nothing more than this; of a statement with
@@ -374,8 +394,8 @@ class EngineClient(Protocol):
         (`set:hiveconf:<key>`, `use:database`).
         """
 
-    def progress(self, operation: EngineOperation) -> tuple[int, int] | None:
-        """Return (done, total) tasks of a running statement, None when unknown."""
+    def progress(self, operation: EngineOperation) -> Progress | None:
+        """Return how far a running statement is, None when unknown."""
 
     def reads(self, operation: EngineOperation) -> ReadTables | None:
         """Hand out, once, what a query reads, told before it has any answer; None for

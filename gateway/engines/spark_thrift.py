@@ -26,6 +26,7 @@ from gateway.engines.port import (
     EngineSession,
     EngineUnavailable,
     OperationState,
+    Progress,
     ReadTables,
 )
 from gateway.engines.thrift_session import ThriftEngineSession
@@ -241,8 +242,8 @@ class SparkEngine:
     def _session_closed(self) -> None:
         self._sessions -= 1
 
-    def progress(self, operation: EngineOperation) -> tuple[int, int] | None:
-        """Return (done, total) tasks of a running statement, None when unknown."""
+    def progress(self, operation: EngineOperation) -> Progress | None:
+        """Return how far a running statement is, None when unknown."""
         if self._running is None:
             return None
         return self._running.control.progress(operation.guid.hex())

@@ -27,6 +27,7 @@ from gateway.engines.port import (
     FetchedBatch,
     OperationState,
     Orientation,
+    Progress,
     ReadTables,
 )
 from gateway.hs2.rowset import encode_row_set
@@ -355,7 +356,7 @@ class FakeEngine:
         self.sessions.add(session)
         return session
 
-    def progress(self, operation: EngineOperation) -> tuple[int, int] | None:
+    def progress(self, operation: EngineOperation) -> Progress | None:
         """Nothing is known."""
         return None
 

@@ -10,6 +10,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Collection
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +133,8 @@ class StandIn:
 
     async def progress(self, statement: str) -> dict[str, Any]:
         handle = EngineOperation(bytes.fromhex(statement), b"")
-        return {"progress": self.engine.progress(handle)}
+        found = self.engine.progress(handle)
+        return {"progress": found and asdict(found)}
 
     async def reads(self, statement: str) -> dict[str, Any]:
         found = self.engine.reads(EngineOperation(bytes.fromhex(statement), b""))

@@ -11,6 +11,7 @@ from gateway.engines.port import (
     EngineOperation,
     EnginePolicy,
     EngineSession,
+    Progress,
     ReadTables,
 )
 from gateway.engines.thrift_session import ThriftEngineSession
@@ -77,7 +78,7 @@ class WarmEngine:
 
         return await ThriftEngineSession.open(opener, configuration)
 
-    def progress(self, operation: EngineOperation) -> tuple[int, int] | None:
+    def progress(self, operation: EngineOperation) -> Progress | None:
         return None
 
     def reads(self, operation: EngineOperation) -> ReadTables | None:

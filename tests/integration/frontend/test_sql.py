@@ -78,6 +78,54 @@ def test_a_statement_runs_is_watched_and_cancelled(world, browse, gateway):
     assert "data-poll" not in ended
 
 
+PROGRESS = {"tasks_done": 31, "tasks": 200, "stages_done": 1, "stages": 4}
+
+
+@pytest.mark.parametrize(
+    ("amounts", "said"),
+    [
+        ({"rows": 1_200_000, "bytes": 84_000_000}, "· 1,200,000 rows, 84 MB read"),
+        ({"rows": None, "bytes": None}, ""),  # rules keep rows back
+    ],
+)
+def test_how_far_a_statement_is(world, browse, gateway, amounts, said):
+    _, answers = gateway
+    answers["statement"] = {**RUNNING, "progress": PROGRESS | amounts}
+    text = " ".join(run(browse("ann")).split())
+    assert "Stage 1 of 4" in text
+    assert f"31 of 200 tasks {said}".strip() in text
+    assert '<progress max="200" value="31"' in text
+    assert "None" not in text
+
+
+PLAN = (
+    "== Physical Plan ==\n* Filter (2)\n+- Scan parquet spark_catalog.shop.{} (1)\n\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("table", "rows"), [("orders", "about 120,000 rows"), ("customers", "")]
+)
+def test_a_plan_is_a_picture_beside_its_text(
+    world, browse, gateway, monkeypatch, table, rows
+):
+    """Scans have the rows of tables that ann may see."""
+    from gateway import client
+
+    _, answers = gateway
+    columns = [{"name": "plan", "type": "string"}]
+    answers["statement"] = {**FINISHED, "columns": columns}
+    facts = {"columns": columns, "first_row": 0, "next_page": None}
+    answer = {**facts, "rows": [[PLAN.format(table)]]}
+    monkeypatch.setattr(client, "results_of", lambda *_, **__: answer)
+    text = run(browse("ann"), "EXPLAIN SELECT 1")
+    assert 'class="tree"' in text
+    assert f"shop.{table}" in text
+    assert "== Physical Plan ==" in text
+    assert ("about" in text) == bool(rows)
+    assert rows in text
+
+
 def test_a_result_is_shown_escaped_and_paged(world, browse, gateway):
     _, answers = gateway
     answers["statement"] = FINISHED

@@ -78,9 +78,12 @@ final class ControlChannel implements Runnable {
   }
 
   /** Tells how far a statement is; dropped when nobody listens. */
-  void progress(String statement, int done, int total) {
+  void progress(String statement, Progress.Counts counts) {
     ObjectNode message = json.createObjectNode().put("type", "progress");
-    message.put("statement", statement).put("done", done).put("total", total);
+    message.put("statement", statement);
+    message.put("tasks_done", counts.tasksDone).put("tasks", counts.tasks);
+    message.put("stages_done", counts.stagesDone).put("stages", counts.stages);
+    message.put("rows", counts.rows).put("bytes", counts.bytes);
     try {
       send(message);
     } catch (IOException e) {

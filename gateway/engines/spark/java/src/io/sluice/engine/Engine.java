@@ -3,7 +3,6 @@ package io.sluice.engine;
 import io.sluice.lake.LogLines;
 import java.io.File;
 import java.nio.file.Path;
-import org.apache.spark.SparkStatusTracker;
 import org.apache.spark.sql.SparkSession;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -53,8 +52,7 @@ public final class Engine {
   }
 
   private void watch(SparkSession root, ControlChannel control) {
-    SparkStatusTracker tracker = root.sparkContext().statusTracker();
-    Progress progress = new Progress(identity::operations, tracker, control);
+    Progress progress = new Progress(identity::operations, root.sparkContext(), control);
     MemoryGuard memory = new MemoryGuard(identity.statements(), TaskWatch.TASKS);
     File scratch = new File(System.getProperty("java.io.tmpdir")); // as Spark's own
     DiskGuard disk = new DiskGuard(identity.statements(), TaskWatch.DISK, scratch);

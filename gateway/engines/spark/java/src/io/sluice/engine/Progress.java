@@ -7,26 +7,52 @@ import java.util.UUID;
 import java.util.function.Supplier;
 import org.apache.hive.service.cli.OperationHandle;
 import org.apache.hive.service.cli.operation.Operation;
-import org.apache.spark.SparkStageInfo;
+import org.apache.spark.SparkContext;
 import org.apache.spark.SparkStatusTracker;
 import org.apache.spark.sql.hive.thriftserver.SparkExecuteStatementOperation;
+import org.apache.spark.status.AppStatusStore;
+import org.apache.spark.status.api.v1.StageData;
+import org.apache.spark.status.api.v1.StageStatus;
 
 /**
- * Tells the gateway once a second how many tasks of each running statement are done. Read from
- * Spark's status tracker, so nothing is counted twice.
+ * Tells the gateway once a second how many stages and tasks of each running statement are done,
+ * and how much they have read. Spark counts all of it anyway.
  */
 final class Progress {
   static final long PAUSE_MILLIS = 1000;
   private final Supplier<Map<OperationHandle, Operation>> operations;
   private final SparkStatusTracker tracker;
+  private final AppStatusStore store;
   private final ControlChannel control;
+
+  /** How far a statement is; rows and bytes of what it reads from tables. */
+  static final class Counts {
+    int tasksDone;
+    int tasks;
+    int stagesDone;
+    int stages;
+    long rows;
+    long bytes;
+
+    private void add(StageData stage) {
+      tasksDone += stage.numCompleteTasks();
+      tasks += stage.numTasks();
+      stages++;
+      if (stage.status() == StageStatus.COMPLETE || stage.status() == StageStatus.SKIPPED) {
+        stagesDone++;
+      }
+      rows += stage.inputRecords();
+      bytes += stage.inputBytes();
+    }
+  }
 
   Progress(
       Supplier<Map<OperationHandle, Operation>> operations,
-      SparkStatusTracker tracker,
+      SparkContext context,
       ControlChannel control) {
     this.operations = operations;
-    this.tracker = tracker;
+    this.tracker = context.statusTracker();
+    this.store = context.statusStore();
     this.control = control;
   }
 
@@ -43,23 +69,21 @@ final class Progress {
   }
 
   private void tell(OperationHandle handle, String jobGroup) {
-    int done = 0;
-    int total = 0;
+    Counts counts = new Counts();
     for (int job : tracker.getJobIdsForGroup(jobGroup)) {
       var info = tracker.getJobInfo(job);
       if (info.isEmpty()) {
         continue;
       }
       for (int stage : info.get().stageIds()) {
-        scala.Option<SparkStageInfo> tasks = tracker.getStageInfo(stage);
-        if (tasks.isDefined()) {
-          done += tasks.get().numCompletedTasks();
-          total += tasks.get().numTasks();
+        scala.Option<StageData> found = store.asOption(() -> store.lastStageAttempt(stage));
+        if (found.isDefined()) {
+          counts.add(found.get());
         }
       }
     }
-    if (total > 0) {
-      control.progress(nameOf(handle), done, total);
+    if (counts.tasks > 0) {
+      control.progress(nameOf(handle), counts);
     }
   }
 
