@@ -26,6 +26,7 @@ from frontend.views import (
     system,
     table_actions,
     table_bulk,
+    table_labels,
     table_page,
     tables,
 )
@@ -99,6 +100,7 @@ urlpatterns = [
     path("tables/changes", schema_changes.schema_changes, name="schema-changes"),
     path("tables", tables.table_list, name="tables"),
     path("tables/act", table_bulk.act_on_many, name="tables-act"),
+    path("tables/labels", table_labels.label, name="tables-labels"),
     path("tables/<int:table_id>", table_page.overview, name="table"),
     path("tables/<int:table_id>/state", table_page.state, name="table-state"),
     path("tables/<int:table_id>/data", table_page.data, name="table-data"),

@@ -9,7 +9,7 @@ from catalog.access import audit
 from catalog.access.grants import GROUP
 from catalog.access.policy_version import bump_version
 from catalog.access.users import UserChange, update_user
-from catalog.models import AccessRule, DirectoryGroup, Grant
+from catalog.models import AccessRule, DirectoryGroup, Grant, Table
 from core.errors import InvalidRequest, NotFound
 
 
@@ -63,6 +63,7 @@ def delete_group(name: str, *, by: str) -> None:
             )
         given = Grant.objects.filter(principal_kind=GROUP, principal_name=name)
         grants, _ = given.delete()
+        Table.objects.filter(owner=f"{GROUP}:{name}").update(owner="")
         members = group.user_set.count()
         group.delete()
         bump_version()

@@ -19,7 +19,7 @@ from catalog.access import audit
 from catalog.access.grants import USER
 from catalog.access.policy_version import bump_version
 from catalog.access.tokens import end_tokens
-from catalog.models import ExternalIdentity, FormerUser, Grant, Invitation
+from catalog.models import ExternalIdentity, FormerUser, Grant, Invitation, Table
 from catalog.names import check_group_name, check_user_name
 from core.errors import InvalidRequest, NotFound, StaleState
 from core.redaction import remember_secret
@@ -95,6 +95,7 @@ def delete_user(name: str, *, by: str) -> None:
         former.save(force_insert=True)
         given = Grant.objects.filter(principal_kind=USER, principal_name=name)
         grants, _ = given.delete()
+        Table.objects.filter(owner=f"{USER}:{name}").update(owner="")
         user.delete()
         # its row is a lock: two administrators cannot end each other at once
         bump_version()

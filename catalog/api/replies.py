@@ -237,6 +237,10 @@ class Table(Reply):
     qualified_name = s.CharField()
     kind = s.CharField()
     comment = s.CharField()
+    owner = s.CharField(
+        allow_null=True, help_text="who answers for it: user:<name> or group:<name>"
+    )
+    tags = s.ListField(child=s.CharField())
     columns = Column(many=True)
     record_key = s.ListField(child=s.CharField())
     cursor = s.CharField(allow_null=True)
@@ -258,6 +262,10 @@ class Table(Reply):
     @staticmethod
     def qualified_name_of(table: TableFacts) -> str:
         return join_name(table.datasource, table.database, table.name)
+
+    @staticmethod
+    def owner_of(table: TableFacts) -> str | None:
+        return table.owner or None
 
     @staticmethod
     def cursor_of(table: TableFacts) -> str | None:

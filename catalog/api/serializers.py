@@ -171,6 +171,18 @@ class RuleChange(RuleFields):
         return found
 
 
+class TablePatch(s.Serializer[Any]):
+    """What is left out stays as it is."""
+
+    owner = Text(
+        max_length=160,
+        required=False,
+        allow_null=True,
+        help_text="user:<name> or group:<name>; null: no owner",
+    )
+    tags = Items(child=Text(max_length=50), required=False)
+
+
 class TokenNew(s.Serializer[Any]):
     name = Text(max_length=100)
     expires_in_days = Whole(required=False, allow_null=True, default=90)

@@ -12,15 +12,18 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog import selectors
-from catalog.access.policy import Principal
+from catalog.access.enforcement import require
+from catalog.access.policy import Principal, Privilege, Securable
 from catalog.api import replies
 from catalog.api.reply import Body
-from catalog.api.views import PAGING, ApiView, page_size, paged
+from catalog.api.serializers import TablePatch
+from catalog.api.views import PAGING, ApiView, body_of, page_size, paged
+from catalog.labels import Labels, label_tables
 from catalog.selectors.paging import offset_of, offset_token
 from core.errors import InvalidRequest, NotFound
 
 SORTS = {"name": ("name", "id"), "id": ("id",)}
-FILTERS = frozenset({"status", "kind"})
+FILTERS = frozenset({"status", "kind", "tag", "owner"})
 
 
 class TablesView(ApiView):
@@ -50,6 +53,19 @@ class TableView(ApiView):
         return Response(
             replies.Table.body(selectors.facts_for(self.principal, place["id"]))
         )
+
+    @extend_schema(request=TablePatch, responses=replies.Table)
+    def patch(self, request: Request, **place: Any) -> Response:
+        """Set who answers for a table and the tags that it is found by. Neither gives
+        a right. Takes `manage`."""
+        table = selectors.facts_for(self.principal, place["id"])
+        on = Securable(table.datasource, table.database, table.name)
+        require(self.principal, Privilege.MANAGE, on)
+        given = body_of(TablePatch, request)
+        owner = given["owner"] or "" if "owner" in given else None
+        labels = Labels(owner=owner, tags=given.get("tags"))
+        label_tables([table.id], labels, by=self.principal.name)
+        return self.get(request, **place)
 
 
 class TableSchemaView(ApiView):
@@ -124,6 +140,8 @@ def _listed(view: ApiView, request: Request, ds: str, db: str) -> Response:
         status=given.get("status", ""),
         kind=given.get("kind", ""),
         q=given.get("q", ""),
+        tag=given.get("tag", ""),
+        owner=given.get("owner", ""),
     )
     if wanted.q and "sort" not in given:
         return _searched(view.principal, request, wanted)

@@ -1,3 +1,4 @@
+import django.contrib.postgres.fields
 import django.contrib.postgres.indexes
 import django.contrib.postgres.operations
 import django.db.models.deletion
@@ -364,6 +365,8 @@ class Migration(migrations.Migration):
                 ('last_commit_position', models.JSONField(blank=True, null=True)),
                 ('last_commit_epoch', models.BigIntegerField(blank=True, null=True)),
                 ('last_commit_at', models.DateTimeField(blank=True, null=True)),
+                ('owner', models.CharField(blank=True, db_default='', default='', max_length=160)),
+                ('tags', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=50), blank=True, db_default=[], default=list, size=None)),
                 ('seen_at', models.DateTimeField(blank=True, null=True)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('database', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='tables', to='catalog.database')),
@@ -470,6 +473,14 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name='table',
             index=models.Index(models.OrderBy(models.F('last_commit_at'), descending=True, nulls_last=True), models.OrderBy(models.F('id'), descending=True), condition=models.Q(('kind', 'lake')), name='lake_by_commit'),
+        ),
+        migrations.AddIndex(
+            model_name='table',
+            index=django.contrib.postgres.indexes.GinIndex(condition=models.Q(('kind', 'lake')), fields=['tags'], name='lake_by_tag'),
+        ),
+        migrations.AddIndex(
+            model_name='table',
+            index=models.Index(condition=models.Q(('kind', 'lake')), fields=['owner', 'name'], name='lake_by_owner'),
         ),
         migrations.AddConstraint(
             model_name='table',

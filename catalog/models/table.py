@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex, OpClass
 from django.db import models
 from django.db.models import F, Q
@@ -43,6 +44,8 @@ class Table(models.Model):
     identity       lake tables: pinned write identity (ingest.lake.hudi), JSON
     schema_version counts up with every change of columns
     status         shown state with its reason
+    owner          who answers for it, "user:ann" or "group:bi"; gives no right
+    tags           words that tables are found by, sorted
     last_commit_*  cache of the lake's own commit metadata
     """
 
@@ -76,6 +79,10 @@ class Table(models.Model):
     last_commit_position = models.JSONField(null=True, blank=True)
     last_commit_epoch = models.BigIntegerField(null=True, blank=True)
     last_commit_at = models.DateTimeField(null=True, blank=True)
+    owner = models.CharField(max_length=160, default="", db_default="", blank=True)
+    tags = ArrayField(
+        models.CharField(max_length=50), default=list, db_default=[], blank=True
+    )
     seen_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -127,6 +134,10 @@ class Table(models.Model):
                 F("id").desc(),
                 condition=Q(kind="lake"),
                 name="lake_by_commit",
+            ),
+            GinIndex(fields=["tags"], condition=Q(kind="lake"), name="lake_by_tag"),
+            models.Index(
+                fields=["owner", "name"], condition=Q(kind="lake"), name="lake_by_owner"
             ),
         ]
         ordering: ClassVar = ["name", "id"]

@@ -44,6 +44,8 @@ class TableFacts:
     source_name: str
     kind: str
     comment: str
+    owner: str
+    tags: list[str]
     columns: list[dict[str, Any]]
     record_key: list[str]
     cursor: str

@@ -83,6 +83,8 @@ def _statement(
         "status": wanted.status,
         "datasource": wanted.datasource,
         "database": wanted.database,
+        "tag": wanted.tag,
+        "owner": wanted.owner,
     }
     params |= {f"word{n}": f"%{literally(word)}%" for n, word in enumerate(words)}
     place, dot, rest = q.rpartition(".")
@@ -103,6 +105,8 @@ IN_SCOPE = (
 FILTERS = {
     "kind": "t.kind = %(kind)s",
     "status": "t.status = %(status)s",
+    "tag": "t.tags @> ARRAY[%(tag)s]::varchar[]",
+    "owner": "t.owner = %(owner)s",
     "datasource": """t.database_id IN (SELECT d.id FROM catalog_database d
       JOIN catalog_datasource s ON s.id = d.datasource_id
       WHERE s.name = %(datasource)s)""",
@@ -111,10 +115,12 @@ FILTERS = {
 }
 # Rows of a small scope are read once; every stage then looks at these only.
 _MINE = """WITH mine AS MATERIALIZED (
-  SELECT t.id, t.name, t.comment, t.database_id, t.kind, t.status FROM catalog_table t
+  SELECT t.id, t.name, t.comment, t.database_id, t.kind, t.status, t.tags, t.owner
+  FROM catalog_table t
   WHERE t.database_id = ANY(%(databases)s::bigint[])
   UNION ALL
-  SELECT t.id, t.name, t.comment, t.database_id, t.kind, t.status FROM catalog_table t
+  SELECT t.id, t.name, t.comment, t.database_id, t.kind, t.status, t.tags, t.owner
+  FROM catalog_table t
   WHERE t.id = ANY(%(tables)s::bigint[])
   AND NOT t.database_id = ANY(%(databases)s::bigint[]))
 """

@@ -32,13 +32,16 @@ SHORTEST_TRIGRAM = 3
 
 @dataclass(frozen=True, slots=True)
 class TableFilter:
-    """What to list; "" = any. `q` is a part of a name, or `database.prefix`."""
+    """What to list; "" = any. `q` is a part of a name, or `database.prefix`; `owner`
+    "user:ann" or "group:bi"."""
 
     datasource: str = ""
     database: str = ""
     status: str = ""
     kind: str = ""
     q: str = ""
+    tag: str = ""
+    owner: str = ""
 
 
 def tables_for(
@@ -59,6 +62,8 @@ def tables_for(
         "database__name": wanted.database,
         "status": wanted.status,
         "kind": wanted.kind,
+        "owner": wanted.owner,
+        "tags__contains": [wanted.tag] if wanted.tag else [],
     }
     return rows.filter(**{name: value for name, value in fields.items() if value})
 

@@ -21,7 +21,7 @@ from catalog.access.policy import Principal
 from catalog.models import Table
 from catalog.names import LAKE
 from catalog.saved_queries import queries_for
-from catalog.selectors import Found, TableFilter, datasources_for
+from catalog.selectors import Found, TableFilter, datasources_for, tables_for
 from ingest.actions.registry import ACTIONS
 from ingest.pipelines.selectors import jobs_for
 
@@ -95,6 +95,21 @@ def _tables(principal: Principal, q: str) -> Iterator[Hit]:
         yield Hit(_full(table), url, "table", note)
 
 
+def _labelled(principal: Principal, q: str) -> Iterator[Hit]:
+    """Of the tag `q`, or owned by the user or group of that name."""
+    word = q.casefold()
+    for wanted in (
+        TableFilter(kind=Table.LAKE, tag=word),
+        TableFilter(kind=Table.LAKE, owner=f"user:{q}"),
+        TableFilter(kind=Table.LAKE, owner=f"group:{q}"),
+    ):
+        rows = tables_for(principal, wanted).order_by("name", "id")[:MOST]
+        for table in rows.prefetch_related(None):
+            note = wanted.tag or wanted.owner
+            url = reverse("frontend:table", args=[table.pk])
+            yield Hit(_full(table), url, "table", note)
+
+
 def _full(table: Table) -> str:
     """As SQL has it: the lake is left out."""
     database = table.database
@@ -157,6 +172,7 @@ def _people(principal: Principal, q: str) -> Iterator[Hit]:
 
 FINDERS = (
     (_("Tables and columns"), _tables),
+    (_("By tag or owner"), _labelled),
     (_("Actions"), _actions),
     (_("Sources"), _sources),
     (_("Saved queries"), _saved),

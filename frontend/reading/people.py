@@ -11,7 +11,7 @@ from django.utils.translation import gettext, ngettext
 
 from catalog.access.grants import GROUP, USER
 from catalog.access.groups import rules_naming
-from catalog.models import ApiToken, Grant, Invitation, SavedQuery
+from catalog.models import ApiToken, Grant, Invitation, SavedQuery, Table
 from core.errors import SluiceError
 from gateway.client import open_sessions
 
@@ -74,12 +74,19 @@ def _rows(user: User) -> list[str]:
     given = Grant.objects.filter(principal_kind=USER, principal_name=user.username)
     tokens = ApiToken.objects.filter(user=user).count()
     grants, invitations = given.count(), Invitation.objects.filter(issued_by=user)
+    owned = Table.objects.filter(owner=f"{USER}:{user.username}").count()
     queries = SavedQuery.objects.filter(owner=user)
     shared = queries.filter(is_shared=True).count()
     said = [
         (tokens, ngettext("%(n)s token ends.", "%(n)s tokens end.", tokens)),
         (grants, ngettext("%(n)s grant ends.", "%(n)s grants end.", grants)),
     ]
+    line = ngettext(
+        "%(n)s table has no owner then.",
+        "%(n)s tables have no owner then.",
+        owned,
+    )
+    said.append((owned, line))
     number = invitations.count()
     line = ngettext(
         "%(n)s invitation that they issued ends.",

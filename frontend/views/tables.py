@@ -58,6 +58,8 @@ class Wanted:
     where: str
     status: str
     sort: str
+    tag: str = ""
+    owner: str = ""
 
     @classmethod
     def of(cls, request: PageRequest) -> Wanted:
@@ -68,11 +70,19 @@ class Wanted:
             where=get("where", LAKE),
             status=get("status", ""),
             sort=sort if sort in SORTS else "name",
+            tag=get("tag", "").strip().lower()[:50],
+            owner=get("owner", "").strip()[:160],
         )
 
     def page_of(self, request: PageRequest) -> NumberedPage | KeyedPage:
         kind = self.where if self.where in {Table.LAKE, Table.SOURCE} else ""
-        wanted = TableFilter(kind=kind, status=self.status, q=self.q)
+        wanted = TableFilter(
+            kind=kind,
+            status=self.status,
+            q=self.q,
+            tag=self.tag,
+            owner=self.owner,
+        )
         if self.q and self.sort == "name":
             return numbered_page(request, Found(request.principal, wanted))
         found = tables_for(request.principal, wanted)
@@ -93,7 +103,7 @@ def table_list(request: PageRequest) -> HttpResponse:
         "standings": standings(table.pk for table in found.items),
         "is_moving": any(table.status in CHANGING for table in found.items),
         "states": STATES,
-        "is_filtered": bool(wanted.q or wanted.status),
+        "is_filtered": bool(wanted.q or wanted.status or wanted.tag or wanted.owner),
         "can_add": may_register(request.principal) or Privilege.MANAGE in held,
         "bulk": BULK if request.principal.is_admin or held & OPERATING else (),
     }

@@ -36,6 +36,7 @@ def alert_body(alert: Alert, *, base_url: str = "") -> dict[str, Any]:
         "table": alert.table_id,
         "datasource": alert.name if alert.kind in SOURCE_KINDS else None,
         "name": alert.on,
+        "owner": alert.owner,
         "message": alert.message,
         "code": alert.code,
         "hint": alert.hint,
@@ -116,6 +117,8 @@ def lines_of(body: Body) -> list[str]:
     lines = [alert["message"]]
     if body["event"] == OPENED and alert["hint"]:
         lines.append(f"Next step: {alert['hint']}")
+    if alert.get("owner"):
+        lines.append(f"Owner: {alert['owner']}")
     if body["event"] != OPENED:
         lines.append(f"Since {alert['closed_at']}: {alert['closed_reason']}")
     lines.append(f"First seen {alert['first_seen_at']}, {alert['count']} time(s).")

@@ -37,11 +37,12 @@ def alerts_for(principal: Principal) -> QuerySet[Alert]:
     of a source may name its tables, so it is for who may see all of it."""
     scope = scope_of(principal)
     if scope.reach is Reach.ALL:
-        return Alert.objects.all()
+        return Alert.objects.select_related("table")
     if scope.reach is Reach.NOTHING:
         return Alert.objects.none()
     seen = Table.objects.filter(in_scope(scope), pk=OuterRef("table_id"))
-    return Alert.objects.filter(Exists(seen) | Q(_is_whole(principal), table=None))
+    rows = Alert.objects.select_related("table")
+    return rows.filter(Exists(seen) | Q(_is_whole(principal), table=None))
 
 
 def _is_whole(principal: Principal) -> Exists:

@@ -24,6 +24,7 @@ class Alert(Stored):
     )
     datasource = s.CharField(allow_null=True, help_text="of an alert of a source")
     name = s.CharField()
+    owner = s.CharField(allow_null=True, help_text="who answers for the table")
     message = s.CharField()
     code = s.CharField()
     hint = s.CharField()

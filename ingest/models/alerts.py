@@ -139,6 +139,11 @@ class Alert(models.Model):
         return f"{self.kind} of {self.on}"
 
     @property
+    def owner(self) -> str | None:
+        """Who answers for its table."""
+        return (self.table.owner if self.table else "") or None
+
+    @property
     def on(self) -> str:
         """The full name of what it is about, as grants have it."""
         is_source = self.kind in SOURCE_KINDS

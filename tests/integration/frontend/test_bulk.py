@@ -9,6 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from catalog.access.grants import grant
+from catalog.labels import Labels, label_tables
 from catalog.models import AuditEntry, Table
 from core.models import Job
 from tests.integration.frontend.reading import html_of
@@ -96,3 +97,31 @@ def test_what_can_be_no_row_is_not_ticked(world, browse, text) -> None:
     ):
         reply = client.post(place, {"do": "pause", field: [text]})
         assert reply.status_code in {200, 302}, place
+
+
+def test_many_tables_get_an_owner_and_tags(world, browse):
+    """What all of them have is shown; what only some have stays."""
+    orders, events = (world.lake_tables[name] for name in ("orders", "events"))
+    ids = [orders.pk, events.pk]
+    label_tables(ids, Labels(owner="user:ann", tags=["both"]), by="root")
+    label_tables(ids[:1], Labels(added=["one"]), by="root")
+    client = browse("root")
+    path = f"/tables/labels?table={orders.pk}&table={events.pk}"
+    page = html_of(client.get(path))
+    assert 'value="user:ann"' in page
+    assert 'value="both"' in page
+    form = {"table": ids, "owner": "group:bi", "tags": "New, daily"}
+    done = client.post("/tables/labels", form, follow=True).content.decode()
+    assert "Saved for 2 tables." in done
+    for table, tags in ((orders, ["daily", "new", "one"]), (events, ["daily", "new"])):
+        table.refresh_from_db()
+        assert (table.owner, table.tags) == ("group:bi", tags)
+    listed = html_of(client.get("/tables?tag=one"))
+    assert f"/tables/{orders.pk}" in listed
+    assert f"/tables/{events.pk}" not in listed
+    found = html_of(client.get("/find?q=bi"))
+    assert f"/tables/{events.pk}" in found
+    assert "group:bi" in html_of(client.get(f"/tables/{events.pk}"))
+    assert browse("ann").post("/tables/labels", form).status_code == 403
+    wrong = client.post("/tables/labels", form | {"owner": "user:nobody"})
+    assert "no user" in wrong.content.decode()

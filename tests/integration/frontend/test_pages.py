@@ -40,6 +40,7 @@ PAGES = {
     "health": (lambda w: [], 200, 200, 200),
     "table-health": (lambda w: [w.lake_tables["orders"].pk], 200, 200, 404),
     "tables": (lambda w: [], 200, 200, 200),
+    "tables-labels": (lambda w: [], 400, 400, 400),
     "schema-changes": (lambda w: [], 200, 200, 200),
     "table": (lambda w: [w.lake_tables["orders"].pk], 200, 200, 404),
     "table-state": (lambda w: [w.lake_tables["orders"].pk], 200, 200, 404),

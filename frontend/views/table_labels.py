@@ -1,0 +1,95 @@
+"""Owner and tags of one table or of many: what all of them have is shown, and what is
+changed of that is changed for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.contrib import messages
+from django.contrib.auth.models import Group, User
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext, ngettext
+from django.views.decorators.http import require_http_methods
+
+from catalog.access.grants import grants_on
+from catalog.access.policy import Privilege, decide
+from catalog.labels import Labels, label_tables
+from catalog.models import Table
+from catalog.selectors import TableFilter, tables_for
+from catalog.selectors.tables import securable_of
+from core.errors import AccessDenied, InvalidRequest, SluiceError
+from frontend.forms.people import MOST_NAMES
+from frontend.pages import PAGE_SIZE, PageRequest, page, ticked
+
+
+@page
+@require_http_methods(["GET", "POST"])
+def label(request: PageRequest) -> HttpResponse:
+    data = request.POST if request.method == "POST" else request.GET
+    tables = _changeable(request, ticked(data, "table")[:PAGE_SIZE])
+    owner, tags = _common(tables)
+    error: SluiceError | None = None
+    if request.method == "POST":
+        given = set(data.get("tags", "")[:2_000].replace(",", " ").lower().split())
+        wanted = data.get("owner", "").strip()[:200]
+        labels = Labels(
+            owner=None if wanted == owner else wanted,
+            added=sorted(given - tags),
+            removed=sorted(tags - given),
+        )
+        try:
+            ids = [table.pk for table in tables]
+            number = label_tables(ids, labels, by=request.principal.name)
+        except SluiceError as refused:
+            error = refused
+            owner, tags = wanted, given
+        else:
+            done = ngettext("Saved for %(n)s table.", "Saved for %(n)s tables.", number)
+            messages.success(request, done % {"n": number}, extra_tags="ok")
+            if number == 1:
+                return redirect("frontend:table", tables[0].pk)
+            return redirect("frontend:tables")
+    context = {
+        "tables": tables,
+        "owner": owner,
+        "tags": " ".join(sorted(tags)),
+        "error": error,
+        **_people(),
+    }
+    return render(request, "frontend/tables/labels.html", context)
+
+
+def _changeable(request: PageRequest, ids: Sequence[int]) -> list[Table]:
+    """Those named, all of which this person manages."""
+    seen = tables_for(request.principal, TableFilter(kind=Table.LAKE))
+    tables = list(seen.filter(pk__in=ids).order_by("name", "id"))
+    if not tables:
+        raise InvalidRequest(gettext("Tick at least one table."))
+    things = [securable_of(table) for table in tables]
+    principal = request.principal
+    grants = () if principal.is_admin else grants_on(principal, things)
+    for table, thing in zip(tables, things, strict=True):
+        if not decide(principal, Privilege.MANAGE, thing, grants).allowed:
+            raise AccessDenied(
+                f"you lack the privilege manage on {table.database.name}.{table.name}",
+                code="missing_privilege",
+            )
+    return tables
+
+
+def _common(tables: Sequence[Table]) -> tuple[str, set[str]]:
+    """The owner, and the tags, that all of them have."""
+    owners = {table.owner for table in tables}
+    tags = [set(table.tags) for table in tables]
+    return owners.pop() if len(owners) == 1 else "", set.intersection(*tags)
+
+
+def _people() -> dict[str, object]:
+    users = User.objects.filter(is_active=True).order_by("username")
+    return {
+        "users": users.values_list("username", flat=True)[:MOST_NAMES],
+        "groups": Group.objects.order_by("name").values_list("name", flat=True)[
+            :MOST_NAMES
+        ],
+    }

@@ -1,0 +1,81 @@
+"""Owner and tags: set over REST, filtered by, found, and gone with their owner."""
+
+from __future__ import annotations
+
+import pytest
+
+from catalog.access import grants
+from catalog.models import AuditEntry, Table
+from tests.integration.catalog.asking import grants_now, problem
+
+
+def test_a_table_is_labelled_and_found(admin, ann, shop, lake_orders) -> None:
+    at = f"tables/{lake_orders.pk}"
+    assert (admin("GET", at).json()["owner"], admin("GET", at).json()["tags"]) == (
+        None,
+        [],
+    )
+    body = {"owner": "user:ann", "tags": ["Finance", "daily", "finance"]}
+    changed = admin("PATCH", at, body).json()
+    assert (changed["owner"], changed["tags"]) == ("user:ann", ["daily", "finance"])
+    for query in (
+        "tag=finance",
+        "owner=user:ann",
+        "tag=daily&q=orders",
+        "tag=daily&sort=name",
+    ):
+        found = admin("GET", f"tables?{query}").json()["items"]
+        assert [one["id"] for one in found] == [lake_orders.pk], query
+    for query in (
+        "tag=fin",
+        "owner=user:root",
+        "tag=finance&owner=group:bi",
+        "tag=x&q=orders",
+    ):
+        assert admin("GET", f"tables?{query}").json()["items"] == [], query
+    kept = admin("PATCH", at, {"owner": None}).json()
+    assert (kept["owner"], kept["tags"]) == (None, ["daily", "finance"])
+    entry = AuditEntry.objects.filter(action="table.label").earliest("id")
+    assert (entry.object, entry.facts["owner"]) == ("lake.shop.orders", "user:ann")
+
+
+def test_small_scopes_are_searched_by_labels_too(admin, ann, lake_orders) -> None:
+    admin("PATCH", f"tables/{lake_orders.pk}", {"tags": ["x"]})
+    assert ann("GET", "tables?tag=x&q=orders").json()["items"] == []
+    grants.grant(
+        principal="user:ann", privilege="discover", on="lake.shop.orders", by="root"
+    )
+    assert len(ann("GET", "tables?tag=x&q=orders").json()["items"]) == 1
+    assert ann("GET", "tables?tag=y&q=orders").json()["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"owner": "ann"}, "invalid_principal"),
+        ({"owner": "user:nobody"}, "unknown_user"),
+        ({"owner": "group:none"}, "unknown_group"),
+        ({"tags": ["two words"]}, "invalid_tag"),
+        ({"tags": [f"t{n}" for n in range(21)]}, "invalid_tag"),
+        ({"comment": "x"}, "unknown_field"),
+    ],
+)
+def test_what_is_no_owner_and_no_tag(admin, lake_orders, body, code) -> None:
+    problem(admin("PATCH", f"tables/{lake_orders.pk}", body), 400, code)
+    assert not Table.objects.exclude(owner="", tags=[]).exists()
+
+
+def test_an_owner_gets_no_right_by_it(admin, ann, lake_orders) -> None:
+    admin("PATCH", f"tables/{lake_orders.pk}", {"owner": "user:ann"})
+    problem(ann("GET", f"tables/{lake_orders.pk}"), 404, "table_not_found")
+    grants_now("operate", on="lake.shop")
+    at = f"tables/{lake_orders.pk}"
+    problem(ann("PATCH", at, {"owner": None}), 403, "missing_privilege")
+
+
+@pytest.mark.parametrize("owner", ["user:ann", "group:bi"])
+def test_a_deleted_owner_owns_nothing(admin, ann, lake_orders, owner) -> None:
+    admin("PATCH", f"tables/{lake_orders.pk}", {"owner": owner})
+    kind, _, name = owner.partition(":")
+    assert admin("DELETE", f"{kind}s/{name}").status_code == 204
+    assert admin("GET", f"tables/{lake_orders.pk}").json()["owner"] is None
