@@ -179,7 +179,7 @@ def _tree(found: Sequence[tuple[int, Node]]) -> Node:
 
 def _folded(node: Node) -> Node:
     """Without wrappers; what is below one keeps the table that it named."""
-    while node.name in WRAPPERS and len(node.children) == 1:
+    while node.name.split(" ")[0] in WRAPPERS and len(node.children) == 1:
         below = node.children[0]
         below.table = below.table or node.table
         node = below

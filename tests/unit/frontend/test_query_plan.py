@@ -13,16 +13,16 @@ from frontend.reading.query_plan import (
 )
 
 FORMATTED = """== Physical Plan ==
-AdaptiveSparkPlan (7)
+AdaptiveSparkPlan isFinalPlan=false
 +- HashAggregate (6)
    +- Exchange (5)
       +- * BroadcastHashJoin Inner BuildRight (4)
          :- * Filter (2)
-         :  +- Scan parquet spark_catalog.shop.orders (1)
-         +- Scan parquet spark_catalog.shop.customers (3)
+         :  +- Scan HudiFileGroup spark_catalog.shop.orders (1)
+         +- Scan HudiFileGroup spark_catalog.shop.customers (3)
 
 
-(1) Scan parquet spark_catalog.shop.orders
+(1) Scan HudiFileGroup spark_catalog.shop.orders
 Output [2]: [id#1L, amount#2]
 Batched: true
 PushedFilters: [IsNotNull(amount)]
@@ -31,7 +31,7 @@ PushedFilters: [IsNotNull(amount)]
 Input [2]: [id#1L, amount#2]
 Condition : (amount#2 > 1)
 
-(3) Scan parquet spark_catalog.shop.customers
+(3) Scan HudiFileGroup spark_catalog.shop.customers
 Output [1]: [id#3L]
 """
 COST = """== Optimized Logical Plan ==
