@@ -104,8 +104,9 @@ class EnginePolicy:
         how much it reads says how much there is."""
         if not self.tables:
             return True
-        is_known = read is not None and read.is_whole
-        return is_known and self.tables.keys().isdisjoint(read.tables)
+        if read is None or not read.is_whole:
+            return False
+        return self.tables.keys().isdisjoint(read.tables)
 
     def covers(self, other: EnginePolicy, read: ReadTables | None = None) -> bool:
         """True when `other` allows to read nothing more than this; of a statement with
