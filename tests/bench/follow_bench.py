@@ -1,6 +1,6 @@
 """Following a log, from the source's commit to the lake's: how old rows are when they
-can be read, what is carried in a second, and what a late table costs. The source runs
-on the same cores. Alone: `python -m tests.bench.follow_bench FILE`.
+can be read, what is carried in a second, what a late table costs, and what all of it
+takes while nothing changes. The source runs on the same cores. Alone: `python -m tests.bench.follow_bench FILE`.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ def main() -> int:
         product.reload()
         begin(product)
         figures = {"cores": os.cpu_count(), "rate": RATE, "seconds": SECONDS}
+        figures |= idle(product)
         for count in (1, TABLES):
             figures |= freshness(product, count)
         figures |= sustained(product)
@@ -68,6 +69,16 @@ def begin(product: Product) -> None:
     product.api.post("/onboardings", {**body, "approve": True})
     for number in range(TABLES):
         product.api.wait_live(f"lake.{SOURCE}.t{number}")
+
+
+def idle(product: Product) -> dict[str, Any]:
+    """Percent of a core while no row changes, by who takes it."""
+    _wait_level(product)
+    before = _cpu(product)
+    time.sleep(SECONDS)
+    spent = {name: now - before[name] for name, now in _cpu(product).items()}
+    shares = {n: round(100 * each / SECONDS, 1) for n, each in spent.items()}
+    return {"idle, percent of a core": shares}
 
 
 def freshness(product: Product, tables: int) -> dict[str, Any]:
@@ -217,11 +228,12 @@ def _cpu(product: Product) -> dict[str, float]:
         "driver host": [pids["driver_host"]],
         "followers": pids["captures"],
         "web and worker": [pids["web"], pids["worker"]],
+        "others": [pids[r] for r in pids if isinstance(pids[r], int)] + pids["engines"],
     }
     seen: set[psutil.Process] = set()
     found: dict[str, float] = {}
     for role, leaders in roles.items():
-        # the driver is below its host, and counted already
+        # what is below or named before is counted already
         own = {one for pid in leaders for one in family(pid)} - seen
         found[role] = round(sum(map(_spent, own)), 2)
         seen |= own
