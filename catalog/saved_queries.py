@@ -21,21 +21,21 @@ SHOWN_SQL = 1_000
 
 
 def queries_for(principal: Principal) -> QuerySet[SavedQuery]:
-    """His own and those shared by others."""
+    """Their own and those shared by others."""
     rows = SavedQuery.objects.select_related("owner")
     return rows.filter(Q(owner__username=principal.name) | Q(is_shared=True))
 
 
 def begun_for(principal: Principal) -> tuple[QuerySet[SavedQuery], ...]:
-    """His own, and those of others, each with no more than the beginning of its text:
+    """Their own, and those of others, each with no more than the beginning of its text:
     `begin`, and `is_long` when there is more."""
     shown: dict[str, Any] = {
         "begin": Left("sql", SHOWN_SQL),
         "is_long": GreaterThan(Length("sql"), SHOWN_SQL),
     }
     rows = queries_for(principal).defer("sql").annotate(**shown)
-    his = Q(owner__username=principal.name)
-    return rows.filter(his), rows.exclude(his)
+    own = Q(owner__username=principal.name)
+    return rows.filter(own), rows.exclude(own)
 
 
 def query_for(principal: Principal, query_id: int) -> SavedQuery:
@@ -52,7 +52,7 @@ def query_for(principal: Principal, query_id: int) -> SavedQuery:
 def save_query(
     principal: Principal, *, name: str, sql: str, is_shared: bool = False
 ) -> SavedQuery:
-    """A new one. InvalidRequest for a name that he has already."""
+    """A new one. InvalidRequest for a name that its owner has already."""
     _check(name, sql)
     owner = User.objects.get(username=principal.name)
     if SavedQuery.objects.filter(owner=owner).count() >= MOST_OF_ONE:
@@ -68,7 +68,7 @@ def save_query(
 def keep_query(
     principal: Principal, *, name: str, sql: str, is_shared: bool = False
 ) -> SavedQuery:
-    """Like `save_query`; one of his own of that name gets this text instead, and stays
+    """Like `save_query`; one of theirs of that name gets this text instead, and stays
     shared when it is."""
     same = SavedQuery.objects.filter(owner__username=principal.name, name=name)
     pk = same.values_list("pk", flat=True).first()
@@ -81,7 +81,7 @@ def keep_query(
 def change_query(
     principal: Principal, query_id: int, changes: dict[str, Any]
 ) -> SavedQuery:
-    """changes: some of name, sql, is_shared. AccessDenied unless it is his."""
+    """changes: some of name, sql, is_shared. AccessDenied unless it is theirs."""
     with transaction.atomic():
         row = locked_query(principal, query_id)
         for name, value in changes.items():
@@ -92,7 +92,7 @@ def change_query(
 
 def locked_query(principal: Principal, query_id: int) -> SavedQuery:
     """As it is now, until the caller's transaction ends. AccessDenied unless it is
-    his."""
+    theirs."""
     SavedQuery.objects.select_for_update().filter(pk=query_id).first()
     return _his(principal, query_id)
 

@@ -124,7 +124,7 @@ def oidc() -> OidcSpec | None:
         label=_text("OIDC_LABEL", "words of the button: Sign in with …", usual.label),
         scopes=_text("OIDC_SCOPES", "what is asked for", usual.scopes),
         name_claim=_text("OIDC_NAME_CLAIM", "a user's name", usual.name_claim),
-        groups_claim=_text("OIDC_GROUPS_CLAIM", "his groups", usual.groups_claim),
+        groups_claim=_text("OIDC_GROUPS_CLAIM", "their groups", usual.groups_claim),
         rules=_rules("OIDC"),
         ca_file=_text("OIDC_CA_FILE", "PEM file of who signed the provider's key"),
         allows_plaintext=read(

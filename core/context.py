@@ -48,5 +48,5 @@ def working_for(**changes: str) -> Iterator[Context]:
 
 
 def name_actor(actor: str) -> None:
-    """Say who the caller turned out to be, once a door has authenticated him."""
+    """Say who the caller turned out to be, once a door has authenticated them."""
     _current.set(replace(_current.get(), actor=actor))

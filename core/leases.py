@@ -27,7 +27,7 @@ class Held:
 def take_lease(name: str, *, owner: str, seconds: float) -> Held | None:
     """The lease if it is free, expired or already ours; else None.
 
-    A new owner gets the next token; the same owner keeps his.
+    A new owner gets the next token; the same owner keeps theirs.
     """
     with transaction.atomic(savepoint=False):
         rows = Lease.objects.select_for_update().annotate(database_now=Now())

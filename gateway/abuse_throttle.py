@@ -2,8 +2,8 @@
 
 Also fetches that were left while the engine computed them. What they took of the engine
 is forgotten by halves. A user of whom much is remembered runs one statement at a time
-while others work, and rests after each that comes to nothing; alone he feels nothing of
-it. Pure but for the clock that is given.
+while others work, and rests after each that comes to nothing; alone nothing of it is
+felt. Pure but for the clock that is given.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Waste:
 
     def add(self, user: str, seconds: float, *, stopped_all: bool = False) -> float:
         """Count a statement that came to nothing; return for how many seconds the
-        place it ran in is not his. `stopped_all`: it took the memory of all others."""
+        place it ran in is not theirs. `stopped_all`: it took the memory of all."""
         if stopped_all:
             seconds = max(seconds, MOST_COUNTED_SECONDS)
         counted = min(seconds, MOST_COUNTED_SECONDS)

@@ -140,7 +140,7 @@ class ClientProtocol(Peer):
             await self._call(event, self.handler)
 
     async def _call(self, call: CallReceived, handler: Handler) -> None:
-        await self._writable.wait()  # one reply at most is held for him
+        await self._writable.wait()  # one reply at most is held for the client
         reply = await handler.handle(call.request)
         self._write(framed(answer_of(call, reply)))
 

@@ -24,10 +24,10 @@ class TooManyWait(TransientError):
 class Caller:
     """Who takes turns as one.
 
-    places  how many he may hold at a time
-    rests   work of his that failed costs him its place so many times longer than it
+    places  how many a user may hold at a time
+    rests   work of theirs that failed costs him its place so many times longer than it
             took, so that who only fails has a bounded share of the processor
-    pause   so many seconds at least pass after each work of his, whatever its end
+    pause   so many seconds at least pass after each work of theirs, whatever its end
     """
 
     name: str
@@ -62,7 +62,7 @@ class FairPlaces:
         return self._taken
 
     def must_wait(self, caller: Caller) -> bool:
-        """True when there is no place for him now."""
+        """True when there is no place for them now."""
         return self._free == 0 or not self._has_room(caller)
 
     async def acquire(self, caller: Caller) -> None:

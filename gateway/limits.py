@@ -20,7 +20,7 @@ class GatewayLimits:
     connections_per_address: int = 3000
     sessions_per_user: int = 1500
     operations_per_session: int = 100
-    # statements, in all his sessions: the engine keeps something for each
+    # statements, in all their sessions: the engine keeps something for each
     operations_per_user: int = 1000
     # of answers to metadata calls that are not closed; the oldest go first
     answered_rows_per_session: int = 200_000
@@ -66,7 +66,7 @@ class GatewayLimits:
     # of calls sent ahead while one is served; then the socket is not read
     pipelined_bytes: int = 256 * 1024
     max_fetch_rows: int = 100_000
-    # of replies that a client may leave; then no further call of his is served
+    # of replies that a client may leave; then no further call of that client is served
     write_high_water: int = 256 * 1024
     # of all replies that are left, beyond that of each connection
     unread_bytes: int = 256 * 1024 * 1024

@@ -17,7 +17,7 @@ from gateway.fair import Caller
 MOST_REMEMBERED = 10_000
 # of an address: a fifth of a core goes into passwords that are not right
 RESTS = 4.0
-# of one user at one address, while most of what he runs comes to nothing
+# of one user at one address, while most of what that user runs comes to nothing
 PAUSE_SECONDS = 1.0
 
 

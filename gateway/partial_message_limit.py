@@ -22,7 +22,7 @@ H = TypeVar("H", bound=Holder)
 
 
 class HeldBytes(Generic[H]):
-    """Bytes held for all clients. Beyond `most` of them he who holds most loses the
+    """Bytes held for all clients. Beyond `most` of them who holds most loses the
     connection that holds most, by `drop`."""
 
     def __init__(self, most: int, drop: Callable[[H], None]) -> None:

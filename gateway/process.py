@@ -152,7 +152,7 @@ class Gateway:
         for policy in policies:
             await self.statements.end_revoked(policy)
         for user in gone:
-            # his sessions have ended, whether or not an engine answers
+            # their sessions have ended, whether or not an engine answers
             with contextlib.suppress(SluiceError, OSError):
                 await self.supervisor.client.forget_principal(user)
         self._version = version

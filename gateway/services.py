@@ -37,7 +37,7 @@ class Owner(Protocol):
 
 
 class MetadataResults:
-    """At most `most_each` rows of one user, in all sessions of his, and `most` of all
+    """At most `most_each` rows of one user, in all their sessions, and `most` of all
     users. The oldest results go, of the user who keeps most; the one that is being made
     never."""
 
@@ -134,7 +134,7 @@ class Services:
         return Caller(user, self.limits.statements_running_per_user)
 
     def may_warm(self, user: str) -> bool:
-        """Whether a session of his may be opened in the engine ahead of its first
+        """Whether a session of theirs may be opened in the engine ahead of its first
         statement: one a second, for one that runs none costs the engine as much."""
         now = time.monotonic()
         if now - self.warmed.get(user, -math.inf) < WARM_SECONDS:
@@ -143,7 +143,7 @@ class Services:
         return True
 
     def why_waiting(self, user: str) -> str:
-        """Return what a statement of his waits for; empty when there is a place."""
+        """Return what a statement of theirs waits for; empty when there is a place."""
         if not self.slots.must_wait(self.caller(user)):
             return ""
         if self.waste.is_much(user):
@@ -158,27 +158,27 @@ class Services:
     async def place(self, user: str, operation: Operation) -> AsyncIterator[None]:
         """Hold a place to run a statement in, or to run it once more for a lost result.
         What comes to nothing is remembered of its user, but for an engine that ended
-        under him."""
+        under its user."""
         caller, rest = self.caller(user), 0.0
         await self.slots.acquire(caller)
-        is_his, stopped_all = True, False
+        is_theirs, stopped_all = True, False
         try:
             yield
         except EngineUnavailable:
-            is_his = operation.is_left  # and his session ended with him
+            is_theirs = operation.is_left  # and their session ended with them
             raise
         except EngineRefused as error:
             stopped_all = error.sql_state in _STOPPED_ALL
             raise
         finally:
-            if is_his and (wasted := operation.seconds_wasted()):
+            if is_theirs and (wasted := operation.seconds_wasted()):
                 rest = self.waste.add(user, wasted, stopped_all=stopped_all)
             self.slots.release(caller, rest=rest)
 
     def note_ended(self, user: str, operation: Operation) -> None:
         """The engine ended under a statement. When its second one does, that is waste
-        of its user, once for all statements of his that were in that engine. A user
-        who has left a statement has only ended his session under it."""
+        of its user, once for all their statements that were in that engine. A user
+        who has left a statement has only ended their session under it."""
         if operation.run is None or operation.is_left:
             return
         start = operation.run.engine_start
@@ -189,39 +189,39 @@ class Services:
 
     def open_statement(self, user: str) -> None:
         """Count it until `close_statement`; InvalidRequest for one too many."""
-        his = self.statements[user]
-        if his >= self.limits.operations_per_user:
+        own = self.statements[user]
+        if own >= self.limits.operations_per_user:
             raise InvalidRequest(
-                f"your sessions have {his} open operations",
+                f"your sessions have {own} open operations",
                 code="too_many_operations",
                 hint="close statements that are done with",
             )
         self.statements[user] += 1
 
     def close_statement(self, user: str) -> None:
-        """Count one of his statements no more."""
+        """Count one of their statements no more."""
         discount(self.statements, user)
 
     def count_in_engine(self, user: str, asking: HasEngine) -> int:
         """Return how many sessions of a user the engine has without `asking`, which is
         counted from now on."""
-        his = self.in_engine.setdefault(user, WeakSet())
-        his.add(asking)
-        return sum(side.is_held for side in his if side is not asking)
+        own = self.in_engine.setdefault(user, WeakSet())
+        own.add(asking)
+        return sum(side.is_held for side in own if side is not asking)
 
     def hold_text(self, user: str, size: int) -> Callable[[], None]:
         """Take room for a statement's text; call what is returned to give it back."""
-        all_of_them, his = self.texts.total(), self.texts[user]
+        all_of_them, own = self.texts.total(), self.texts[user]
         if all_of_them + size > self.limits.statement_texts:
             raise _too_much_text(f"the statements that wait or run have {all_of_them}")
-        if his + size > self.limits.statement_texts_per_user:
-            raise _too_much_text(f"your statements that wait or run have {his}")
+        if own + size > self.limits.statement_texts_per_user:
+            raise _too_much_text(f"your statements that wait or run have {own}")
         self.texts[user] += size
         return functools.partial(discount, self.texts, user, size)
 
     def keep_reads(self, user: str, operation: Operation) -> None:
         """Count what a result was read from, by which a revoke ends it. What has no
-        room is not known from now on: then any revoke of a right of his does."""
+        room is not known from now on: then any revoke of a right of theirs does."""
         self.forget_reads(user, operation)
         for ended in operation.runs[:-1]:
             ended.reads = None

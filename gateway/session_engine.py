@@ -324,10 +324,10 @@ class SessionEngine:
 
     async def _open(self, client: EngineClient, context: Context) -> EngineSession:
         limits = self._services.limits
-        his = self._services.count_in_engine(self._user, self)
-        if his >= limits.engine_sessions_per_user:
+        own = self._services.count_in_engine(self._user, self)
+        if own >= limits.engine_sessions_per_user:
             raise EngineFull(
-                f"the engine serves {his} sessions of yours already",
+                f"the engine serves {own} sessions of yours already",
                 hint="close sessions that are not needed",
             )
         most = limits.engine_sessions

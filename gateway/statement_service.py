@@ -247,7 +247,7 @@ class StatementService:
         await self._drop_all(s for s in self._statements.values() if s.user in named)
 
     async def end_revoked(self, policy: EnginePolicy) -> None:
-        """Drop what this user's rights, as they are now, would not have given him."""
+        """Drop what this user's rights, as they are now, would not have given them."""
         await self._drop_all(
             statement
             for statement in self._statements.values()
@@ -336,8 +336,8 @@ class StatementService:
         shares: Counter[str] = Counter()
         for one in spare:
             shares[one.user] += one.result.size
-        his = (s for s in spare if s.user == shares.most_common(1)[0][0])
-        return min(his, key=lambda s: s.touched, default=None)
+        theirs = (s for s in spare if s.user == shares.most_common(1)[0][0])
+        return min(theirs, key=lambda s: s.touched, default=None)
 
     async def _drop_all(self, statements: Iterable[Statement]) -> None:
         await end_all(self._drop(one) for one in [*statements])

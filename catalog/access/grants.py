@@ -44,7 +44,7 @@ def whole_rows_for(principal: Principal) -> QuerySet[Grant]:
 
 
 def grants_of(principal: Principal, *, datasource: str = "") -> list[HeldGrant]:
-    """His grants as values, optionally only those on one datasource."""
+    """Their grants as values, optionally only those on one datasource."""
     rows = rows_for(principal)
     if datasource:
         rows = rows.filter(datasource=datasource)
@@ -52,7 +52,7 @@ def grants_of(principal: Principal, *, datasource: str = "") -> list[HeldGrant]:
 
 
 def grants_around(principal: Principal, on: Securable) -> list[HeldGrant]:
-    """His grants on that thing, above and below it: all that `decide` needs there."""
+    """Their grants on that thing, above and below it: all that `decide` needs there."""
     rows = rows_for(principal).filter(datasource=on.datasource)
     if on.database:
         rows = rows.filter(database__in=["", on.database])
@@ -62,7 +62,7 @@ def grants_around(principal: Principal, on: Securable) -> list[HeldGrant]:
 
 
 def grants_on(principal: Principal, things: Collection[Securable]) -> list[HeldGrant]:
-    """His grants on these things and above them, in one statement; those on other
+    """Their grants on these things and above them, in one statement; those on other
     things of the same names are among them."""
     rows = rows_for(principal).filter(
         datasource__in={thing.datasource for thing in things},

@@ -22,35 +22,12 @@ from catalog.models import Table
 from catalog.names import LAKE
 from catalog.saved_queries import queries_for
 from catalog.selectors import Found, TableFilter, datasources_for, tables_for
+from frontend.places import sections_for
 from ingest.actions.registry import ACTIONS
 from ingest.pipelines.selectors import jobs_for
 
 MOST = 8
 LONGEST = 300
-# word, name of its address, icon
-PAGES = (
-    (_("Home"), "home", "home"),
-    (_("Sources"), "sources", "source"),
-    (_("Add a source"), "source-new", "plus"),
-    (_("Tables"), "tables", "table"),
-    (_("Health"), "health", "chart"),
-    (_("Alerts"), "alerts", "warn"),
-    (_("Activity"), "jobs", "job"),
-    (_("SQL"), "sql", "sql"),
-    (_("Connect"), "connect", "plug"),
-    (_("Tokens"), "tokens", "token"),
-    (_("Preferences"), "preferences", "globe"),
-)
-OF_ADMINISTRATORS = (
-    (_("Alert targets"), "alert-targets", "plug"),
-    (_("Users"), "users", "user"),
-    (_("Groups"), "groups", "group"),
-    (_("Grants"), "grants", "key"),
-    (_("Rules"), "rules", "lock"),
-    (_("Audit"), "audit", "audit"),
-    (_("Sessions"), "sessions", "sql"),
-    (_("System"), "system", "system"),
-)
 # the beginning of a job's id: enough to leave few
 OF_A_JOB = re.compile(r"[0-9a-f]{8}[0-9a-f-]{0,28}")
 
@@ -78,11 +55,11 @@ def find(principal: Principal, typed: str) -> list[Group]:
 
 
 def _pages(principal: Principal, q: str) -> Iterator[Hit]:
-    shown = PAGES + (OF_ADMINISTRATORS if principal.is_admin else ())
-    for word, name, icon in shown:
-        title = str(word)
-        if q.casefold() in title.casefold() or q.casefold() in name:
-            yield Hit(title, reverse(f"frontend:{name}"), icon)
+    for section in sections_for(is_admin=principal.is_admin):
+        for place in section.places:
+            title = str(place.word)
+            if q.casefold() in title.casefold() or q.casefold() in place.name:
+                yield Hit(title, reverse(f"frontend:{place.name}"), place.icon)
 
 
 def _tables(principal: Principal, q: str) -> Iterator[Hit]:

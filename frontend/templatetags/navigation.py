@@ -11,6 +11,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from frontend.pages import KeyedPage, NumberedPage
+from frontend.places import Place, Section, sections_for
 
 register = template.Library()
 
@@ -21,25 +22,26 @@ ALSO = {"onboarding": "sources", "onboard": "sources", "source": "sources",
 
 
 @register.inclusion_tag("frontend/parts/entry.html", takes_context=True)
-def entry(
-    context: dict[str, Any], name: str, icon: str, word: str, badge: str = ""
-) -> dict[str, Any]:
-    """One line of the side navigation, marked when the page lies below it.
-
-    badge: name of the address that says what stands beside the word.
-    """
+def entry(context: dict[str, Any], place: Place) -> dict[str, Any]:
+    """One line of the side navigation, marked when the page lies below it."""
     match = context["request"].resolver_match
     here = match.url_name if match else ""
     section = (here or "").split("-")[0]
-    is_current = name in (section, ALSO.get(section))
+    is_current = place.name in (section, ALSO.get(section))
     return {
-        "url": reverse(f"frontend:{name}"),
-        "name": name,
-        "icon": icon,
-        "word": word,
+        "url": reverse(f"frontend:{place.name}"),
+        "name": place.name,
+        "icon": place.icon,
+        "word": place.word,
         "is_current": is_current,
-        "badge": reverse(f"frontend:{badge}") if badge else "",
+        "badge": reverse(f"frontend:{place.badge}") if place.badge else "",
     }
+
+
+@register.simple_tag(takes_context=True)
+def sections(context: dict[str, Any]) -> list[Section]:
+    """What the side navigation shows to this person."""
+    return sections_for(is_admin=context["request"].user.is_superuser)
 
 
 @register.simple_tag(takes_context=True)

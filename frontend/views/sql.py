@@ -171,7 +171,7 @@ def change_saved(request: PageRequest, query_id: int) -> HttpResponse:
 
 
 def _saved(request: PageRequest) -> dict[str, object]:
-    """His own come first: what others share never takes their place."""
+    """Their own come first: what others share never takes their place."""
     own, shared = saved_queries.begun_for(request.principal)
     return {"saved": [*own[:MOST_SAVED], *shared[:MOST_SHARED]]}
 

@@ -35,7 +35,7 @@ import scala.collection.Seq;
 
 /**
  * SHOW, DESCRIBE, USE and SET: rewritten into constant tables of what the principal may see, or
- * let through, or refused. What he may not see is answered as what does not exist.
+ * let through, or refused. What a user may not see is answered as what does not exist.
  */
 final class CommandGate {
   private final SparkSession session;

@@ -10,8 +10,8 @@ import java.util.stream.Stream;
 
 /**
  * Which tasks give their places to users who wait for one and have none. The youngest tasks of
- * those who have most give way, as little of their work is lost. Everybody keeps his share, in his
- * oldest tasks, which so come to their ends. Made of looks at regular times, no clock.
+ * those who have most give way, as little of their work is lost. Everybody keeps their share, in
+ * their oldest tasks, which so come to their ends. Made of looks at regular times, no clock.
  */
 final class PlaceTurns {
   static final int PATIENT_LOOKS = 4;
@@ -25,14 +25,14 @@ final class PlaceTurns {
 
   /**
    * One user's tasks: how many wait, those that run, the oldest stage that waits, and how many
-   * tasks of his stages were begun by now.
+   * tasks of their stages were begun by now.
    */
   record User(String name, int waiting, List<Task> running, int oldestStage, int begun) {}
 
   /** Goes on as long as the same stage waits and none of the user's tasks begins. */
   private record Wait(int oldestStage, int begun, int looks) {}
 
-  /** A task that its user has beyond the share; the rank is its place among his, by age. */
+  /** A task that its user has beyond the share; the rank is its place among theirs, by age. */
   private record Beyond(long task, int rank) {}
 
   /** The identifiers of tasks that are to end now; each is named once in a while. */

@@ -7,8 +7,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Lets each user plan so many statements at once; more of his wait, in their order. Planning only
- * computes, for up to {@link RunawayThreads#LONGEST_PLANNING} seconds: two dozen statements of one
+ * Lets each user plan so many statements at once; more of theirs wait, in their order. Planning
+ * only computes, for up to {@link RunawayThreads#LONGEST_PLANNING} seconds: two dozen statements of one
  * user would take every core from the others for minutes. Nobody waits for another user.
  */
 final class PlanningPlaces {

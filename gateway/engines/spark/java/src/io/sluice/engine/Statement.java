@@ -93,7 +93,7 @@ final class Statement extends SparkExecuteStatementOperation {
     super.close();
   }
 
-  /** Whose it is: all his statements count together, in whatever session they run. */
+  /** Whose it is: all their statements count together, in whatever session they run. */
   String userName() {
     return getParentSession().getUserName();
   }
