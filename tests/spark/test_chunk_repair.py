@@ -136,6 +136,7 @@ def test_killed_anywhere_it_ends_as_if_it_had_not_been(loaded: Any) -> None:
     assert not list(Path(table.staging).glob("differences"))
 
 
+@pytest.mark.long
 def test_other_keys_and_partitions(lake_bench: LakeBench) -> None:
     """Without an index the table is read whole; a row whose partition changed goes from
     where it was."""

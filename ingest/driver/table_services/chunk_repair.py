@@ -180,7 +180,7 @@ def repair_differences(
         listed = spark.read.schema(_KEYS).parquet(keys)
         rows = _changed_rows(repair, read, listed, state.position.epoch_to)
         if rows is None:
-            kept.clear()
+            # no commit says so: whoever asks again finds the keys, and nothing to do
             return {"action": "repair", "written": 0, "deleted": 0}
         run.enter("committing", unit="commits")
         done = _commit(repair, state, rows, is_unique=read.is_unique)
