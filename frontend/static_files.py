@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from django.conf import settings
 from django.contrib.staticfiles.finders import find
+from django.contrib.staticfiles.storage import staticfiles_storage
 from django.core.files.base import ContentFile
 from django.core.management import call_command
 from whitenoise.storage import CompressedManifestStaticFilesStorage
@@ -60,14 +61,15 @@ class HashedFiles(CompressedManifestStaticFilesStorage):  # type: ignore[misc]
 def collect() -> None:
     """Into the home, anew. Pages work without it: a full disk is no reason to end."""
     try:
+        # one that a kill cut short could not be read, which would end the process
+        (Path(settings.STATIC_ROOT) / HashedFiles.manifest_name).unlink(missing_ok=True)
         call_command(
             "collectstatic", interactive=False, clear=True, verbosity=0,
             ignore_patterns=UNUSED,
         )  # fmt: skip
     except OSError as error:
         log.warning("collectstatic: %s", error)
-        manifest = Path(settings.STATIC_ROOT) / HashedFiles.manifest_name
-        manifest.unlink(missing_ok=True)
+        cast("HashedFiles", staticfiles_storage).hashed_files = {}
 
 
 def _bundle() -> str:

@@ -7,7 +7,8 @@ import re
 import pytest
 from django.test import Client
 
-from frontend.static_files import collect
+from frontend import static_files
+from frontend.static_files import HashedFiles, collect
 
 LINK = re.compile(r'(?:href|src)="(/static/[^"]+)"')
 IMPORT = re.compile(r'(?:from|import)\s*"(\./[^"]+)"')
@@ -51,6 +52,31 @@ def test_files_of_a_page_are_few_and_kept_for_good(files, page):
     found = files(page)
     assert all(HASHED.search(url) for url in found)
     assert 5 < len(found) < MOST
+
+
+def test_a_manifest_cut_short_by_a_kill_is_written_anew(
+    world, browse, settings, tmp_path
+):
+    settings.STATIC_ROOT = tmp_path
+    (tmp_path / HashedFiles.manifest_name).write_text('{"paths": {')
+    collect()
+    links = LINK.findall(browse("root").get("/").content.decode())
+    assert all(HASHED.search(url) for url in links)
+
+
+def test_after_a_failed_collection_no_page_names_files_of_a_former_one(
+    world, browse, settings, tmp_path, monkeypatch
+):
+    settings.STATIC_ROOT = tmp_path
+    collect()
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(static_files, "call_command", fail)
+    collect()
+    links = LINK.findall(browse("root").get("/").content.decode())
+    assert not any(HASHED.search(url) for url in links)
 
 
 def test_without_a_collection_files_have_their_plain_names(world, browse):
