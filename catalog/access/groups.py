@@ -48,6 +48,7 @@ def delete_group(name: str, *, by: str) -> None:
     and for one that rules name: without it a rule would bind others than it says.
     """
     with transaction.atomic():
+        bump_version()  # its row is a lock: no rule comes to name the group meanwhile
         group = group_named(name)
         if DirectoryGroup.objects.filter(group=group).exists():
             raise InvalidRequest(
@@ -66,5 +67,4 @@ def delete_group(name: str, *, by: str) -> None:
         Table.objects.filter(owner=f"{GROUP}:{name}").update(owner="")
         members = group.user_set.count()
         group.delete()
-        bump_version()
         audit.record("group.delete", on=name, actor=by, grants=grants, members=members)

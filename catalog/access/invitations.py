@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from django.contrib.auth.models import User
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
 from catalog.access import audit
@@ -49,7 +49,8 @@ def invite(
 ) -> NewInvitation:
     """A link for a new user of that name; a former link for it ends.
 
-    InvalidRequest for a name that is taken, and for a number of days out of range.
+    InvalidRequest for a name that is taken or is invited at the same time, and for a
+    number of days out of range.
     """
     check_user_name(name)
     if not 1 <= days <= LONGEST_DAYS:
@@ -57,20 +58,33 @@ def invite(
             f"expires_in_days is {days}", hint=f"1 to {LONGEST_DAYS} days"
         )
     key_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
+    row = Invitation(
+        name=name,
+        key_id=key_id,
+        digest=digest_of(secret),
+        issued_by=by,
+        expires_at=datetime.now(UTC) + timedelta(days=days),
+    )
+    try:
+        _save(row, groups)
+    except IntegrityError:
+        raise InvalidRequest(
+            f"'{name}' was invited at the same time",
+            code="name_taken",
+            hint="see the open invitations; another try ends that one",
+        ) from None
+    return NewInvitation(row, f"{PREFIX}{key_id}_{secret}")
+
+
+def _save(row: Invitation, groups: Iterable[str]) -> None:
     with transaction.atomic():
-        require_new_name(name)
-        _make_room(name)
-        row = Invitation.objects.create(
-            name=name,
-            key_id=key_id,
-            digest=digest_of(secret),
-            issued_by=by,
-            expires_at=datetime.now(UTC) + timedelta(days=days),
-        )
+        require_new_name(row.name)
+        _make_room(row.name)
+        row.save(force_insert=True)
         row.groups.set(groups_named(groups))
         named = sorted(group.name for group in row.groups.all())
-        audit.record("invitation.create", on=name, actor=by.username, groups=named)
-    return NewInvitation(row, f"{PREFIX}{key_id}_{secret}")
+        by = row.issued_by.username
+        audit.record("invitation.create", on=row.name, actor=by, groups=named)
 
 
 def _make_room(name: str) -> None:

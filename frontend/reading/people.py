@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.contrib.auth.models import Group, User
-from django.http import QueryDict
 from django.utils.translation import gettext, ngettext
 
 from catalog.access.grants import GROUP, USER
@@ -26,10 +25,6 @@ class Pickable:
     name: str
     is_group: bool
     is_ticked: bool
-
-
-def ticked_in(data: QueryDict) -> list[str]:
-    return data.getlist("principal")[:MOST_PICKED]
 
 
 def people_like(typed: str, ticked: Sequence[str] = ()) -> list[Pickable]:

@@ -20,7 +20,7 @@ from catalog.models import AuditEntry, Grant
 from core.errors import SluiceError
 from frontend.forms.people import GrantForm
 from frontend.pages import PageRequest, admin_page, attempt, back, numbered_page
-from frontend.reading.people import people_like, ticked_in
+from frontend.reading.people import people_like
 
 DOORS = ("web", "rest", "gateway", "cli")
 
@@ -72,9 +72,8 @@ def securable_names(request: PageRequest) -> HttpResponse:
 @require_safe
 def people_to_pick(request: PageRequest) -> HttpResponse:
     """Boxes of groups and users whose names contain what is typed; ticked ones stay."""
-    context = {
-        "people": people_like(request.GET.get("who", ""), ticked_in(request.GET))
-    }
+    ticked = request.GET.getlist("principal")
+    context = {"people": people_like(request.GET.get("who", ""), ticked)}
     return render(request, "frontend/admin/people_to_pick.html", context)
 
 

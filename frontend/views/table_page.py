@@ -33,7 +33,7 @@ from frontend.reading.commits import commits_of
 from frontend.reading.freshness import freshness_of
 from frontend.reading.health import open_alerts
 from frontend.reading.jobs import verified_of
-from frontend.reading.people import people_like, ticked_in
+from frontend.reading.people import MOST_PICKED, people_like
 from frontend.reading.tables import figures_of, pipeline_for
 from frontend.views.jobs import activity_shown
 from ingest.alerts.rules import STALLED
@@ -185,9 +185,13 @@ def access(request: PageRequest, table_id: int) -> HttpResponse:
 
 def _give(request: PageRequest, on: Securable) -> None:
     """What the form says to all who are ticked, or to none of them."""
-    people, columns = ticked_in(request.POST), request.POST.getlist("column")
+    people = request.POST.getlist("principal")
+    columns = request.POST.getlist("column")
     if not people:
         raise InvalidRequest(gettext("Tick at least one user or group."))
+    if len(people) > MOST_PICKED:
+        most = gettext("Tick at most %(most)s users and groups at once.")
+        raise InvalidRequest(most % {"most": MOST_PICKED})
     require_columns(on, columns)
     with transaction.atomic():
         for principal in people:

@@ -10,7 +10,7 @@ from django.contrib.auth.models import Group, User
 from django.db.models import F
 from django.test import Client
 
-from catalog.access import users
+from catalog.access import groups, invitations, users
 from catalog.access.invitations import PREFIX
 from catalog.models import AccessRule, AuditEntry, Grant, Invitation
 from core.redaction import redact
@@ -155,6 +155,13 @@ def test_a_second_invitation_ends_the_first(link, admin) -> None:
     assert not User.objects.get(username="Zoe").groups.exists()
 
 
+def test_two_invitations_at_once_leave_one(link, admin, monkeypatch) -> None:
+    # the second one looked before the first was there
+    monkeypatch.setattr(invitations, "_make_room", lambda _: None)
+    problem(admin("POST", "invitations", {"name": "zoe"}), 409, "name_taken")
+    assert Client().post(link, FORM).status_code == 302
+
+
 def test_what_is_refused_to_invite(admin, ann) -> None:
     problem(admin("POST", "invitations", {"name": "ann"}), 409, "name_taken")
     problem(admin("POST", "invitations", {"name": "a b"}), 400, "invalid_name")
@@ -184,6 +191,19 @@ def test_a_group_goes_with_its_grants(admin, ann) -> None:
     assert not Grant.objects.exists()
     assert admin("GET", "users/ann").json()["groups"] == []
     problem(admin("DELETE", "groups/bi"), 404, "group_not_found")
+
+
+def test_a_rule_that_is_saved_meanwhile_keeps_its_group(
+    admin, ann, monkeypatch
+) -> None:
+    """Who raises the version waits for rules that are being saved."""
+    on = {"datasource": "lake", "database": "shop", "table": "orders"}
+
+    def saved_meanwhile() -> None:
+        AccessRule.objects.create(**on, applies_to=["group:bi"])
+
+    monkeypatch.setattr(groups, "bump_version", saved_meanwhile)
+    problem(admin("DELETE", "groups/bi"), 409, "group_in_rules")
 
 
 @pytest.mark.parametrize("where", ["applies_to", "excepted"])

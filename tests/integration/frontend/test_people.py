@@ -107,6 +107,7 @@ def test_access_is_given_to_many_by_ticking(world, browse) -> None:
         {"principal": ["user:eve", "user:nobody"]},
         {"column": ["id", "not_there"]},
         {"principal": []},
+        {"principal": [f"group:g{n}" for n in range(51)]},
         {"privilege": "operate"},
     ):
         page = browse("root").post(path, form | wrong, follow=True).content.decode()
