@@ -11,6 +11,7 @@ What a table has applied is what its newest commit says (`_sluice.epoch_to`). Pu
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -100,11 +101,15 @@ def added(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
 class ApplyProblem:
     """Why a table is not applied. transient: the session goes on trying; else it does
     not touch the table again until the work names it with another fence.
-    `needs_resync` as the code: no segment brings it on."""
+    `needs_resync` as the code: no segment brings it on.
+
+    plan  mark of the columns by which it was met, see `columns_mark`
+    """
 
     table_id: int
     outcome: Outcome
     error: ErrorFact
+    plan: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +123,9 @@ class ApplyReport:
     held: tuple[int, ...] = ()
     applied: tuple[Applied, ...] = ()
     problems: tuple[ApplyProblem, ...] = ()
+
+
+def columns_mark(table: TableSpec) -> str:
+    """Another one when a plan has other columns, or leaves others out."""
+    columns = [(one.source_name, one.type) for one in table.columns]
+    return hashlib.sha256(repr((columns, table.left_out)).encode()).hexdigest()[:16]

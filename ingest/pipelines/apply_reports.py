@@ -26,7 +26,7 @@ from core import outbox
 from core.clock import SystemClock
 from core.database_errors import is_away
 from core.errors import SluiceError, StaleState, TransientError
-from core.jobs import CANCELLED, FAILED, SUCCEEDED
+from core.jobs import SUCCEEDED
 from core.models import Job
 from core.outbox import NewEvent
 from core.sentences import Sentence, stored
@@ -37,11 +37,12 @@ from ingest.contract.applying import (
     ApplyProblem,
     ApplyReport,
     added,
+    columns_mark,
 )
 from ingest.contract.job import error_from
 from ingest.models import Pipeline, SourceFollower, states
 from ingest.pipelines import compaction_plans, transitions
-from ingest.pipelines.apply_work import WantedStream
+from ingest.pipelines.apply_work import WantedStream, spec_of
 from ingest.pipelines.lake_reconcile import healed
 from ingest.pipelines.policies.policy import Effective, late_moment
 from ingest.pipelines.schema_diff import show_columns
@@ -59,8 +60,6 @@ RATE_SECONDS = 10.0
 LEVEL_SECONDS = 5.0
 # What a session saw of a timeline is at most so old when it is written.
 SEEN_WITHIN = timedelta(seconds=10)
-# Until a plan that was changed is with who applies the table.
-DECIDED_WITHIN = timedelta(seconds=30)
 # A reader that is less behind takes what is committed within the second.
 READS_ALONG_BYTES = 64 * 1024**2
 # A load replaces all that a session may have met before it gave the table up.
@@ -97,6 +96,25 @@ class _Known:
     policy: Effective
 
 
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A table's columns are read, for its rows wait for some of them. words, plan: for
+    which, and by which columns that was met; met: when."""
+
+    words: str
+    plan: str
+    met: datetime
+    job: UUID | None = None
+
+    def is_answered_by(self, job: Job | None) -> bool | None:
+        """None while it goes on. One that began before may not have seen them."""
+        if job is None or (job.is_finished and job.state != SUCCEEDED):
+            return False
+        if not job.is_finished:
+            return None
+        return job.created_at >= self.met
+
+
 @dataclass(slots=True)
 class _Rate:
     """Rows a second over about `RATE_SECONDS`. at: when it was last asked for."""
@@ -124,8 +142,7 @@ class Gathered:
     _problems: dict[int, ApplyProblem] = field(default_factory=dict)
     _told: dict[int, str] = field(default_factory=dict)
     _rates: dict[int, _Rate] = field(default_factory=dict)
-    # the job by which a table's columns were read as its rows began to wait for them
-    _looks: dict[int, UUID] = field(default_factory=dict)
+    _looks: dict[int, _Look] = field(default_factory=dict)
     _written: float = 0.0
     _leveled: float = 0.0
 
@@ -231,7 +248,12 @@ class Gathered:
         """The same one is met again and again while it lasts."""
         error = error_from(problem.outcome, problem.error)
         if error.code == COLUMNS_UNDECIDED:
-            _alone(table_id, partial(self._look_at_columns, error))
+            look = self._looks.get(table_id)
+            if look is None or (look.words, look.plan) != (error.message, problem.plan):
+                look = _Look(error.message, problem.plan, SystemClock().now())
+            # before the rows are read that it wrote
+            job = Job.objects.filter(pk=look.job).first()
+            _alone(table_id, partial(self._look_at_columns, look, job))
             return
         is_passing = isinstance(error, TransientError)
         words = f"{error.code}: {error.message}"
@@ -241,35 +263,31 @@ class Gathered:
         self._told[table_id] = f"twice {words}" if is_again else words
         _alone(table_id, lambda pipeline: _note_problem(pipeline, error))
 
-    def _look_at_columns(self, error: SluiceError, pipeline: Pipeline) -> None:
+    def _look_at_columns(
+        self, look: _Look, job: Job | None, pipeline: Pipeline
+    ) -> None:
         """Once; what is not found then came and went at the source, and only a load
         brings a table on whose rows wait for it."""
-        if pipeline.state in _WAITS_FOR_LOAD:
+        if pipeline.state in states.LOADED:
+            settle(pipeline)
+        if pipeline.state not in states.LOADED:
             return
-        settle(pipeline)
-        table_id = pipeline.lake_table_id
-        assert table_id is not None
-        looks = [pk for n, pk in self._looks.items() if n == table_id]
-        before = Job.objects.filter(pk__in=looks).first()
-        if before is None or before.state in {FAILED, CANCELLED}:
-            self._looks[table_id] = start_look(pipeline.source_table, by=ACTOR).pk
+        assert pipeline.lake_table is not None
+        is_answered = look.is_answered_by(job)
+        if is_answered is False:
+            begun = start_look(pipeline.source_table, by=ACTOR)
+            self._looks[pipeline.lake_table.pk] = replace(look, job=begun.pk)
             transitions.say(
-                pipeline,
-                Sentence("%(error)s; its columns are read", error=error.message),
+                pipeline, Sentence("%(error)s; its columns are read", error=look.words)
             )
-        elif _is_long_over(before):
-            del self._looks[table_id]
+        elif is_answered and look.plan == columns_mark(spec_of(pipeline)):
+            # else who applies the table does not have the plan yet that came of it
+            del self._looks[pipeline.lake_table.pk]
             reason = Sentence(
                 "%(error)s, nor does the source any more; resync the table",
-                error=error.message,
+                error=look.words,
             )
             transitions.lose_position(pipeline, reason=reason)
-
-
-def _is_long_over(job: Job) -> bool:
-    """So that who applies the table has the plan that came of it."""
-    ended = job.finished_at if job.state == SUCCEEDED else None
-    return ended is not None and SystemClock().now() - ended > DECIDED_WITHIN
 
 
 def _joined(before: Applied, now: Applied) -> Applied:

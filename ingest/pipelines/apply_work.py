@@ -176,12 +176,18 @@ def _whole(table_ids: list[int], sources: Collection[int]) -> dict[int, Wanted]:
     related = ("lake_table__database", "source_table__database__datasource")
     found = {}
     for pipeline in rows.select_related(*related):
-        lake, source = pipeline.lake_table, pipeline.source_table
+        lake = pipeline.lake_table
         assert lake is not None
         try:
-            spec = table_spec(plan_from_json(pipeline.plan), lake, source)
-            found[lake.pk] = Wanted(spec, policies.of_pipeline(pipeline))
+            found[lake.pk] = Wanted(spec_of(pipeline), policies.of_pipeline(pipeline))
         except Exception:
             # of one table: the others are applied all the same
             log.exception("%s cannot be given to a session", lake)
     return found
+
+
+def spec_of(pipeline: Pipeline) -> TableSpec:
+    """What a session gets of a table that is in the lake, by its plan of now."""
+    assert pipeline.lake_table is not None
+    plan = plan_from_json(pipeline.plan)
+    return table_spec(plan, pipeline.lake_table, pipeline.source_table)

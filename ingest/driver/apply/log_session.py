@@ -28,6 +28,7 @@ from ingest.contract.applying import (
     ApplyTable,
     ApplyWork,
     added,
+    columns_mark,
 )
 from ingest.contract.job import JobSpec, SecretAnswer
 from ingest.contract.segments import Segment
@@ -331,7 +332,12 @@ class ApplySession:
             is_final = failure.outcome != "transient" or failure.error.code == "fenced"
             task.is_spent = is_final
             fact = named(failure.error, task.table.spec, scratch=str(self._scratch))
-            task.problem = ApplyProblem(task.table_id, failure.outcome, fact)
+            task.problem = ApplyProblem(
+                task.table_id,
+                failure.outcome,
+                fact,
+                columns_mark(task.wanted.table),
+            )
             self._is_new = True
 
     def _is_over(self, error: Exception) -> bool:

@@ -11,7 +11,12 @@ from django.db.models.functions import Now
 
 from catalog.models import Table
 from core.models import Job
-from ingest.contract.applying import COLUMNS_UNDECIDED, Applied, ApplyProblem
+from ingest.contract.applying import (
+    COLUMNS_UNDECIDED,
+    Applied,
+    ApplyProblem,
+    columns_mark,
+)
 from ingest.contract.job import ErrorFact
 from ingest.contract.table import TableSpec
 from ingest.models import Pipeline, SourceFollower
@@ -120,19 +125,49 @@ def test_a_column_that_is_gone_pauses_the_table(logged: Any) -> None:
     assert "note" not in {column.name for column in spec(logged).columns}
 
 
+def waiting(logged: Any, name: str = "note") -> ApplyProblem:
+    """Rows have a column that the plan of now has not."""
+    error = ErrorFact(COLUMNS_UNDECIDED, f"{name} of db.orders was added", "wait")
+    plan = columns_mark(spec(logged))
+    return ApplyProblem(logged.lake("orders").pk, "transient", error, plan)
+
+
+def looked(**at: Any) -> None:
+    Job.objects.filter(kind="look").update(state="SUCCEEDED", finished_at=Now(), **at)
+
+
 def test_what_came_and_went_before_it_was_seen_needs_a_load(logged: Any) -> None:
-    lake = logged.lake("orders")
-    error = ErrorFact(COLUMNS_UNDECIDED, "note of db.orders was added", "wait")
-    heard = session(logged)
-    waits = ApplyProblem(lake.pk, "transient", error)
+    heard, waits = session(logged), waiting(logged)
     heard.problems.append(waits)
     looks = Job.objects.filter(kind="look")
     logged.until(lambda: looks.count() == 1)
     assert "its columns are read" in logged.pipeline("orders").status_reason
-    looks.update(state="SUCCEEDED", finished_at=Now())
     heard.problems.append(waits)
     logged.steps(3)
     assert (looks.count(), logged.pipeline("orders").state) == (1, "LIVE")
-    looks.update(finished_at=Now() - timedelta(minutes=1))
+    # one that began before the rows came may not have seen what they have
+    looked(created_at=Now() - timedelta(minutes=1))
+    heard.problems.append(waits)
+    logged.until(lambda: looks.count() == 2)
+    assert logged.pipeline("orders").state == "LIVE"
+    looked()
     heard.problems.append(waits)
     logged.until(lambda: logged.pipeline("orders").state == "NEEDS_RESYNC")
+
+
+def test_each_column_that_rows_wait_for_is_looked_for(logged: Any) -> None:
+    """What was found of the one before says nothing of the next; and a session that
+    has an older plan waits for none that is there."""
+    note_log(logged, older={"note": "none", "more": "none"})
+    heard, waits = session(logged), waiting(logged)
+    heard.problems.append(waits)
+    looks = Job.objects.filter(kind="look")
+    logged.until(lambda: looks.count() == 1)
+    alter(logged, note=("text", "string"))
+    looked(created_at=Now())
+    heard.problems.append(waits)
+    logged.steps(3)
+    assert (looks.count(), logged.pipeline("orders").state) == (1, "LIVE")
+    heard.problems.append(waiting(logged, "more"))
+    logged.until(lambda: looks.count() == 2)
+    assert logged.pipeline("orders").state == "LIVE"
