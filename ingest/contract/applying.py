@@ -20,6 +20,8 @@ from ingest.contract.table import FenceSpec, SourceSpec, TableSpec
 
 # Code of a problem: rows wait until the plan has what they have.
 COLUMNS_UNDECIDED = "columns_undecided"
+# The newest commit is of a sync by a cursor, and the table follows its log still.
+LEFT_LOG = "left_log"
 # And of those that nothing but a load brings to an end.
 NEEDS_RESYNC = "needs_resync"
 SEGMENT_LACKS_COLUMNS = "segment_lacks_columns"

@@ -33,6 +33,7 @@ from core.sentences import Sentence, stored
 from ingest.contract.applying import (
     COLUMNS_UNDECIDED,
     ENDED_BY_LOADS,
+    LEFT_LOG,
     Applied,
     ApplyProblem,
     ApplyReport,
@@ -41,7 +42,7 @@ from ingest.contract.applying import (
 )
 from ingest.contract.job import error_from
 from ingest.models import Pipeline, SourceFollower, states
-from ingest.pipelines import compaction_plans, transitions
+from ingest.pipelines import compaction_plans, sync_job, transitions
 from ingest.pipelines.apply_work import WantedStream, spec_of
 from ingest.pipelines.lake_reconcile import healed
 from ingest.pipelines.policies.policy import Effective, late_moment
@@ -60,6 +61,8 @@ RATE_SECONDS = 10.0
 LEVEL_SECONDS = 5.0
 # What a session saw of a timeline is at most so old when it is written.
 SEEN_WITHIN = timedelta(seconds=10)
+# Between two looks at a lake that has a table's commit by its cursor.
+GO_OVER_SECONDS = 10.0
 # A reader that is less behind takes what is committed within the second.
 READS_ALONG_BYTES = 64 * 1024**2
 # A load replaces all that a session may have met before it gave the table up.
@@ -143,6 +146,7 @@ class Gathered:
     _told: dict[int, str] = field(default_factory=dict)
     _rates: dict[int, _Rate] = field(default_factory=dict)
     _looks: dict[int, _Look] = field(default_factory=dict)
+    _went_over: dict[int, float] = field(default_factory=dict)
     _written: float = 0.0
     _leveled: float = 0.0
 
@@ -252,9 +256,12 @@ class Gathered:
             if look is None or (look.words, look.plan) != (error.message, problem.plan):
                 look = _Look(error.message, problem.plan, SystemClock().now())
             # before the rows are read that it wrote
-            job = Job.objects.filter(pk=look.job).first()
+            found = Job.objects.filter(pk=look.job) if look.job else None
+            job = found.first() if found else None
             _alone(table_id, partial(self._look_at_columns, look, job))
             return
+        if error.code == LEFT_LOG:
+            self._go_over(table_id)
         is_passing = isinstance(error, TransientError)
         words = f"{error.code}: {error.message}"
         if is_passing and self._told.get(table_id) == f"twice {words}":
@@ -262,6 +269,13 @@ class Gathered:
         is_again = self._told.get(table_id) == words
         self._told[table_id] = f"twice {words}" if is_again else words
         _alone(table_id, lambda pipeline: _note_problem(pipeline, error))
+
+    def _go_over(self, table_id: int) -> None:
+        """Its sync had ended before anybody could read what that had committed."""
+        now = time.monotonic()
+        if now - self._went_over.get(table_id, -math.inf) >= GO_OVER_SECONDS:
+            self._went_over[table_id] = now
+            _alone(table_id, sync_job.go_over_by_lake)
 
     def _look_at_columns(
         self, look: _Look, job: Job | None, pipeline: Pipeline

@@ -78,6 +78,7 @@ from ingest.planning.plan import (
 from ingest.sources.fingerprint import from_data, sentences_of
 
 DUE_PAGE = 200
+LEAVING_PAGE = 10
 
 
 def _due() -> QuerySet[Pipeline]:
@@ -226,6 +227,24 @@ def _by_lake(job: Job, pipeline: Pipeline, end: End) -> End:
     except SluiceError:
         return end
     return end if left.facts is None else Succeeded(left.facts)
+
+
+def go_over_by_lake(pipeline: Pipeline) -> None:
+    """The same of one whose lake could not be read as that job ended, once it can be.
+    While one runs, its end decides."""
+    leaving = Job.objects.filter(
+        kind=SYNC,
+        subject_id=str(pipeline.lake_table_id),
+        payload__has_key=NEXT_PLAN,
+    )
+    newest = list(leaving.order_by("-created_at")[:LEAVING_PAGE])
+    if not all(job.is_finished for job in newest):
+        return
+    for job in newest:
+        end = _by_lake(job, pipeline, Cancelled())
+        if isinstance(end, Succeeded):
+            outcome(job, end)
+            return
 
 
 def _go_over(job: Job, pipeline: Pipeline) -> None:

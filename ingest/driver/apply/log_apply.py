@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from core.errors import TerminalError, TransientError
 from ingest.contract.applying import (
     COLUMNS_UNDECIDED,
+    LEFT_LOG,
     NEEDS_RESYNC,
     ApplyTable,
     ApplyWork,
@@ -488,8 +489,9 @@ def _refuse_synced(spec: JobSpec, position: CommitPosition) -> None:
     raise TransientError(
         f"the newest commit of {qualified_name(spec)} is of a sync by its cursor, and"
         " the table follows its source's log still. Nothing was written",
-        code="left_log",
-        hint="retry the sync by which it went over to its cursor, or resync the table",
+        code=LEFT_LOG,
+        hint="the table goes over to its cursor once that commit can be read; else"
+        " resync the table",
     )
 
 

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
-from core.errors import InvalidRequest
+from core.errors import InvalidRequest, TransientError
 from core.models import Job
 from ingest.actions.registry import ACTIONS, preview
+from ingest.contract.applying import LEFT_LOG, ApplyProblem, ApplyReport
+from ingest.contract.job import ErrorFact
 from ingest.jobs.kinds import Left
 from ingest.models import Pipeline, SourceFollower
-from ingest.pipelines import log_tables, sync_job, table_commands
+from ingest.pipelines import apply_reports, log_tables, sync_job, table_commands
 from ingest.pipelines.capture_change import follow_cursor, follow_log
 from ingest.pipelines.lake_reconcile import note_restored
 from tests.doubles.launcher import Fault
@@ -199,6 +201,39 @@ def test_what_the_lake_has_decides(
         return
     assert (row.capture, row.plan, row.state) == ("log", before.plan, "LIVE")
     assert len(log_tables.followed_tables(logged.source)) == 1
+
+
+def test_a_lake_that_cannot_be_read_decides_once_it_can(
+    logged: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_: str) -> None:
+        raise TransientError("the store is away")
+
+    left = Left({"position": FIRST, "epoch": 1009})
+    monkeypatch.setattr(sync_job, "left_by", lambda *_: left)
+    monkeypatch.setattr(sync_job, "read_lake_table", away)
+    monkeypatch.setattr(apply_reports, "GO_OVER_SECONDS", 0.0)
+    logged.fail_with("sync", Fault.TERMINAL)
+    job = follow_cursor(logged.lake("orders"), actor="ann")
+    logged.until(lambda: Job.objects.get(pk=job.pk).is_finished)
+    refused = ErrorFact(LEFT_LOG, "the newest commit is of a sync by its cursor")
+    met = ApplyProblem(logged.lake("orders").pk, "transient", refused)
+    gathered = apply_reports.Gathered()
+    for _ in range(3):
+        gathered.add(ApplyReport("run", "pg1", 1, problems=(met,)))
+        gathered.write(at_once=True)
+        assert logged.pipeline("orders").capture == "log"
+    monkeypatch.setattr(sync_job, "read_lake_table", lambda _: None)
+    # its end decides
+    Job.objects.filter(pk=job.pk).update(state="RUNNING")
+    gathered.add(ApplyReport("run", "pg1", 1, problems=(met,)))
+    gathered.write(at_once=True)
+    assert logged.pipeline("orders").capture == "log"
+    Job.objects.filter(pk=job.pk).update(state="FAILED")
+    gathered.add(ApplyReport("run", "pg1", 1, problems=(met,)))
+    gathered.write(at_once=True)
+    row = logged.pipeline("orders")
+    assert (row.capture, row.position) == ("timestamp", FIRST["to"])
 
 
 def test_what_is_restored_of_the_log_needs_a_resync(logged: Any) -> None:
