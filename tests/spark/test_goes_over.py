@@ -4,19 +4,23 @@ writes: it ends as the source is, but for what syncs could not see."""
 from __future__ import annotations
 
 import functools
+import os
 import random
+import signal
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from config.toolchain.paths import spark_classpath
 from core.errors import TransientError
 from ingest.contract.applying import ApplyTable, ApplyWork
 from ingest.contract.following import FollowerState, FollowSpec, FollowTable
-from ingest.contract.job import LogLoad, SnapshotWork
+from ingest.contract.job import JobSpec, LogLoad, SnapshotWork
 from ingest.contract.source_positions import PostgresLog, is_of_log
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.log_apply import LogTable, spec_of
@@ -25,7 +29,9 @@ from ingest.follower.follower import Follower, Stopped
 from ingest.lake.chain import ChainIndex, stream_folder
 from ingest.sources.port import LogNames
 from ingest.sources.registry import open_log_reader, release_log
+from tests.processes import wait_until_gone
 from tests.source_access import postgresql_at
+from tests.spark.driver_process import DriverProcess
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
 from tests.waiting import wait_for
 
@@ -131,18 +137,70 @@ def test_it_ends_as_its_source_but_for_what_syncs_could_not_see(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     bench = lake_bench
+    _goes_over(bench, table, following, tmp_path)
+    source = set(bench.sql("SELECT id, v FROM o"))
+    lake = {(int(i), int(v)) for i, v in bench.rows(table, "id", "v")}
+    assert source <= lake, "nothing is missing or older"
+    # gone before the cut: rows of the load that nothing changed since
+    assert all(v == 0 for _, v in lake - source)
+    _goes_back(bench, table, monkeypatch)
+
+
+@pytest.mark.long
+def test_a_driver_that_is_killed_while_it_goes_back(
+    lake_bench: LakeBench, table: TableSpec, following: Following, tmp_path: Path
+) -> None:
+    """Once in its commit, and once behind it, before anybody heard of that."""
+    bench = lake_bench
+    _goes_over(bench, table, following, tmp_path)
+    gone = _deleted(bench, table)
+    timeline = Path(table.path) / ".hoodie" / "timeline"
+    spec, table = _back(bench, table)
+    for attempt, pattern in enumerate(("*.requested", "*_*.deltacommit"), start=1):
+        before = set(timeline.glob(pattern))
+        driver = DriverProcess(
+            spark_classpath(), tmp_path / f"driver{attempt}", bench.password
+        )
+        try:
+            driver.wait_for(lambda m: m["type"] == "ready")
+            family = driver.family()
+            bench.sql(f"INSERT INTO o VALUES ({1000 + attempt}, 1)")
+            driver.run(with_attempt(spec, attempt))
+            wait_for(
+                lambda b=before, p=pattern: set(timeline.glob(p)) - b,
+                "the moment",
+                pause=0.001,
+            )
+            os.killpg(driver.process.pid, signal.SIGKILL)
+            wait_until_gone(family)
+        finally:
+            driver.end()
+    done = assert_done(bench.run(with_attempt(spec, 3)))
+    _ends_as_its_source(bench, table, done.facts["position"]["to"], gone)
+
+
+@contextmanager
+def _written(bench: LakeBench, seed: int = 7) -> Iterator[None]:
     end = threading.Event()
-    wait_for(lambda: following.state.observed == "following", "it to follow")
-    writer = threading.Thread(target=write, args=(bench.dsn, end))
+    writer = threading.Thread(target=write, args=(bench.dsn, end, seed))
     writer.start()
     try:
+        yield
+    finally:
+        end.set()
+        writer.join()
+
+
+def _goes_over(
+    bench: LakeBench, table: TableSpec, following: Following, tmp_path: Path
+) -> None:
+    """To the log, under writes."""
+    wait_for(lambda: following.state.observed == "following", "it to follow")
+    with _written(bench):
         work = SnapshotWork(log=LogLoad(NAME, "a"), behind="at")
         report = assert_done(bench.run(bench.spec("resync", table, snapshot=work)))
         assert report.facts["rows"] < 300
         following.until_durable()
-    finally:
-        end.set()
-        writer.join()
     following.until_durable()
     stream = Stream(ChainIndex(stream_folder(bench.lake, NAME), NAME))
     while stream.refresh():
@@ -154,12 +212,6 @@ def test_it_ends_as_its_source_but_for_what_syncs_could_not_see(
     while applied.bring_on(stream, lambda: None).commit is not None:
         pass
     assert applied.is_live(stream)
-    source = set(bench.sql("SELECT id, v FROM o"))
-    lake = {(int(i), int(v)) for i, v in bench.rows(table, "id", "v")}
-    assert source <= lake, "nothing is missing or older"
-    # gone before the cut: rows of the load that nothing changed since
-    assert all(v == 0 for _, v in lake - source)
-    _goes_back(bench, table, monkeypatch)
 
 
 def _die(*_: object) -> None:
@@ -170,17 +222,9 @@ def _goes_back(
     bench: LakeBench, table: TableSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By its cursor, under writes, with the deletes of before."""
-    bench.sql("DELETE FROM o WHERE id % 7 = 0")
-    gone = {int(i) for i, _ in bench.rows(table, "id", "v") if int(i) % 7 == 0}
-    assert gone
-    table = replace(table, cursor="at")
-    end = threading.Event()
-    writer = threading.Thread(target=write, args=(bench.dsn, end, 8))
-    writer.start()
-    spec = bench.sync_spec(table, None)
-    work = replace(spec.sync, stream=NAME) if spec.sync else None
-    spec = replace(spec, sync=work)
-    try:
+    gone = _deleted(bench, table)
+    spec, table = _back(bench, table)
+    with _written(bench, seed=8):
         # one that dies before its commit leaves a table that follows its log
         with monkeypatch.context() as dying:
             dying.setattr("ingest.driver.run.apply_staged", _die)
@@ -192,10 +236,28 @@ def _goes_back(
         # and one behind it finds out that it has gone over
         again = assert_done(bench.run(with_attempt(spec, 3)))
         assert again.facts["position"]["from"] >= done.facts["position"]["to"]
-        low = done.facts["position"]["to"]
-    finally:
-        end.set()
-        writer.join()
+    _ends_as_its_source(bench, table, done.facts["position"]["to"], gone)
+
+
+def _deleted(bench: LakeBench, table: TableSpec) -> set[int]:
+    bench.sql("DELETE FROM o WHERE id % 7 = 0")
+    gone = {int(i) for i, _ in bench.rows(table, "id", "v") if int(i) % 7 == 0}
+    assert gone
+    return gone
+
+
+def _back(bench: LakeBench, table: TableSpec) -> tuple[JobSpec, TableSpec]:
+    """The sync by which it goes over to its cursor."""
+    table = replace(table, cursor="at")
+    spec = bench.sync_spec(table, None)
+    assert spec.sync is not None
+    return replace(spec, sync=replace(spec.sync, stream=NAME)), table
+
+
+def _ends_as_its_source(
+    bench: LakeBench, table: TableSpec, low: str, gone: set[int]
+) -> None:
+    """Behind syncs from there on."""
     position = bench.state(table).position
     assert position is not None
     assert not is_of_log(position.end)

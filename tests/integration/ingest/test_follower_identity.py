@@ -293,3 +293,56 @@ def test_partitions_that_nobody_looked_at_while_they_lived(followed: World) -> N
     run.want(FIRST)
     run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
     assert "dropped or detached" in run.problem(1)
+
+
+OTHER_KEY = "was dropped or created again"
+USING = "every row was rewritten"
+FULL = "ALTER TABLE {t} REPLICA IDENTITY FULL"
+NO_KEY = "ALTER TABLE {t} DROP CONSTRAINT {t}_pkey"
+KEY = "ALTER TABLE {t} ADD PRIMARY KEY (id)"
+SWAP = "UPDATE {t} SET id = 3 - id"
+NAMES = (
+    "ALTER TABLE {t} RENAME v TO x; ALTER TABLE {t} RENAME w TO v;"
+    " ALTER TABLE {t} RENAME x TO w"
+)
+# What the log does not show, each text a transaction.
+ALTERED = [
+    ([f"{NO_KEY}; {SWAP}; {KEY}"], OTHER_KEY),
+    ([NO_KEY, "INSERT INTO {t} VALUES (1, 'c')"], OTHER_KEY),
+    ([f"{NO_KEY}; {KEY} DEFERRABLE", SWAP], OTHER_KEY),
+    (["ALTER TABLE {t} ALTER v TYPE text USING upper(v)"], USING),
+    ([f"{NAMES}; INSERT INTO {{t}} VALUES (3, 'v', 'w'); {NAMES}"], "each other's"),
+    # neither key nor values are others by these
+    (["REINDEX INDEX CONCURRENTLY {t}_pkey"], ""),
+    (["ALTER TABLE {t} ALTER id TYPE bigint"], ""),
+    (["ALTER TABLE {t} ALTER v SET NOT NULL", "VACUUM FULL {t}"], USING),
+    (["VACUUM FULL {t}", "TRUNCATE {t}", "ALTER TABLE {t} ADD n int"], ""),
+]
+
+
+def test_keys_and_values_that_the_log_does_not_show(followed: World) -> None:
+    link = followed.link
+    names = {number: f"t{number}_" for number in range(10, 10 + len(ALTERED))}
+    wanted = [FollowTable(table(n, t), load="first") for n, t in names.items()]
+    for t in names.values():
+        link.execute(f"CREATE TABLE {t} (id int PRIMARY KEY, v text, w text)")
+        link.execute(FULL.format(t=t))
+        link.execute(f"INSERT INTO {t} VALUES (1, 'a'), (2, 'b')")
+    run = followed.following(*wanted)
+    run.until(lambda s: {one.state for one in s.tables[:-1]} == {"cut"}, "their cuts")
+    followed.durable(run)
+    for t, (statements, _) in zip(names.values(), ALTERED, strict=True):
+        for statement in statements:
+            link.execute(statement.format(t=t))
+    run.want(*wanted)  # who gets a list looks at once
+    followed.durable(run)
+    why = dict(zip(names, (words for _, words in ALTERED), strict=True))
+    run.until(
+        lambda s: all(
+            one.state == ("deferred" if why.get(one.table_id) else "cut")
+            for one in s.tables[:-1]
+        ),
+        "their deferrals",
+    )
+    for number, words in why.items():
+        assert words in run.problem(number)

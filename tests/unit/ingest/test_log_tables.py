@@ -10,12 +10,15 @@ from catalog.sources.postgresql.types import SourceType
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.sources.postgresql.log.parts import Part, Parts, found_empty
 from ingest.sources.postgresql.log.tables import (
+    Altered,
     Identity,
     SourceColumn,
     SourceTable,
+    Unique,
     identifying,
     new_columns,
     problem_of,
+    problem_of_key,
     read_as,
 )
 
@@ -119,6 +122,55 @@ def test_a_table_with_a_column_that_came_with_a_rewrite_is_another() -> None:
     assert renewed == Identity(1, {"id": 1, "v": 2}, file=5)
     assert renewed.problem_of(TABLE, replace(now, file=7)) == ""
     assert renewed.renewed(replace(now, file=7), has_more=True).file == 5
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "keeps"),
+    [
+        ((23, -1), (20, -1), True),
+        ((21, -1), (1700, 655366), True),
+        ((700, -1), (701, -1), True),
+        ((1700, 655366), (1700, 786439), True),  # (10,2) → (12,3)
+        ((1700, 655366), (1700, -1), True),
+        ((1700, 655366), (1700, 655365), False),  # (10,1)
+        ((1700, -1), (1700, 655366), False),
+        ((701, -1), (700, -1), False),
+        ((25, -1), (25, -1), False),
+        ((1043, 14), (1043, 24), False),  # no row is written for that
+        ((1114, -1), (1114, 0), False),
+    ],
+)
+def test_rows_that_a_change_of_type_writes_anew_keep_their_values_or_not(
+    then: tuple[int, int], now: tuple[int, int], keeps: bool
+) -> None:
+    before = Identity(1, {"v": 2}, file=5, altered={"v": Altered(*then, 7)})
+    after = replace(before, file=6, altered={"v": Altered(*now, 8)})
+    assert bool(before.problem_of(TABLE, after)) == (not keeps)
+    # nor without such rows, or without such a change
+    assert before.problem_of(TABLE, replace(after, file=5)) == ""
+    assert after.problem_of(TABLE, replace(after, file=7)) == ""
+
+
+def test_a_key_that_another_index_keeps_unique_is_not_the_same() -> None:
+    key = frozenset({"id"})
+    one = Unique(7, "t_pkey", 17, is_immediate=True, columns=key)
+    then = Identity.of(TABLE, 1, {"id": 1}, {"id": Altered(23, -1, 3)}, (one,))
+
+    def problem(*uniques: Unique, xid: int = 3) -> str:
+        altered = {"id": Altered(23, -1, xid)}
+        now = Identity.of(TABLE, 1, {"id": 1}, altered, uniques)
+        return then.problem_of(TABLE, now)
+
+    again = replace(one, number=8, constraint=18)
+    assert problem(replace(one, number=8)) == ""  # REINDEX CONCURRENTLY
+    assert problem(replace(one, constraint=18), again) == ""
+    assert problem(again, xid=4) == ""  # another type
+    assert "dropped or created again" in problem(again)
+    assert "dropped or created again" in problem(replace(one, is_immediate=False))
+    assert "dropped or created again" in problem(replace(one, columns=frozenset("v")))
+    assert problem_of_key(TABLE, (one, replace(again, is_immediate=False))) == ""
+    assert "DEFERRABLE" in problem_of_key(TABLE, (replace(one, is_immediate=False),))
+    assert problem_of_key(TABLE, ()) == ""
 
 
 def test_a_table_whose_partitions_came_or_went_with_rows_is_another() -> None:

@@ -24,7 +24,12 @@ from ingest.sources.postgresql.connection import CONTROL_SETTINGS, DIALECT, conn
 from ingest.sources.postgresql.log.parts import Came, Part
 from ingest.sources.postgresql.log.pgoutput import Relation
 from ingest.sources.postgresql.log.slot import Slot, read_slot
-from ingest.sources.postgresql.log.tables import SourceColumn, SourceTable
+from ingest.sources.postgresql.log.tables import (
+    Altered,
+    SourceColumn,
+    SourceTable,
+    Unique,
+)
 from ingest.sources.postgresql.snapshot import answered_within
 
 # Nobody else's work waits for these, but a log's reader does.
@@ -54,7 +59,18 @@ SELECT w.schema, w.name, c.oid::bigint, c.relkind::text, c.relpersistence::text,
         JOIN pg_inherits h ON h.inhrelid = p.relid
         JOIN pg_class l ON l.oid = p.relid
         JOIN pg_attribute a ON a.attrelid = p.relid AND a.attname = 'ctid'
-        WHERE c.relkind = 'p' AND p.level > 0)
+        WHERE c.relkind = 'p' AND p.level > 0),
+  ARRAY(SELECT ARRAY[a.attname::text, a.atttypid::text, a.atttypmod::text, a.xmin::text]
+        FROM pg_attribute a
+        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
+  (SELECT json_agg(json_build_array(i.indexrelid::bigint, x.relname, k.oid::bigint,
+            i.indimmediate,
+            ARRAY(SELECT a.attname FROM pg_attribute a WHERE a.attrelid = c.oid
+                  AND a.attnum = ANY((i.indkey::int2[])[0:i.indnkeyatts - 1]))))
+   FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
+   LEFT JOIN pg_constraint k ON k.conindid = i.indexrelid AND k.contype IN ('p', 'u')
+   WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid
+   AND i.indpred IS NULL AND i.indexprs IS NULL)
 FROM unnest(%s::text[], %s::text[]) w(schema, name)
 JOIN pg_namespace n ON n.nspname = w.schema
 JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name
@@ -97,6 +113,8 @@ class FoundTable:
     lesser_parts: tuple[str, ...]
     file: int = 0
     parts: Mapping[str, Part] = field(default_factory=dict)
+    altered: Mapping[str, Altered] = field(default_factory=dict)
+    uniques: tuple[Unique, ...] = ()
 
 
 @dataclass(slots=True)
@@ -142,9 +160,11 @@ class Control:
                 tuple(lesser),
                 file,
                 {key: _part(*more) for key, *more in parts},
+                {name: Altered(*map(int, more)) for name, *more in altered},
+                tuple(Unique(*one[:4], frozenset(one[4])) for one in uniques or ()),
             )
             for schema, name, oid, kind, persistence, identity, key, made, has_children,
-            lesser, file, parts in found
+            lesser, file, parts, altered, uniques in found
         }  # fmt: skip
 
     def empty(self, numbers: Sequence[int]) -> set[int]:

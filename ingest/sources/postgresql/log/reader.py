@@ -25,7 +25,12 @@ from ingest.sources.postgresql.log.control import (
     FoundTable,
     Name,
 )
-from ingest.sources.postgresql.log.parts import Part, Rewritten, found_empty
+from ingest.sources.postgresql.log.parts import (
+    Part,
+    Parts,
+    Rewritten,
+    found_empty,
+)
 from ingest.sources.postgresql.log.pgoutput import (
     Begin,
     Commit,
@@ -43,9 +48,11 @@ from ingest.sources.postgresql.log.tables import (
     SourceTable,
     changed_parts,
     identifying,
+    is_shuffled,
     new_columns,
     problem_of,
     problem_of_former_rows,
+    problem_of_key,
     problem_of_parts,
     read_as,
     where,
@@ -284,7 +291,8 @@ class PostgresLogReader:
             return None
         described = self._described(table, relation)
         later = self._later(table)
-        if problem := problem_of(table, described, later=later):
+        problem = problem_of(table, described, later=later)
+        if problem := problem or self._shuffled(table, relation):
             # what was described before may be mended: until it is described anew there
             # are only rows of before, which a load behind this look shows
             is_mended = table.table_id in self._anew
@@ -311,6 +319,16 @@ class PostgresLogReader:
             found = now.get(name, found)
         generated = found.table.generated if found else frozenset()
         return self.control.described(relation, generated)
+
+    def _shuffled(self, table: TableSpec, relation: Relation) -> str:
+        found = self._found.get((relation.schema, relation.name))
+        names = (column.name for column in relation.columns)
+        if found is None or not is_shuffled(names, found.numbers):
+            return ""
+        return (
+            f"columns of {where(table)} had each other's names for a while at the"
+            " source, and values came under those; resync the table"
+        )
 
     def _later(self, table: TableSpec) -> set[str]:
         """Columns of the plan that the table may have got behind what is read: they are
@@ -405,8 +423,10 @@ class PostgresLogReader:
                 f"{name} has child tables by inheritance, whose rows the log has under"
                 " their own names; follow the child tables, or sync it by a timestamp"
             )
-        return problem_of(table, found.table) or problem_of_parts(
-            table, found.lesser_parts
+        return (
+            problem_of(table, found.table)
+            or problem_of_parts(table, found.lesser_parts)
+            or problem_of_key(table, found.uniques)
         )
 
     def _problems_of_identities(self) -> dict[int, str]:
@@ -423,9 +443,13 @@ class PostgresLogReader:
             parts = self._parts(said, found)
             if parts is None:
                 continue
-            members = self.publications.by_which(table)
-            now = Identity.of(
-                table, found.oid, found.numbers, members, found.file, parts
+            now = replace(
+                Identity.of(
+                    table, found.oid, found.numbers, found.altered, found.uniques
+                ),
+                members=self.publications.by_which(table),
+                file=found.file,
+                parts=Parts({**parts}),
             )
             then = Identity.decode(said) if said else now
             try:

@@ -15,7 +15,7 @@ from catalog.sources.postgresql.types import SourceType, lake_type
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.sources.ahead import is_as_wide, undecided
 from ingest.sources.dialects import dialect_of
-from ingest.sources.postgresql.log.parts import Part, Parts
+from ingest.sources.postgresql.log.parts import Parts
 
 _DIALECT = dialect_of("postgresql")
 
@@ -46,16 +46,44 @@ class SourceTable:
 
 
 @dataclass(frozen=True, slots=True)
+class Altered:
+    """A column's type and modifier as in pg_attribute, and the transaction that altered
+    it last."""
+
+    type: int
+    modifier: int
+    xid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unique:
+    """An index that lets no two rows have the same values. constraint: that it is of.
+    is_immediate: at no moment, else at the end of a statement or transaction."""
+
+    number: int
+    name: str
+    constraint: int | None
+    is_immediate: bool
+    columns: frozenset[str]
+
+    def keeps(self, table: TableSpec) -> bool:
+        return self.columns <= {*table.key}
+
+
+@dataclass(frozen=True, slots=True)
 class Identity:
     """Which table it is, whatever stands under its name. columns: numbers of those that
     are planned. members: by which its changes come, see `Publications`. file: that it
-    is in, which is another one once all of its rows were written anew."""
+    is in, which is another one once all of its rows were written anew. altered: of the
+    planned columns. uniques: that keep its key unique at every moment."""
 
     oid: int
     columns: Mapping[str, int]
     members: tuple[tuple[str, str], ...] = ()
     file: int = 0
     parts: Parts = field(default_factory=Parts)
+    altered: Mapping[str, Altered] = field(default_factory=dict)
+    uniques: tuple[Unique, ...] = ()
 
     @classmethod
     def of(
@@ -63,13 +91,14 @@ class Identity:
         table: TableSpec,
         oid: int,
         numbers: Mapping[str, int],
-        members: tuple[tuple[str, str], ...] = (),
-        file: int = 0,
-        parts: Mapping[str, Part] = MappingProxyType({}),
+        altered: Mapping[str, Altered] = MappingProxyType({}),
+        uniques: Iterable[Unique] = (),
     ) -> Identity:
         names = (column.source_name for column in table.columns)
         columns = {name: numbers[name] for name in names if name in numbers}
-        return cls(oid, columns, members, file, Parts({**parts}))
+        planned = {name: one for name, one in altered.items() if name in columns}
+        guards = tuple(one for one in uniques if one.is_immediate and one.keeps(table))
+        return cls(oid, columns, altered=planned, uniques=guards)
 
     @classmethod
     def decode(cls, text: str) -> Identity:
@@ -102,6 +131,19 @@ class Identity:
                 " rewritten, so it may have values that the log does not show; resync"
                 " the table"
             )
+        if self.file != now.file and (anew := _words(self._rewritten(now))):
+            return (
+                f"{where(table)}: {anew} was altered at the source, and every row was"
+                " rewritten (ALTER … TYPE … USING), so it may have values that the log"
+                " does not show; resync the table"
+            )
+        if self.uniques and not self._is_kept_unique(table, now):
+            return (
+                f"{where(table)}: what kept its key {_words(table.key)} unique"
+                f" ({_words(one.name for one in self.uniques)}) was dropped or created"
+                " again at the source, and two rows may have had one key; resync the"
+                " table"
+            )
         if self.members and now.members and not {*self.members} & {*now.members}:
             return unsent_for_a_while(table)
         if why := self.parts.problem_of(now.parts.all):
@@ -119,7 +161,68 @@ class Identity:
         # it is in one of them still, so it was in these all the time
         members = now.members or self.members
         parts = self.parts.renewed(now.parts.all)
-        return Identity(self.oid, columns, members, file, parts)
+        return replace(now, columns=columns, members=members, file=file, parts=parts)
+
+    def _rewritten(self, now: Identity) -> list[str]:
+        """Columns that were altered in another way than PostgreSQL itself writes rows
+        anew for, with the same values."""
+        found = []
+        for name, then in self.altered.items():
+            one = now.altered.get(name, then)
+            if one.xid != then.xid and not _keeps_values(then, one):
+                found.append(name)
+        return found
+
+    def _is_kept_unique(self, table: TableSpec, now: Identity) -> bool:
+        """By one that is there still; of which another type of the key's column makes
+        another one of the same name."""
+        there = {one.number for one in now.uniques}
+        there |= {one.constraint for one in now.uniques if one.constraint}
+        if any({one.number, one.constraint} & there for one in self.uniques):
+            return True
+        names = {one.name for one in now.uniques}
+        is_typed = any(
+            self.altered.get(name) != now.altered.get(name) for name in table.key
+        )
+        return is_typed and any(one.name in names for one in self.uniques)
+
+
+# Whole numbers, by their size; then numbers that have what those before them have.
+_WHOLE, _FLOATS, _NUMERIC = (21, 23, 20), (700, 701), 1700
+
+
+def _keeps_values(then: Altered, now: Altered) -> bool:
+    """Whether rows are written anew for that change of type, with the values that they
+    have. By the numbers of types that never change."""
+    if then.type == now.type == _NUMERIC:
+        scales = [(one.modifier - 4) & 0x7FF for one in (then, now)]
+        return now.modifier < 0 or (then.modifier >= 0 and scales[0] < scales[1])
+    if then.type == now.type:
+        return False
+    if then.type in _WHOLE:
+        return now.type in {*_WHOLE, _NUMERIC}
+    return (then.type, now.type) == _FLOATS
+
+
+def problem_of_key(table: TableSpec, uniques: Iterable[Unique]) -> str:
+    """Where two rows may have the same key for a moment, a delete may come for the row
+    that has it by then."""
+    guards = [one for one in uniques if one.keeps(table)]
+    if not guards or any(one.is_immediate for one in guards):
+        return ""
+    return (
+        f"the key {_words(table.key)} of {where(table)} is DEFERRABLE"
+        f" ({_words(one.name for one in guards)}), so two rows may have the same one"
+        " for a moment, and its log does not say which of them is deleted; at the"
+        " source: make it NOT DEFERRABLE, then resync the table"
+    )
+
+
+def is_shuffled(names: Iterable[str], numbers: Mapping[str, int]) -> bool:
+    """Whether the log describes columns in another order than they have: under names
+    that they do not have any more."""
+    found = [numbers[name] for name in names if name in numbers]
+    return found != sorted(found)
 
 
 def changed_parts(table: TableSpec, why: str) -> str:
