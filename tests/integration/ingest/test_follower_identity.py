@@ -309,7 +309,7 @@ NAMES = (
 ALTERED = [
     ([f"{NO_KEY}; {SWAP}; {KEY}"], OTHER_KEY),
     ([NO_KEY, "INSERT INTO {t} VALUES (1, 'c')"], OTHER_KEY),
-    ([f"{NO_KEY}; {KEY} DEFERRABLE", SWAP], OTHER_KEY),
+    ([f"{NO_KEY}; {KEY} DEFERRABLE", SWAP], "DEFERRABLE"),
     (["ALTER TABLE {t} ALTER v TYPE text USING upper(v)"], USING),
     ([f"{NAMES}; INSERT INTO {{t}} VALUES (3, 'v', 'w'); {NAMES}"], "each other's"),
     # neither key nor values are others by these

@@ -161,7 +161,7 @@ class Control:
                 file,
                 {key: _part(*more) for key, *more in parts},
                 {name: Altered(*map(int, more)) for name, *more in altered},
-                tuple(Unique(*one[:4], frozenset(one[4])) for one in uniques or ()),
+                tuple(map(_unique, uniques or ())),
             )
             for schema, name, oid, kind, persistence, identity, key, made, has_children,
             lesser, file, parts, altered, uniques in found
@@ -214,6 +214,11 @@ def open_control(access: SourceAccess) -> Iterator[Control]:
         for setting, value in _SETTINGS.items():
             control.run(f"SET {setting} = {DIALECT.literal(value)}")
         yield control
+
+
+def _unique(one: list[Any]) -> Unique:
+    number, name, constraint, is_immediate, columns = one
+    return Unique(number, name, constraint, is_immediate, frozenset(columns))
 
 
 def _part(file: str, since: str, came: Came) -> Part:

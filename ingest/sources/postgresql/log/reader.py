@@ -400,7 +400,7 @@ class PostgresLogReader:
                 self._note_new(table, new_columns(table, found.table))
         self.publications.keep_only(fit)
         problems |= self.publications.cover(fit)
-        self._at_look = problems | self._problems_of_identities()
+        self._at_look = self._problems_of_identities() | problems
         # once they are in it, only this says that they were not
         self._lost |= self.publications.added() | self._at_look
         self._merge()
