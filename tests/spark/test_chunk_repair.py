@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ingest.contract.job import JobSpec, RepairWork
-from ingest.contract.table import TableSpec
+from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.driver.table_services import chunk_repair, verify_log
 from ingest.lake.staging import Differences
 from ingest.sources.port import Moment
@@ -204,3 +204,32 @@ def test_a_table_that_follows_its_log_goes_on_behind_it(
     while applied.bring_on(log.stream(), lambda: None).commit is not None:
         pass
     assert lake(bench, table) == source(bench)
+
+
+def test_a_new_column_is_brought_by_what_knows_its_older_values(
+    lake_bench: LakeBench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    bench = lake_bench
+    bench.sql("CREATE TABLE o (id int PRIMARY KEY, v text)")
+    bench.sql("INSERT INTO o SELECT g, 'load' FROM generate_series(1, 5) g")
+    table = bench.table("o")
+    assert_done(bench.load(table))
+    log = LogBench(bench)
+    log.close(*cut(table))
+    bench.sql("UPDATE o SET v = 'lost' WHERE id = 2")
+    take = lambda run, source: Moment(place(log.lsn), source.moment().snapshot)  # noqa: E731
+    monkeypatch.setattr(verify_log, "take_moment", take)
+    spec, _ = found_by(bench, table, stream=NAME)
+    bench.sql("ALTER TABLE o ADD COLUMN n bigint DEFAULT 7")
+    bench.sql("UPDATE o SET n = 8 WHERE id = 3")
+    n = ColumnSpec("n", "n", "bigint", "bigint", older="7")
+    more = replace(table, columns=(*table.columns, n))
+    log.segment(more, ("update", 3, "load", "8"))
+    report = bench.run(replace(spec, table=more))
+    applied = log.table(more, tmp_path / "apply")
+    while applied.bring_on(log.stream(), lambda: None).commit is not None:
+        pass
+    if report.error is not None:
+        assert report.error.code == "columns_not_there"
+        assert_done(bench.run(with_attempt(replace(spec, table=more), 2)))
+    assert lake(bench, more, "id", "v", "n") == source(bench, "id", "v", "n")

@@ -54,7 +54,7 @@ from ingest.sources.registry import (
     row_too_wide,
 )
 from ingest.sources.select import Selection
-from ingest.sources.statements import cursor_column
+from ingest.sources.statements import cursor_column, has_zone
 
 # A replica that has applied nothing for so long has a primary that is idle, or is cut
 # off from it.
@@ -134,6 +134,26 @@ def _require_readable(run: JobRun, clock: SourceClock) -> None:
             " nothing since, or it does not get here. The position waits there. A"
             " standby of PostgreSQL tells these apart when its primary_conninfo has"
             " target_session_attrs=primary"
+        )
+
+
+def require_shown(source: Source, table: TableSpec, position: str) -> None:
+    """TransientError `source_behind` at a replica that does not show all up to this
+    position of the cursor: older rows that are read there stay in the lake, for no sync
+    reads them again."""
+    clock = source.clock()
+    if clock.replica is None:
+        return
+    if clock.replica.replayed is None:
+        raise _unknown_end(clock.replica)
+    shown = (clock if has_zone(table) else wall_clock(clock)).complete_until
+    if shown < from_text(position):
+        raise TransientError(
+            f"the source is a replica that is complete until {shown:%H:%M:%S} UTC only,"
+            f" and the lake has all of {table.source_schema}.{table.source_table} up to"
+            f" {position}. Nothing was read",
+            code="source_behind",
+            hint="wait until the replica has caught up, or read from the primary",
         )
 
 

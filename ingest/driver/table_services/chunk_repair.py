@@ -21,9 +21,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from core.errors import InvalidRequest
-from ingest.contract.job import VERIFY_CHUNK_ROWS, RepairWork
+from core.errors import InvalidRequest, TransientError
+from ingest.contract.job import VERIFY_CHUNK_ROWS, JobSpec, RepairWork
 from ingest.contract.positions import MAX_INDEX, seq_of
+from ingest.contract.source_positions import is_of_log
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.apply import (
     refuse_other_types,
@@ -60,6 +61,7 @@ from ingest.driver.capture.reading import (
     open_stoppable,
     read_patiently,
     read_to_parquet,
+    require_shown,
 )
 from ingest.driver.capture.source_check import require_columns
 from ingest.lake.commits import Commit, LakeState
@@ -137,6 +139,7 @@ class _Repair:
     folder: Place
     selection: Selection
     follows_log: bool
+    position: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,13 +169,22 @@ def repair_differences(
     require_loaded(spec, state)
     refuse_other_types(spec, state)
     refuse_unreadable_plan(spec, state)
+    _require_columns(spec, state)
     record = _record_for(run, kept, work)
     state = roll_back_writes(spark, spec, state)
     assert state.position is not None, "a table that was compared has a load"
     selection = select_columns(dialect_of(access.spec.kind), spec.table.columns)
     with _own_folder(run) as folder:
         repair = _Repair(
-            run, spark, access, gate, record, folder, selection, work.follows_log
+            run,
+            spark,
+            access,
+            gate,
+            record,
+            folder,
+            selection,
+            work.follows_log,
+            state.position.end,
         )
         read = _read_patiently(repair)
         run.enter("comparing", unit="sides")
@@ -186,6 +198,19 @@ def repair_differences(
         done = _commit(repair, state, rows, is_unique=read.is_unique)
     kept.clear()
     return _facts(done)
+
+
+def _require_columns(spec: JobSpec, state: LakeState) -> None:
+    """What brings a column to the lake also brings what older rows have in it, and
+    would not look for that in one that has the column by then."""
+    new = [c.source_name for c in spec.table.columns if c.name not in state.columns]
+    if new:
+        raise TransientError(
+            f"{qualified_name(spec)} has no rows yet with its new columns:"
+            f" {', '.join(new)}. Nothing was read",
+            code="columns_not_there",
+            hint="sync the table, or let its log go on; then it is repaired",
+        )
 
 
 def _record_for(run: JobRun, kept: Differences, work: RepairWork) -> Differing:
@@ -246,6 +271,8 @@ def _read(repair: _Repair, source: Source, trial: Trial) -> _Read:
     if repair.follows_log:
         # a commit is in the log, and so in the lake, before others see it
         take_moment(run, source)
+    elif table.cursor and repair.position and not is_of_log(repair.position):
+        require_shown(source, table, repair.position)
     cut, whole = _cut(repair, source, facts)
     counted = None
     if record.extra and cut.by == "key" and len(cut.chunks) > 1:
