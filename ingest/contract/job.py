@@ -189,7 +189,7 @@ class RepairWork:
     drop-metadata-table  one that another writer made and ours do not keep up
     repair       rows of the keys that `verification` found to differ are read again
     instant      what it is about; "" = every one that it can be about
-    follows_log  whether a restored table gets from a log what came since
+    stream       of the log that the table follows, from which it gets what came since
     dry_run      look and count only (deduplicate)
     """
 
@@ -198,7 +198,7 @@ class RepairWork:
     replan: bool = False
     dry_run: bool = False
     buckets: int = 0
-    follows_log: bool = False
+    stream: str = ""
     verification: str = ""
 
 

@@ -27,6 +27,7 @@ from ingest.models import Pipeline
 from ingest.pipelines import compaction_plans, schema_drift, transitions
 from ingest.pipelines.lake_identity import set_buckets
 from ingest.pipelines.lake_reconcile import follow_lake, note_restored
+from ingest.pipelines.log_tables import stream_of
 from ingest.pipelines.table_job import (
     admitted,
     commit_of,
@@ -51,12 +52,13 @@ def spec_for(job: Job) -> Attempt | Refused | None:
         return None
     # a former attempt may have changed what the plan says
     follow_lake(pipeline)
+    source = pipeline.source_table.database.datasource
     spec = JobSpec(
         **shared_by_all(job, pipeline, hold.fence),
-        source=source_spec(pipeline.source_table.database.datasource),
+        source=source_spec(source),
         repair=replace(
             work,
-            follows_log=pipeline.capture == LOG,
+            stream=stream_of(source.pk) if pipeline.capture == LOG else "",
             verification=str(pipeline.verified_job or ""),
         ),
     )

@@ -33,9 +33,8 @@ def found_by(bench: LakeBench, table: TableSpec, **k: Any) -> tuple[JobSpec, Any
     """The repair of what a verification finds, and the facts of that."""
     spec = bench.verify_spec(table, **k)
     facts = assert_done(bench.run(spec)).facts
-    work = RepairWork(
-        "repair", verification=spec.job_id, follows_log=bool(k.get("stream"))
-    )
+    stream = str(k.get("stream", ""))
+    work = RepairWork("repair", verification=spec.job_id, stream=stream)
     return bench.spec("repair", table, repair=work), facts
 
 

@@ -204,7 +204,7 @@ def test_what_changes_while_it_is_verified_is_none_and_the_rest_is_repaired(
     bench.sql("UPDATE o SET v = 'log' WHERE id = 9")
     bench.sql("INSERT INTO o VALUES (10, 'log')")
     bench.sql("DELETE FROM o WHERE id = 901")
-    work = RepairWork("repair", verification=spec.job_id, follows_log=True)
+    work = RepairWork("repair", verification=spec.job_id, stream=STREAM)
     repaired = assert_done(bench.run(bench.spec("repair", table, repair=work))).facts
     assert (repaired["written"], repaired["deleted"]) == (3, 1)
     followed.segment()

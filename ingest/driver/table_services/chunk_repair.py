@@ -52,7 +52,7 @@ from ingest.driver.capture.chunking import (
 from ingest.driver.capture.counting import count_rows, refuse_another_count
 from ingest.driver.capture.gate import SourceGate
 from ingest.driver.capture.jdbc import Fetch, fetch_rows
-from ingest.driver.capture.log_load import take_moment
+from ingest.driver.capture.log_load import read_until
 from ingest.driver.capture.parallel import run_parallel
 from ingest.driver.capture.reading import (
     Counts,
@@ -64,6 +64,10 @@ from ingest.driver.capture.reading import (
     require_shown,
 )
 from ingest.driver.capture.source_check import require_columns
+from ingest.driver.table_services.verify_log import (
+    require_behind_lake,
+    take_moment_of,
+)
 from ingest.lake.commits import Commit, LakeState
 from ingest.lake.hudi.identity import DELETED, SEQ, key_column, partition_columns
 from ingest.lake.place import place_at
@@ -138,7 +142,7 @@ class _Repair:
     record: Differing
     folder: Place
     selection: Selection
-    follows_log: bool
+    stream: str
     position: str
 
 
@@ -183,7 +187,7 @@ def repair_differences(
             record,
             folder,
             selection,
-            work.follows_log,
+            work.stream,
             state.position.end,
         )
         read = _read_patiently(repair)
@@ -268,9 +272,10 @@ def _read(repair: _Repair, source: Source, trial: Trial) -> _Read:
     run.enter("planning")
     require_columns(source, table, run.warn)
     facts = source.key_facts(table, table.key)
-    if repair.follows_log:
+    if repair.stream:
         # a commit is in the log, and so in the lake, before others see it
-        take_moment(run, source)
+        since = take_moment_of(run, source, repair.stream)
+        require_behind_lake(run, since, since.at or read_until(run, source))
     elif table.cursor and repair.position and not is_of_log(repair.position):
         require_shown(source, table, repair.position)
     cut, whole = _cut(repair, source, facts)
@@ -333,7 +338,7 @@ def _reader(
     run, table = repair.run, repair.run.spec.table
     dialect, relation = source.dialect, relation_of(source.dialect, table)
     parts = key_parts(table, facts)
-    can_renew = cut.by == "key" and not repair.follows_log
+    can_renew = cut.by == "key" and not repair.stream
 
     def reading(chunk: Chunk, snapshot: Snapshot) -> Reading:
         where = predicate_for(dialect, cut.by, parts, chunk)

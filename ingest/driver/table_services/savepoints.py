@@ -100,7 +100,7 @@ def restore(
     run.add_done(len(gone))
     newest, cursor = after.timeline.completed_writes[-1].asked, _cursor_of(spec)
     told = what_the_source_says(cursor, reach)
-    follows_log = spec.repair is not None and spec.repair.follows_log
+    follows_log = spec.repair is not None and spec.repair.stream != ""
     return {
         "action": "restore",
         "restored": asked,

@@ -53,6 +53,21 @@ def take_moment_of(run: JobRun, source: Source, name: str) -> Since:
     return Since(stream, newest.number if newest else 0, moment.at)
 
 
+def require_behind_lake(run: JobRun, since: Since, here: str) -> None:
+    """TransientError `source_moved` where the source that answers is not known to have
+    all that was read of its log: a server that took its place and lags behind."""
+    newest = since.stream.newest
+    if newest and order_of(newest.end, here) in {"before", "equal"}:
+        return
+    raise TransientError(
+        f"another server answers as the source of {qualified_name(run.spec)}, and"
+        " whether it has all that was read of the log is not known. Nothing was"
+        " written",
+        code="source_moved",
+        hint="it is tried again automatically, until the log is read from that server",
+    )
+
+
 def wait_applied(run: JobRun, since: Since) -> None:
     """Until the lake has all that the moment shows. TransientError `not_applied`."""
     until, needed = time.monotonic() + APPLIED_SECONDS, 0

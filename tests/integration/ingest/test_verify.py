@@ -82,7 +82,7 @@ def test_what_it_finds_is_previewed_and_repaired(
     assert client.post(f"/tables/{table}/repair").status_code == 302
     world.until(lambda: world.jobs("repair")[-1].state == "SUCCEEDED")
     work = next(s for s in world.launcher.submitted if s.kind == "repair").repair
-    assert (work.verification, work.follows_log) == (job["id"], False)
+    assert (work.verification, work.stream) == (job["id"], "")
     assert AuditEntry.objects.filter(action="table.repair").count() == 1
     page = client.get(f"/jobs/{world.jobs('repair')[-1].pk}").content.decode()
     assert "2 rows written, 1 deleted" in page
