@@ -233,6 +233,11 @@ class Operation:
         self.advance(event)
         return True
 
+    @property
+    def seconds(self) -> float:
+        """Since it began, until its end."""
+        return (self.completed or time.time()) - self.started
+
     def seconds_wasted(self) -> float:
         """Return how long the engine had it for nothing; 0 when it has a result."""
         run = self.run

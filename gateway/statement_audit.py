@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 
 from catalog.names import LAKE, join_name, split_name
 from gateway.audit_lines import AuditRecord
@@ -34,7 +33,7 @@ class StatementAudit:
 
     def note_end(self, operation: Operation) -> None:
         """Count the statement and queue the line of how it ended."""
-        seconds = (operation.completed or time.time()) - operation.started
+        seconds = operation.seconds
         STATEMENTS.labels(operation.state).inc()
         STATEMENT_SECONDS.observe(seconds)
         fault = operation.fault

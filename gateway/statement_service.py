@@ -100,6 +100,7 @@ class Statement:
             "id": self.id,
             "state": str(self.state),
             "columns": _columns(self.operation.columns),
+            "seconds": self.operation.seconds,
             "rows_so_far": self.result.rows,
             "is_truncated": self.is_truncated,
             "error": error,

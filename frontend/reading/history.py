@@ -52,7 +52,8 @@ def asked_by(user: str, memory: Memory, q: str = "") -> list[Asked]:
 
 def _remembered(entry: dict[str, Any]) -> Asked:
     at = datetime.fromisoformat(entry["at"])
-    return Asked(entry["sql"], at, seconds=entry["seconds"], id=entry["id"] or "")
+    how = {"state": entry.get("state", ""), "seconds": entry["seconds"]}
+    return Asked(entry["sql"], at, **how, id=entry["id"] or "")
 
 
 def _is_same(one: Asked, row: AuditEntry) -> bool:

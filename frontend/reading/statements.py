@@ -184,7 +184,8 @@ def _shown(answer: dict[str, Any], memory: Memory) -> Shown:
 
 
 def _seconds(answer: dict[str, Any], memory: Memory) -> float:
-    """Since the asking; fixed when the end is seen for the first time."""
+    """Since the asking; once it has ended, as long as the gateway says it took, which
+    the history says, too."""
     entries = history_of(memory)
     entry = next((one for one in entries if one["id"] == answer["id"]), None)
     if entry is None:
@@ -194,6 +195,7 @@ def _seconds(answer: dict[str, Any], memory: Memory) -> float:
     asked = datetime.fromisoformat(entry["at"])
     seconds = max(0.0, (timezone.now() - asked).total_seconds())
     if answer["state"] not in MOVING:
-        entry["seconds"] = round(seconds, 1)
+        seconds = answer.get("seconds", seconds)
+        entry |= {"seconds": round(seconds, 1), "state": answer["state"]}
         memory[HISTORY] = entries
     return seconds

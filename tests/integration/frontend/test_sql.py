@@ -78,6 +78,21 @@ def test_a_statement_runs_is_watched_and_cancelled(world, browse, gateway):
     assert "data-poll" not in ended
 
 
+def test_a_statement_that_ended_says_so_before_its_line_of_the_audit(
+    world, browse, gateway
+):
+    """The history has its state, and the seconds of the gateway, as the result has."""
+    _, answers = gateway
+    ann = browse("ann")
+    run(ann)
+    answers["statement"] = {**FINISHED, "seconds": 5.2}
+    shown = ann.get("/sql/s1", headers=HTMX).content.decode()
+    assert 'data-elapsed="5.2"' in shown
+    listed = ann.get("/sql/history", headers=HTMX).content.decode()
+    assert "finished" in listed
+    assert "5.2 s" in listed
+
+
 PROGRESS = {"tasks_done": 31, "tasks": 200, "stages_done": 1, "stages": 4}
 
 
