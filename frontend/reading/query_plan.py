@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 WIDE, HIGH, GAP_X, GAP_Y = 190, 46, 16, 26
 MOST_BOXES, MOST_LINES, LONGEST_LINE = 150, 4_000, 2_000
+# with wrappers; and lines below the tree about one of them
+MOST_OPERATORS, MOST_DETAILS = 600, 40
 LONGEST_NAME, LONGEST_NOTE = 24, 30
 # of the sections of the answer, the one nearest to what is executed
 SECTIONS = ("Physical Plan", "Optimized Logical Plan", "Analyzed Logical Plan")
@@ -21,7 +23,7 @@ WRAPPERS = frozenset({"AdaptiveSparkPlan", "SubqueryAlias", "InputAdapter"})
 _SECTION = re.compile(r"== ([A-Z][A-Za-z ]{0,40}) ==")
 _BRANCH = re.compile(r"((?:[: ] {2}){0,99})([+:]- )?(\S.*)")
 _NUMBER = re.compile(r"\((\d{1,9})\)$")
-_ROWS = re.compile(r"rowCount=([\d.E+]{1,30})")
+_ROWS = re.compile(r"rowCount=(\d{1,20}(?:\.\d{1,9})?(?:E\+\d{1,2})?)")
 _TABLE = re.compile(r"spark_catalog\.([\w`]{1,300}\.[\w`]{1,300})")
 _DETAIL = re.compile(r"\((\d{1,9})\) \S")
 _RULES = re.compile(r"Guarded \((\d{1,9}) rules\)")
@@ -109,6 +111,8 @@ def plan_of(text: str) -> Node | None:
             break
         depth = len(branch[1]) // 3 + bool(branch[2])
         found.append((depth, _node(branch[3], details)))
+        if len(found) > MOST_OPERATORS:
+            return None
     is_plan = bool(found) and found[0][0] == 0 and found[0][1].name[:1].isupper()
     return _folded(_tree(found)) if is_plan else None
 
@@ -135,7 +139,8 @@ def _details(lines: Sequence[str]) -> dict[str, list[str]]:
     for line in lines:
         if head := _DETAIL.match(line):
             here = found.setdefault(head[1], [])
-        here.append(line)
+        if len(here) < MOST_DETAILS:
+            here.append(line)
     return found
 
 

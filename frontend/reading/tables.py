@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.db.models import Q
 from django.utils.translation import gettext
 
 from catalog.access.enforcement import decision_for
@@ -38,12 +39,15 @@ USUAL = ("sync", "pause", "resume")
 def rows_in(principal: Principal, names: Collection[str]) -> dict[str, int]:
     """About how many rows tables of the lake have, by `db.table`: of those named that
     the principal may see, where it is known."""
-    wanted = [name.split(".", 1) for name in sorted(names)[:MOST_NAMED] if "." in name]
-    rows = tables_for(principal, TableFilter(kind=Table.LAKE)).filter(
-        database__name__in={database for database, _ in wanted},
-        name__in={table for _, table in wanted},
-    )
-    known = {f"{one.database.name}.{one.name}": known_rows(one) for one in rows}
+    wanted = Q(pk=None)
+    for name in sorted(names)[:MOST_NAMED]:
+        database, _, table = name.partition(".")
+        wanted |= Q(database__name=database, name=table)
+    rows = tables_for(principal, TableFilter(kind=Table.LAKE)).filter(wanted)
+    known = {
+        f"{one.database.name}.{one.name}": known_rows(one)
+        for one in rows.prefetch_related(None)
+    }
     return {name: number for name, number in known.items() if number is not None}
 
 

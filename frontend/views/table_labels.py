@@ -13,7 +13,7 @@ from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_http_methods
 
 from catalog.access.grants import grants_on
-from catalog.access.policy import Privilege, decide
+from catalog.access.policy import Principal, Privilege, decide
 from catalog.labels import Labels, label_tables
 from catalog.models import Table
 from catalog.selectors import TableFilter, tables_for
@@ -55,7 +55,7 @@ def label(request: PageRequest) -> HttpResponse:
         "owner": owner,
         "tags": " ".join(sorted(tags)),
         "error": error,
-        **_people(),
+        **_people(request.principal),
     }
     return render(request, "frontend/tables/labels.html", context)
 
@@ -85,7 +85,10 @@ def _common(tables: Sequence[Table]) -> tuple[str, set[str]]:
     return owners.pop() if len(owners) == 1 else "", set.intersection(*tags)
 
 
-def _people() -> dict[str, object]:
+def _people(principal: Principal) -> dict[str, object]:
+    """Whom the form proposes: all only to administrators, as REST lists them."""
+    if not principal.is_admin:
+        return {"users": [principal.name], "groups": sorted(principal.groups)}
     users = User.objects.filter(is_active=True).order_by("username")
     return {
         "users": users.values_list("username", flat=True)[:MOST_NAMES],

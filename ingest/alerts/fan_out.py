@@ -34,7 +34,8 @@ _forget_at = 0.0
 def announce() -> int:
     """Make the deliveries of what opened or ended since; how many alerts."""
     with transaction.atomic():
-        rows = with_mutes(Alert.objects.select_for_update(skip_locked=True)).filter(
+        rows = Alert.objects.select_for_update(skip_locked=True, of=("self",))
+        rows = with_mutes(rows.select_related("table")).filter(
             Q(is_announced=False, muted_until=None)
             | Q(closed_at__isnull=False, is_end_announced=False)
         )

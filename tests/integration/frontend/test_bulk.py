@@ -5,13 +5,16 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 import pytest
+from django.contrib.auth.models import Group
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from catalog.access.grants import grant
+from catalog.access.policy import Principal
 from catalog.labels import Labels, label_tables
 from catalog.models import AuditEntry, Table
 from core.models import Job
+from frontend.reading.tables import rows_in
 from tests.integration.frontend.reading import html_of
 
 
@@ -125,3 +128,24 @@ def test_many_tables_get_an_owner_and_tags(world, browse):
     assert browse("ann").post("/tables/labels", form).status_code == 403
     wrong = client.post("/tables/labels", form | {"owner": "user:nobody"})
     assert "no user" in wrong.content.decode()
+
+
+def test_who_manages_one_table_is_not_told_who_there_is(world, browse):
+    """REST lists all users and groups to administrators alone."""
+    Group.objects.create(name="secret-deal")
+    orders = world.lake_tables["orders"]
+    grant(principal="user:ann", privilege="manage", on="lake.shop.orders", by="root")
+    path = f"/tables/labels?table={orders.pk}"
+    assert "secret-deal" in html_of(browse("root").get(path))
+    page = html_of(browse("ann").get(path))
+    assert 'value="group:bi"' in page
+    assert "secret-deal" not in page
+    assert "user:eve" not in page
+
+
+def test_rows_of_a_plan_are_of_the_tables_that_it_names(world):
+    Table.objects.update(estimated_rows=7)
+    with CaptureQueriesContext(connection) as asked:
+        found = rows_in(Principal("root", is_admin=True), {"shop.orders", "x.events"})
+    assert found == {"shop.orders": 7}
+    assert not any("catalog_column" in one["sql"] for one in asked)

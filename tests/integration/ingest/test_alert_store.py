@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from core.outbox_reader import Event
@@ -30,6 +32,15 @@ def test_many_who_see_the_same_open_one_alert(lake_orders) -> None:
     alert = Alert.objects.get()
     assert (alert.count, alert.sources) == (30, ["x"])
     assert AlertDelivery.objects.count() == 1
+
+
+@pytest.mark.django_db
+def test_owners_of_many_alerts_are_read_at_once(lake_orders) -> None:
+    for kind in ("stuck", "failed", "late"):
+        open_alert(lake_orders.pk, Finding(kind, cause="c", message="m", source="x"))
+    with CaptureQueriesContext(connection) as asked:
+        assert fan_out.announce() == 3
+    assert sum("catalog_table" in one["sql"] for one in asked) == 1
 
 
 @pytest.mark.django_db

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from frontend.reading.query_plan import (
     HIGH,
     MOST_BOXES,
+    MOST_DETAILS,
+    MOST_OPERATORS,
     WIDE,
     Node,
     picture_of,
@@ -74,6 +78,20 @@ def test_rows_are_the_plan_s_or_the_table_s() -> None:
     boxes = picture_of(FORMATTED, {"shop.orders": 7}).boxes
     assert {box.rows for box in boxes if box.table == "shop.orders"} == {7}
     assert {box.rows for box in boxes if box.table == "shop.customers"} == {None}
+
+
+@pytest.mark.parametrize("said", ["1.2.3", "E", "9E+999", "+", "9" * 400])
+def test_what_a_statement_says_of_rows_is_a_number_or_nothing(said: str) -> None:
+    """Texts of a statement stand in its plan."""
+    assert picture_of(f"Project ['rowCount={said}' AS x]")
+
+
+def test_work_is_bounded_whatever_refers_to_whatever() -> None:
+    """Each of many operators would read all lines below the tree."""
+    tree = "Scan a (1)\n" + "+- Scan a (1)\n" * MOST_OPERATORS
+    details = "\n(1) Scan\n" + "x\n" * MOST_DETAILS + "Condition : late\n"
+    assert plan_of(f"{tree}\n{details}") is None
+    assert plan_of(f"Scan a (1)\n\n{details}").note == ""
 
 
 def test_what_limits_a_table_is_one_box_with_nothing_below() -> None:
