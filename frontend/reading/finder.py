@@ -74,7 +74,7 @@ def _tables(principal: Principal, q: str) -> Iterator[Hit]:
 
 def _labelled(principal: Principal, q: str) -> Iterator[Hit]:
     """Of the tag `q`, or owned by the user or group of that name."""
-    word = q.casefold()
+    word = q.lower()  # as tags are kept
     for wanted in (
         TableFilter(kind=Table.LAKE, tag=word),
         TableFilter(kind=Table.LAKE, owner=f"user:{q}"),

@@ -12,13 +12,14 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_http_methods
 
+from catalog.access.enforcement import denied
 from catalog.access.grants import grants_on
 from catalog.access.policy import Principal, Privilege, decide
 from catalog.labels import Labels, label_tables
 from catalog.models import Table
 from catalog.selectors import TableFilter, tables_for
 from catalog.selectors.tables import securable_of
-from core.errors import AccessDenied, InvalidRequest, SluiceError
+from core.errors import InvalidRequest, SluiceError
 from frontend.forms.people import MOST_NAMES
 from frontend.pages import PAGE_SIZE, PageRequest, page, ticked
 
@@ -69,12 +70,9 @@ def _changeable(request: PageRequest, ids: Sequence[int]) -> list[Table]:
     things = [securable_of(table) for table in tables]
     principal = request.principal
     grants = () if principal.is_admin else grants_on(principal, things)
-    for table, thing in zip(tables, things, strict=True):
+    for thing in things:
         if not decide(principal, Privilege.MANAGE, thing, grants).allowed:
-            raise AccessDenied(
-                f"you lack the privilege manage on {table.database.name}.{table.name}",
-                code="missing_privilege",
-            )
+            raise denied(principal, Privilege.MANAGE, thing)
     return tables
 
 

@@ -125,7 +125,11 @@ def test_many_tables_get_an_owner_and_tags(world, browse):
     found = html_of(client.get("/find?q=bi"))
     assert f"/tables/{events.pk}" in found
     assert "group:bi" in html_of(client.get(f"/tables/{events.pk}"))
+    label_tables(ids[:1], Labels(added=["Straße"]), by="root")
+    assert f"/tables/{orders.pk}" in html_of(client.get("/find?q=Straße"))
     assert browse("ann").post("/tables/labels", form).status_code == 403
+    refused = AuditEntry.objects.filter(action="manage.denied", actor="ann")
+    assert refused.get().object == "lake.shop.orders"
     wrong = client.post("/tables/labels", form | {"owner": "user:nobody"})
     assert "no user" in wrong.content.decode()
 
