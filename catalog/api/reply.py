@@ -16,6 +16,8 @@ from rest_framework import serializers as s
 from core.json_values import exact, iso
 from core.sentences import Sentence
 
+# Members that hold them; one without parameters is stored as its text alone.
+SENTENCES = frozenset({"message", "hint", "reason", "status_reason", "closed_reason"})
 Body = dict[str, Any]
 _Show = Callable[[Any], Any]
 
@@ -32,6 +34,8 @@ class Reply(s.Serializer[Any]):
         for name, read, show in self._members:
             value = read(row)
             # a sentence is kept as one: its reader may want another language
+            if name in SENTENCES and type(value) is str:
+                value = Sentence(value)
             is_shown = value is None or isinstance(value, Sentence)
             found[name] = value if is_shown else show(value)
         return found

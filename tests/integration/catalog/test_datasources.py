@@ -93,10 +93,16 @@ def test_sentences_are_in_the_language_that_a_request_accepts(admin, shop):
     assert chinese["hint"].endswith("在 SLUICE_SOURCE_NETWORKS_DENIED 中")
     why = Sentence("the host name '%(host)s' is not known", host="db")
     job = Job.objects.create(
-        kind="test", subject="shop", subject_id=str(shop.pk), error_message=why
+        kind="test",
+        subject="shop",
+        subject_id=str(shop.pk),
+        error_message=why,
+        error_hint="check the name servers of this machine",
     )
     shown = admin("GET", f"jobs/{job.pk}", Accept_Language="zh-CN")
-    assert shown.json()["error"]["message"] == "找不到主机名“db”"
+    error = shown.json()["error"]
+    assert error["message"] == "找不到主机名“db”"
+    assert error["hint"] == "请检查本机的域名服务器"
     assert shown["Content-Language"] == "zh-hans"
     assert admin("GET", f"jobs/{job.pk}").json()["error"]["message"] == str(why)
 

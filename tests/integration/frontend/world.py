@@ -285,19 +285,6 @@ def _jobs(tables: dict[str, Table], source: Datasource) -> dict[str, Job]:
         reason="another job works on this table",
         requested_by="scheduler",
     )
-    failed = Job.objects.create(
-        kind="sync",
-        subject="lake.shop.legacy",
-        subject_id=str(tables["legacy"].pk),
-        state="FAILED",
-        error_code="cursor_gone",
-        error_message=f"the column {HOSTILE} is gone from public.legacy",
-        error_hint="choose another cursor, or resync",
-        attempts=3,
-        started_at=now - timedelta(minutes=5),
-        finished_at=now - timedelta(minutes=4),
-        report={"outcome": "terminal"},
-    )
     explained = source_failure("57P05", "terminating connection")
     error = error_from(explained.outcome, explained.error)
     slow = Job.objects.create(
@@ -311,6 +298,19 @@ def _jobs(tables: dict[str, Table], source: Datasource) -> dict[str, Job]:
         attempts=3,
         started_at=now - timedelta(minutes=9),
         finished_at=now - timedelta(minutes=8),
+    )
+    failed = Job.objects.create(
+        kind="sync",
+        subject="lake.shop.legacy",
+        subject_id=str(tables["legacy"].pk),
+        state="FAILED",
+        error_code="cursor_gone",
+        error_message=f"the column {HOSTILE} is gone from public.legacy",
+        error_hint="choose another cursor, or resync",
+        attempts=3,
+        started_at=now - timedelta(minutes=5),
+        finished_at=now - timedelta(minutes=4),
+        report={"outcome": "terminal"},
     )
     running, tested = _running(tables["customers"]), _tested(source)
     return {
