@@ -66,7 +66,8 @@ NOTHING_TO_DO = {
     "rollback", "unschedule-compaction", "restore", "drop-metadata-table", "follow-log",
     "follow-cursor", "repair", "approve-schema-change",
 }  # fmt: skip
-NO_PAGES = {"preferences", "sql-names", "grants-names", "alerts-badge"}
+# the labels of no table are refused
+NO_PAGES = {"preferences", "sql-names", "grants-names", "alerts-badge", "tables-labels"}
 
 
 class Shown(HTMLParser):
