@@ -4,9 +4,7 @@ writes: it ends as the source is, but for what syncs could not see."""
 from __future__ import annotations
 
 import functools
-import os
 import random
-import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +14,6 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from config.toolchain.paths import spark_classpath
 from core.errors import TransientError
 from ingest.contract.applying import ApplyTable, ApplyWork
 from ingest.contract.following import FollowerState, FollowSpec, FollowTable
@@ -29,9 +26,7 @@ from ingest.follower.follower import Follower, Stopped
 from ingest.lake.chain import ChainIndex, stream_folder
 from ingest.sources.port import LogNames
 from ingest.sources.registry import open_log_reader, release_log
-from tests.processes import wait_until_gone
 from tests.source_access import postgresql_at
-from tests.spark.driver_process import DriverProcess
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
 from tests.waiting import wait_for
 
@@ -144,39 +139,6 @@ def test_it_ends_as_its_source_but_for_what_syncs_could_not_see(
     # gone before the cut: rows of the load that nothing changed since
     assert all(v == 0 for _, v in lake - source)
     _goes_back(bench, table, monkeypatch)
-
-
-@pytest.mark.long
-def test_a_driver_that_is_killed_while_it_goes_back(
-    lake_bench: LakeBench, table: TableSpec, following: Following, tmp_path: Path
-) -> None:
-    """Once in its commit, and once behind it, before anybody heard of that."""
-    bench = lake_bench
-    _goes_over(bench, table, following, tmp_path)
-    gone = _deleted(bench, table)
-    timeline = Path(table.path) / ".hoodie" / "timeline"
-    spec, table = _back(bench, table)
-    for attempt, pattern in enumerate(("*.requested", "*_*.deltacommit"), start=1):
-        before = set(timeline.glob(pattern))
-        driver = DriverProcess(
-            spark_classpath(), tmp_path / f"driver{attempt}", bench.password
-        )
-        try:
-            driver.wait_for(lambda m: m["type"] == "ready")
-            family = driver.family()
-            bench.sql(f"INSERT INTO o VALUES ({1000 + attempt}, 1)")
-            driver.run(with_attempt(spec, attempt))
-            wait_for(
-                lambda b=before, p=pattern: set(timeline.glob(p)) - b,
-                "the moment",
-                pause=0.001,
-            )
-            os.killpg(driver.process.pid, signal.SIGKILL)
-            wait_until_gone(family)
-        finally:
-            driver.end()
-    done = assert_done(bench.run(with_attempt(spec, 3)))
-    _ends_as_its_source(bench, table, done.facts["position"]["to"], gone)
 
 
 @contextmanager
