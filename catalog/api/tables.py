@@ -140,7 +140,7 @@ def _listed(view: ApiView, request: Request, ds: str, db: str) -> Response:
         status=given.get("status", ""),
         kind=given.get("kind", ""),
         q=given.get("q", ""),
-        tag=given.get("tag", ""),
+        tag=given.get("tag", "").lower(),  # as tags are kept
         owner=given.get("owner", ""),
     )
     if wanted.q and "sort" not in given:

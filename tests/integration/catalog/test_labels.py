@@ -20,6 +20,7 @@ def test_a_table_is_labelled_and_found(admin, ann, shop, lake_orders) -> None:
     assert (changed["owner"], changed["tags"]) == ("user:ann", ["daily", "finance"])
     for query in (
         "tag=finance",
+        "tag=Finance",
         "owner=user:ann",
         "tag=daily&q=orders",
         "tag=daily&sort=name",
