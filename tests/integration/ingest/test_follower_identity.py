@@ -346,3 +346,19 @@ def test_keys_and_values_that_the_log_does_not_show(followed: World) -> None:
     )
     for number, words in why.items():
         assert words in run.problem(number)
+
+
+def test_a_unique_index_of_no_constraint_that_was_made_anew(followed: World) -> None:
+    """Beside itself it was, or a moment after it was dropped: both look alike."""
+    link, wanted = followed.link, FollowTable(table(30, "t30_"), load="first")
+    link.execute("CREATE TABLE t30_ (id int NOT NULL, v text, w text)")
+    link.execute("CREATE UNIQUE INDEX t30_key ON t30_ (id)")
+    link.execute("ALTER TABLE t30_ REPLICA IDENTITY USING INDEX t30_key")
+    run = followed.following(wanted)
+    run.until(lambda s: {one.state for one in s.tables[:-1]} == {"cut"}, "its cut")
+    followed.durable(run)
+    link.execute("REINDEX INDEX CONCURRENTLY t30_key")
+    run.want(wanted)
+    followed.durable(run)
+    run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
+    assert OTHER_KEY in run.problem(30)
