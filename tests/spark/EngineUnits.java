@@ -55,6 +55,7 @@ public final class EngineUnits {
     noPlaceIsTaken();
     failingCheckGoesOn();
     roomOfResults();
+    roomOfOneWhoHasLess();
     rowsOfResults();
     placesAtSource();
     keptByWeight();
@@ -62,7 +63,8 @@ public final class EngineUnits {
   }
 
   private static void roomOfResults() {
-    SpoolRoom room = new SpoolRoom(100, 60);
+    List<Kept> kept = new ArrayList<>();
+    SpoolRoom room = new SpoolRoom(100, 60, () -> kept);
     room.take("ann", 30);
     System.out.println("half of a user's room is not half full: " + !room.isHalfFull("ann"));
     room.take("ann", 1);
@@ -75,6 +77,51 @@ public final class EngineUnits {
     System.out.println("what is removed leaves room: " + (caught(() -> room.take("cy", 0)) == null));
   }
 
+  /** A result of so many bytes; when it ends they are free. */
+  private record Kept(
+      SpoolRoom room,
+      String userName,
+      long spooled,
+      boolean isBeingRead,
+      long lastRead,
+      List<Kept> all)
+      implements SpoolRoom.Held {
+    static void add(
+        SpoolRoom room, String user, long bytes, boolean isBeingRead, int age, List<Kept> all) {
+      room.take(user, bytes);
+      all.add(new Kept(room, user, bytes, isBeingRead, -age, all));
+    }
+
+    @Override
+    public void end(HiveSQLException reason) {
+      all.remove(this);
+      room.giveBack(userName, spooled);
+    }
+  }
+
+  private static void roomOfOneWhoHasLess() {
+    List<Kept> all = new ArrayList<>();
+    SpoolRoom room = new SpoolRoom(100, 60, () -> all);
+    Kept.add(room, "ann", 20, false, 1, all);
+    Kept.add(room, "ann", 40, true, 3, all);
+    Kept.add(room, "ben", 25, false, 2, all);
+    Kept.add(room, "ben", 15, false, 4, all);
+    Kept.add(room, "cy", 5, false, 0, all);
+    kept("room is taken from who has most", all, "ann40 ben15 ben25 cy5");
+    Kept.add(room, "cy", 30, false, 0, all);
+    kept("and then from the next, the oldest", all, "ann40 ben25 cy30 cy5");
+    Kept.add(room, "dan", 30, false, 0, all);
+    kept("what is read goes where there is nothing else", all, "ben25 cy30 cy5 dan30");
+    boolean isRefused = isFull(caught(() -> room.take("dan", 25)), "all users");
+    System.out.println("nobody gets more than others have: " + isRefused);
+    kept("and none of these ends for it", all, "ben25 cy30 cy5 dan30");
+  }
+
+  private static void kept(String what, List<Kept> all, String expected) {
+    List<String> names = all.stream().map(one -> one.userName + one.spooled).sorted().toList();
+    System.out.println(what + ": " + String.join(" ", names).equals(expected));
+  }
+
   private static boolean isFull(Throwable error, String whose) {
     return error instanceof HiveSQLException refusal
         && refusal.getSQLState().equals("53100")
@@ -84,7 +131,7 @@ public final class EngineUnits {
 
   private static void rowsOfResults() throws Exception {
     Path folder = Files.createTempDirectory("units");
-    SpoolRoom room = new SpoolRoom(1 << 20, 1 << 20);
+    SpoolRoom room = new SpoolRoom(1 << 20, 1 << 20, List::<Kept>of);
     File place = folder.resolve("rows").toFile();
     SpoolFile few = written(new SpoolFile(place, room, "ann", codec()), 100);
     boolean isInMemory = few.size() == 0 && !place.exists() && isThere(few, 100);

@@ -169,6 +169,7 @@ async def main() -> None:
         jars=tuple(Path(jar) for jar in facts["jars"]),
         memory=facts["memory"],
         max_result=facts["max_result"],
+        spool_bytes=2 * facts["spool_bytes_per_user"],
         spool_bytes_per_user=facts["spool_bytes_per_user"],
         stale_seconds=facts["stale_seconds"],
         orphan_seconds=facts["orphan_seconds"],

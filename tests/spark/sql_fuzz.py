@@ -124,6 +124,10 @@ COMMANDS = (
     "select id, x from {t} lateral view explode(array({c})) e as x",
     "select stack(2, {c}, note) from {t}",
     "select transform({c}) using 'cat' from {t}",
+    "show databases in fuzz_pg",
+    "show tables in fuzz_pg.public",
+    "show tables in fuzz_pg.vault",
+    "use fuzz_pg.vault",
 )
 
 
@@ -224,8 +228,12 @@ class Composer:
         return text
 
 
-LAKE_TABLES = (
-    *["shop.people"] * 12,
+TABLES = (
+    *["shop.people"] * 8,
+    *["fuzz_pg.public.people"] * 8,
+    "`fuzz_pg`.public.`People`",
+    "lake.fuzz_pg.public.people",
+    "fuzz_pg.vault.secrets",
     "lake.shop.people",
     "`shop`.`people`",
     "SHOP.People",
@@ -235,5 +243,5 @@ LAKE_TABLES = (
 )
 
 
-def statement_of(seed: int, tables: tuple[str, ...] = LAKE_TABLES) -> str:
-    return Composer(random.Random(seed), tables).statement()
+def statement_of(seed: int) -> str:
+    return Composer(random.Random(seed), TABLES).statement()

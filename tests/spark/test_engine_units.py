@@ -152,6 +152,11 @@ def test_no_place_is_taken_without_need(what: str, found: dict[str, bool]) -> No
         "a user has so much",
         "all have so much",
         "what is removed leaves room",
+        "room is taken from who has most",
+        "and then from the next, the oldest",
+        "what is read goes where there is nothing else",
+        "nobody gets more than others have",
+        "and none of these ends for it",
     ],
 )
 def test_results_have_so_much_room(what: str, found: dict[str, bool]) -> None:

@@ -9,10 +9,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import psycopg
 import pytest
 
+from tests.source_access import postgresql_at
 from tests.spark.conftest import Lake
 from tests.spark.engine_bench import Client, EngineBench, Outcome
+from tests.spark.live_bench import LiveSource
 from tests.spark.sql_fuzz import statement_of
 from tests.spark.test_rows_and_columns import RULES, make_people
 
@@ -23,11 +26,41 @@ MARKS = ("canaryrow", "canarymail", "canaryhidden", "canary_bonus", "lake_canary
 CLIENTS, SILENT = 4, 60
 
 
+LIVE = """
+CREATE TABLE people AS SELECT id, 'name' || id AS name,
+  CASE WHEN id <= 4 THEN 'eu' ELSE 'us' END AS region,
+  'CANARYMAIL' || id || '@x.org' AS email, 'CANARYHIDDEN' || id AS canary_pay,
+  'CANARYHIDDEN' || id AS canary_bonus,
+  CASE WHEN id <= 4 THEN 'seen' || id ELSE 'CANARYROW' || id END AS note,
+  date '1987-06-05' + id AS born FROM generate_series(1, 8) id;
+CREATE SCHEMA vault;
+CREATE TABLE vault.secrets AS SELECT 1 AS id, 'CANARYROW1' AS note;
+"""
+COLUMNS = [
+    ("id", "integer", "int"),
+    *[
+        (name, "text", "string")
+        for name in ("name", "region", "email", "canary_pay", "canary_bonus", "note")
+    ],
+    ("born", "date", "date"),
+]
+LIMITS = RULES | {"fuzz_pg.public.people": RULES["shop.people"]}
+
+
 @pytest.fixture(scope="module")
-def clients(spark: Any, lake: Lake, bench: EngineBench) -> Iterator[list[Client]]:
-    """Of one who may see some rows and columns of one table, and of nobody."""
+def clients(
+    spark: Any, lake: Lake, bench: EngineBench, source_pg: Any
+) -> Iterator[list[Client]]:
+    """Of one who may see some rows and columns of one table in the lake and of one in
+    a source, and of nobody."""
     make_people(spark, lake, bench)
-    bench.policy("fritz", select=["shop.customers"], tables=RULES)
+    dsn = source_pg.create_database("fuzz")
+    with psycopg.connect(dsn, autocommit=True) as link:
+        link.execute(LIVE)
+    source = LiveSource(bench, "fuzz_pg", postgresql_at(dsn, application="sluice:sql"))
+    source.table("public", "people", COLUMNS)
+    source.table("vault", "secrets", [COLUMNS[0], ("note", "text", "string")])
+    bench.policy("fritz", select=["shop.customers"], tables=LIMITS)
     bench.policy("nemo", select=["shop.customers"])
     opened = [bench.connect("fritz") for _ in range(CLIENTS - 1)]
     opened.append(bench.connect("nemo"))

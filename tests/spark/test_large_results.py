@@ -9,6 +9,7 @@ import pytest
 
 from gateway.arrow_rows import batch_of, json_rows
 from gateway.engines.port import EngineRefused, OperationState, Orientation
+from gateway.engines.spark_thrift import run_statement
 from gateway.faults import DISK_FULL, clean
 from gateway.hs2.rowset import decode_row_set
 from gateway.result_reader import ReadAheadRoom, ResultReader
@@ -62,6 +63,32 @@ def test_a_part_beyond_its_users_room_fails_in_our_words_and_leaves_nothing(
     assert f"{SPOOL_MIB}.0 MiB, as much as yours may have" in fault.message
     assert not bench.spooled
     assert client.rows("select 1") == [(1,)]
+
+
+def test_who_has_less_gets_room_of_those_who_leave_theirs_unread(
+    client: Client, bench: EngineBench
+) -> None:
+    """Two have all of it; the one with most loses a result, and is told so."""
+    left = {}
+    for user, rows in (("hal", 3.5 * ROWS), ("ian", 3 * ROWS)):
+        bench.policy(user)
+        held = bench.connect(user)
+        statement = HASHES.format(rows=int(rows), parts=1)
+        operation = bench.wait(run_statement(held.session, statement))
+        bench.wait(held.session.fetch(operation, Orientation.NEXT, 10))
+        left[user] = held, operation
+    taken = sum(path.stat().st_size for path in bench.spooled)
+    assert taken > (SPOOL_MIB << 20) * 1.3
+    rows = client.rows(HASHES.format(rows=3 * ROWS, parts=1))
+    assert len(rows) == 3 * ROWS
+    (hal, lost), (ian, kept) = left["hal"], left["ian"]
+    with pytest.raises(EngineRefused, match="UNREAD_RESULT_REMOVED") as told:
+        bench.wait(hal.session.fetch(lost, Orientation.NEXT, 10))
+    assert clean(str(told.value), sql_state=told.value.sql_state).sql_state == DISK_FULL
+    assert bench.wait(ian.session.fetch(kept, Orientation.NEXT, 10)).rows == 10
+    for held, _ in left.values():
+        held.close()
+    assert not bench.spooled
 
 
 def test_a_client_that_reads_on_leaves_the_rest_to_the_disk(

@@ -173,6 +173,14 @@ def test_a_table_that_is_not_granted_is_not_there(lia: Client, statement: str) -
         assert "canary_col" not in shown
 
 
+@pytest.mark.parametrize("spelled", ["shop_pg.public", "`SHOP_PG`.PUBLIC"])
+def test_use_of_a_source_says_what_to_write(lia: Client, spelled: str) -> None:
+    found = lia.run(f"use {spelled}")
+    assert found.sql_state == "0A000", found.error
+    assert "write whole names: " in found.error
+    assert lia.run("use shop_pg.nowhere").sql_state == "42704"
+
+
 def test_to_see_is_not_to_read(shop: Shop, bench: EngineBench) -> None:
     bench.policy("seer", sources_seen=["shop_pg.public"])
     client = bench.connect("seer")

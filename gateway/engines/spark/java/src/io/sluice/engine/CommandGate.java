@@ -260,6 +260,11 @@ final class CommandGate {
     if (names.size() == 1 && isLake(names.get(0))) {
       return use.copy(new UnresolvedNamespace(Functions.seq(List.of("spark_catalog"))));
     }
+    List<String> plain = withoutCatalog(names);
+    if (plain.size() == 2 && !Engine.get().catalogue().liveNames(policy, plain).isEmpty()) {
+      throw Denied.unsupported("USE knows databases of the lake only. Of a live source write whole"
+          + " names: " + SourceTable.nameOf(plain) + " and the table's.");
+    }
     String database = visibleDatabase(names);
     Engine.get().catalogue().ensureDatabase(database);
     return use.copy(new UnresolvedNamespace(Functions.seq(List.of("spark_catalog", database))));

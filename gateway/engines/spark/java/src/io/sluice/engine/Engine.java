@@ -28,7 +28,11 @@ public final class Engine {
     this.policies = new Policies(start.staleMillis(), System::nanoTime);
     this.neutral = neutral(root);
     this.identity = new Identity(root, neutral);
-    this.spools = new SpoolRoom(start.spoolBytes(), start.spoolBytesEach());
+    this.spools =
+        new SpoolRoom(
+            start.spoolBytes(),
+            start.spoolBytesEach(),
+            () -> identity.statements().open().values());
     this.planning = new PlanningPlaces(root.sparkContext().defaultParallelism());
   }
 

@@ -4,9 +4,11 @@ import java.io.File;
 import java.io.IOException;
 import java.io.Serializable;
 import java.util.BitSet;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executor;
 import java.util.concurrent.Executors;
@@ -62,6 +64,7 @@ final class Spool {
   private final SpoolRoom room;
   private final CompressionCodec codec;
   private final SpoolFile[] parts; // made and not read yet; guarded by this, as all below
+  private final Set<SpoolFile> unmade = new HashSet<>(); // parts that tasks write now
   private final BitSet made = new BitSet();
   private Throwable failure;
   private int failed = Integer.MAX_VALUE; // the first part that was not made for it
@@ -100,6 +103,9 @@ final class Spool {
     long size = 0;
     for (SpoolFile part : parts) {
       size += part == null ? 0 : part.size();
+    }
+    for (SpoolFile part : unmade) {
+      size += part.size();
     }
     return size;
   }
@@ -172,6 +178,7 @@ final class Spool {
         parts[part] = null;
       }
     }
+    unmade.forEach(SpoolFile::remove); // their tasks fail when they go on
     notifyAll();
   }
 
@@ -227,6 +234,7 @@ final class Spool {
     TaskContext task = TaskContext.get();
     File file = new File(FOLDER, "result-" + id + "-" + task.taskAttemptId());
     SpoolFile part = new SpoolFile(file, room, user, codec);
+    begin(part);
     try {
       try (SpoolFile.Writer writer = part.writer()) {
         while (from.hasNext()) {
@@ -243,7 +251,20 @@ final class Spool {
         fail(task.partitionId(), error); // Spark would make a text of it
       }
       throw error;
+    } finally {
+      finish(part);
     }
+  }
+
+  private synchronized void begin(SpoolFile part) {
+    if (isClosed) {
+      throw closed();
+    }
+    unmade.add(part);
+  }
+
+  private synchronized void finish(SpoolFile part) {
+    unmade.remove(part);
   }
 
   private synchronized void show(int number, SpoolFile part) {
@@ -251,6 +272,7 @@ final class Spool {
       part.remove();
       return;
     }
+    unmade.remove(part); // it is counted once
     parts[number] = part;
     made.set(number);
     notifyAll();

@@ -50,6 +50,7 @@ final class SpoolFile {
 
   /** Gives back memory, disk and room; who reads it may go on. Idempotent. */
   synchronized void remove() {
+    file.delete(); // again, for one who wrote on
     if (isRemoved) {
       return;
     }
@@ -58,17 +59,20 @@ final class SpoolFile {
       IN_MEMORY.addAndGet(-small.length);
       small = null;
     }
-    file.delete();
     room.giveBack(user, size);
     size = 0;
   }
 
-  private synchronized void grow(long bytes) {
-    if (isRemoved) {
-      throw new IllegalStateException("the result is closed");
+  private void grow(long bytes) {
+    room.take(user, bytes); // which may end another result
+    synchronized (this) {
+      if (!isRemoved) {
+        size += bytes;
+        return;
+      }
     }
-    room.take(user, bytes);
-    size += bytes;
+    room.giveBack(user, bytes);
+    throw new IllegalStateException("the result is closed");
   }
 
   private synchronized boolean keepSmall(byte[] bytes) {

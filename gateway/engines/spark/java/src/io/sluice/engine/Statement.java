@@ -5,6 +5,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
 import org.apache.hive.service.cli.FetchOrientation;
 import org.apache.hive.service.cli.HiveSQLException;
 import org.apache.hive.service.cli.OperationState;
@@ -23,16 +24,18 @@ import scala.Function1;
  * A client's statement, whose batches are bounded in bytes and which can be ended with a reason
  * that its user gets to read.
  */
-final class Statement extends SparkExecuteStatementOperation {
+final class Statement extends SparkExecuteStatementOperation implements SpoolRoom.Held {
   private static final Field ROWS = field("iter");
   private static final Field TYPES = field("dataTypes");
   private static final HiveSQLException WHOLE = new HiveSQLException("[WHOLE]");
+  private static final long SOON_NANOS = TimeUnit.SECONDS.toNanos(30);
   private volatile HiveSQLException ended;
   private volatile Thread ender;
   private volatile HiveSQLException wait;
   private final Object reading = new Object();
   private Thread reader; // of a batch; guarded by `reading`, as is the next
   private boolean isLeft;
+  private long lastRead = System.nanoTime();
   private volatile Spool spool;
   private boolean isQuery; // its own thread's, as is the next
   private Map<String, Set<String>> read;
@@ -77,7 +80,8 @@ final class Statement extends SparkExecuteStatementOperation {
   }
 
   /** Stops it, whatever it does now; status and fetches tell the reason. */
-  void end(HiveSQLException reason) {
+  @Override
+  public void end(HiveSQLException reason) {
     ender = Thread.currentThread(); // Spark stops only what its own status calls alive
     ended = reason;
     cancel();
@@ -94,7 +98,8 @@ final class Statement extends SparkExecuteStatementOperation {
   }
 
   /** Whose it is: all their statements count together, in whatever session they run. */
-  String userName() {
+  @Override
+  public String userName() {
     return getParentSession().getUserName();
   }
 
@@ -195,6 +200,7 @@ final class Statement extends SparkExecuteStatementOperation {
   private void endReading() {
     synchronized (reading) {
       reader = null;
+      lastRead = System.nanoTime();
       if (!isLeft) {
         return;
       }
@@ -253,8 +259,23 @@ final class Statement extends SparkExecuteStatementOperation {
     return rows != null && rows.isWhole();
   }
 
+  @Override
+  public boolean isBeingRead() {
+    synchronized (reading) {
+      return reader != null || System.nanoTime() - lastRead < SOON_NANOS;
+    }
+  }
+
+  @Override
+  public long lastRead() {
+    synchronized (reading) {
+      return lastRead;
+    }
+  }
+
   /** Bytes of its result on the engine's disk. */
-  long spooled() {
+  @Override
+  public long spooled() {
     Spool rows = spool;
     return rows == null ? 0 : rows.size();
   }

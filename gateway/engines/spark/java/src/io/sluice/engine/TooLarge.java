@@ -68,6 +68,18 @@ final class TooLarge {
             DISK_FULL));
   }
 
+  static HiveSQLException madeRoom(long limit) {
+    return new HiveSQLException(
+        String.format(
+            Locale.ROOT,
+            "[UNREAD_RESULT_REMOVED] the rest of this result was removed: the rows that the query"
+                + " engine keeps until they are read had taken all of their %s, you had more of"
+                + " that than others who needed some, and this one waited longest. Run the"
+                + " statement again, and read its rows, or close the result, at once.",
+            mebibytes(limit)),
+        DISK_FULL);
+  }
+
   static HiveSQLException planning(int seconds) {
     return new HiveSQLException(
         String.format(
