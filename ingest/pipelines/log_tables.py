@@ -20,7 +20,7 @@ from core.jobs import RUNNING
 from core.models import Job
 from core.sentences import Sentence
 from ingest.contract.following import FollowSpec, FollowTable
-from ingest.contract.job import SYNC, VERIFY
+from ingest.contract.job import REPAIR, SYNC, VERIFY
 from ingest.contract.table import TableSpec
 from ingest.jobs.kinds import source_spec, table_spec
 from ingest.lake.ids import lake_id
@@ -133,10 +133,11 @@ def _as_wanted(
 
 
 def awaited_tables() -> frozenset[int]:
-    """Lake tables that are verified now, or go over to a cursor: that begins with what
-    the source's log has then."""
+    """Lake tables that are verified or repaired now, or go over to a cursor: these wait
+    for what the source's log has then."""
     leaves = Q(kind=SYNC, payload__has_key=NEXT_PLAN)
-    rows = Job.objects.filter(Q(kind=VERIFY) | leaves, state=RUNNING)
+    compared = Q(kind__in=(VERIFY, REPAIR))
+    rows = Job.objects.filter(compared | leaves, state=RUNNING)
     return frozenset(int(pk) for pk in rows.values_list("subject_id", flat=True))
 
 

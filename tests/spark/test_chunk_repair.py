@@ -17,7 +17,7 @@ from ingest.sources.port import Moment
 from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.cut_off import cut_off
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
-from tests.spark.log_bench import NAME, LogBench, cut, place
+from tests.spark.log_bench import NAME, UNSENT, LogBench, cut, place
 
 CREATE = "CREATE TABLE o (id int PRIMARY KEY, v text, at timestamptz NOT NULL)"
 ROWS = """INSERT INTO o SELECT g, 'load', now() - interval '1 day'
@@ -232,3 +232,31 @@ def test_a_new_column_is_brought_by_what_knows_its_older_values(
         assert report.error.code == "columns_not_there"
         assert_done(bench.run(with_attempt(replace(spec, table=more), 2)))
     assert lake(bench, more, "id", "v", "n") == source(bench, "id", "v", "n")
+
+
+def test_a_row_that_moves_has_the_values_of_its_own_key(
+    lake_bench: LakeBench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The log does not send a long value that did not change, and what has the old key
+    by now is another row."""
+    bench = lake_bench
+    bench.sql("CREATE TABLE o (id int PRIMARY KEY, v text)")
+    bench.sql("INSERT INTO o VALUES (1, 'old'), (3, 'load')")
+    table = bench.table("o")
+    assert_done(bench.load(table))
+    log = LogBench(bench)
+    log.close(*cut(table))
+    bench.sql("UPDATE o SET v = 'lost' WHERE id = 3")
+    take = lambda run, source: Moment(place(log.lsn), source.moment().snapshot)  # noqa: E731
+    monkeypatch.setattr(verify_log, "take_moment", take)
+    bench.sql("UPDATE o SET id = 2 WHERE id = 1; INSERT INTO o VALUES (1, 'new')")
+    spec, _ = found_by(bench, table, stream=NAME)
+    log.segment(table, ("delete", 1, None), ("moved", 2, UNSENT), ("insert", 1, "new"))
+    report = bench.run(spec)
+    assert report.error is not None
+    assert (report.outcome, report.error.code) == ("transient", "values_on_the_way")
+    applied = log.table(table, tmp_path / "apply")
+    while applied.bring_on(log.stream(), lambda: None).commit is not None:
+        pass
+    assert_done(bench.run(with_attempt(spec, 2)))
+    assert lake(bench, table) == source(bench)

@@ -66,6 +66,7 @@ from ingest.driver.capture.reading import (
 from ingest.driver.capture.source_check import require_columns
 from ingest.driver.table_services.verify_log import (
     require_behind_lake,
+    require_sent_values,
     take_moment_of,
 )
 from ingest.lake.commits import Commit, LakeState
@@ -124,7 +125,7 @@ def _chunks_with(
     staged = spark.read.schema(_KEYS).option("recursiveFileLookup", "true")
     number = F.regexp_extract(F.input_file_name(), r"/source/(\d+)/", 1)
     rows = staged.parquet(source.uri).select("k", number.cast("int").alias("number"))
-    hit = rows.join(F.broadcast(found), "k", "left_semi").select("number").distinct()
+    hit = rows.join(found, "k", "left_semi").select("number").distinct()
     return tuple(sorted(row["number"] for row in hit.collect()))
 
 
@@ -144,6 +145,7 @@ class _Repair:
     selection: Selection
     stream: str
     position: str
+    applied: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,12 +191,13 @@ def repair_differences(
             selection,
             work.stream,
             state.position.end,
+            state.position.epoch_to,
         )
         read = _read_patiently(repair)
         run.enter("comparing", unit="sides")
         keys = kept.keys(record.verification).uri
         listed = spark.read.schema(_KEYS).parquet(keys)
-        rows = _changed_rows(repair, read, listed, state.position.epoch_to)
+        rows = _changed_rows(repair, read, listed)
         if rows is None:
             # no commit says so: whoever asks again finds the keys, and nothing to do
             return {"action": "repair", "written": 0, "deleted": 0}
@@ -272,6 +275,7 @@ def _read(repair: _Repair, source: Source, trial: Trial) -> _Read:
     run.enter("planning")
     require_columns(source, table, run.warn)
     facts = source.key_facts(table, table.key)
+    since = None
     if repair.stream:
         # a commit is in the log, and so in the lake, before others see it
         since = take_moment_of(run, source, repair.stream)
@@ -293,6 +297,8 @@ def _read(repair: _Repair, source: Source, trial: Trial) -> _Read:
 
     run_parallel(run, cut.chunks, note, threads=repair.access.spec.max_parallel_reads)
     refuse_another_count(run, source, sum(c.rows for c in found.values()), counted)
+    if since and since.at:  # a log whose readers have no such moment sends all values
+        require_sent_values(run, since, applied=repair.applied)
     folders = {n: _folder(repair, n).uri for n, c in found.items() if c.rows}
     return _Read(
         tuple(uri for n, uri in folders.items() if n in whole),
@@ -369,13 +375,10 @@ def _keys_only(repair: _Repair) -> Selection:
 # --------------------------------------------------------------------------- the rows
 
 
-def _changed_rows(
-    repair: _Repair, read: _Read, listed: DataFrame, epoch: int
-) -> DataFrame | None:
+def _changed_rows(repair: _Repair, read: _Read, listed: DataFrame) -> DataFrame | None:
     """What the lake gets, on disk: rows of these keys as the source has them, and those
     of the lake that have to go as deleted ones. None = nothing."""
     run, table, selection = repair.run, repair.run.spec.table, repair.selection
-    listed = F.broadcast(listed)
     staged = read_staged(repair.spark, selection, list(read.whole))
     staged = staged.join(
         listed, record_key(table, selection) == listed["k"], "left_semi"
@@ -384,7 +387,7 @@ def _changed_rows(
         run.note_lossy(unfit_counts(staged, selection))
     run.note_lossy(nameless_partitions(staged, table, selection))
     # above all that the epoch has brought, and below the next one
-    seq = F.lit(seq_of(epoch, MAX_INDEX)).cast("bigint")
+    seq = F.lit(seq_of(repair.applied, MAX_INDEX)).cast("bigint")
     rows = lake_rows(staged, table, selection, seq=seq)
     key = F.col(f"`{key_column(table)}`").cast("string")
     lake = snapshot_of(repair.spark, run.spec)

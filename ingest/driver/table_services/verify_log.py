@@ -12,9 +12,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from core.errors import TransientError
+from ingest.contract.segments import OP, OPS, UNCHANGED
 from ingest.contract.source_positions import order_of
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.log_apply import write_rows
@@ -70,25 +73,55 @@ def require_behind_lake(run: JobRun, since: Since, here: str) -> None:
 
 def wait_applied(run: JobRun, since: Since) -> None:
     """Until the lake has all that the moment shows. TransientError `not_applied`."""
-    until, needed = time.monotonic() + APPLIED_SECONDS, 0
     run.explain("waits until the lake has what the source's log had now")
-    while True:
-        _read_on(run, since.stream)
-        newest = since.stream.newest
-        if not needed and newest and _has(newest.end, since.at):
-            needed = newest.number
-        if needed and _is_applied(run, since, needed):
-            break
-        if time.monotonic() > until:
-            raise TransientError(
-                f"{qualified_name(run.spec)} did not get what its source's log had"
-                f" {APPLIED_SECONDS:.0f} s ago. Nothing was compared",
-                code="not_applied",
-                hint="see whether the table is paused or late, and whether its source's"
-                " log is read; then verify again",
-            )
-        time.sleep(_POLL_SECONDS)
+    until = time.monotonic() + APPLIED_SECONDS
+    needed = _wait_read(run, since, until)
+    while not _is_applied(run, since, needed):
+        _wait(run, since, until)
     run.explain("")
+
+
+def require_sent_values(run: JobRun, since: Since, *, applied: int) -> None:
+    """TransientError `values_on_the_way` where a change that waits moves a row to
+    another key and lacks some of its values. Apply takes them from the row that had the
+    old key, and what is read of the source now is what has that key since."""
+    needed = _wait_read(run, since, time.monotonic() + APPLIED_SECONDS)
+    waiting = Waiting(since.stream, run.spec.table, applied)
+    takes = any(_takes_values(p.rows) for parts in waiting.pieces() for p in parts)
+    is_all = waiting.last is None or waiting.last.number >= needed
+    if takes or not is_all or waiting.ahead:
+        raise TransientError(
+            f"{qualified_name(run.spec)} has not applied yet what its log says of rows"
+            " whose key changed, or more than one commit takes. Nothing was written",
+            code="values_on_the_way",
+            hint="it is tried again automatically, once its log went on",
+        )
+
+
+def _takes_values(rows: pa.Table) -> bool:
+    moved = pc.equal(rows[OP], OPS.index("moved"))
+    return bool(pc.any(pc.and_(moved, pc.is_valid(rows[UNCHANGED]))).as_py())
+
+
+def _wait_read(run: JobRun, since: Since, until: float) -> int:
+    """Until the stream has all that the moment shows: the number of its segment."""
+    _read_on(run, since.stream)
+    while not ((newest := since.stream.newest) and _has(newest.end, since.at)):
+        _wait(run, since, until)
+    return newest.number
+
+
+def _wait(run: JobRun, since: Since, until: float) -> None:
+    if time.monotonic() > until:
+        raise TransientError(
+            f"{qualified_name(run.spec)} did not get what its source's log had"
+            f" {APPLIED_SECONDS:.0f} s ago. Nothing was compared",
+            code="not_applied",
+            hint="see whether the table is paused or late, and whether its source's"
+            " log is read; then verify again",
+        )
+    time.sleep(_POLL_SECONDS)
+    _read_on(run, since.stream)
 
 
 def changed_keys(
@@ -103,6 +136,7 @@ def changed_keys(
     """Column `k`: keys that segments behind the moment are about, up to this one."""
     table = run.spec.table
     uris: list[str] = []
+    _read_on(run, since.stream)  # the lake may have got more than it was known to have
     others = [c.source_name for c in table.columns if c.source_name not in table.key]
     shape, after = Shape.of(table, selection, added=others), since.after
     while after < upto:

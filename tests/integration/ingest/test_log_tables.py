@@ -75,11 +75,14 @@ def test_nothing_waits_for_a_table_that_only_a_load_brings_on_until_that_begins(
     assert told(followed)["items"].deferred == "the slot is lost"
 
 
-def test_a_table_that_is_verified_awaits_where_its_log_is(followed: Any) -> None:
+@pytest.mark.parametrize("kind", ["verify", "repair"])
+def test_a_table_that_is_compared_awaits_where_its_log_is(
+    followed: Any, kind: str
+) -> None:
     table = followed.lake("orders").pk
     marks = table_marks([followed.source.pk])
     Job.objects.create(
-        kind="verify", subject="x", subject_id=str(table), lane="verify",
+        kind=kind, subject="x", subject_id=str(table), lane="verify",
         state="RUNNING", payload={"table": table},
     )  # fmt: skip
     awaited = {name for name, one in told(followed).items() if one.is_awaited}
