@@ -38,8 +38,7 @@ def label_tables(ids: Iterable[int], labels: Labels, *, by: str) -> int:
     tags = None if labels.tags is None else check_tags(labels.tags)
     added, removed = check_tags(labels.added), set(labels.removed)
     with transaction.atomic():
-        rows = Table.objects.select_for_update(of=("self",)).filter(pk__in=list(ids))
-        found = list(rows.select_related("database__datasource").order_by("pk"))
+        found = lock_tables(ids)
         for table in found:
             kept = [tag for tag in table.tags if tag not in removed]
             table.tags = check_tags([*kept, *added] if tags is None else tags)
@@ -58,6 +57,12 @@ def label_tables(ids: Iterable[int], labels: Labels, *, by: str) -> int:
             ]
         )
     return len(found)
+
+
+def lock_tables(ids: Iterable[int]) -> list[Table]:
+    """Their rows, which nobody else changes until the transaction ends."""
+    rows = Table.objects.select_for_update(of=("self",)).filter(pk__in=list(ids))
+    return list(rows.select_related("database__datasource").order_by("pk"))
 
 
 def check_owner(text: str) -> str:

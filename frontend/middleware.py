@@ -12,6 +12,7 @@ from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.utils.module_loading import import_string
 
 POLICY = "; ".join(
@@ -89,4 +90,5 @@ class SessionsMiddleware:
 
 def _is_by_token(request: HttpRequest) -> bool:
     scheme = str(request.META.get("HTTP_AUTHORIZATION", ""))[:7]
-    return scheme.lower() == "bearer " and request.path.startswith("/api/")
+    is_rest = request.path.startswith("/api/") and request.path != reverse("api-docs")
+    return scheme.lower() == "bearer " and is_rest

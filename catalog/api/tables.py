@@ -5,8 +5,10 @@ Verbs on tables (sync, pause, …) belong to ingest.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from django.db import transaction
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -15,10 +17,11 @@ from catalog import selectors
 from catalog.access.enforcement import require
 from catalog.access.policy import Principal, Privilege, Securable
 from catalog.api import replies
+from catalog.api.etag import content_tag, require_match
 from catalog.api.reply import Body
 from catalog.api.serializers import TablePatch
 from catalog.api.views import PAGING, ApiView, body_of, page_size, paged
-from catalog.labels import Labels, label_tables
+from catalog.labels import Labels, label_tables, lock_tables
 from catalog.selectors.paging import offset_of, offset_token
 from core.errors import InvalidRequest, NotFound
 
@@ -47,12 +50,14 @@ class TablesView(ApiView):
 
 
 class TableView(ApiView):
+    is_versioned = True
+
     @extend_schema(responses=replies.Table)
     def get(self, request: Request, **place: Any) -> Response:
-        """A table with columns, key, state and last commit."""
-        return Response(
-            replies.Table.body(selectors.facts_for(self.principal, place["id"]))
-        )
+        """A table with columns, key, state and last commit. Its ETag is of owner and
+        tags alone, which can be set: it is no sign that the rest is the same."""
+        body = replies.Table.body(selectors.facts_for(self.principal, place["id"]))
+        return Response(body, headers={"ETag": f"W/{_tag(body)}"})
 
     @extend_schema(request=TablePatch, responses=replies.Table)
     def patch(self, request: Request, **place: Any) -> Response:
@@ -64,8 +69,16 @@ class TableView(ApiView):
         given = body_of(TablePatch, request)
         owner = given["owner"] or "" if "owner" in given else None
         labels = Labels(owner=owner, tags=given.get("tags"))
-        label_tables([table.id], labels, by=self.principal.name)
+        with transaction.atomic():
+            lock_tables([table.id])
+            now = replies.Table.body(selectors.facts_for(self.principal, table.id))
+            require_match(request, _tag(now))
+            label_tables([table.id], labels, by=self.principal.name)
         return self.get(request, **place)
+
+
+def _tag(body: Mapping[str, Any]) -> str:
+    return content_tag({"owner": body["owner"], "tags": body["tags"]})
 
 
 class TableSchemaView(ApiView):

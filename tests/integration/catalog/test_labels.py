@@ -80,3 +80,14 @@ def test_a_deleted_owner_owns_nothing(admin, ann, lake_orders, owner) -> None:
     kind, _, name = owner.partition(":")
     assert admin("DELETE", f"{kind}s/{name}").status_code == 204
     assert admin("GET", f"tables/{lake_orders.pk}").json()["owner"] is None
+
+
+def test_labels_that_somebody_else_set_meanwhile_are_not_overwritten(
+    admin, lake_orders
+) -> None:
+    at = f"tables/{lake_orders.pk}"
+    tag = admin("GET", at)["ETag"]
+    assert admin("PATCH", at, {"tags": ["x"]}, If_Match=tag).status_code == 200
+    late = admin("PATCH", at, {"tags": ["y"]}, If_Match=tag)
+    problem(late, 412, "precondition_failed")
+    assert admin("GET", at).json()["tags"] == ["x"]

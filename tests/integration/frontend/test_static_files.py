@@ -82,3 +82,8 @@ def test_after_a_failed_collection_no_page_names_files_of_a_former_one(
 def test_without_a_collection_files_have_their_plain_names(world, browse):
     links = LINK.findall(browse("root").get("/").content.decode())
     assert "/static/frontend/css/base.css" in links
+
+
+def test_who_brings_a_token_to_the_page_of_rest_is_led_to_the_log_in(client) -> None:
+    reply = client.get("/api/v1/docs", headers={"Authorization": "Bearer slt_x"})
+    assert (reply.status_code, reply["Location"][:7]) == (302, "/login?")
