@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.contrib.auth.models import Group, User
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext, ngettext, ngettext_lazy
 
 from catalog.access.grants import GROUP, USER
 from catalog.access.groups import rules_naming
@@ -15,6 +15,25 @@ from core.errors import SluiceError
 from gateway.client import open_sessions
 
 MOST_PICKED, MOST_SHOWN = 50, 40
+
+_TOKENS = ngettext_lazy("%(n)s token ends.", "%(n)s tokens end.", "n")
+_GRANTS = ngettext_lazy("%(n)s grant ends.", "%(n)s grants end.", "n")
+_OWNED = ngettext_lazy(
+    "%(n)s table has no owner then.", "%(n)s tables have no owner then.", "n"
+)
+_INVITATIONS = ngettext_lazy(
+    "%(n)s invitation that they issued ends.",
+    "%(n)s invitations that they issued end.",
+    "n",
+)
+_QUERIES = ngettext_lazy(
+    "%(n)s saved query is deleted; shared with all: %(shared)s.",
+    "%(n)s saved queries are deleted; shared with all: %(shared)s.",
+    "n",
+)
+_RULES = ngettext_lazy(
+    "%(n)s rule names them; it stays.", "%(n)s rules name them; they stay.", "n"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,41 +85,16 @@ def _sessions(user: User) -> list[str]:
 
 
 def _rows(user: User) -> list[str]:
+    principal = f"{USER}:{user.username}"
     given = Grant.objects.filter(principal_kind=USER, principal_name=user.username)
-    tokens = ApiToken.objects.filter(user=user).count()
-    grants, invitations = given.count(), Invitation.objects.filter(issued_by=user)
-    owned = Table.objects.filter(owner=f"{USER}:{user.username}").count()
     queries = SavedQuery.objects.filter(owner=user)
+    counted = (
+        (_TOKENS, ApiToken.objects.filter(user=user).count()),
+        (_GRANTS, given.count()),
+        (_OWNED, Table.objects.filter(owner=principal).count()),
+        (_INVITATIONS, Invitation.objects.filter(issued_by=user).count()),
+        (_QUERIES, queries.count()),
+        (_RULES, len(rules_naming(principal))),
+    )
     shared = queries.filter(is_shared=True).count()
-    said = [
-        (tokens, ngettext("%(n)s token ends.", "%(n)s tokens end.", tokens)),
-        (grants, ngettext("%(n)s grant ends.", "%(n)s grants end.", grants)),
-    ]
-    line = ngettext(
-        "%(n)s table has no owner then.",
-        "%(n)s tables have no owner then.",
-        owned,
-    )
-    said.append((owned, line))
-    number = invitations.count()
-    line = ngettext(
-        "%(n)s invitation that they issued ends.",
-        "%(n)s invitations that they issued end.",
-        number,
-    )
-    said.append((number, line))
-    number = queries.count()
-    line = ngettext(
-        "%(n)s saved query is deleted; shared with all: %(shared)s.",
-        "%(n)s saved queries are deleted; shared with all: %(shared)s.",
-        number,
-    )
-    said.append((number, line))
-    number = len(rules_naming(f"{USER}:{user.username}"))
-    line = ngettext(
-        "%(n)s rule names them; it stays.",
-        "%(n)s rules name them; they stay.",
-        number,
-    )
-    said.append((number, line))
-    return [line % {"n": n, "shared": shared} for n, line in said if n]
+    return [str(line % {"n": n, "shared": shared}) for line, n in counted if n]
