@@ -160,23 +160,37 @@ def test_other_keys_and_partitions(lake_bench: LakeBench) -> None:
     assert found_by(bench, table)[1]["verdict"] == "equal"
 
 
+def followed(
+    bench: LakeBench, monkeypatch: pytest.MonkeyPatch, rows: str
+) -> tuple[TableSpec, LogBench]:
+    """A loaded table `o` of `rows` whose log a test makes; each moment of the source is
+    where that log is then."""
+    bench.sql("CREATE TABLE o (id int PRIMARY KEY, v text)")
+    bench.sql(f"INSERT INTO o {rows}")
+    table = bench.table("o")
+    assert_done(bench.load(table))
+    log = LogBench(bench)
+    log.close(*cut(table))
+
+    def take_moment(run: Any, source: Any) -> Moment:
+        return Moment(place(log.lsn), source.moment().snapshot)
+
+    monkeypatch.setattr(verify_log, "take_moment", take_moment)
+    return table, log
+
+
 def test_a_table_that_follows_its_log_goes_on_behind_it(
     lake_bench: LakeBench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The log has changes of the same keys that the lake has not: rows are read as they
     are behind those, which are applied over them."""
     bench = lake_bench
-    bench.sql("CREATE TABLE o (id int PRIMARY KEY, v text)")
-    bench.sql("INSERT INTO o SELECT g, 'load' FROM generate_series(1, 500) g")
-    table = bench.table("o")
-    assert_done(bench.load(table))
-    log = LogBench(bench)
-    log.close(*cut(table))
+    table, log = followed(
+        bench, monkeypatch, "SELECT g, 'load' FROM generate_series(1, 500) g"
+    )
     bench.sql("UPDATE o SET v = 'lost' WHERE id IN (7, 10, 11)")
     bench.sql("INSERT INTO o VALUES (800, 'lost'), (801, 'lost')")
     bench.sql("DELETE FROM o WHERE id IN (8, 9)")
-    take = lambda run, source: Moment(place(log.lsn), source.moment().snapshot)  # noqa: E731
-    monkeypatch.setattr(verify_log, "take_moment", take)
     spec, facts = found_by(bench, table, stream=NAME, chunk_rows=100)
     assert (facts["missing"], facts["different"], facts["extra"]) == (2, 3, 2)
     bench.sql("UPDATE o SET v = 'one' WHERE id = 10")
@@ -209,15 +223,10 @@ def test_a_new_column_is_brought_by_what_knows_its_older_values(
     lake_bench: LakeBench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     bench = lake_bench
-    bench.sql("CREATE TABLE o (id int PRIMARY KEY, v text)")
-    bench.sql("INSERT INTO o SELECT g, 'load' FROM generate_series(1, 5) g")
-    table = bench.table("o")
-    assert_done(bench.load(table))
-    log = LogBench(bench)
-    log.close(*cut(table))
+    table, log = followed(
+        bench, monkeypatch, "SELECT g, 'load' FROM generate_series(1, 5) g"
+    )
     bench.sql("UPDATE o SET v = 'lost' WHERE id = 2")
-    take = lambda run, source: Moment(place(log.lsn), source.moment().snapshot)  # noqa: E731
-    monkeypatch.setattr(verify_log, "take_moment", take)
     spec, _ = found_by(bench, table, stream=NAME)
     bench.sql("ALTER TABLE o ADD COLUMN n bigint DEFAULT 7")
     bench.sql("UPDATE o SET n = 8 WHERE id = 3")
@@ -240,15 +249,8 @@ def test_a_row_that_moves_has_the_values_of_its_own_key(
     """The log does not send a long value that did not change, and what has the old key
     by now is another row."""
     bench = lake_bench
-    bench.sql("CREATE TABLE o (id int PRIMARY KEY, v text)")
-    bench.sql("INSERT INTO o VALUES (1, 'old'), (3, 'load')")
-    table = bench.table("o")
-    assert_done(bench.load(table))
-    log = LogBench(bench)
-    log.close(*cut(table))
+    table, log = followed(bench, monkeypatch, "VALUES (1, 'old'), (3, 'load')")
     bench.sql("UPDATE o SET v = 'lost' WHERE id = 3")
-    take = lambda run, source: Moment(place(log.lsn), source.moment().snapshot)  # noqa: E731
-    monkeypatch.setattr(verify_log, "take_moment", take)
     bench.sql("UPDATE o SET id = 2 WHERE id = 1; INSERT INTO o VALUES (1, 'new')")
     spec, _ = found_by(bench, table, stream=NAME)
     log.segment(table, ("delete", 1, None), ("moved", 2, UNSENT), ("insert", 1, "new"))
