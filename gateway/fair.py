@@ -25,7 +25,7 @@ class Caller:
     """Who takes turns as one.
 
     places  how many a user may hold at a time
-    rests   work of theirs that failed costs him its place so many times longer than it
+    rests   work of theirs that failed keeps its place so many times longer than it
             took, so that who only fails has a bounded share of the processor
     pause   so many seconds at least pass after each work of theirs, whatever its end
     """

@@ -42,7 +42,8 @@ final class SpoolRoom {
 
   /**
    * Refuses, in words for the user, what is beyond their share: while all is taken, as much as
-   * anybody else has. Below that, results of those who have more end. Of who holds no lock.
+   * anybody else has. Below that, results of those who have more end. The caller holds no
+   * lock: ending a result takes those of that result.
    */
   void take(String user, long bytes) {
     while (!takeIfFree(user, bytes)) {
