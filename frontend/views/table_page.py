@@ -30,7 +30,7 @@ from frontend.forms.people import MEANINGS, ROLE_MEANINGS
 from frontend.pages import PageRequest, attempt, page
 from frontend.reading.activity import rows_of
 from frontend.reading.commits import commits_of
-from frontend.reading.freshness import freshness_of
+from frontend.reading.freshness import age_charts
 from frontend.reading.health import open_alerts
 from frontend.reading.jobs import verified_of
 from frontend.reading.people import MOST_PICKED, people_like
@@ -225,9 +225,7 @@ def _moving(request: PageRequest, table: Table) -> dict[str, object]:
         standing = UNDECIDED
     return {
         "pipeline": pipeline,
-        "freshness": freshness_of(pipeline.row, timezone.now())
-        if pipeline.row
-        else None,
+        "ages": age_charts(pipeline.row, timezone.now()) if pipeline.row else [],
         "figures": figures_of(table),
         "newest": newest,
         "stalled": open_on(table.pk, {STALLED}).first(),

@@ -21,10 +21,10 @@ SLOTS = 48
 # A reader sees the state of a sync's start until the next one ends.
 _SYNCED = """
 SELECT slot, max(extract(epoch FROM finished_at - before))::float8,
-  extract(epoch FROM max(started_at))::float8, sum(done)::bigint
+  extract(epoch FROM max(started_at))::float8
 FROM (
   SELECT floor(extract(epoch FROM finished_at) / %(step)s)::bigint AS slot,
-    started_at, finished_at, done, lag(started_at) OVER (ORDER BY finished_at) AS before
+    started_at, finished_at, lag(started_at) OVER (ORDER BY finished_at) AS before
   FROM core_job WHERE subject_id = %(table)s AND created_at >= %(since)s
     AND kind = ANY(%(kinds)s) AND state = %(state)s
 ) synced GROUP BY slot ORDER BY slot
@@ -33,11 +33,10 @@ FROM (
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """lag: the largest in it, in seconds; None = not known. rows: that were synced."""
+    """lag: the largest in it, in seconds; None = not known."""
 
     at: datetime
     lag: float | None
-    rows: int = 0
 
 
 def lags_of(pipeline: Pipeline, now: datetime) -> list[Slot]:
@@ -49,8 +48,7 @@ def lags_of(pipeline: Pipeline, now: datetime) -> list[Slot]:
     )
     return [
         Slot(
-            datetime.fromtimestamp(slot * SLOT_SECONDS, now.tzinfo),
-            *found.get(slot, (None, 0)),
+            datetime.fromtimestamp(slot * SLOT_SECONDS, now.tzinfo), found.get(slot)
         )
         for slot in slots
     ]
@@ -58,7 +56,7 @@ def lags_of(pipeline: Pipeline, now: datetime) -> list[Slot]:
 
 def _synced(
     pipeline: Pipeline, slots: range, now: datetime
-) -> dict[int, tuple[float | None, int]]:
+) -> dict[int, float | None]:
     with connection.cursor() as cursor:
         cursor.execute(
             _SYNCED,
@@ -70,32 +68,25 @@ def _synced(
                 "state": SUCCEEDED,
             },
         )
-        rows = {slot: (gap, start, done) for slot, gap, start, done in cursor}
-    found: dict[int, tuple[float | None, int]] = {}
+        rows = {slot: (gap, start) for slot, gap, start in cursor}
+    found: dict[int, float | None] = {}
     reached: float | None = None
     for slot in slots:
-        gap, start, done = rows.get(slot, (None, reached, 0))
-        reached = start
+        gap, reached = rows.get(slot, (None, reached))
         end = min((slot + 1) * SLOT_SECONDS, now.timestamp())
         ages = [gap, None if reached is None else end - reached]
-        found[slot] = (
-            max((age for age in ages if age is not None), default=None),
-            done,
-        )
+        found[slot] = max((age for age in ages if age is not None), default=None)
     return found
 
 
-def _checked(pipeline: Pipeline) -> dict[int, tuple[float | None, int]]:
+def _checked(pipeline: Pipeline) -> dict[int, float | None]:
     """What each look at the table's files saw."""
     row = TableHealth.objects.filter(table=pipeline.lake_table_id).only("trend").first()
-    found: dict[int, tuple[float | None, int]] = {}
+    found: dict[int, float | None] = {}
     for point in row.trend if row else ():
         slot = int(datetime.fromisoformat(point["at"]).timestamp()) // SLOT_SECONDS
-        lag, before = point.get("lag"), found.get(slot, (None, 0))[0]
-        found[slot] = (
-            max((x for x in (lag, before) if x is not None), default=None),
-            0,
-        )
+        lags = (point.get("lag"), found.get(slot))
+        found[slot] = max((lag for lag in lags if lag is not None), default=None)
     return found
 
 

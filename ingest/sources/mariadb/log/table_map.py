@@ -27,7 +27,7 @@ _ONE = frozenset({FLOAT, DOUBLE, BLOB, COMPRESSED_BLOB, GEOMETRY, JSON, VECTOR})
 _ONE |= {TIMESTAMP, DATETIME, TIME}
 # Parts of the optional metadata.
 _SIGNS, _CHARSET, _CHARSETS, _NAMES, _SETS, _ENUMS = range(1, 7)
-_KEY, _PREFIX_KEY, _LIST_CHARSET, _LIST_CHARSETS, _VISIBLE = range(8, 13)
+_KEY, _PREFIX_KEY, _LIST_CHARSET, _LIST_CHARSETS = range(8, 12)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,6 @@ class LogColumn:
     is_key: bool = False
     collation: int = 0
     words: tuple[bytes, ...] = ()
-    is_visible: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +97,6 @@ def table_map(body: bytes, *, is_mariadb: bool) -> TableMap:
     key = _key(parts)
     if len(names) != count:
         raise ValueError(f"its log has {count} columns and {len(names)} names")
-    visible = parts.get(_VISIBLE)
     columns = tuple(
         LogColumn(
             names[n].decode(),
@@ -108,7 +106,6 @@ def table_map(body: bytes, *, is_mariadb: bool) -> TableMap:
             is_key=n in key,
             collation=collations.get(n, 0),
             words=words.get(n, ()),
-            is_visible=visible is None or bool(visible[n // 8] & 128 >> n % 8),
         )
         for n in range(count)
     )
