@@ -100,9 +100,9 @@ def static_steps() -> list[Step]:
 def all_steps(missing: list[Missing], long: slices.Slice) -> list[Step]:
     """In the order in which they begin.
 
-    What shares one Spark session is the longest and begins first, with what needs the
-    product. Beside them is what fails soonest, and the parts, spread over both cores.
-    Engines, and what has drivers of its own, come when the product has ended. One
+    The longest begin first: the parts, spread over both cores, what shares one Spark
+    session, and what needs the product. When that has ended, what reads the code,
+    engines, and what has drivers of its own come one after the other. One
     product serves all tests that need it, in one process: a browser driver leaves an
     event loop there that asynchronous tests stumble over, and none of these is.
     """
@@ -114,10 +114,10 @@ def all_steps(missing: list[Missing], long: slices.Slice) -> list[Step]:
         return Step(name, [*pytest, *options, *parts, *ignored])
 
     return [
+        step("tests of the parts", PARTS, *WORKERS),
         step("tests with Spark", SPARK, "-m", "not own_driver and not engine"),
         step("tests of the product", PRODUCT, "-m", "product"),
         *static_steps(),
-        step("tests of the parts", PARTS, *WORKERS),
         step("tests of engines", SPARK, "-m", "engine and not own_driver"),
         step("tests of pages and starts", PRODUCT, "-m", "not product"),
         step("tests with drivers of their own", SPARK, "-m", "own_driver"),

@@ -32,9 +32,9 @@ SERVER = checks.Missing(package=checks.MARIADB, tests=("tests/spark/test_mariadb
             False,
             1,
             [
-                "FAILED: tests with Spark, tests of the product, "
+                "FAILED: tests of the parts, tests with Spark, tests of the product, "
                 "format, lint, templates, types, import contracts, migrations, "
-                "tests of the parts, tests of engines, tests of pages and starts, "
+                "tests of engines, tests of pages and starts, "
                 "tests with drivers of their own"
             ],
         ),
