@@ -18,9 +18,10 @@ from core.processes.identity import ProcessIdentity, read_identity
 from tests.processes import wait_until_gone
 
 
-@pytest.fixture
-def server(tmp_path: Path):
-    one = EmbeddedPostgres(tmp_path, "metadata", durable=False)
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory):
+    """One cluster, since making one takes long; each test starts its server."""
+    one = EmbeddedPostgres(tmp_path_factory.mktemp("home"), "metadata", durable=False)
     yield one
     one.destroy()
 
@@ -60,18 +61,6 @@ def test_postgres_wants_the_password(server: EmbeddedPostgres) -> None:
         )
 
 
-def test_postgres_leaves_nothing_when_destroyed(tmp_path: Path) -> None:
-    server = EmbeddedPostgres(tmp_path, "metadata", durable=False)
-    address = server.start()
-    identity = read_identity(server.pid_file)
-    server.destroy()
-    assert identity is not None
-    assert not identity.is_alive()
-    assert not server.data.exists()
-    with socket.socket() as probe:
-        assert probe.connect_ex((address.host, address.port)) != 0
-
-
 def test_postgres_stops_although_its_pid_file_is_gone(server: EmbeddedPostgres) -> None:
     """Nobody but its child handle knows it then."""
     server.start()
@@ -87,11 +76,12 @@ def test_a_stuck_backend_makes_the_shutdown_immediate(
 ) -> None:
     monkeypatch.setattr(postgres, "FAST_SECONDS", 1.0)
     address = server.start()
+    said = len(server.log.read_text())
     with psycopg.connect(address.url("postgres")) as link:
         backend = ProcessIdentity.of(link.info.backend_pid)
         os.kill(link.info.backend_pid, signal.SIGSTOP)
         server.stop()
-    log = server.log.read_text()
+    log = server.log.read_text()[said:]
     fast, immediate = (
         log.index(f"received {how} shutdown request") for how in ("fast", "immediate")
     )
@@ -131,7 +121,18 @@ def test_one_that_survives_being_killed_is_no_endless_wait(
     assert server.is_running()  # and still known, so it can be tried again
 
 
-def test_a_reused_pid_is_not_taken_for_the_server(server: EmbeddedPostgres) -> None:
+def test_postgres_leaves_nothing_when_destroyed(server: EmbeddedPostgres) -> None:
+    address = server.start()
+    identity = read_identity(server.pid_file)
+    server.destroy()
+    assert identity is not None
+    assert not identity.is_alive()
+    assert not server.data.exists()
+    with socket.socket() as probe:
+        assert probe.connect_ex((address.host, address.port)) != 0
+
+
+def test_a_reused_pid_is_not_taken_for_the_server() -> None:
     own = ProcessIdentity.of(os.getpid())
     assert own is not None
     assert own.is_alive()

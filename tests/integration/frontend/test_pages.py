@@ -112,12 +112,16 @@ def test_every_route_is_covered_here_or_elsewhere():
 @pytest.mark.parametrize(
     ("user", "place"), [("root", 0), ("ann", 1), ("eve", 2), ("", None)]
 )
-def test_who_sees_which_page(user, place, world, browse, redis_url):
-    """One world, all pages: what each gets, with nothing hostile or secret in it."""
+def test_who_sees_which_page(
+    user, place, world, browse, redis_url, django_assert_max_num_queries
+):
+    """One world, all pages: what each gets, with nothing hostile or secret in it, by
+    few statements."""
     client = browse(user) if user else Client()
     for name, (make, *expected) in PAGES.items():
         url = reverse(f"frontend:{name}", args=make(world))
-        response = client.get(url)
+        with django_assert_max_num_queries(20):
+            response = client.get(url)
         if place is None:
             assert response.status_code == 302
             assert response["Location"].startswith("/login?next=")
@@ -128,16 +132,6 @@ def test_who_sees_which_page(user, place, world, browse, redis_url):
         assert "SECRET-CANARY" not in text
         assert " style=" not in text
         assert "<script>" not in text
-
-
-def test_statements_do_not_grow_with_what_is_shown(
-    world, browse, redis_url, django_assert_max_num_queries
-):
-    client = browse("root")
-    for name, (make, *_) in PAGES.items():
-        url = reverse(f"frontend:{name}", args=make(world))
-        with django_assert_max_num_queries(20):
-            client.get(url)
 
 
 def test_the_line_for_beeline_has_a_password(world, browse):
@@ -208,25 +202,25 @@ def test_log_lines_page_backwards(world, browse):
     assert "chunk 1 of 230 staged" in older
 
 
-def test_ten_thousand_tables_are_paged(world, browse, django_assert_max_num_queries):
+def test_thousands_of_tables_are_paged(world, browse, django_assert_max_num_queries):
     from catalog.discovery.store import refresh_statistics
     from catalog.models import Database, Table
 
     database = Database.objects.get(datasource__name="shop", name="public")
     Table.objects.bulk_create(
         Table(database=database, name=f"t_{n:05}", source_name=f"t_{n:05}")
-        for n in range(10_000)
+        for n in range(2_000)
     )
     refresh_statistics()  # as a discovery does at its end
     client = browse("root")
-    deep = "/tables?where=source&sort=lag&page=150"
+    deep = "/tables?where=source&sort=lag&page=30"
     for path in ("/sources/shop", deep, "/tables?where=all"):
         with django_assert_max_num_queries(20):
             response = client.get(path)
         assert response.status_code == 200
         assert len(response.content) < 120_000
-    found = client.get("/tables?where=source&q=t_09999").content.decode()
-    assert "t_09999" in found
+    found = client.get("/tables?where=source&q=t_01999").content.decode()
+    assert "t_01999" in found
     assert_pages_turn(client, "/tables?where=source")
     assert_pages_turn(client, "/sources/shop")
     assert client.get("/tables?after=nonsense").status_code == 400

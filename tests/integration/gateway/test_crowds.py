@@ -47,7 +47,7 @@ def rows_of(connection, sql="SELECT 7"):
 
 @pytest.fixture
 def strangers(gateway, monkeypatch):
-    """200 logins of unknown names whose passwords are checked until `go` is set."""
+    """Logins of unknown names whose passwords are checked until `go` is set."""
     from gateway import store
 
     go, real = threading.Event(), store.authenticate
@@ -60,7 +60,7 @@ def strangers(gateway, monkeypatch):
     monkeypatch.setattr(store, "authenticate", slow)
 
     def come():
-        return [knock(gateway, f"nobody{n}") for n in range(200)]
+        return [knock(gateway, f"nobody{n}") for n in range(LOGINS_WAITING_EACH + 20)]
 
     yield come, go
     go.set()

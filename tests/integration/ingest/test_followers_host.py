@@ -12,12 +12,10 @@ from typing import Any
 
 import psutil
 import pytest
-from django.db import OperationalError
 from django.db.models.functions import Now
 
 from catalog.secrets import encrypt
 from core.models import Job, Lease
-from ingest.followers_host import wanted
 from ingest.followers_host.children import FollowerCommand
 from ingest.followers_host.host import FollowersHost
 from ingest.models import Pipeline, SourceFollower
@@ -100,18 +98,6 @@ def test_a_source_with_log_tables_is_followed_and_its_reports_are_written(
     assert found.committed_at.year == 2023
     assert found.heartbeat_at is not None
     assert (host.command.run / f"follower-{followed.source.pk}.pid.json").exists()
-
-
-def test_the_secret_is_in_no_argument_environment_or_log(
-    start: Start, followed: World
-) -> None:
-    host = start()
-    until(host, is_following(followed))
-    process = psutil.Process(row(followed).pid)
-    shown = [*process.cmdline(), *process.environ(), *process.environ().values()]
-    logs = "".join(path.read_text() for path in host.command.logs.iterdir())
-    assert PASSWORD not in " ".join([*shown, logs])
-    assert not [name for name in process.environ() if name.startswith("SLUICE_")]
 
 
 def test_sources_without_log_tables_are_left_alone(start: Start, world: World) -> None:
@@ -247,26 +233,6 @@ def test_a_host_that_ends_gives_its_sources_back(start: Start, followed: World) 
     assert row(followed).observed == "stopped"
     until(second, is_following(followed))
     assert row(followed).host == "machine-1"
-
-
-def test_with_the_database_away_the_follower_goes_on(
-    start: Start, followed: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    host = start()
-    until(host, is_following(followed))
-    held = host.sources[followed.source.pk]
-    before, pid = held.state.rows, row(followed).pid
-
-    def away(*_: Any) -> Any:
-        raise OperationalError("server closed the connection unexpectedly")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("django.db.connection.close", lambda: None)
-        patched.setattr(wanted, "wanted_sources", away)
-        patched.setattr("ingest.followers_host.rows.write_all", away)
-        until(host, lambda: host.database.is_away and held.state.rows > before + 5)
-    until(host, lambda: row(followed).rows > before + 5)
-    assert row(followed).pid == pid
 
 
 def test_a_table_that_the_log_brings_on_no_more_needs_a_resync(

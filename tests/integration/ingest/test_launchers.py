@@ -24,7 +24,7 @@ from ingest.driver_host.warm import DriverCommand, WarmLauncher, kill_leftovers
 from ingest.models import DriverIncarnation
 from ingest.pipelines import table_commands
 from ingest.scheduler import tick
-from tests.doubles.launcher import FakeCluster, FakeLauncher, Fault
+from tests.doubles.launcher import FakeCluster, Fault
 from tests.integration.ingest.submitting import submit_command
 from tests.integration.ingest.world import World, make_source
 from tests.long_tests import first_then_long
@@ -49,7 +49,7 @@ def command(folder: Path) -> DriverCommand:
 
 
 class Stage:
-    """A world whose launcher is one or the other; time is real."""
+    """A world of real processes; time is real."""
 
     def __init__(self, launcher, folder: Path) -> None:
         self.launcher, self.folder = launcher, folder
@@ -58,9 +58,6 @@ class Stage:
         )
 
     def fail_with(self, kind: str, *faults: Fault) -> None:
-        if isinstance(self.launcher, FakeLauncher):
-            self.world.fail_with(kind, *faults)
-            return
         text = "".join(f"{kind} {fault.value}\n" for fault in faults)
         (self.folder / "faults").write_text(text)
 
@@ -79,16 +76,14 @@ class Stage:
 
 
 def launcher_of(kind: str, folder: Path):
-    if kind == "fake":
-        return FakeLauncher()
     if kind == "warm":
         return WarmLauncher(command(folder))
     return SubmitLauncher(submit_command(folder), FakeCluster())
 
 
-@pytest.fixture(params=["fake", "warm", pytest.param("submit", marks=pytest.mark.long)])
+@pytest.fixture(params=first_then_long("warm", "submit"))
 def stage(request, tmp_path, settings):
-    settings.SLUICE_LAUNCHER = "submit" if request.param == "submit" else "warm"
+    settings.SLUICE_LAUNCHER = request.param
     made = Stage(launcher_of(request.param, tmp_path), tmp_path)
     yield made
     made.world.host.stop()

@@ -72,17 +72,17 @@ def test_no_driver_means_waiting_with_a_reason(world) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "deaths"),
+    ("kind", "fault", "deaths"),
     [
-        (Fault.TRANSIENT, 0),
-        (Fault.DIE_UNACCEPTED, 1),
-        (Fault.DIE_RUNNING, 1),
-        (Fault.DIE_COMMITTED, 1),
-        (Fault.FORGET, 0),
-        (Fault.REPORT_TWICE, 0),
+        ("snapshot", Fault.TRANSIENT, 0),
+        ("sync", Fault.TRANSIENT, 0),
+        ("snapshot", Fault.DIE_UNACCEPTED, 1),
+        ("snapshot", Fault.DIE_RUNNING, 1),
+        ("sync", Fault.DIE_COMMITTED, 1),
+        ("sync", Fault.FORGET, 0),
+        ("sync", Fault.REPORT_TWICE, 0),
     ],
 )
-@pytest.mark.parametrize("kind", ["snapshot", "sync"])
 def test_one_fault_is_survived(world, kind, fault, deaths) -> None:
     world.fail_with(kind, fault)
     world.onboard("orders")
