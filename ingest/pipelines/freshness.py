@@ -47,16 +47,12 @@ def lags_of(pipeline: Pipeline, now: datetime) -> list[Slot]:
         _checked(pipeline) if pipeline.capture == LOG else _synced(pipeline, slots, now)
     )
     return [
-        Slot(
-            datetime.fromtimestamp(slot * SLOT_SECONDS, now.tzinfo), found.get(slot)
-        )
+        Slot(datetime.fromtimestamp(slot * SLOT_SECONDS, now.tzinfo), found.get(slot))
         for slot in slots
     ]
 
 
-def _synced(
-    pipeline: Pipeline, slots: range, now: datetime
-) -> dict[int, float | None]:
+def _synced(pipeline: Pipeline, slots: range, now: datetime) -> dict[int, float | None]:
     with connection.cursor() as cursor:
         cursor.execute(
             _SYNCED,
