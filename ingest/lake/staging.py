@@ -155,6 +155,7 @@ class Differing:
     chunks        all of the table, the last one without an end; () = not by key
     numbers       those of chunks with a key that the lake has not, or not so
     extra         how many keys only the lake has
+    source_fingerprint  as it was compared: of another source these say nothing
     """
 
     verification: str
@@ -162,6 +163,7 @@ class Differing:
     chunks: tuple[Chunk, ...]
     numbers: tuple[int, ...]
     extra: int
+    source_fingerprint: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Differences:

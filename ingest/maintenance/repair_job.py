@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from django.db.models.functions import Now
 
+from core.errors import SluiceError
 from core.jobs import CANCELLING
 from core.jobs.moves import Cancelled, End, Facts, Failed, Retried, Succeeded
 from core.models import Job
@@ -21,7 +22,7 @@ from ingest.jobs.kinds import (
     source_spec,
 )
 from ingest.jobs.leases import hold_table
-from ingest.lake.commits import LakeState
+from ingest.lake.commits import LakeState, read_lake_table
 from ingest.maintenance import repairs
 from ingest.models import Pipeline
 from ingest.pipelines import compaction_plans, schema_drift, transitions
@@ -81,6 +82,8 @@ def outcome(job: Job, end: End) -> None:
     )
     if has_run and pipeline is not None:
         follow_lake(pipeline)
+        if not isinstance(end, Retried) and _has_repaired(job, pipeline):
+            transitions.forget_verification(pipeline)
 
 
 def _note_success(job: Job, pipeline: Pipeline | None, facts: Facts) -> None:
@@ -104,6 +107,21 @@ def _note_success(job: Job, pipeline: Pipeline | None, facts: Facts) -> None:
         transitions.show(pipeline, last_commit_instant=instant, last_commit_at=Now())
 
 
+def _is_of_rows(job: Job) -> bool:
+    return bool(job.payload["repair"]["action"] == "repair")
+
+
+def _has_repaired(job: Job, pipeline: Pipeline) -> bool:
+    """Whether it wrote what differed, whatever came behind that commit."""
+    if not _is_of_rows(job) or pipeline.lake_table is None:
+        return False
+    try:
+        state = read_lake_table(pipeline.lake_table.path)
+    except SluiceError:
+        return False
+    return commit_of(job, state) is not None
+
+
 def left_by(job: Job, state: LakeState) -> Left:
     """What a lost attempt has committed. It ends with a comparison of its rows, which
     the next attempt makes; one that was to be cancelled has none."""
@@ -114,6 +132,9 @@ def left_by(job: Job, state: LakeState) -> Left:
         "position": span_of(commit),
         "buckets": commit.position.identity.buckets,
     }
+    if _is_of_rows(job):
+        counted = {"written": commit.rows_written, "deleted": commit.rows_deleted}
+        facts |= {"action": "repair"} | counted
     return Left(facts, is_done=job.state == CANCELLING)
 
 

@@ -65,7 +65,17 @@ def test_what_a_cursor_cannot_see_is_repaired(
     # one that only the lake had is there again: its chunk is read for keys alone
     bench.sql("INSERT INTO o VALUES (250, 'again', now())")
     before = bench.state(table)
-    report = assert_done(bench.run(spec))
+    # another server may have these rows as the lake has them
+    kept = Differences(table.staging)
+    record = kept.record()
+    assert record is not None
+    other = {**record.source_fingerprint, "server": "another"}
+    kept.keep(replace(record, source_fingerprint=other))
+    refused = bench.run(spec).error
+    assert refused is not None
+    assert refused.code == "source_changed"
+    kept.keep(record)
+    report = assert_done(bench.run(with_attempt(spec, 2)))
     assert (report.facts["written"], report.facts["deleted"]) == (2, 1)
     unsynced = [(250, "again")]
     assert lake(bench, table) == sorted({*source(bench), (250, "load")} - {*unsynced})

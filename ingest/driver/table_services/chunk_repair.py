@@ -77,6 +77,14 @@ from ingest.lake.staging import Differences, Differing
 from ingest.maintenance.verdict import KINDS_OF_DIFFERENCE
 from ingest.sources.chunks import Chunk, predicate_for
 from ingest.sources.dialects import dialect_of
+from ingest.sources.fingerprint import (
+    ServerFingerprint,
+    SourceFingerprint,
+    from_data,
+    is_recreated,
+    to_data,
+    what_changed,
+)
 from ingest.sources.registry import KeyFacts, Snapshot, Source, SourceAccess
 from ingest.sources.select import Selection, relation_of, select_columns
 
@@ -86,7 +94,12 @@ _KEYS = "k string"
 
 
 def keep_differences(
-    run: JobRun, spark: SparkSession, folder: Place, chunks: tuple[Chunk, ...]
+    run: JobRun,
+    spark: SparkSession,
+    folder: Place,
+    chunks: tuple[Chunk, ...],
+    *,
+    server: ServerFingerprint,
 ) -> dict[str, int] | None:
     """Behind a verification that left its sides in `folder`: which keys differ, for a
     repair to come. How many `chunks` of how many it would read; None = nothing is kept,
@@ -109,7 +122,8 @@ def keep_differences(
     found.select("k").write.mode("overwrite").parquet(keys)
     numbers = _chunks_with(spark, found, folder / "source") if chunks else ()
     extra = int(counted.get("extra", 0))
-    kept.keep(Differing(run.spec.job_id, table.key, chunks, numbers, extra))
+    seen = to_data(SourceFingerprint(server))
+    kept.keep(Differing(run.spec.job_id, table.key, chunks, numbers, extra, seen))
     every = max(1, len(chunks))
     return {"chunks": len(numbers) if chunks else every, "of": every}
 
@@ -273,6 +287,7 @@ def _read(repair: _Repair, source: Source, trial: Trial) -> _Read:
     # what a try before staged is of another moment
     repair.folder.delete_all()
     run.enter("planning")
+    _require_same_source(repair, source)
     require_columns(source, table, run.warn)
     facts = source.key_facts(table, table.key)
     since = None
@@ -306,6 +321,23 @@ def _read(repair: _Repair, source: Source, trial: Trial) -> _Read:
         sum(c.unfit for n, c in found.items() if n in whole),
         facts.is_unique and facts.is_exact,
     )
+
+
+def _require_same_source(repair: _Repair, source: Source) -> None:
+    """What differed from another server, or from the table that was there, may be as it
+    is here."""
+    before = from_data(repair.record.source_fingerprint)
+    now = source.source_fingerprint(repair.run.spec.table)
+    changes = what_changed(before, now, source.clock().now)
+    if is_recreated(before.server, now):
+        changes = ("the table was dropped and created again", *changes)
+    if changes:
+        raise InvalidRequest(
+            f"{qualified_name(repair.run.spec)} was compared with another source:"
+            f" {changes[0]}. Nothing was read",
+            code="source_changed",
+            hint="verify the table again, then repair what that finds",
+        )
 
 
 def _cut(

@@ -41,6 +41,7 @@ from ingest.driver.capture.reading import (
     Trial,
     open_stoppable,
     read_patiently,
+    require_shown,
 )
 from ingest.driver.capture.source_check import require_columns
 from ingest.driver.capture.source_fingerprint import ahead_of, count_ahead
@@ -64,6 +65,7 @@ from ingest.lake.staging import require_space
 from ingest.maintenance.verdict import Comparison, Sums, facts_of
 from ingest.sources.chunks import Chunk, predicate_for, without_end
 from ingest.sources.dialects import dialect_of
+from ingest.sources.fingerprint import ServerFingerprint
 from ingest.sources.registry import Snapshot, Source, SourceAccess
 from ingest.sources.select import Selection, relation_of, select_columns
 from ingest.sources.statements import has_zone
@@ -118,12 +120,13 @@ class _Lake:
 class _Staged:
     """The source's side: the sums over all rows, whose keys and hashes are on disk, how
     many rows have a cursor ahead of its clock, the chunks by key in which they lie, ()
-    = in others, and the lake to compare it with."""
+    = in others, the lake to compare it with, and who the source was."""
 
     sums: Sums
     ahead: int
     chunks: tuple[Chunk, ...]
     lake: _Lake
+    server: ServerFingerprint
 
 
 def verify_table(
@@ -155,7 +158,9 @@ def verify_table(
         source = _stage_source(check, lake)
         found, keys = _compare(check, source)
         found = replace(found, ahead=source.ahead)
-        again = keep_differences(run, spark, folder, source.chunks)
+        again = keep_differences(
+            run, spark, folder, source.chunks, server=source.server
+        )
     newest = source.lake.state.timeline.completed_writes[-1].asked
     return facts_of(
         found,
@@ -221,10 +226,13 @@ def _stage_source(check: _Check, lake: _Lake) -> _Staged:
             check = replace(check, until=until)
 
         def read(trial: Trial) -> _Staged:
+            if check.position:
+                require_shown(source, table, check.position)
+            server = source.source_fingerprint(table)
             (sums, chunks), at = _read_beside(check, source, lake, trial)
             until = check.until
             ahead = count_ahead(source, table, until) if until else 0
-            return _Staged(sums, ahead, chunks, at)
+            return _Staged(sums, ahead, chunks, at, server)
 
         return read_patiently(check.run, source, read, drop=lambda: None)
 

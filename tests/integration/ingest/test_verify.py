@@ -11,12 +11,15 @@ from django.test import Client
 
 from catalog.models import AuditEntry
 from config.management.commands import verify as command
+from ingest.lake.commits import read_lake_table
+from ingest.maintenance import repair_job
 from ingest.maintenance.verdict import Comparison, facts_of
 from ingest.pipelines import table_commands
 from tests.doubles.launcher import Fault
 from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.ingest.test_alerts import opened
+from tests.integration.ingest.test_resize import commit
 from tests.integration.ingest.test_rest import grant
 
 pytestmark = pytest.mark.django_db
@@ -90,6 +93,25 @@ def test_what_it_finds_is_previewed_and_repaired(
     assert link not in client.get(f"/tables/{table}").content.decode()
     assert admin("GET", f"tables/{table}/health").json()["verification"]["job"] is None
     assert opened() == []
+    problem(admin("POST", verb), 400, "nothing_to_do")
+
+
+def test_a_repair_that_is_cancelled_behind_its_commit_is_done(
+    world, admin, table
+) -> None:
+    done(world, admin, table, REPAIRABLE)
+    world.fail_with("repair", Fault.HANG)
+    verb = f"tables/{table}:repair"
+    admin("POST", verb)
+    world.until(lambda: world.jobs("repair")[-1].state == "RUNNING")
+    (job,) = world.jobs("repair")
+    commit(world, buckets=1, run=str(job.pk))
+    # as the timeline tells it of a driver that is lost
+    left = repair_job.left_by(job, read_lake_table(world.lake("orders").path))
+    assert left.facts is not None
+    assert left.facts["action"] == "repair"
+    admin("POST", f"jobs/{job.pk}:cancel")
+    world.until(lambda: world.jobs("repair")[-1].state == "CANCELLED")
     problem(admin("POST", verb), 400, "nothing_to_do")
 
 

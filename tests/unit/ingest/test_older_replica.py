@@ -1,21 +1,34 @@
-"""A server that is behind the lake is not read for a repair."""
+"""A server that is behind the lake is not compared with it, nor read for a repair; and
+what differed from one is not repaired from another."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from core.errors import TransientError
+from core.errors import InvalidRequest, TransientError
 from ingest.contract.positions import Replica, SourceClock, to_text
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.driver.capture.reading import require_shown
+from ingest.driver.table_services import chunk_repair, verify
 from ingest.driver.table_services.verify_log import Since, require_behind_lake
+from ingest.sources.fingerprint import (
+    ServerFingerprint,
+    SourceFingerprint,
+    to_data,
+)
 
 NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
 AGO = NOW - timedelta(minutes=2)
+PATHS = ("s", "o", "shop", "t1", "/lake/t1", "/lake/staging")
+AT = ColumnSpec("at", "at", "timestamp", "timestamp")
+TABLE = TableSpec(1, *PATHS, (AT,), (), cursor="at")
 
 
 class FakeSource:
@@ -42,8 +55,7 @@ def test_what_it_does_not_show_is_not_read(
     type: str, replica: Replica | None, code: str
 ) -> None:
     column = ColumnSpec("at", "at", type, type)
-    paths = ("s", "o", "shop", "t1", "/lake/t1", "/lake/staging")
-    table = TableSpec(1, *paths, (column,), (), cursor="at")
+    table = replace(TABLE, columns=(column,))
     source: Any = FakeSource(replica)
     position = to_text(AGO, has_zone=type == "timestamp")
     if not code:
@@ -52,6 +64,50 @@ def test_what_it_does_not_show_is_not_read(
     with pytest.raises(TransientError) as caught:
         require_shown(source, table, position)
     assert caught.value.code == code
+
+
+def test_a_verification_says_that_it_is_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    source: Any = FakeSource(Replica(AGO - timedelta(seconds=1)))
+
+    @contextmanager
+    def opened(*_: Any) -> Iterator[tuple[Any, Any]]:
+        yield source, SimpleNamespace()
+
+    monkeypatch.setattr(verify, "open_stoppable", opened)
+    monkeypatch.setattr(verify, "read_patiently", lambda _r, _s, read, **_: read(None))
+    nothing: Any = SimpleNamespace()
+    run: Any = SimpleNamespace(spec=SimpleNamespace(table=TABLE))
+    position = to_text(AGO, has_zone=True)
+    check = verify._Check(run, *[nothing] * 6, position=position)
+    with pytest.raises(TransientError) as caught:
+        verify._stage_source(check, nothing)
+    assert caught.value.code == "source_behind"
+
+
+WAS = ServerFingerprint(relation="5", is_exact=True, server="a", log={"lsn": 7})
+
+
+@pytest.mark.parametrize(
+    ("now", "words"),
+    [
+        (replace(WAS, log={"lsn": 9}, files=(4,)), ""),
+        (replace(WAS, server="b"), "another server"),
+        (replace(WAS, relation="6"), "dropped and created again"),
+        (replace(WAS, log={"lsn": 6}), "went back"),
+    ],
+)
+def test_a_repair_reads_what_was_compared(now: ServerFingerprint, words: str) -> None:
+    source: Any = FakeSource(None)
+    source.source_fingerprint = lambda _table: now
+    spec = SimpleNamespace(table=TABLE)
+    record = SimpleNamespace(source_fingerprint=to_data(SourceFingerprint(WAS)))
+    repair: Any = SimpleNamespace(run=SimpleNamespace(spec=spec), record=record)
+    if not words:
+        chunk_repair._require_same_source(repair, source)
+        return
+    with pytest.raises(InvalidRequest, match=words) as caught:
+        chunk_repair._require_same_source(repair, source)
+    assert caught.value.code == "source_changed"
 
 
 @pytest.mark.parametrize(
