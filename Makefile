@@ -51,6 +51,7 @@ test-all: setup ## the same with all long tests and a million rows; before a rel
 
 .PHONY: bench
 bench: setup ## measure ratios inside one run; JSON into .sluice/bench/
+	@$(VENV)/uv pip install --quiet --python $(VENV)/python --require-hashes -r config/toolchain/requirements-bench.lock
 	@$(VENV)/python -m tests.bench
 
 .PHONY: siege
@@ -80,6 +81,6 @@ editor: ## bundle the SQL page's editor anew from frontend/editor (needs Node an
 
 .PHONY: lock
 lock: ## resolve the Python requirements anew and write the hashed locks
-	@cd config/toolchain && for name in requirements requirements-dev requirements-build; do \
+	@cd config/toolchain && for name in requirements requirements-dev requirements-build requirements-bench; do \
 	  ../../$(VENV)/uv pip compile --quiet --universal --python-version 3.11 \
 	    --generate-hashes --no-header --no-annotate --allow-unsafe -o $$name.lock $$name.in; done

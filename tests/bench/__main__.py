@@ -23,6 +23,7 @@ def main() -> int:
         "amplification",
         "verify",
         "gateway",
+        "tpch",
     ):
         target = TARGET / f"{name}.json"
         command = [sys.executable, "-m", f"tests.bench.{name}_bench", str(target)]

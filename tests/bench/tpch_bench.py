@@ -1,6 +1,6 @@
 """TPC-H: the eight tables loaded one after the other and all at once, then the 22
 questions through the gateway beside the same Spark over plain Parquet (A B B A) with
-equal answers, PostgreSQL's among them. Needs `tpchgen-cli`.
+equal answers, PostgreSQL's among them. Needs what `make bench` installs.
 Alone: `SLUICE_BENCH_TPCH_SF=1 python -m tests.bench.tpch_bench FILE`.
 """
 
@@ -57,7 +57,8 @@ def main() -> int:
 def make_sources(product: Product, root: Path) -> None:
     """The tables as Parquet and, once for each load, as a database."""
     made = root / "made"
-    generate = ["tpchgen-cli", "csv", "-s", SCALE, f"--output-dir={made}"]
+    generator = str(Path(sys.executable).with_name("tpchgen-cli"))
+    generate = [generator, "csv", "-s", SCALE, f"--output-dir={made}"]
     subprocess.run(generate, check=True, capture_output=True)
     with product.source("postgres") as link:
         link.execute("CREATE DATABASE tpch_0")
