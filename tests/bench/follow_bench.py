@@ -26,7 +26,9 @@ SOURCE = "followed"
 RATE = int(os.environ.get("SLUICE_BENCH_FOLLOW_RATE", "600"))
 SECONDS = float(os.environ.get("SLUICE_BENCH_FOLLOW_SECONDS", "60"))
 BURST = int(os.environ.get("SLUICE_BENCH_FOLLOW_BURST", "50000"))
-TABLES = 10
+TABLES = int(os.environ.get("SLUICE_BENCH_FOLLOW_TABLES", "10"))
+# with more, how they are carried beside one another is the question
+MOST_TABLES = 10
 _TURN = 0.1
 _COMMIT = re.compile(r"(\d{17})_(\d{17})\.deltacommit$")
 
@@ -39,10 +41,11 @@ def main() -> int:
         product.reload()
         begin(product)
         figures = {"cores": os.cpu_count(), "rate": RATE, "seconds": SECONDS}
-        for count in (1, TABLES):
+        for count in (1, TABLES) if TABLES <= MOST_TABLES else (TABLES,):
             figures |= freshness(product, count)
-        figures |= sustained(product)
-        figures |= late_table(product)
+        if TABLES <= MOST_TABLES:
+            figures |= sustained(product)
+            figures |= late_table(product)
         figures |= idle(product)
         Path(sys.argv[1]).write_text(json.dumps(figures, indent=1))
     finally:
@@ -76,11 +79,15 @@ def idle(product: Product) -> dict[str, Any]:
     JVMs compile what they ran, and the demo's own writer has not ended."""
     _wait_level(product)
     time.sleep(SECONDS)
-    before = _cpu(product)
+    before, files = _cpu(product), _segments(product)
     time.sleep(SECONDS)
     spent = {name: now - before[name] for name, now in _cpu(product).items()}
     shares = {n: round(100 * each / SECONDS, 1) for n, each in spent.items()}
-    return {"idle, percent of a core": shares}
+    made = len(_segments(product) - files) / SECONDS
+    return {
+        "idle, percent of a core": shares,
+        "idle, segments a second": round(made, 2),
+    }
 
 
 def freshness(product: Product, tables: int) -> dict[str, Any]:
@@ -88,7 +95,9 @@ def freshness(product: Product, tables: int) -> dict[str, Any]:
     second over so many tables; and processor seconds of who carries them."""
     began = datetime.now(UTC)
     before = _cpu(product)
+    files = _segments(product)
     _write(product, tables)
+    made = len(_segments(product) - files) / SECONDS
     spent = {name: round(now - before[name], 2) for name, now in _cpu(product).items()}
     _wait_level(product)
     ages = [age for n in range(tables) for age in _ages(product, n, since=began)]
@@ -101,6 +110,7 @@ def freshness(product: Product, tables: int) -> dict[str, Any]:
         f"{name}, commits a second": round(
             _commits(product, tables, began) / SECONDS, 2
         ),
+        f"{name}, segments a second": round(made, 2),
         f"{name}, processor s": spent,
     }
 
@@ -153,7 +163,8 @@ def late_table(product: Product) -> dict[str, Any]:
 
 def _write(product: Product, tables: int) -> None:
     """RATE rows a second in all, a transaction per table and turn."""
-    each = max(1, round(RATE * _TURN / tables))
+    every = max(_TURN, tables / RATE)
+    each = round(RATE * every / tables)
     with product.source(SOURCE) as link:
         until = time.monotonic() + SECONDS
         turn = time.monotonic()
@@ -164,7 +175,7 @@ def _write(product: Product, tables: int) -> None:
                     f" clock_timestamp(), g, g / 7.0, 'state', repeat('x', 100)"
                     f" FROM generate_series(1, {each}) g"
                 )
-            turn += _TURN
+            turn += every
             time.sleep(max(0.0, turn - time.monotonic()))
 
 
@@ -212,6 +223,12 @@ def _completed(product: Product, number: int) -> list[tuple[str, datetime]]:
         if name := _COMMIT.search(file.name):
             found.append((name[1], _moment(name[2])))
     return found
+
+
+def _segments(product: Product) -> set[Path]:
+    """The files of the log in the lake."""
+    log = Path(product.connection["lake"]) / "_sluice" / "log"
+    return {path for path in log.rglob("*") if path.is_file()}
 
 
 def _moment(text: str) -> datetime:
