@@ -11,6 +11,7 @@ lake. Must not know how a session works.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -26,10 +27,18 @@ from ingest.driver_host.launcher import Launcher
 from ingest.jobs import leases, queue
 from ingest.jobs.kinds import keep_seconds
 from ingest.pipelines import apply_reports
-from ingest.pipelines.apply_work import Wanted, WantedStream, WantedTables
+from ingest.pipelines.apply_work import (
+    Wanted,
+    WantedStream,
+    WantedTables,
+    is_any_applied,
+)
 
 log = logging.getLogger(__name__)
 
+# Of hundreds of tables a look costs a tenth of a second: who changes their rows wakes
+# the host, and what was not told is seen by then.
+LOOK_SECONDS = 2.0
 # At a start there may be hundreds, and each fence is a file.
 TAKE_SECONDS = 0.25
 # A lease that is not free, or a lake that is away, is tried again so much later.
@@ -69,10 +78,13 @@ class Session:
         is_old = self.number < self.without.get(table_id, 0)
         return is_old or table_id in self.held
 
-    def hear(self, report: ApplyReport, now: float) -> None:
+    def hear(self, report: ApplyReport, now: float) -> bool:
+        """Whether it works on other tables than before."""
+        before = self.number, self.held, len(self.spent)
         self.heard, self.number = now, report.number
         self.held = frozenset(report.held)
         self.spent |= {each.table_id for each in report.problems if _is_spent(each)}
+        return before != (self.number, self.held, len(self.spent))
 
     def note_sent(self, work: ApplyWork, now: float) -> None:
         before = self.sent.tables if self.sent else ()
@@ -97,12 +109,18 @@ class ApplySessions:
         self._reports = apply_reports.Gathered()
         self._later: dict[int, float] = {}
         self._cleaned_for: UUID | None = None
+        self._looked = -math.inf
+
+    def wake(self) -> None:
+        """The next look is due."""
+        self._looked = -math.inf
 
     def hear(self, report: ApplyReport) -> None:
         session = self._sessions.get(report.stream)
         if session is None or session.run != report.run:
             return
-        session.hear(report, self._clock())
+        if session.hear(report, self._clock()):
+            self.wake()
         self._reports.add(report)
 
     def forget(self) -> None:
@@ -131,15 +149,21 @@ class ApplySessions:
         self._reports.write()
 
     def look(self, driver: UUID) -> bool:
-        """Give tables and take them back; whether a lease has become free."""
+        """Give tables and take them back, when that is due; whether a lease has become
+        free."""
         if self._cleaned_for != driver:
             leases.release_ended_sessions()
             self._cleaned_for = driver
+            self.wake()
         if not self._launcher.can_apply:
             return False
-        wanted = self._wanted.read()
-        if not wanted and not self._sessions:
+        if not self._sessions and not is_any_applied():
             return False
+        now = self._clock()
+        if now - self._looked < LOOK_SECONDS:
+            return False
+        self._looked = now
+        wanted = self._wanted.read()
         self._reports.expect(wanted)
         for stream in wanted.keys() - self._sessions.keys():
             self._sessions[stream] = Session(leases.session_owner(stream, driver))
@@ -172,6 +196,7 @@ class ApplySessions:
         keep = tables.keys() - asked - session.spent
         for table_id in sorted(keep - held.keys()):
             if time.monotonic() > until:
+                self.wake()
                 break
             if fence := self._take(table_id, session.run):
                 held[table_id] = fence

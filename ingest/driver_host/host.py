@@ -237,6 +237,7 @@ class DriverHost:
         if self._is_woken.is_set():
             self._is_woken.clear()
             self._jobs.claims.note_change()
+            self._sessions.wake()
             self._looked = -math.inf
         if now - self._looked >= LOOK_SECONDS:
             self._looked = now
@@ -446,6 +447,8 @@ class DriverHost:
         self._write_logs()
         # a report that is refused must not silence the driver's own sign of life
         self._write_incarnation()
+        if self._reports:
+            self._sessions.wake()
         self._reports.write_all(self._finish, give_up=self._give_up_report)
         self._write_progress()
         self._sessions.write()

@@ -71,15 +71,13 @@ class WantedStream:
 
 @dataclass(slots=True)
 class WantedTables:
-    """Read twice a second, so a plan is read only when it is another one."""
+    """Read every other second, so a plan is read only when it is another one."""
 
     _known: dict[int, tuple[str, Wanted]] = field(default_factory=dict)
     _policies: list[Any] = field(default_factory=list)
 
     def read(self) -> dict[str, WantedStream]:
         """By stream."""
-        if not is_any_applied():
-            return {}
         rows = _rows().all()
         sources = Datasource.objects.in_bulk({row.datasource_id for row in rows})
         self._forget(rows, sources)
