@@ -156,6 +156,7 @@ class Differing:
     numbers       those of chunks with a key that the lake has not, or not so
     extra         how many keys only the lake has
     source_fingerprint  as it was compared: of another source these say nothing
+    position      of the cursor, up to which the lake had all; "" = none is followed
     """
 
     verification: str
@@ -164,6 +165,7 @@ class Differing:
     numbers: tuple[int, ...]
     extra: int
     source_fingerprint: Mapping[str, Any] = field(default_factory=dict)
+    position: str = ""
 
 
 class Differences:

@@ -23,7 +23,7 @@ from pyspark.sql import types as T
 
 from core.errors import InvalidRequest, TransientError
 from ingest.contract.job import VERIFY_CHUNK_ROWS, JobSpec, RepairWork
-from ingest.contract.positions import MAX_INDEX, seq_of
+from ingest.contract.positions import MAX_INDEX, later, seq_of
 from ingest.contract.source_positions import is_of_log
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.apply import (
@@ -100,6 +100,7 @@ def keep_differences(
     chunks: tuple[Chunk, ...],
     *,
     server: ServerFingerprint,
+    position: str,
 ) -> dict[str, int] | None:
     """Behind a verification that left its sides in `folder`: which keys differ, for a
     repair to come. How many `chunks` of how many it would read; None = nothing is kept,
@@ -123,7 +124,9 @@ def keep_differences(
     numbers = _chunks_with(spark, found, folder / "source") if chunks else ()
     extra = int(counted.get("extra", 0))
     seen = to_data(SourceFingerprint(server))
-    kept.keep(Differing(run.spec.job_id, table.key, chunks, numbers, extra, seen))
+    kept.keep(
+        Differing(run.spec.job_id, table.key, chunks, numbers, extra, seen, position)
+    )
     every = max(1, len(chunks))
     return {"chunks": len(numbers) if chunks else every, "of": every}
 
@@ -295,8 +298,8 @@ def _read(repair: _Repair, source: Source, trial: Trial) -> _Read:
         # a commit is in the log, and so in the lake, before others see it
         since = take_moment_of(run, source, repair.stream)
         require_behind_lake(run, since, since.at or read_until(run, source))
-    elif table.cursor and repair.position and not is_of_log(repair.position):
-        require_shown(source, table, repair.position)
+    elif upto := cursor_position(table, record.position, repair.position):
+        require_shown(source, table, upto)
     cut, whole = _cut(repair, source, facts)
     counted = None
     if record.extra and cut.by == "key" and len(cut.chunks) > 1:
@@ -321,6 +324,15 @@ def _read(repair: _Repair, source: Source, trial: Trial) -> _Read:
         sum(c.unfit for n, c in found.items() if n in whole),
         facts.is_unique and facts.is_exact,
     )
+
+
+def cursor_position(table: TableSpec, known: str, there: str) -> str:
+    """Rows with a cursor up to here are meant to be in the lake; "" = no cursor is
+    followed. known: by the services. there: the lake's, which is one of the log that
+    the table left where no row came by its cursor since."""
+    if table.cursor is None:
+        return ""
+    return known if is_of_log(there) else later(known, there)
 
 
 def _require_same_source(repair: _Repair, source: Source) -> None:

@@ -20,8 +20,7 @@ from pyspark.sql import functions as F
 
 from core.errors import SluiceError
 from ingest.contract.job import JobSpec, VerifyWork
-from ingest.contract.positions import from_text, later
-from ingest.contract.source_positions import is_of_log
+from ingest.contract.positions import from_text
 from ingest.contract.table import SourceSpec
 from ingest.driver.apply.apply import require_loaded
 from ingest.driver.apply.jobrun import JobRun
@@ -45,7 +44,10 @@ from ingest.driver.capture.reading import (
 )
 from ingest.driver.capture.source_check import require_columns
 from ingest.driver.capture.source_fingerprint import ahead_of, count_ahead
-from ingest.driver.table_services.chunk_repair import keep_differences
+from ingest.driver.table_services.chunk_repair import (
+    cursor_position,
+    keep_differences,
+)
 from ingest.driver.table_services.differences import (
     Sides,
     differing_keys,
@@ -144,6 +146,7 @@ def verify_table(
     work = spec.verify or VerifyWork()
     with _own_folder(spec) as folder:
         lake = _lake_snapshot(spark, spec, state)
+        end = lake.state.position.end if lake.state.position else ""
         check = _Check(
             run,
             spark,
@@ -152,14 +155,19 @@ def verify_table(
             Pace(work.rows_per_second),
             select_columns(dialect_of(access.spec.kind), spec.table.columns),
             folder,
-            _position(spec, lake.state),
+            cursor_position(spec.table, work.position, end),
             work.stream,
         )
         source = _stage_source(check, lake)
         found, keys = _compare(check, source)
         found = replace(found, ahead=source.ahead)
         again = keep_differences(
-            run, spark, folder, source.chunks, server=source.server
+            run,
+            spark,
+            folder,
+            source.chunks,
+            server=source.server,
+            position=check.position,
         )
     newest = source.lake.state.timeline.completed_writes[-1].asked
     return facts_of(
@@ -203,15 +211,6 @@ def _lake_snapshot(spark: SparkSession, spec: JobSpec, state: LakeState) -> _Lak
         if state.timeline.completed_writes == before.timeline.completed_writes:
             break
     return _Lake(frame, before)
-
-
-def _position(spec: JobSpec, state: LakeState) -> str:
-    """Rows with a cursor up to here are meant to be in that state."""
-    if spec.table.cursor is None:
-        return ""
-    known = (spec.verify or VerifyWork()).position
-    there = state.position.end if state.position else ""
-    return known if is_of_log(there) else later(known, there)
 
 
 # ------------------------------------------------------------------- both sides

@@ -16,6 +16,7 @@ from ingest.sources.postgresql.log.tables import (
     SourceTable,
     Unique,
     identifying,
+    is_shuffled,
     new_columns,
     problem_of,
     problem_of_key,
@@ -153,24 +154,65 @@ def test_rows_that_a_change_of_type_writes_anew_keep_their_values_or_not(
 
 def test_a_key_that_another_index_keeps_unique_is_not_the_same() -> None:
     key = frozenset({"id"})
-    one = Unique(7, "t_pkey", 17, is_immediate=True, columns=key)
+    one = Unique(7, "t_pkey", 17, is_immediate=True, is_rebuilt=True, columns=key)
     then = Identity.of(TABLE, 1, {"id": 1}, {"id": Altered(23, -1, 3)}, (one,))
 
-    def problem(*uniques: Unique, xid: int = 3) -> str:
-        altered = {"id": Altered(23, -1, xid)}
+    def problem(*uniques: Unique, type: int = 23) -> str:
+        altered = {"id": Altered(type, -1, 4)}
         now = Identity.of(TABLE, 1, {"id": 1}, altered, uniques)
         return then.problem_of(TABLE, now)
 
     again = replace(one, number=8, constraint=18)
     assert problem(replace(one, number=8)) == ""  # REINDEX CONCURRENTLY
     assert problem(replace(one, constraint=18), again) == ""
-    assert problem(again, xid=4) == ""  # another type
+    assert problem(again, type=20) == ""
+    # by itself, and not as the type of its column was altered
+    assert "dropped or created" in problem(replace(again, is_rebuilt=False), type=20)
     assert "dropped or created again" in problem(again)
     assert "dropped or created again" in problem(replace(one, is_immediate=False))
     assert "dropped or created again" in problem(replace(one, columns=frozenset("v")))
     assert problem_of_key(TABLE, (one, replace(again, is_immediate=False))) == ""
     assert "DEFERRABLE" in problem_of_key(TABLE, (replace(one, is_immediate=False),))
     assert problem_of_key(TABLE, ()) == ""
+
+
+@pytest.mark.parametrize(
+    ("names", "dropped", "is_so"),
+    [
+        ("id v w", (), False),
+        ("id w", (), False),
+        ("id w v", (), True),
+        # what had the name of the last one then is behind that
+        ("id v x w", (), True),
+        ("id v x w", (1,), False),
+        ("id v w x", (), False),
+        ("id x v", (), True),
+    ],
+)
+def test_columns_that_had_other_names(
+    names: str, dropped: tuple[int, ...], *, is_so: bool
+) -> None:
+    numbers = {"id": 2, "v": 3, "w": 4}
+    assert is_shuffled(names.split(), numbers, dropped) == is_so
+
+
+def test_a_table_that_may_have_been_unlogged() -> None:
+    members = (("theirs", "p7/8"),)
+    altered = {"v": Altered(23, -1, 3)}
+    then = Identity(1, {"v": 1}, members, file=5, since=9, altered=altered)
+    now = replace(then, file=6, since=20)
+    assert then.may_be_unlogged(now, 15)
+    assert then.renewed(now, has_more=True) == then
+    assert then.renewed(now, has_more=False) == now
+    assert then.renewed(replace(now, file=5), has_more=False) == then
+    assert not then.may_be_unlogged(replace(now, file=5), 15)
+    assert not then.may_be_unlogged(replace(now, members=(("ours", "r7/8"),)), 15)
+    emptied = replace(then, parts=then.parts.noted([(0, 15, 0)]))
+    assert not emptied.may_be_unlogged(now, 15)
+    assert emptied.may_be_unlogged(now, 16)
+    typed = replace(now, altered={"v": Altered(20, -1, 15)})
+    assert not then.may_be_unlogged(typed, 15)
+    assert then.may_be_unlogged(typed, 16)
 
 
 def test_a_table_whose_partitions_came_or_went_with_rows_is_another() -> None:

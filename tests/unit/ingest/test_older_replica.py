@@ -111,6 +111,24 @@ def test_a_repair_reads_what_was_compared(now: ServerFingerprint, words: str) ->
 
 
 @pytest.mark.parametrize(
+    ("known", "there", "position"),
+    [
+        ("2026-01-02", "2026-01-03", "2026-01-03"),
+        ("2026-01-02", "", "2026-01-02"),
+        # it left its log, and no row came by its cursor since
+        ("2026-01-02", "lsn:7:1:0/9", "2026-01-02"),
+        ("", "lsn:7:1:0/9", ""),
+    ],
+)
+def test_up_to_where_a_source_has_to_show_all(
+    known: str, there: str, position: str
+) -> None:
+    assert chunk_repair.cursor_position(TABLE, known, there) == position
+    of_snapshots = replace(TABLE, cursor=None)
+    assert chunk_repair.cursor_position(of_snapshots, known, there) == ""
+
+
+@pytest.mark.parametrize(
     ("here", "is_read"),
     [
         ("lsn:7:1:0/C", True),

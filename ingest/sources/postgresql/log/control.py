@@ -50,7 +50,8 @@ SELECT w.schema, w.name, c.oid::bigint, c.relkind::text, c.relpersistence::text,
   ARRAY(SELECT a.attname::text FROM pg_attribute a
         WHERE a.attrelid = c.oid AND a.attgenerated <> '' AND NOT a.attisdropped),
   c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits h WHERE h.inhparent = c.oid),
-  {LESSER_PARTS}, c.relfilenode::bigint,
+  {LESSER_PARTS}, c.relfilenode::bigint, c.xmin::text::bigint,
+  mod(txid_snapshot_xmin(txid_current_snapshot()), 4294967296),
   ARRAY(SELECT ARRAY[h.inhrelid || '/' || h.xmin, l.relfilenode::text, l.xmin::text,
             CASE WHEN a.xmin <> h.xmin THEN 'filled'
                  WHEN h.cmin::text::bigint - a.cmin::text::bigint <= 3 THEN 'empty'
@@ -63,8 +64,10 @@ SELECT w.schema, w.name, c.oid::bigint, c.relkind::text, c.relpersistence::text,
   ARRAY(SELECT ARRAY[a.attname::text, a.atttypid::text, a.atttypmod::text, a.xmin::text]
         FROM pg_attribute a
         WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
+  ARRAY(SELECT ARRAY[a.attnum::text, a.xmin::text] FROM pg_attribute a
+        WHERE a.attrelid = c.oid AND a.attisdropped),
   (SELECT json_agg(json_build_array(i.indexrelid::bigint, x.relname, k.oid::bigint,
-            i.indimmediate,
+            i.indimmediate, x.relfilenode <> x.oid,
             ARRAY(SELECT a.attname FROM pg_attribute a WHERE a.attrelid = c.oid
                   AND a.attnum = ANY((i.indkey::int2[])[0:i.indnkeyatts - 1]))))
    FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
@@ -87,11 +90,15 @@ SELECT CASE WHEN has_table_privilege(p.part, 'SELECT') THEN p.part ELSE p.root E
   ::regclass::text
 FROM (SELECT %s::oid, %s::oid) p(part, root)
 """
-# Who made the file wrote at the beginning of it.
-_ROW_OF = (
-    "SELECT EXISTS (SELECT FROM {} WHERE tableoid = %s AND ctid < '(100,0)'"
-    " AND xmin::text = ANY(%s))"
+# Who made the file wrote at the beginning of it. Each place by itself: PostgreSQL reads
+# the whole table for a range of them before version 14.
+_BEGINNING = (
+    "SELECT EXISTS (SELECT FROM {} WHERE tableoid = %s AND ctid = ANY(ARRAY("
+    "SELECT format('(%%s,%%s)', b, i)::tid FROM generate_series(0, 99) b,"
+    " generate_series(1, 300) i)) AND "
 )
+_ROW_OF = _BEGINNING + "xmin::text = ANY(%s))"
+_ROW_BEFORE = _BEGINNING + "age(xmin) > age(%s::text::xid))"
 _MONEY = "SELECT scale(0::money::numeric)"
 
 Name = tuple[str, str]
@@ -102,7 +109,8 @@ class FoundTable:
     """kind, persistence: as in pg_class. has_children: by inheritance, whose rows the
     log has under their own names. numbers: of its columns, which one that is dropped
     and added again does not keep. lesser_parts: see `TableLog`. file: as `Identity` has
-    it."""
+    it, and made: by which transaction, where nothing of it was altered behind. oldest:
+    no transaction before this one is open. dropped: numbers of columns, and who did."""
 
     oid: int
     kind: str
@@ -112,9 +120,18 @@ class FoundTable:
     table: SourceTable
     lesser_parts: tuple[str, ...]
     file: int = 0
+    made: int = 0
+    oldest: int = 0
     parts: Mapping[str, Part] = field(default_factory=dict)
     altered: Mapping[str, Altered] = field(default_factory=dict)
+    dropped: Mapping[int, int] = field(default_factory=dict)
     uniques: tuple[Unique, ...] = ()
+
+    @property
+    def sent(self) -> dict[str, int]:
+        """Numbers of the columns that the log carries."""
+        made = self.table.generated
+        return {name: one for name, one in self.numbers.items() if name not in made}
 
 
 @dataclass(slots=True)
@@ -159,12 +176,15 @@ class Control:
                 _table(identity, frozenset(key), frozenset(made), columns.get(oid, [])),
                 tuple(lesser),
                 file,
+                by,
+                oldest,
                 {key: _part(*more) for key, *more in parts},
                 {name: Altered(*map(int, more)) for name, *more in altered},
+                {int(number): int(xid) for number, xid in dropped},
                 tuple(map(_unique, uniques or ())),
             )
             for schema, name, oid, kind, persistence, identity, key, made, has_children,
-            lesser, file, parts, altered, uniques in found
+            lesser, file, by, oldest, parts, altered, dropped, uniques in found
         }  # fmt: skip
 
     def empty(self, numbers: Sequence[int]) -> set[int]:
@@ -174,10 +194,17 @@ class Control:
     def has_row_of(self, root: int, part: int, xids: Sequence[int]) -> bool:
         """Whether one of these transactions has a row at the beginning of a partition.
         False where the login may not find out."""
+        return self._is_at_beginning(_ROW_OF, root, part, [str(one) for one in xids])
+
+    def has_row_before(self, number: int, xid: int) -> bool:
+        """The same of a table and all transactions before this one."""
+        return self._is_at_beginning(_ROW_BEFORE, number, number, xid)
+
+    def _is_at_beginning(self, sought: str, root: int, part: int, of: Any) -> bool:
         name = str(self.rows(_READABLE, [part, root])[0][0])
-        sought = _ROW_OF.format(name.replace("%", "%%"))
         try:
-            return bool(self.rows(sought, [part, [str(one) for one in xids]])[0][0])
+            sql = sought.format(name.replace("%", "%%"))
+            return bool(self.rows(sql, [part, of])[0][0])
         except psycopg.errors.InsufficientPrivilege:
             return False
 
@@ -217,8 +244,10 @@ def open_control(access: SourceAccess) -> Iterator[Control]:
 
 
 def _unique(one: list[Any]) -> Unique:
-    number, name, constraint, is_immediate, columns = one
-    return Unique(number, name, constraint, is_immediate, frozenset(columns))
+    number, name, constraint, is_immediate, is_rebuilt, columns = one
+    return Unique(
+        number, name, constraint, is_immediate, is_rebuilt, frozenset(columns)
+    )
 
 
 def _part(file: str, since: str, came: Came) -> Part:

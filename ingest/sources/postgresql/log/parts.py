@@ -112,7 +112,7 @@ class Parts:
             number, made = _number(key), int(key.partition("/")[2])
             for _, xid, times in (one for one in self.used if one[0] == number):
                 # a savepoint's number is above that of its transaction
-                is_new = part.file == number and (made - xid) % 2**32 < 2**31
+                is_new = part.file == number and is_since(made, xid)
                 if xid and (is_new or (part.since == xid and xid in self.emptied)):
                     found.append(Doubt(number, (xid, made), is_sure=times > 1))
         return found
@@ -136,6 +136,11 @@ def found_empty(now: Mapping[str, Part], numbers: Collection[int]) -> dict[str, 
         else part
         for key, part in now.items()
     }
+
+
+def is_since(xid: int, other: int) -> bool:
+    """Whether a transaction's number is not below another one."""
+    return (xid - other) % 2**32 < 2**31
 
 
 def _number(key: str) -> int:

@@ -30,6 +30,7 @@ from ingest.sources.postgresql.log.parts import (
     Parts,
     Rewritten,
     found_empty,
+    is_since,
 )
 from ingest.sources.postgresql.log.pgoutput import (
     Begin,
@@ -55,6 +56,8 @@ from ingest.sources.postgresql.log.tables import (
     problem_of_key,
     problem_of_parts,
     read_as,
+    unlogged_for_a_while,
+    unseen_for_long,
     where,
 )
 from ingest.sources.postgresql.log.values import RowReader
@@ -67,6 +70,8 @@ FREE_SECONDS = 30
 _SILENT_SECONDS, _PROBE_SECONDS = 20, 10
 # Between two looks at tables and publications; those at the slot are the caller's.
 _LOOK_SECONDS = 15
+# A look that a lock or a slow source prevents for so long is a problem of its table.
+_BUSY_SECONDS = 600
 _HERE = "SELECT pg_current_wal_lsn()::text"
 # Behind all that can be seen.
 _INSERTED = "SELECT pg_current_wal_insert_lsn()::text"
@@ -107,6 +112,8 @@ class PostgresLogReader:
     _lost: dict[int, str] = field(default_factory=dict)
     # partitions in other files than they were, and where the log was as that was found
     _other_files: dict[int, dict[Rewritten, int]] = field(default_factory=dict)
+    # since when what has to be looked at is locked, or takes too long
+    _busy: dict[int, float] = field(default_factory=dict)
     _readers: dict[Relation, tuple[TableSpec, RowReader]] = field(default_factory=dict)
     _messages: deque[bytes] = field(default_factory=deque)
     _decoder: Decoder = field(init=False)
@@ -163,6 +170,7 @@ class PostgresLogReader:
             self._seen.pop(table_id, None)
         for table_id in changed | {*anew}:
             self.left.pop(table_id, None)
+            self._busy.pop(table_id, None)
             self._at_relation.pop(table_id, None)
             self.publications.forget(table_id)
         for table_id in {*anew} | changed - {*loaded}:
@@ -261,9 +269,12 @@ class PostgresLogReader:
         table, _ = self._readers[rows.relation]
         found = self._found.get((table.source_schema, table.source_table))
         said = self.identities.get(table.table_id)
-        if said and found and found.kind == "p":
+        if said and found:
             then = Identity.decode(said)
-            self._looked = 0.0  # soon, as their rows may be changed
+            if found.kind == "p":
+                self._looked = 0.0  # soon, as their rows may be changed
+            elif then.is_listed:
+                return
             parts = then.parts.noted(rows.parts)
             self.identities[table.table_id] = replace(then, parts=parts).encode()
 
@@ -322,8 +333,13 @@ class PostgresLogReader:
 
     def _shuffled(self, table: TableSpec, relation: Relation) -> str:
         found = self._found.get((relation.schema, relation.name))
-        names = (column.name for column in relation.columns)
-        if found is None or not is_shuffled(names, found.numbers):
+        said = self.identities.get(table.table_id)
+        if found is None or not said:
+            return ""
+        names = [column.name for column in relation.columns]
+        since = Identity.decode(said).since
+        dropped = [n for n, by in found.dropped.items() if is_since(by, since)]
+        if not is_shuffled(names, found.sent, dropped):
             return ""
         return (
             f"columns of {where(table)} had each other's names for a while at the"
@@ -439,55 +455,72 @@ class PostgresLogReader:
             found = self._found.get((table.source_schema, table.source_table))
             if found is None:
                 continue
-            said = self.identities.get(table.table_id, "")
-            parts = self._parts(said, found)
-            if parts is None:
-                continue
-            now = replace(
-                Identity.of(
-                    table, found.oid, found.numbers, found.altered, found.uniques
-                ),
-                members=self.publications.by_which(table),
-                file=found.file,
-                parts=Parts({**parts}),
-            )
-            then = Identity.decode(said) if said else now
             try:
-                problem = (
-                    then.problem_of(table, now)
-                    or self._rewritten(table, then, now)
-                    or self._emptied_within(table, then, now)
-                )
-            except BUSY:
-                continue
+                problem = self._problem_of_identity(table, found)
+                self._busy.pop(table.table_id, None)
+            except BUSY as error:
+                problem = self._unseen_for_long(table, error)
             if problem:
                 problems[table.table_id] = problem
-                continue
-            later = then.renewed(now, has_more=table.table_id in self.new_columns)
-            self.identities[table.table_id] = later.encode()
         return problems
 
-    def _parts(self, said: str, found: FoundTable) -> Mapping[str, Part] | None:
-        """None while somebody has locked one of which more has to be found out."""
+    def _problem_of_identity(self, table: TableSpec, found: FoundTable) -> str:
+        said = self.identities.get(table.table_id, "")
+        now = replace(
+            Identity.of(table, found.oid, found.numbers, found.altered, found.uniques),
+            members=self.publications.by_which(table),
+            file=found.file,
+            since=found.oldest,
+            parts=Parts({**self._parts(said, found)}),
+        )
+        then = Identity.decode(said) if said else now
+        problem = (
+            then.problem_of(table, now)
+            or self._rewritten(table, then, now, found.made)
+            or self._emptied_within(table, then, now)
+        )
+        if not problem:
+            waits = table.table_id in {*self.new_columns, *self._other_files}
+            later = then.renewed(now, has_more=waits)
+            self.identities[table.table_id] = later.encode()
+        return problem
+
+    def _unseen_for_long(self, table: TableSpec, error: psycopg.Error) -> str:
+        """ "" for so long as what is in the way may go."""
+        since = self._busy.setdefault(table.table_id, time.monotonic())
+        if time.monotonic() - since < _BUSY_SECONDS:
+            return ""
+        return unseen_for_long(table, str(error).partition("\n")[0])
+
+    def _parts(self, said: str, found: FoundTable) -> Mapping[str, Part]:
         unknown = Identity.decode(said).parts.unknown(found.parts) if said else ()
-        try:
-            empty = self.control.empty(unknown) if unknown else ()
-        except BUSY:
-            return None
+        empty = self.control.empty(unknown) if unknown else ()
         return found_empty(found.parts, empty)
 
-    def _rewritten(self, table: TableSpec, then: Identity, now: Identity) -> str:
+    def _rewritten(
+        self, table: TableSpec, then: Identity, now: Identity, made: int
+    ) -> str:
         """Once the log is read beyond where they were found: before, the TRUNCATE of
         the table may come yet."""
         before = self._other_files.pop(table.table_id, {})
-        if not (rewritten := then.parts.rewritten(now.parts.all)):
+        rewritten = then.parts.rewritten(now.parts.all)
+        why = changed_parts(table, "a partition was truncated or rewritten")
+        if not now.parts.all and self._may_be_unlogged(then, now, made):
+            rewritten, why = frozenset({("", made)}), unlogged_for_a_while(table)
+        if not rewritten:
             return ""
         here = lsn_of(str(self.control.rows(_INSERTED)[0][0]))
         found = {one: before.get(one, here) for one in rewritten}
         self._other_files[table.table_id] = found
         if all(place > self._reached for place in found.values()):
             return ""
-        return changed_parts(table, "a partition was truncated or rewritten")
+        return why
+
+    def _may_be_unlogged(self, then: Identity, now: Identity, made: int) -> bool:
+        """Rows get another transaction's number by that, but not by VACUUM FULL."""
+        return then.may_be_unlogged(now, made) and not self.control.has_row_before(
+            now.oid, then.since
+        )
 
     def _emptied_within(self, table: TableSpec, then: Identity, now: Identity) -> str:
         for one in then.parts.doubtful(now.parts.all):

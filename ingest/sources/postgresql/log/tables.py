@@ -54,16 +54,21 @@ class Altered:
     modifier: int
     xid: int
 
+    def is_other_type(self, then: Altered | None) -> bool:
+        return then is None or (then.type, then.modifier) != (self.type, self.modifier)
+
 
 @dataclass(frozen=True, slots=True)
 class Unique:
     """An index that lets no two rows have the same values. constraint: that it is of.
-    is_immediate: at no moment, else at the end of a statement or transaction."""
+    is_immediate: at no moment, else at the end of a statement or transaction.
+    is_rebuilt: it is in another file than it was made in."""
 
     number: int
     name: str
     constraint: int | None
     is_immediate: bool
+    is_rebuilt: bool
     columns: frozenset[str]
 
     def keeps(self, table: TableSpec) -> bool:
@@ -74,13 +79,15 @@ class Unique:
 class Identity:
     """Which table it is, whatever stands under its name. columns: numbers of those that
     are planned. members: by which its changes come, see `Publications`. file: that it
-    is in, which is another one once all of its rows were written anew. altered: of the
-    planned columns. uniques: that keep its key unique at every moment."""
+    is in, which is another one once all of its rows were written anew. since: its rows
+    of transactions before this one were in that file. altered: of planned columns.
+    uniques: that keep its key unique at every moment."""
 
     oid: int
     columns: Mapping[str, int]
     members: tuple[tuple[str, str], ...] = ()
     file: int = 0
+    since: int = 0
     parts: Parts = field(default_factory=Parts)
     altered: Mapping[str, Altered] = field(default_factory=dict)
     uniques: tuple[Unique, ...] = ()
@@ -150,6 +157,11 @@ class Identity:
             return changed_parts(table, why)
         return ""
 
+    @property
+    def is_listed(self) -> bool:
+        """In a publication by itself, as which PostgreSQL lets it not be UNLOGGED."""
+        return any(number.startswith("r") for _, number in self.members)
+
     def joined(self, later: Identity) -> Identity:
         """With what the log had of it until later."""
         return replace(self, parts=self.parts.joined(later.parts))
@@ -157,11 +169,24 @@ class Identity:
     def renewed(self, now: Identity, *, has_more: bool) -> Identity:
         """With what the plan has by now. has_more: it will get more that is there."""
         columns = {**now.columns, **self.columns}
-        file = self.file if has_more else now.file
         # it is in one of them still, so it was in these all the time
         members = now.members or self.members
         parts = self.parts.renewed(now.parts.all)
-        return replace(now, columns=columns, members=members, file=file, parts=parts)
+        found = replace(now, columns=columns, members=members, parts=parts)
+        if has_more:
+            altered = {**now.altered, **self.altered}
+            found = replace(found, file=self.file, altered=altered)
+        return replace(found, since=self.since) if found.file == self.file else found
+
+    def may_be_unlogged(self, now: Identity, made: int) -> bool:
+        """Whether it may have been UNLOGGED for a while: it is in another file, for no
+        other reason that is known by now. made: see `FoundTable`."""
+        if self.file == now.file or now.is_listed or made in self.parts.emptied:
+            return False
+        return not any(
+            one.xid == made and one.is_other_type(self.altered.get(name))
+            for name, one in now.altered.items()
+        )
 
     def _rewritten(self, now: Identity) -> list[str]:
         """Columns that were altered in another way than PostgreSQL itself writes rows
@@ -175,14 +200,16 @@ class Identity:
 
     def _is_kept_unique(self, table: TableSpec, now: Identity) -> bool:
         """By one that is there still; of which another type of the key's column makes
-        another one of the same name."""
+        another one of the same name, and builds it once more."""
         there = {one.number for one in now.uniques}
         there |= {one.constraint for one in now.uniques if one.constraint}
         if any({one.number, one.constraint} & there for one in self.uniques):
             return True
-        names = {one.name for one in now.uniques}
+        names = {one.name for one in now.uniques if one.is_rebuilt}
         is_typed = any(
-            self.altered.get(name) != now.altered.get(name) for name in table.key
+            one.is_other_type(self.altered.get(name))
+            for name, one in now.altered.items()
+            if name in table.key
         )
         return is_typed and any(one.name in names for one in self.uniques)
 
@@ -218,17 +245,41 @@ def problem_of_key(table: TableSpec, uniques: Iterable[Unique]) -> str:
     )
 
 
-def is_shuffled(names: Iterable[str], numbers: Mapping[str, int]) -> bool:
-    """Whether the log describes columns in another order than they have: under names
-    that they do not have any more."""
+def is_shuffled(
+    names: Sequence[str], numbers: Mapping[str, int], dropped: Iterable[int]
+) -> bool:
+    """Whether the log describes columns in another order than they have, or more before
+    one of them than there can have been: under names that they do not have any more.
+    dropped: numbers of those that may have been there."""
     found = [numbers[name] for name in names if name in numbers]
-    return found != sorted(found)
+    there = {*numbers.values(), *dropped}
+    return found != sorted(found) or any(
+        sum(one < numbers[name] for one in there) < before
+        for before, name in enumerate(names)
+        if name in numbers
+    )
 
 
 def changed_parts(table: TableSpec, why: str) -> str:
     return (
         f"{where(table)}: {why} at the source, and its log does not show which rows"
         " came or went by that; resync the table"
+    )
+
+
+def unlogged_for_a_while(table: TableSpec) -> str:
+    return (
+        f"every row of {where(table)} was rewritten at the source, as by SET UNLOGGED"
+        " and SET LOGGED, and what changed in between is not in its log; resync the"
+        " table"
+    )
+
+
+def unseen_for_long(table: TableSpec, why: str) -> str:
+    return (
+        f"partitions of {where(table)} were changed at the source, and could not be"
+        f" looked at for long ({why}), so whether its log shows all of that is not"
+        " known; resync the table"
     )
 
 
