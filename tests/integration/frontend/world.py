@@ -27,7 +27,7 @@ from catalog.sources.steps import (
     followable,
     readable_of,
 )
-from core.models import Job
+from core.models import Job, JobLog
 from core.sentences import Sentence
 from ingest.contract.job import error_from
 from ingest.lake.hudi.identity import SHARED_LOCK_PROVIDER
@@ -346,9 +346,11 @@ def _running(table: Table) -> Job:
         ("accepted", "LAUNCHING", "RUNNING"),
     ):
         running.events.create(event=event, before=before, after=after, actor="root")
-    for number in range(230):
-        running.log_lines.create(level="INFO", message=f"chunk {number} of 230 staged")
-    running.log_lines.create(level="WARN", message=f"odd value in {HOSTILE}")
+    said = [("INFO", f"chunk {number} of 230 staged") for number in range(230)]
+    said.append(("WARN", f"odd value in {HOSTILE}"))
+    JobLog.objects.bulk_create(
+        JobLog(job=running, level=level, message=message) for level, message in said
+    )
     return running
 
 
