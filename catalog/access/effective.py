@@ -25,7 +25,8 @@ from catalog.models import AccessRule
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """One privilege there. `via` names every grant that gives it, not just one."""
+    """One privilege there. `via` names every grant that gives it, not just one; where
+    the reason is "columns", those that give it on some columns."""
 
     privilege: Privilege
     decision: Decision
@@ -94,6 +95,11 @@ def _right(
     decision = decide(principal, privilege, on, held)
     if decision.reason == "below" and decision.via:
         return Right(privilege, decision, (decision.via,))
+    opened = tuple(
+        g for g in held if g.columns and (g.privilege, g.on) == (privilege, on)
+    )
+    if opened and not decision.allowed:
+        return Right(privilege, Decision(allowed=False, reason="columns"), opened)
     if decision.reason != "grant":
         return Right(privilege, decision, ())
     return Right(privilege, decision, giving(principal, privilege, on, held))

@@ -148,6 +148,8 @@ def test_why_somebody_sees_what_they_see(admin, ann, lake_orders):
     found = admin("GET", "access/explain?principal=user:ann&on=lake.shop.orders").json()
     assert found["columns"] == ["id"]
     assert [g["principal"] for g in found["column_grants"]] == ["group:bi"]
+    select = next(p for p in found["privileges"] if p["privilege"] == "select")
+    assert (select["reason"], select["via"]) == ("columns", found["column_grants"])
     assert [r["expression"] for r in found["filters"]] == ["id > 10"]
     assert [r["mask"] for r in found["masks"]] == ["redact"]
     own = ann("GET", "access/explain?on=lake.shop.orders").json()
