@@ -22,6 +22,7 @@ from tests.waiting import LIMIT_SECONDS, wait_for
 T = "CREATE TABLE t (id int PRIMARY KEY, v text)"
 FIRST = FollowTable(table(1), load="first")
 MEMORY = 256 << 20
+ROWS = 120_000
 
 
 def test_changes_of_every_kind_arrive(followed: World) -> None:
@@ -186,7 +187,7 @@ def test_a_transaction_of_many_rows_comes_in_parts(followed: World) -> None:
     link.execute(T)
     run = followed.following(FIRST)
     many = "INSERT INTO t SELECT g, repeat('x', 500) FROM generate_series({}, {}) g"
-    link.execute(many.format(1, 250_000))
+    link.execute(many.format(1, ROWS))
     folder = followed.home / "lake" / "_sluice" / "log" / "pg1"
     wait_for(lambda: [*folder.glob("*.part")], "parts")
     run.kill()
@@ -197,14 +198,14 @@ def test_a_transaction_of_many_rows_comes_in_parts(followed: World) -> None:
     def is_durable() -> bool:
         nonlocal most
         most = max(most, process.memory_info().rss)
-        return run.state.rows >= 250_000
+        return run.state.rows >= ROWS
 
     wait_for(is_durable, "the transaction")
     assert most < MEMORY
     (segment,) = [one for one in followed.segments() if one.parts_of(1)]
     assert segment.files
     ids = [one.values["id"] for one in followed.changes()]
-    assert ids == list(range(1, 250_001))
+    assert ids == list(range(1, ROWS + 1))
     # what the one before had begun went with it
     assert {path.name for path in folder.glob("*.part")} == segment.files
 
