@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,20 @@ class Hello:
     port: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """How an engine's question for names is answered.
+
+    answer  its type, and `member` of it what was found
+    of      what the question says beside the user
+    """
+
+    answer: str
+    member: str
+    ask: Callable[..., Awaitable[object]]
+    of: tuple[str, str]
+
+
 class _ToldReads:
     """What statements read that the engine has told of and nobody has asked for."""
 
@@ -85,6 +99,12 @@ class ControlListener:
         self._sources: dict[str, str] = {}
         self._secret = secret
         self._questions = questions
+        here, there = ("database", "pattern"), ("datasource", "database")
+        self._listings = {
+            "list": _Listing("tables", "names", questions.list_tables, here),
+            "columns": _Listing("columns", "tables", questions.columns_by_table, here),
+            "live_names": _Listing("live_names", "names", questions.live_names, there),
+        }
         self._server: asyncio.Server | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._greeted = asyncio.Event()
@@ -266,14 +286,10 @@ class ControlListener:
             self._acknowledge(str(message["principal"]), int(message["version"]))
         elif kind == "lookup":
             self._spawn(self._answer_lookup(message))
-        elif kind == "list":
-            self._spawn(self._answer_list(message))
-        elif kind == "columns":
-            self._spawn(self._answer_columns(message))
+        elif kind in self._listings:
+            self._spawn(self._answer_listing(message))
         elif kind == "source":
             self._spawn(self._answer_source(message))
-        elif kind == "live_names":
-            self._spawn(self._answer_live_names(message))
         elif kind == "progress":
             counts = {one.name: int(message[one.name]) for one in fields(Progress)}
             self._progress[str(message["statement"])] = Progress(**counts)
@@ -316,22 +332,6 @@ class ControlListener:
                 answer |= {"path": found.path, "schema_version": found.schema_version}
         await self._try_send(answer)
 
-    async def _answer_list(self, message: dict[str, Any]) -> None:
-        answer: dict[str, object] = {
-            "type": "tables",
-            "request_id": message["request_id"],
-        }
-        try:
-            answer["names"] = await self._questions.list_tables(
-                str(message["principal"]),
-                str(message["database"]),
-                str(message["pattern"]),
-            )
-        except Exception as error:  # noqa: BLE001  the engine must get an answer
-            log.warning("a listing failed: %r", error)
-            answer |= {"names": [], "error": "the catalogue could not be read"}
-        await self._try_send(answer)
-
     async def _answer_source(self, message: dict[str, Any]) -> None:
         answer: dict[str, object] = {
             "type": "source",
@@ -359,36 +359,18 @@ class ControlListener:
                 answer["access"] = {**found.access, "mark": self.mark}
         await self._try_send(answer)
 
-    async def _answer_live_names(self, message: dict[str, Any]) -> None:
+    async def _answer_listing(self, message: dict[str, Any]) -> None:
+        one = self._listings[message["type"]]
         answer: dict[str, object] = {
-            "type": "live_names",
+            "type": one.answer,
             "request_id": message["request_id"],
         }
         try:
-            answer["names"] = await self._questions.live_names(
-                str(message["principal"]),
-                str(message["datasource"]),
-                str(message["database"]),
-            )
+            given = (str(message[name]) for name in ("principal", *one.of))
+            answer[one.member] = await one.ask(*given)
         except Exception as error:  # noqa: BLE001  the engine must get an answer
-            log.warning("a listing of sources failed: %r", error)
-            answer |= {"names": [], "error": "the catalogue could not be read"}
-        await self._try_send(answer)
-
-    async def _answer_columns(self, message: dict[str, Any]) -> None:
-        answer: dict[str, object] = {
-            "type": "columns",
-            "request_id": message["request_id"],
-        }
-        try:
-            answer["tables"] = await self._questions.columns_by_table(
-                str(message["principal"]),
-                str(message["database"]),
-                str(message["pattern"]),
-            )
-        except Exception as error:  # noqa: BLE001  the engine must get an answer
-            log.warning("a listing of columns failed: %r", error)
-            answer |= {"tables": {}, "error": "the catalogue could not be read"}
+            log.warning("a listing of %s failed: %r", one.answer, error)
+            answer["error"] = "the catalogue could not be read"
         await self._try_send(answer)
 
     async def _try_send(self, answer: Mapping[str, object]) -> None:
