@@ -28,8 +28,10 @@ Start = Callable[..., FollowersHost]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Hosts of one machine each; all of them end with the test."""
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    """Hosts of one machine each, that look often; all of them end with the test."""
+    monkeypatch.setattr("ingest.followers_host.host.LOOK_SECONDS", 0.1)
+    monkeypatch.setattr("ingest.followers_host.host.FLUSH_SECONDS", 0.1)
     hosts: list[FollowersHost] = []
 
     def make(act: str = "") -> FollowersHost:

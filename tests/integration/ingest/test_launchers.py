@@ -23,7 +23,6 @@ from ingest.driver_host.submit import SubmitLauncher
 from ingest.driver_host.warm import DriverCommand, WarmLauncher, kill_leftovers
 from ingest.models import DriverIncarnation
 from ingest.pipelines import table_commands
-from ingest.scheduler import tick
 from tests.doubles.launcher import FakeCluster, Fault
 from tests.integration.ingest.submitting import submit_command
 from tests.integration.ingest.world import World, make_source
@@ -66,7 +65,7 @@ class Stage:
             if check():
                 return True
             self.world.host.step(0.05)
-            tick.Ticking().tick()
+            self.world.ticking.tick()
             return False
 
         wait_for(step, self.world.story, pause=0)
@@ -82,8 +81,9 @@ def launcher_of(kind: str, folder: Path):
 
 
 @pytest.fixture(params=first_then_long("warm", "submit"))
-def stage(request, tmp_path, settings):
+def stage(request, tmp_path, settings, monkeypatch):
     settings.SLUICE_LAUNCHER = request.param
+    monkeypatch.setattr("ingest.driver_host.host.FLUSH_SECONDS", 0.1)
     made = Stage(launcher_of(request.param, tmp_path), tmp_path)
     yield made
     made.world.host.stop()

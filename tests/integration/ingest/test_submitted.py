@@ -17,7 +17,6 @@ from ingest.driver_host.host import DriverHost
 from ingest.driver_host.launcher import Message, mark_of
 from ingest.driver_host.submit import SubmitLauncher
 from ingest.models import DriverIncarnation
-from ingest.scheduler import tick
 from tests.doubles.launcher import FakeCluster, Fault
 from tests.integration.ingest.submitting import HOUSE, submit_command
 from tests.integration.ingest.world import World, make_source
@@ -62,7 +61,7 @@ class Place:
             if check():
                 return True
             self.host.step(0.05)
-            tick.Ticking().tick()
+            self.world.ticking.tick()
             return False
 
         wait_for(step, self.world.story, pause=0)
@@ -80,7 +79,8 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path, settings):
+def place(tmp_path, settings, monkeypatch):
+    monkeypatch.setattr("ingest.driver_host.host.FLUSH_SECONDS", 0.1)
     settings.SLUICE_LAUNCHER = "submit"
     made = Place(tmp_path)
     yield made
