@@ -278,7 +278,7 @@ def unlogged_for_a_while(table: TableSpec) -> str:
 def unseen_for_long(table: TableSpec, why: str) -> str:
     return (
         f"partitions of {where(table)} were changed at the source, and could not be"
-        f" looked at for long ({why}), so whether its log shows all of that is not"
+        f" checked for long ({why}), so whether its log shows all of that is not"
         " known; resync the table"
     )
 
