@@ -306,6 +306,9 @@ NAMES = (
     "ALTER TABLE {t} RENAME v TO x; ALTER TABLE {t} RENAME w TO v;"
     " ALTER TABLE {t} RENAME x TO w"
 )
+OTHER_NAME = "ALTER TABLE {t} RENAME TO {t}z"
+OWN_NAME = "ALTER TABLE {t}z RENAME TO {t}"
+PUT = "INSERT INTO {t}z VALUES (3, 'x')"
 AWAY = "ALTER TABLE {t} RENAME w TO x; ALTER TABLE {t} ADD w text"
 BACK = "ALTER TABLE {t} DROP w; ALTER TABLE {t} RENAME x TO w"
 # What the log does not show, each text a transaction.
@@ -320,6 +323,17 @@ ALTERED = [
         ["ALTER TABLE {t} DROP v", AWAY, "INSERT INTO {t} VALUES (3, 'x', 'w')", BACK],
         "no column v any more",
     ),
+    (
+        [
+            "ALTER TABLE {t} RENAME w TO x",
+            "UPDATE {t} SET v = 'u'",
+            "ALTER TABLE {t} RENAME x TO w",
+        ],
+        "no column w any more",
+    ),
+    # of which no row came under its own name before
+    ([f"{OTHER_NAME}; DELETE FROM {{t}}z; {OWN_NAME}"], "was renamed to"),
+    ([f"TRUNCATE {{t}}; {OTHER_NAME}; {PUT}; {OWN_NAME}"], "was renamed to"),
     ([f"{NO_KEY}; ALTER TABLE {{t}} ALTER id TYPE bigint; {SWAP}; {KEY}"], OTHER_KEY),
     (
         [f"{NO_KEY}; ALTER TABLE {{t}} ALTER id SET STATISTICS 7; {SWAP}; {KEY}"],

@@ -51,6 +51,7 @@ SELECT w.schema, w.name, c.oid::bigint, c.relkind::text, c.relpersistence::text,
         WHERE a.attrelid = c.oid AND a.attgenerated <> '' AND NOT a.attisdropped),
   c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits h WHERE h.inhparent = c.oid),
   {LESSER_PARTS}, c.relfilenode::bigint, c.xmin::text::bigint,
+  c.relnatts::int,
   mod(txid_snapshot_xmin(txid_current_snapshot()), 4294967296),
   ARRAY(SELECT ARRAY[h.inhrelid || '/' || h.xmin, l.relfilenode::text, l.xmin::text,
             CASE WHEN a.xmin <> h.xmin THEN 'filled'
@@ -110,7 +111,8 @@ class FoundTable:
     log has under their own names. numbers: of its columns, which one that is dropped
     and added again does not keep. lesser_parts: see `TableLog`. file: as `Identity` has
     it, and made: by which transaction, where nothing of it was altered behind. oldest:
-    no transaction before this one is open. dropped: numbers of columns, and who did."""
+    no transaction before this one is open. highest: number that a column has got.
+    dropped: numbers of columns, and who did."""
 
     oid: int
     kind: str
@@ -121,6 +123,7 @@ class FoundTable:
     lesser_parts: tuple[str, ...]
     file: int = 0
     made: int = 0
+    highest: int = 0
     oldest: int = 0
     parts: Mapping[str, Part] = field(default_factory=dict)
     altered: Mapping[str, Altered] = field(default_factory=dict)
@@ -177,6 +180,7 @@ class Control:
                 tuple(lesser),
                 file,
                 by,
+                highest,
                 oldest,
                 {key: _part(*more) for key, *more in parts},
                 {name: Altered(*map(int, more)) for name, *more in altered},
@@ -184,7 +188,8 @@ class Control:
                 tuple(map(_unique, uniques or ())),
             )
             for schema, name, oid, kind, persistence, identity, key, made, has_children,
-            lesser, file, by, oldest, parts, altered, dropped, uniques in found
+            lesser, file, by, highest, oldest, parts, altered, dropped, uniques
+            in found
         }  # fmt: skip
 
     def empty(self, numbers: Sequence[int]) -> set[int]:

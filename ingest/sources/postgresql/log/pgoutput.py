@@ -148,6 +148,11 @@ class Decoder:
         self.size = 0
 
     @property
+    def xid(self) -> int:
+        """Of the transaction that it is in; -1 = none."""
+        return self._xid
+
+    @property
     def is_within(self) -> bool:
         """Whether a transaction has begun whose commit has not come."""
         return self._xid >= 0

@@ -20,13 +20,8 @@ from ingest.sources.ahead import ahead_of
 from ingest.sources.port import LogNames, LogRows, SourceAccess
 from ingest.sources.postgresql.connection import connect
 from ingest.sources.postgresql.log.connection import LogConnection
-from ingest.sources.postgresql.log.control import (
-    Control,
-    FoundTable,
-    Name,
-)
+from ingest.sources.postgresql.log.control import Control, FoundTable, Name
 from ingest.sources.postgresql.log.parts import (
-    Part,
     Parts,
     Rewritten,
     found_empty,
@@ -40,10 +35,7 @@ from ingest.sources.postgresql.log.pgoutput import (
     Rows,
 )
 from ingest.sources.postgresql.log.publications import ANEW, BUSY, Publications
-from ingest.sources.postgresql.log.slot import (
-    Slot,
-    end_holder,
-)
+from ingest.sources.postgresql.log.slot import Slot, end_holder
 from ingest.sources.postgresql.log.tables import (
     Identity,
     SourceTable,
@@ -103,8 +95,8 @@ class PostgresLogReader:
     moved: str = ""
     _tables: tuple[TableSpec, ...] = ()
     _found: dict[Name, FoundTable] = field(default_factory=dict)
-    # relations whose rows were taken, by which they are known under any name
-    _accepted: dict[int, int] = field(default_factory=dict)
+    # which table a relation is, or was, under any name
+    _known: dict[int, int] = field(default_factory=dict)
     _at_relation: dict[int, str] = field(default_factory=dict)
     # columns that a table's rows had
     _seen: dict[int, set[str]] = field(default_factory=dict)
@@ -179,9 +171,9 @@ class PostgresLogReader:
             # what was read since the stream's last segment is not in that
             later = Identity.decode(self.identities.get(table_id, said))
             self.identities[table_id] = Identity.decode(said).joined(later).encode()
-        self._accepted = {
+        self._known = {
             oid: table_id
-            for oid, table_id in self._accepted.items()
+            for oid, table_id in self._known.items()
             if table_id in kept and table_id not in changed | {*anew}
         }
         self._tables = tuple(tables)
@@ -310,7 +302,6 @@ class PostgresLogReader:
             if not is_mended or table.table_id in self._at_look:
                 self._refuse(table, problem)
             return None
-        self._accepted[relation.oid] = table.table_id
         self._at_relation.pop(table.table_id, None)
         self._merge()
         self._note_new(table, new_columns(table, described))
@@ -333,18 +324,23 @@ class PostgresLogReader:
 
     def _shuffled(self, table: TableSpec, relation: Relation) -> str:
         found = self._found.get((relation.schema, relation.name))
-        said = self.identities.get(table.table_id)
-        if found is None or not said:
+        then = self._met(table.table_id)
+        if found is None or then is None:
             return ""
         names = [column.name for column in relation.columns]
-        since = Identity.decode(said).since
-        dropped = [n for n, by in found.dropped.items() if is_since(by, since)]
+        dropped = [n for n, by in found.dropped.items() if is_since(by, then.met)]
         if not is_shuffled(names, found.sent, dropped):
             return ""
         return (
             f"columns of {where(table)} had each other's names for a while at the"
             " source, and values came under those; resync the table"
         )
+
+    def _met(self, table_id: int) -> Identity | None:
+        """As what it was; None within a transaction that its load shows all of."""
+        said, xid = self.identities.get(table_id), self._decoder.xid
+        then = Identity.decode(said) if said else None
+        return then if then and (xid < 0 or is_since(xid, then.met)) else None
 
     def _later(self, table: TableSpec) -> set[str]:
         """Columns of the plan that the table may have got behind what is read: they are
@@ -354,7 +350,10 @@ class PostgresLogReader:
         if found is None:
             return set()
         before = self._seen.get(table.table_id, set())
-        return {*found.numbers} - before - {*identifying(table)}
+        then = self._met(table.table_id)
+        highest = then.highest if then else 0
+        new = {name for name, number in found.numbers.items() if number > highest}
+        return new - before - {*identifying(table)}
 
     def _columns(
         self, table: TableSpec, described: SourceTable
@@ -377,8 +376,9 @@ class PostgresLogReader:
 
     def _note_other_name(self, relation: Relation) -> None:
         """It may have its own again before anybody looks at it."""
-        table_id = self._accepted.get(relation.oid)
-        for table in self._tables:
+        table_id = self._known.get(relation.oid, 0)
+        is_new = self._decoder.is_within and self._met(table_id)
+        for table in self._tables if is_new else ():
             if table.table_id == table_id:
                 other = f"{relation.schema}.{relation.name}"
                 self._refuse(
@@ -466,14 +466,19 @@ class PostgresLogReader:
 
     def _problem_of_identity(self, table: TableSpec, found: FoundTable) -> str:
         said = self.identities.get(table.table_id, "")
+        unknown = Identity.decode(said).parts.unknown(found.parts) if said else ()
+        empty = self.control.empty(unknown) if unknown else ()
         now = replace(
             Identity.of(table, found.oid, found.numbers, found.altered, found.uniques),
             members=self.publications.by_which(table),
             file=found.file,
             since=found.oldest,
-            parts=Parts({**self._parts(said, found)}),
+            met=found.oldest,
+            highest=found.highest,
+            parts=Parts({**found_empty(found.parts, empty)}),
         )
         then = Identity.decode(said) if said else now
+        self._known[then.oid] = table.table_id
         problem = (
             then.problem_of(table, now)
             or self._rewritten(table, then, now, found.made)
@@ -491,11 +496,6 @@ class PostgresLogReader:
         if time.monotonic() - since < _BUSY_SECONDS:
             return ""
         return unseen_for_long(table, str(error).partition("\n")[0])
-
-    def _parts(self, said: str, found: FoundTable) -> Mapping[str, Part]:
-        unknown = Identity.decode(said).parts.unknown(found.parts) if said else ()
-        empty = self.control.empty(unknown) if unknown else ()
-        return found_empty(found.parts, empty)
 
     def _rewritten(
         self, table: TableSpec, then: Identity, now: Identity, made: int

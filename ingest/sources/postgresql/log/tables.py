@@ -80,7 +80,9 @@ class Identity:
     """Which table it is, whatever stands under its name. columns: numbers of those that
     are planned. members: by which its changes come, see `Publications`. file: that it
     is in, which is another one once all of its rows were written anew. since: its rows
-    of transactions before this one were in that file. altered: of planned columns.
+    of transactions before this one were in that file. met: as it was met, all before
+    this one were over. highest: the number of a column that was there then. altered: of
+    planned columns.
     uniques: that keep its key unique at every moment."""
 
     oid: int
@@ -88,6 +90,8 @@ class Identity:
     members: tuple[tuple[str, str], ...] = ()
     file: int = 0
     since: int = 0
+    met: int = 0
+    highest: int = 0
     parts: Parts = field(default_factory=Parts)
     altered: Mapping[str, Altered] = field(default_factory=dict)
     uniques: tuple[Unique, ...] = ()
@@ -173,6 +177,7 @@ class Identity:
         members = now.members or self.members
         parts = self.parts.renewed(now.parts.all)
         found = replace(now, columns=columns, members=members, parts=parts)
+        found = replace(found, met=self.met, highest=self.highest)
         if has_more:
             altered = {**now.altered, **self.altered}
             found = replace(found, file=self.file, altered=altered)
