@@ -49,7 +49,7 @@ def test_what_cannot_be_looked_at_for_long_is_told(
     clock.now += 599
     assert reader._problems_of_identities() == {}
     clock.now += 1
-    assert "looked at for long (locked)" in reader._problems_of_identities()[7]
+    assert "checked for long (locked)" in reader._problems_of_identities()[7]
     assert reader.identities == {7: written}
     # once it can be, nothing is left of that
     answers[0] = True
