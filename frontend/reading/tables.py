@@ -66,6 +66,7 @@ class TablePipeline:
     missing: Mapping[str, str] = field(default_factory=dict)
     change: SchemaProposal | None = None
     may_operate: bool = False
+    may_manage: bool = False
 
     @property
     def usual(self) -> list[TableAction]:
@@ -138,7 +139,8 @@ def pipeline_for(principal: Principal, table: Table) -> TablePipeline:
         if action not in offered
     }
     if row is None:
-        return TablePipeline(None, actions, repairs, missing=missing)
+        may = Privilege.MANAGE in held
+        return TablePipeline(None, actions, repairs, missing=missing, may_manage=may)
     return TablePipeline(
         row,
         actions,
@@ -148,6 +150,7 @@ def pipeline_for(principal: Principal, table: Table) -> TablePipeline:
         missing,
         change=proposal_of(table),
         may_operate=Privilege.OPERATE in held,
+        may_manage=Privilege.MANAGE in held,
     )
 
 

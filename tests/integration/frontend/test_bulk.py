@@ -127,6 +127,9 @@ def test_many_tables_get_an_owner_and_tags(world, browse):
     assert "group:bi" in html_of(client.get(f"/tables/{events.pk}"))
     label_tables(ids[:1], Labels(added=["Straße"]), by="root")
     assert f"/tables/{orders.pk}" in html_of(client.get("/find?q=Straße"))
+    form_of_one = f"/tables/labels?table={orders.pk}"
+    assert form_of_one in html_of(client.get(f"/tables/{orders.pk}"))
+    assert form_of_one not in html_of(browse("ann").get(f"/tables/{orders.pk}"))
     assert browse("ann").post("/tables/labels", form).status_code == 403
     refused = AuditEntry.objects.filter(action="manage.denied", actor="ann")
     assert refused.get().object == "lake.shop.orders"
