@@ -173,7 +173,7 @@ class World:
         """dsn: of another login or way to the same database."""
         access = self.access(dsn)
         command = FollowerCommand(
-            [sys.executable, "-m", "tests.doubles.hasty_follower"],
+            [sys.executable, "-m", "ingest.follower"],
             {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
             self.home / "logs",
             self.home,
