@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from django.utils.translation import gettext
-
 from catalog.access.policy import Principal
 from catalog.like import escaped
 from catalog.schema.naming import is_system_column
@@ -29,12 +27,14 @@ _LEVELS = ("source", "database", "table")
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """text  as the editor takes it. at  the query of the level below, "" = a leaf"""
+    """text  as the editor takes it. at  the query of the level below, "" = a leaf.
+    is_source: read in place, beside databases of the lake that may have its name"""
 
     name: str
     text: str
     detail: str = ""
     at: str = ""
+    is_source: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +74,9 @@ def _live_level(principal: Principal, above: list[str]) -> Level:
 
 
 def _live(parts: list[str]) -> Branch:
-    detail = gettext("live source") if len(parts) == 1 else ""
     at = urlencode(dict(zip(_LEVELS, parts, strict=False)))
-    return Branch(parts[-1], ".".join(quoted(parts)), detail, at)
+    text = ".".join(quoted(parts))
+    return Branch(parts[-1], text, at=at, is_source=len(parts) == 1)
 
 
 def _database(name: str) -> Branch:
