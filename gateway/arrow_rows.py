@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Values = list[Any]
 _EPOCH = date(1970, 1, 1).toordinal()
-_DAY_MICROS = 86_400_000_000
+DAY_MICROS = 86_400_000_000
 _ERA_DAYS, _ERA_YEARS = 146_097, 400  # always as many
 
 
@@ -37,11 +37,12 @@ def batch_of(page: bytes, rows: int | None = None) -> pyarrow.RecordBatch:
 
 def json_rows(batch: pyarrow.RecordBatch) -> list[list[Any]]:
     """Each row a list of what JSON can hold exactly."""
-    columns = [_values(column) for column in batch.columns]
+    columns = [json_values(column) for column in batch.columns]
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def _values(column: pyarrow.Array) -> Values:
+def json_values(column: pyarrow.Array) -> Values:
+    """A column's values as JSON holds them exactly."""
     import pyarrow as pa
 
     kind = column.type
@@ -105,7 +106,7 @@ def _year(year: int) -> str:
 
 def time_text(micros: int) -> str:
     """Microseconds since 1970 as Spark prints them: without zeros at the end."""
-    days, rest = divmod(micros, _DAY_MICROS)
+    days, rest = divmod(micros, DAY_MICROS)
     seconds, fraction = divmod(rest, 1_000_000)
     minutes, second = divmod(seconds, 60)
     hour, minute = divmod(minutes, 60)

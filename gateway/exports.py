@@ -76,7 +76,7 @@ def parquet_chunks(
     """
     from pyarrow import parquet
 
-    sink, schema = _Sink(), _schema(columns)
+    sink, schema = Sink(), _schema(columns)
     with parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
         for group in _groups(schema, pages):
             writer.write_table(group)
@@ -90,7 +90,7 @@ def arrow_chunks(
     """A stream of Arrow's, compressed inside; columns as in Parquet."""
     import pyarrow as pa
 
-    sink, schema = _Sink(), _schema(columns)
+    sink, schema = Sink(), _schema(columns)
     options = pa.ipc.IpcWriteOptions(compression="zstd")
     with pa.ipc.new_stream(sink, schema, options=options) as writer:
         for group in _groups(schema, pages):
@@ -122,7 +122,7 @@ def _table(
     return pa.Table.from_batches(pages).rename_columns(schema.names).cast(schema)
 
 
-class _Sink:
+class Sink:
     """What the writer has written and the reader has not taken yet."""
 
     def __init__(self) -> None:

@@ -97,7 +97,7 @@ def _capabilities() -> dict[str, object]:
         "statements": True,
         "schedules": ["every_seconds", "cron", "manual"],
         "job_events": True,
-        "result_formats": ["json", "csv", "parquet"],
+        "result_formats": ["json", "csv", "parquet", "arrow", "xlsx"],
         "verify": True,
         "repairs": [a["name"] for a in registered.actions() if a["is_repair"]],
         "alert_targets": ["webhook", *(["email"] if settings.SLUICE_SMTP else [])],

@@ -23,7 +23,8 @@ HISTORY = "statements"
 KEPT, LONGEST_KEPT = 30, 4_000
 MOVING = frozenset({"INITIALIZED", "PENDING", "RUNNING"})
 FIRST_WAIT = 0.4
-DOWNLOADS = ("csv", "parquet")  # of `GET …/results?format=`
+# of `GET …/results?format=`, as they call themselves
+DOWNLOADS = {"csv": "CSV", "parquet": "Parquet", "xlsx": "Excel"}
 NOT_ALLOWED = "read-only;"
 HINTS = {
     "42P01": _("check the name; what you hold no privilege on answers as absent, too"),

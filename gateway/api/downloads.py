@@ -18,6 +18,7 @@ from gateway.exports import (
     csv_chunks,
     parquet_chunks,
 )
+from gateway.xlsx import xlsx_chunks
 
 if TYPE_CHECKING:
     import pyarrow
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 # A slow reader holds a thread of the web process for as long as it reads.
 DOWNLOADS = Places(most=3, most_each=2)
 RETRY_SECONDS = 3
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ FORMATS = {
     "csv": Format("text/csv; charset=utf-8; header=present", csv_chunks),
     "parquet": Format("application/vnd.apache.parquet", parquet_chunks),
     "arrow": Format("application/vnd.apache.arrow.stream", arrow_chunks),
+    "xlsx": Format(XLSX, xlsx_chunks),
 }
 
 
@@ -71,6 +74,9 @@ def download_of(user: str, statement_id: str, name: str) -> Download:
 def send(wanted: Download) -> StreamingHttpResponse:
     """The whole result. What goes wrong on the way cuts the transfer off, so that
     a part is never taken for the whole."""
+    columns = [ResultColumn(c["name"], c["type"]) for c in wanted.columns]
+    pages = client.batches_of(wanted.user, wanted.statement_id)
+    chunks = wanted.form.write(columns, pages)
     place = DOWNLOADS.take(wanted.user)
     if place is None:
         raise TransientError(
@@ -79,10 +85,7 @@ def send(wanted: Download) -> StreamingHttpResponse:
             hint="wait until one of them is done",
             facts={"retry_after_seconds": RETRY_SECONDS},
         )
-    columns = [ResultColumn(c["name"], c["type"]) for c in wanted.columns]
-    pages = client.batches_of(wanted.user, wanted.statement_id)
-    body = _Body(wanted.form.write(columns, pages), place)
-    return StreamingHttpResponse(body, headers=wanted.headers)
+    return StreamingHttpResponse(_Body(chunks, place), headers=wanted.headers)
 
 
 class _Body:

@@ -25,7 +25,7 @@ from catalog.selectors.paging import key_of, key_token
 from core.errors import InvalidRequest
 from gateway import client
 from gateway.api import replies
-from gateway.api.downloads import FORMATS, download_of, send
+from gateway.api.downloads import FORMATS, XLSX, download_of, send
 
 LONGEST_STATEMENT = 1_000_000
 LONGEST_WAIT = 30
@@ -113,9 +113,9 @@ class StatementView(ApiView):
 
 
 class ResultsView(ApiView):
-    """Rows of a finished statement, page by page; `format=csv`, `parquet` or `arrow` is
-    the whole stored result as a file. `X-Sluice-Truncated` tells that rows were left
-    out by `row_limit`."""
+    """Rows of a finished statement, page by page; `format=csv`, `parquet`, `arrow`
+    or `xlsx` is the whole stored result as a file. `X-Sluice-Truncated` tells that
+    rows were left out by `row_limit`."""
 
     queries = frozenset({"page_token", "format"})
     content_negotiation_class = FormatIsOurs
@@ -126,6 +126,7 @@ class ResultsView(ApiView):
             (200, "text/csv"): OpenApiTypes.STR,
             (200, "application/vnd.apache.parquet"): OpenApiTypes.BINARY,
             (200, "application/vnd.apache.arrow.stream"): OpenApiTypes.BINARY,
+            (200, XLSX): OpenApiTypes.BINARY,
         }
     )
     def get(self, request: Request, id: str) -> HttpResponseBase:

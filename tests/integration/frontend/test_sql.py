@@ -151,7 +151,7 @@ def test_a_result_is_shown_escaped_and_paged(world, browse, gateway):
     assert "n&lt;b&gt;" in text
     assert "NULL" in text
     assert "number=1" in text
-    for name in ("csv", "parquet"):
+    for name in ("csv", "parquet", "xlsx"):
         assert f"/api/v1/sql/statements/s1/results?format={name}" in text
     assert "data-poll" not in text
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from decimal import Decimal
+from zipfile import ZipFile
 
 import pyarrow as pa
 import pytest
@@ -66,6 +67,10 @@ def test_all_pages_are_one_file_and_nothing_runs_again(rest, gateway) -> None:
     assert table.column("id").to_pylist() == list(range(1700))
     stream = whole(ann.get(path, {"format": "arrow"}))
     assert pa.ipc.open_stream(stream).read_all() == table
+    reply = ann.get(path, {"format": "xlsx"})
+    assert reply["Content-Disposition"].endswith('.xlsx"')
+    book = ZipFile(io.BytesIO(whole(reply)))
+    assert book.read("xl/worksheets/sheet1.xml").count(b"<row ") == 1701
     head = ann.head(f"{path}?format=csv")
     assert (head.status_code, head["X-Sluice-Rows"], head.content) == (200, "1700", b"")
     assert len(gateway.engine.journal) == ran
@@ -98,7 +103,7 @@ def test_only_the_owner_and_only_when_finished(rest, gateway) -> None:
     assert (early.status_code, early.json()["code"]) == (409, "no_result")
     ann.post(f"{URL}/{one}:cancel")
     assert ann.get(path, {"format": "csv", "page_token": "p1"}).status_code == 400
-    assert ann.get(path, {"format": "xlsx"}).status_code == 400
+    assert ann.get(path, {"format": "ods"}).status_code == 400
 
 
 def test_few_at_a_time(rest) -> None:
