@@ -35,6 +35,10 @@ class GatewayLimits:
     # the rest is for others, whatever one user opens
     engine_sessions_per_user: int = 150
     warm_sessions: int = 16
+    # in an engine, left by statements over REST for the next ones of the same user
+    idle_sessions: int = 16
+    idle_sessions_per_user: int = 8
+    idle_session_seconds: float = 60.0
     login_seconds: float = 15.0
     # a driver of one socket sends its cancel only behind the reply to its poll
     long_poll_seconds: float = 0.5

@@ -136,6 +136,13 @@ class Run:
     is_dropped: bool = False
     end: RunEnd | None = None
 
+    @property
+    def left_nothing(self) -> bool:
+        """True when the engine called it a query, which changes nothing of its session,
+        and all of its rows were read."""
+        is_read = self.reader is not None and self.reader.is_at_end
+        return self.reads is not None and is_read
+
 
 @dataclass(slots=True, eq=False)
 class Operation:

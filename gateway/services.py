@@ -19,6 +19,7 @@ from gateway.engines.port import EnginePolicy, EngineRefused, EngineUnavailable
 from gateway.engines.supervisor import EngineSupervisor
 from gateway.fair import Caller, FairPlaces
 from gateway.faults import DISK_FULL, TOO_LARGE
+from gateway.idle_sessions import IdleSessions
 from gateway.limits import GatewayLimits
 from gateway.operation import Operation
 from gateway.result_reader import ReadAheadRoom
@@ -104,6 +105,7 @@ class Services:
     slots: FairPlaces = field(init=False)
     room: ReadAheadRoom = field(init=False)
     metadata_results: MetadataResults = field(init=False)
+    idle: IdleSessions = field(init=False)
     texts: Counter[str] = field(default_factory=Counter)
     reads: Counter[str] = field(default_factory=Counter)
     statements: Counter[str] = field(default_factory=Counter)
@@ -124,6 +126,9 @@ class Services:
         self.metadata_results = MetadataResults(
             most=self.limits.answered_rows,
             most_each=self.limits.answered_rows_per_user,
+        )
+        self.idle = IdleSessions(
+            most=self.limits.idle_sessions, most_each=self.limits.idle_sessions_per_user
         )
         self.room = ReadAheadRoom(
             self.limits.read_ahead_bytes, self.limits.read_ahead_batch_bytes

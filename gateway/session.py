@@ -65,7 +65,8 @@ _STATES = {
 
 class Session:
     """A session of `user`. `proof` is what the login rested on that opened it;
-    `connection` keeps it open, None where nothing does."""
+    `connection` keeps it open, None where nothing does. `is_pooled`: the engine's half
+    may come from another such session of the user, and go to the next."""
 
     def __init__(
         self,
@@ -75,6 +76,7 @@ class Session:
         protocol: int,
         address: str = "",
         settings: SessionSettings | None = None,
+        is_pooled: bool = False,
     ) -> None:
         self.proof: Proof | None = None
         self.connection: object | None = None
@@ -91,7 +93,10 @@ class Session:
         self._services = services
         self._audit = StatementAudit(services.store, user, address=address)
         self._engine = SessionEngine(
-            services, user, (settings or SessionSettings()).engine
+            services,
+            user,
+            (settings or SessionSettings()).engine,
+            is_pooled=is_pooled,
         )
         self._timers: set[asyncio.Task[None]] = set()
 

@@ -13,6 +13,7 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, replace
 
 from core.errors import AccessDenied, InvalidRequest, SluiceError
+from gateway.ending import end_all
 from gateway.engines.lifecycle import EngineState
 from gateway.engines.port import (
     EngineClient,
@@ -24,6 +25,7 @@ from gateway.engines.port import (
     EngineUnavailable,
     OperationState,
 )
+from gateway.idle_sessions import IdleSession
 from gateway.operation import Context, Operation, Run
 from gateway.services import Services
 from gateway.statement_run import run_to_first_rows
@@ -40,11 +42,19 @@ class _Shared:
 
     context  what is current in it; None while a SET changes that
     running  runs that may still look at it
+    traces   runs that have left something in it, or may yet
     """
 
     session: EngineSession
     context: Context | None
     running: int = 0
+    traces: int = 0
+
+    @property
+    def is_as_opened(self) -> bool:
+        """True when nothing but its database differs, and nobody uses it."""
+        is_used = self.running or self.traces or self.session.is_closed
+        return not is_used and self.context is not None and not self.context.changes
 
     def may_become(self, context: Context) -> bool:
         """True when nothing runs in it, and nothing would have to be unset."""
@@ -54,15 +64,22 @@ class _Shared:
 
 
 class SessionEngine:
-    """The engine's side of one gateway session of `user`."""
+    """The engine's side of one gateway session of `user`. `is_pooled`: it may have been
+    another one's before, of the same user and configuration."""
 
     def __init__(
-        self, services: Services, user: str, configuration: Mapping[str, str]
+        self,
+        services: Services,
+        user: str,
+        configuration: Mapping[str, str],
+        *,
+        is_pooled: bool = False,
     ) -> None:
         self.changes: Mapping[str, str] = {}
         self._services = services
         self._user = user
         self._configuration = configuration
+        self._is_pooled = is_pooled
         self._shared: _Shared | None = None
         self._apart = 0
         self._opening = asyncio.Lock()
@@ -189,6 +206,8 @@ class SessionEngine:
         if run.is_dropped or not (run.handle or run.is_apart):
             return
         run.is_dropped = True
+        if self._shared and self._shared.session is run.engine and run.left_nothing:
+            self._shared.traces -= 1
         if run.is_apart:
             self._apart -= 1
             self._spawn(run.engine.close())
@@ -225,10 +244,9 @@ class SessionEngine:
         facts = supervisor.facts()
         if facts.state is not EngineState.READY:
             supervisor.want()
-        elif (
-            facts.open_sessions < self._services.limits.warm_sessions
-            and self._services.may_warm(self._user)
-        ):
+        elif facts.open_sessions - len(
+            self._services.idle
+        ) < self._services.limits.warm_sessions and self._services.may_warm(self._user):
             self._spawn(self._warm(supervisor.client, context))
 
     def close_idle(self) -> None:
@@ -237,14 +255,17 @@ class SessionEngine:
             self._shared.session.close_idle()
 
     async def close(self) -> None:
-        """End the engine session. Idempotent, never raises."""
+        """End the engine session, or leave it to the next. Idempotent, never raises."""
         self._is_closed = True
         async with self._opening:
             shared, self._shared = self._shared, None
-        if shared:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(CLOSE_SECONDS):
-                    await shared.session.close()
+        if shared is None:
+            return
+        ending = [shared.session]
+        if self._is_pooled and shared.is_as_opened and shared.context:
+            left = IdleSession(self._user, shared.session, shared.context.database)
+            ending = self._services.idle.keep(left)
+        await end_all((one.close() for one in ending), seconds=CLOSE_SECONDS)
 
     async def has_rights_of(self, run: Run, version: asyncio.Future[int]) -> bool:
         """Whether the Guard had this user's rights as of that version for a run; it has
@@ -292,6 +313,7 @@ class SessionEngine:
             shared = await self._shared_in(client, context)
             if shared.context == context and not (is_change and shared.running):
                 shared.running += 1
+                shared.traces += 1
                 shared.context = None if is_change else context
                 return shared.session, False
             if self._apart >= MOST_APART:
@@ -323,26 +345,33 @@ class SessionEngine:
         return shared
 
     async def _open(self, client: EngineClient, context: Context) -> EngineSession:
-        limits = self._services.limits
         own = self._services.count_in_engine(self._user, self)
-        if own >= limits.engine_sessions_per_user:
+        if own >= self._services.limits.engine_sessions_per_user:
             raise EngineFull(
                 f"the engine serves {own} sessions of yours already",
                 hint="close sessions that are not needed",
             )
-        most = limits.engine_sessions
+        idle = self._services.idle.take(self._user) if self._is_pooled else None
+        engine = idle.session if idle else await self._open_new(client)
+        before = Context(idle.database) if idle else Context()
+        try:
+            await self._bring(engine, before, context)
+        except BaseException:
+            self._spawn(engine.close())
+            raise
+        return engine
+
+    async def _open_new(self, client: EngineClient) -> EngineSession:
+        most = self._services.limits.engine_sessions
+        if client.facts().open_sessions >= most:
+            for spare in self._services.idle.remove_oldest():
+                await spare.close()
         if client.facts().open_sessions >= most:
             raise EngineFull(
                 f"the engine serves {most} sessions already",
                 hint="close sessions that are not needed, or try again later",
             )
-        engine = await client.open_session(self._user, self._configuration)
-        try:
-            await self._bring(engine, Context(), context)
-        except BaseException:
-            self._spawn(engine.close())
-            raise
-        return engine
+        return await client.open_session(self._user, self._configuration)
 
     async def _bring(
         self, engine: EngineSession, before: Context, after: Context

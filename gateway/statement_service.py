@@ -12,7 +12,7 @@ import sys
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -29,6 +29,7 @@ from gateway.engines.port import (
 from gateway.faults import Fault, clean, results_full
 from gateway.hs2.rowset import decode_row_set
 from gateway.hs2.values import SERVER_VERSION
+from gateway.idle_sessions import IdleSession
 from gateway.operation import Operation
 from gateway.rows import ResultFile, StoredPages, type_name
 from gateway.services import Services
@@ -148,7 +149,11 @@ class StatementService:
                 )
             await self._drop(min(idle, key=lambda s: s.touched))
         session = Session(
-            self._services, user, protocol=SERVER_VERSION, settings=_IN_ARROW
+            self._services,
+            user,
+            protocol=SERVER_VERSION,
+            settings=_IN_ARROW,
+            is_pooled=True,
         )
         if database:
             await session.use(database)
@@ -239,13 +244,14 @@ class StatementService:
         return asdict(found) | amounts
 
     def users(self) -> set[str]:
-        """Return whose statements are here."""
-        return {statement.user for statement in self._statements.values()}
+        """Return whose statements are here, or an engine session of theirs."""
+        return {s.user for s in self._statements.values()} | self._services.idle.users()
 
     async def end_statements_of(self, users: Iterable[str]) -> None:
         """Drop everything of these users."""
         named = set(users)
         await self._drop_all(s for s in self._statements.values() if s.user in named)
+        await self._close_idle(lambda one: one.user in named)
 
     async def end_revoked(self, policy: EnginePolicy) -> None:
         """Drop what this user's rights, as they are now, would not have given them."""
@@ -262,6 +268,14 @@ class StatementService:
         if self._sweeper:
             self._sweeper.cancel()
         await self._drop_all(self._statements.values())
+        await self._close_idle(lambda one: True)
+
+    async def _close_unused(self) -> None:
+        since = time.monotonic() - self._services.limits.idle_session_seconds
+        await self._close_idle(lambda one: one.since < since)
+
+    async def _close_idle(self, goes: Callable[[IdleSession], bool]) -> None:
+        await end_all(one.close() for one in self._services.idle.remove(goes))
 
     async def _collect(self, statement: Statement) -> None:
         try:
@@ -353,6 +367,7 @@ class StatementService:
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
+            await self._close_unused()
             old = time.monotonic() - KEPT_SECONDS
             kept = list(self._statements.values())
             await end_all(statement.session.end_overdue() for statement in kept)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import http.client
 import json
 
@@ -9,11 +10,12 @@ import pytest
 from rest_framework.test import APIClient
 
 from gateway import statement_service
-from gateway.engines.port import EngineColumn
+from gateway.engines.port import EngineColumn, ReadTables
 from gateway.hs2.values import TypeId
 from gateway.rows import ResultFile
 from tests.doubles.engine import FakeAnswer
 from tests.integration.gateway.running import SECRET
+from tests.waiting import wait_for
 
 
 @pytest.fixture
@@ -126,6 +128,94 @@ def test_a_full_disk_of_results_is_said_and_the_next_one_finds_room(
     assert not list(gateway.gateway.statements._directory.iterdir())
     body = ann.post(URL, asked, format="json").json()
     assert (body["state"], body["rows_so_far"]) == ("FINISHED", 2000)
+
+
+@pytest.fixture
+def one_after_another(rest, gateway, monkeypatch):
+    """Runs statements of ann; each answers once the one before has ended its session."""
+
+    async def visible(user, pattern, *, limit):
+        return [pattern]
+
+    monkeypatch.setattr(gateway.gateway.store, "databases", visible)
+    gateway.engine.read = ReadTables(1, {})
+    ann, sessions = rest("ann"), gateway.gateway.services.idle
+
+    def run(sql, *, is_kept, **more):
+        body = ann.post(URL, {"sql": sql, "wait_seconds": 20, **more}, format="json")
+        wait_for(
+            lambda: len(gateway.engine.sessions) == len(sessions) == is_kept,
+            "its session to be left or closed",
+        )
+        return body.json()["state"]
+
+    return run
+
+
+def test_queries_run_in_one_engine_session_after_another(one_after_another, gateway):
+    run, engine = one_after_another, gateway.engine
+    assert run("SELECT 1", is_kept=True) == "FINISHED"
+    assert run("SELECT 2", is_kept=True, database="shop") == "FINISHED"
+    assert run("SELECT 3", is_kept=True) == "FINISHED"
+    statements = ["SELECT 1", "USE `shop`", "SELECT 2", "USE `default`", "SELECT 3"]
+    assert [sql for _, sql in engine.journal] == statements
+    assert len(engine.configurations) == 1
+    # nor does a dead one harm the next statement
+    gateway.do(engine.die)
+    assert run("SELECT 4", is_kept=True) == "FINISHED"
+
+
+@pytest.mark.parametrize(
+    ("sql", "is_query", "state"),
+    [
+        ("SET spark.sql.ansi.enabled=true", False, "FINISHED"),
+        ("SELECT 2", False, "FINISHED"),
+        ("SELEC 2", True, "ERROR"),
+    ],
+)
+def test_an_engine_session_that_may_have_changed_ends(
+    one_after_another, gateway, sql, is_query, state
+):
+    """What leaves it as it was is a query, by what the engine says, read to its end."""
+    one_after_another("SELECT 1", is_kept=True)
+    gateway.engine.read = gateway.engine.read if is_query else None
+    assert one_after_another(sql, is_kept=False) == state
+
+
+def test_sessions_that_nobody_uses_again_are_closed(
+    one_after_another, gateway, monkeypatch
+):
+    run, statements = one_after_another, gateway.gateway.statements
+    run("SELECT 1", is_kept=True)
+    gateway.call(statements._close_unused())
+    assert len(gateway.engine.sessions) == 1
+    limits = dataclasses.replace(
+        gateway.gateway.services.limits, idle_session_seconds=0
+    )
+    monkeypatch.setattr(gateway.gateway.services, "limits", limits)
+    gateway.call(statements._close_unused())
+    assert not gateway.engine.sessions
+
+
+def test_an_engine_session_that_waits_gives_way(
+    one_after_another, rest, gateway, monkeypatch
+):
+    services = gateway.gateway.services
+    one_after_another("SELECT 1", is_kept=True)
+    monkeypatch.setattr(
+        services, "limits", dataclasses.replace(services.limits, engine_sessions=1)
+    )
+    asked = {"sql": "SELECT 2", "wait_seconds": 20}
+    assert rest("bob").post(URL, asked, format="json").json()["state"] == "FINISHED"
+    assert "ann" not in services.idle.users()
+
+
+def test_a_disabled_users_engine_sessions_end(one_after_another, gateway):
+    one_after_another("SELECT 1", is_kept=True)
+    statements = gateway.gateway.statements
+    gateway.call(statements.end_statements_of(["ann"]))
+    assert not statements.users()
+    assert not gateway.engine.sessions
 
 
 def test_anothers_statement_does_not_exist(rest):
