@@ -5,29 +5,53 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from catalog.sources.mariadb.types import lake_type
+from ingest.contract.table import TableSpec
 from tests.source_access import mariadb_at, postgresql_at
 from tests.spark.engine_bench import Client, EngineBench
+from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.live_bench import LiveSource
-from tests.spark.test_mariadb import EDGES
-from tests.spark.test_odd_values import ARRAYS, ELEMENTS
+from tests.spark.mariadb_bench import MariadbBench
+from tests.spark.test_light_commits import EVERY_TYPE, changed_types
+from tests.spark.test_mariadb import EDGES, ODD_DATES
+from tests.spark.test_odd_values import ARRAYS, planned
 
 TEXTS = ["abc", "ABC", "abc ", "äbc", "abc\0", "a'b", "a\\b", "", "ß", "ss"]
-ARRAY_COLUMNS = [
-    ("id", "integer", "int"),
-    ("b", "bytea[]", "array<binary>"),
-    ("d", "date[]", "array<date>"),
-    ("plain", "timestamp without time zone[]", "array<timestamp_ntz>"),
-    ("zoned", "timestamp with time zone[]", "array<timestamp>"),
-    ("n", "numeric(5,2)[]", "array<decimal(5,2)>"),
-    ("e", "double precision[]", "array<double>"),
-    ("k", "boolean[]", "array<boolean>"),
-]
+# What is text in the lake, and numbers beyond it.
+AS_TEXT = {
+    "numeric(60,20)": "1.00000000000000000001",
+    "varchar(9)": " v ",
+    "char(5)": "ab",
+    "json": '{"b": 1,  "a": "\\u00e9"}',
+    "money": "-1234.50",
+    "interval": "1 mon -2 days 03:04:05.000006",
+    "timetz": "24:00:00+05:30",
+    '"char"': "x",
+    "inet": "192.168.0.1/24",
+    "cidr": "2001:db8::/32",
+    "macaddr": "08:00:2b:01:02:03",
+    "bit(3)": "101",
+    "varbit(9)": "",
+    "tsvector": "a:1 'b c':2",
+    "tsquery": "a & !b",
+    "point": "(0.1,1e300)",
+    "circle": "<(1,2),3>",
+    "pg_lsn": "16/B374D848",
+    "int4range": "(,7]",
+    "tstzrange": "empty",
+    "mood": "so, so",
+    "pair": '(1,"a ""b""")',
+    "mood[]": '{"so, so",NULL}',
+}
+AS_TEXT_TYPES = """
+CREATE TYPE mood AS ENUM ('so, so', '');
+CREATE TYPE pair AS (n int, t text);
+"""
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +64,7 @@ def maria(bench: EngineBench, mariadb_server: Any) -> Iterator[LiveSource]:
 
 @pytest.fixture(scope="module")
 def reader(bench: EngineBench) -> Iterator[Client]:
-    bench.policy("max", sources=["shop_my", "odd_pg"])
+    bench.policy("max", select=["copies.*"], sources=["shop_my", "odd_pg"])
     client = bench.connect("max")
     yield client
     client.close()
@@ -58,66 +82,70 @@ def described(maria: LiveSource, server: Any, table: str) -> list[Any]:
     return columns
 
 
-def test_every_type_of_mariadb_keeps_its_edges(
-    maria: LiveSource, mariadb_server: Any, reader: Client
+def require_same(
+    reader: Client, source: LiveSource, copy: LakeBench, table: TableSpec
 ) -> None:
+    """Names, types and bytes of all columns, through the source and the lake."""
+    assert_done(copy.load(table))
+    copied = f"copies.{source.name}_{table.name}"
+    source.bench.table(copied, table.path)
+    columns = [(c.source_name, c.source_type, c.type) for c in table.columns]
+    source.table(table.source_schema, table.source_table, columns)
+    names = ", ".join(f"`{column.name}`" for column in table.columns)
+    live, lake = (
+        reader.run(f"select {names} from {of} order by {', '.join(table.key)}")
+        for of in (
+            f"{source.name}.{table.source_schema}.{table.source_table}",
+            f"lake.{copied}",
+        )
+    )
+    assert (live.error, lake.error, live.columns) == ("", "", lake.columns)
+    assert lake.rows
+    for here, there in zip(live.rows, lake.rows, strict=True):
+        for column, one, other in zip(table.columns, here, there, strict=True):
+            # as text: NaN is not itself, and -0.0 is 0.0
+            assert repr(one) == repr(other), (column, here[0])
+
+
+def test_tables_of_postgresql_are_their_copies(
+    bench: EngineBench, lake_bench: LakeBench, reader: Client
+) -> None:
+    source = LiveSource(bench, "odd_pg", postgresql_at(lake_bench.dsn))
+    lake_bench.link.execute(EVERY_TYPE)
+    changed_types(lake_bench)
+    types = planned(lake_bench, "types", key=("id", "name"))
+    require_same(reader, source, lake_bench, types)
+    lake_bench.link.execute(ARRAYS)
+    require_same(reader, source, lake_bench, planned(lake_bench, "arrays"))
+    lake_bench.link.execute(AS_TEXT_TYPES)
+    columns = ", ".join(f"c{at} {kind}" for at, kind in enumerate(AS_TEXT))
+    lake_bench.sql(f"CREATE TABLE others (id int PRIMARY KEY, {columns})")
+    places = ", ".join(f"%s::{kind}" for kind in AS_TEXT)
+    lake_bench.link.execute(
+        f"INSERT INTO others VALUES (1, {places})", list(AS_TEXT.values())
+    )
+    lake_bench.sql("INSERT INTO others (id) VALUES (2)")
+    require_same(reader, source, lake_bench, lake_bench.table("others"))
+
+
+def test_a_table_of_mariadb_is_its_copy(
+    spark: Any, mariadb_server: Any, tmp_path: Path, maria: LiveSource, reader: Client
+) -> None:
+    copy = MariadbBench(spark, mariadb_server, tmp_path)
     columns = ", ".join(f"c{i} {t}" for i, t in enumerate(EDGES))
-    most = max(len(v) for v in EDGES.values())
-    rows = [
-        f"INSERT INTO edges VALUES ({row},"
-        f" {', '.join(v[row % len(v)][0] for v in EDGES.values())})"
-        for row in range(most)
-    ]
-    mariadb_server.run(
-        f"CREATE TABLE edges (id int PRIMARY KEY, {columns})",
-        "SET sql_mode = '', time_zone = '+00:00'",
-        *rows,
-        f"INSERT INTO edges (id) VALUES ({most})",
-        database="live",
+    copy.sql(
+        f"CREATE TABLE edges (id int PRIMARY KEY, {columns}, d date, t datetime(3))"
     )
-    known = described(maria, mariadb_server, "edges")
-    shown = [
-        f"hex({n})" if lake == "binary" else f"cast({n} as string)"
-        for n, _, lake in known[1:]
-    ]
-    found = reader.rows(
-        f"select {', '.join(shown)} from shop_my.live.edges order by id"
-    )
-    for number, (type_name, wanted) in enumerate(EDGES.items()):
-        expected = [wanted[row % len(wanted)][1] for row in range(most)]
-        assert [row[number] for row in found] == [*expected, None], type_name
-
-
-def test_arrays_of_postgresql_are_those_of_the_lake(
-    bench: EngineBench, source_pg: Any, reader: Client
-) -> None:
-    dsn = source_pg.create_database("live_arrays")
-    with psycopg.connect(dsn, autocommit=True) as link:
-        link.execute(ARRAYS)
-    source = LiveSource(bench, "odd_pg", postgresql_at(dsn))
-    source.table("public", "arrays", ARRAY_COLUMNS)
-    names = list(ELEMENTS[1])
-    shown = [
-        f"to_json(transform({n}, v -> hex(v)))"
-        if n == "b"
-        else f"to_json(transform({n}, v -> cast(v as string)))"
-        for n in names
-    ]
-    found = reader.rows(
-        f"select id, {', '.join(shown)} from odd_pg.public.arrays order by id"
-    )
-    for key, *texts in found:
-        for name, text in zip(names, texts, strict=True):
-            wanted = ELEMENTS[key][name]
-            if name == "b" and wanted is not None:
-                wanted = [v if v is None else v.hex().upper() for v in wanted]
-            assert (None if text is None else _json(text)) == wanted, (key, name)
-
-
-def _json(text: str) -> Any:
-    import json
-
-    return json.loads(text)
+    copy.sql("SET sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00'")
+    odd = [*ODD_DATES, "2024-02-31"]
+    for row, day in enumerate(odd):
+        values = ", ".join(v[row % len(v)][0] for v in EDGES.values())
+        copy.sql(
+            f"INSERT INTO edges VALUES ({row}, {values}, '{day}', '{day} 01:02:03.004')"
+        )
+    copy.sql(f"INSERT INTO edges (id) VALUES ({len(odd)})")
+    require_same(reader, maria, copy, copy.table("edges"))
+    copy.close()
 
 
 @pytest.mark.parametrize(
