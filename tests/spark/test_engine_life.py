@@ -146,7 +146,8 @@ def test_progress_is_told_while_a_statement_runs(
     last = told[-1]
     assert 0 <= last["tasks_done"] <= last["tasks"]
     assert last["tasks"] > 0
-    assert 0 <= last["stages_done"] < last["stages"]
+    # the next stage is known a moment after the one before has ended
+    assert 0 <= last["stages_done"] <= last["stages"] > 0
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,11 @@ class NoTables:
     ) -> dict[str, list[tuple[str, str, bool]]]:
         return {}
 
+    async def live_names(
+        self, principal: str, datasource: str, database: str
+    ) -> list[str]:
+        return []
+
     def db_read_age_ms(self) -> int:
         return 0
 
