@@ -13,6 +13,8 @@ from django.views.decorators.http import (
     require_safe,
 )
 
+from catalog.access.grants import grants_of
+from catalog.access.policy import Principal, Privilege, granting
 from core.errors import InvalidRequest, SluiceError
 from frontend.forms.alerts import KIND_TITLES, TargetForm
 from frontend.pages import (
@@ -66,9 +68,16 @@ def alert_list(request: PageRequest) -> HttpResponse:
         "spans": SPANS,
         "mutes": mutes.mutes_for(request.principal),
         "may_mute": any(row.may_close for row in rows),
+        "may_plan": _may_mute_something(request.principal),
         "is_filtered": bool(wanted.kind or wanted.severity or wanted.q),
     }
     return render(request, "frontend/alerts/list.html", context)
+
+
+def _may_mute_something(principal: Principal) -> bool:
+    """Also while no alert is open: before work that is planned."""
+    held = {one.privilege for one in grants_of(principal)}
+    return principal.is_admin or bool(held & granting(Privilege.OPERATE))
 
 
 @page

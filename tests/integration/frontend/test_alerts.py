@@ -73,8 +73,11 @@ def test_ticked_alerts_are_acknowledged_muted_and_closed(world, browse):
     assert not AlertMute.objects.exists()
     change(do="close", alert=ids)
     assert not open_ones.exists()
+    assert 'id="mute-on"' in html_of(client.get("/alerts")), "before planned work, too"
     ann = browse("ann")
-    assert "alert-bulk" not in html_of(ann.get("/alerts?state=all"))
+    page = html_of(ann.get("/alerts?state=all"))
+    assert "alert-bulk" not in page
+    assert 'id="mute-on"' not in page
     reply = ann.post("/alerts/change", {"do": "close", "alert": ids[:1]}, follow=True)
     assert "is missing" in html_of(reply)
 
@@ -160,7 +163,7 @@ def test_ten_thousand_alerts_are_listed_quickly(world, browse):
         for path in paths:
             client.get(path)  # templates are compiled once
             asked, seconds = cost(client, path)
-            assert asked <= 7, (user, path, asked)  # the seventh: what is muted
+            assert asked <= 8, (user, path, asked)  # with what is muted, and may be
             assert min(seconds, cost(client, path)[1]) < 0.2, (user, path, seconds)
 
 
