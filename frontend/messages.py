@@ -55,6 +55,7 @@ MOVED = (
     "catalog/sources/postgresql/log.py",
     "catalog/sources/postgresql/probe.py",
     "catalog/sources/steps.py",
+    "ingest/follower/follower.py",
     "ingest/planning",
     "ingest/maintenance/buckets.py",
     "ingest/maintenance/descriptions.py",
@@ -75,6 +76,18 @@ MOVED = (
     "ingest/pipelines/table_commands.py",
     "ingest/pipelines/table_job.py",
     "ingest/pipelines/transitions.py",
+    "ingest/sources/mariadb/log/fail_over.py",
+    "ingest/sources/mariadb/log/opening.py",
+    "ingest/sources/mariadb/log/places.py",
+    "ingest/sources/mariadb/log/tables.py",
+    "ingest/sources/mariadb/log/values.py",
+    "ingest/sources/postgresql/log/new_slot.py",
+    "ingest/sources/postgresql/log/opening.py",
+    "ingest/sources/postgresql/log/release.py",
+    "ingest/sources/postgresql/log/slot.py",
+    "ingest/sources/postgresql/log/tables.py",
+    "ingest/sources/postgresql/log/transactions.py",
+    "ingest/sources/postgresql/log/values.py",
 )
 _SENTENCE = re.compile(r"[A-Za-z]+,? [a-z]+,? [a-z]")
 _NO_SENTENCE = re.compile(
@@ -82,7 +95,13 @@ _NO_SENTENCE = re.compile(
 )
 # What only programmers see.
 _FOR_PROGRAMS = {"__str__", "as_markdown", "_cases_in_markdown"}
-_UNSEEN = {"RuntimeError", "ValueError", "AssertionError", "NotImplementedError"}
+_UNSEEN = {
+    "RuntimeError",
+    "TypeError",
+    "ValueError",
+    "AssertionError",
+    "NotImplementedError",
+}
 _MARKED = re.compile(r'_\("([^"]+)"\)')
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from core.sentences import Sentence
+
 
 @dataclass(frozen=True, slots=True)
 class Lack:
@@ -47,5 +49,10 @@ class TableLog:
 
 def parts_in_words(parts: Sequence[str]) -> str:
     """There may be thousands: the first speaks for them."""
-    more = f" (and {len(parts) - 1} more)" if len(parts) > 1 else ""
-    return f"its partition {parts[0]}{more}"
+    if len(parts) == 1:
+        return Sentence("its partition %(part)s", part=parts[0])
+    return Sentence(
+        "its partition %(part)s (and %(count)s more)",
+        part=parts[0],
+        count=len(parts) - 1,
+    )

@@ -85,6 +85,10 @@ class TableSpec:
     left_out: tuple[str, ...] = ()
     kept: tuple[ColumnSpec, ...] = ()
 
+    @property
+    def at_source(self) -> str:
+        return f"{self.source_schema}.{self.source_table}"
+
 
 @dataclass(frozen=True, slots=True)
 class FenceSpec:

@@ -19,6 +19,7 @@ from core.control_channel.stdio import take_over_stdio
 from core.errors import TransientError
 from core.object_store import StoreAccess, is_object_uri
 from core.process_log import log_to_stderr
+from core.sentences import Sentence, with_sentences
 from ingest.contract.following import (
     FollowerState,
     FollowSpec,
@@ -120,7 +121,8 @@ class HostPipe:
         )
 
     def tell(self, state: FollowerState) -> None:
-        self._send("state", **as_data(state))
+        origins: dict[str, Any] = {}
+        self._send("state", **as_data(state, origins), sentences=origins)
 
     def fail(self, outcome: Outcome, error: ErrorFact) -> None:
         self._send("failed", outcome=outcome, error=as_data(error))
@@ -208,7 +210,8 @@ class HostOfTables:
             if message.get("type") == "stop":
                 raise Stopped
             if message.get("type") == "tables":
-                found = value_of(tuple[FollowTable, ...], message.get("tables"))
+                told = with_sentences(message)
+                found = value_of(tuple[FollowTable, ...], told.get("tables"))
             message = self._pipe.next()
         return found
 
@@ -221,7 +224,7 @@ def main() -> int:
     log_to_stderr()
     hello = pipe.open()
     try:
-        _follow(pipe, value_of(FollowSpec, hello.get("spec")))
+        _follow(pipe, value_of(FollowSpec, with_sentences(hello).get("spec")))
     except Stopped:
         return 0
     except Exception as error:
@@ -239,8 +242,11 @@ def _follow(pipe: HostPipe, spec: FollowSpec) -> None:
     if secret.host and secret.host != spec.source.host:
         # the new password must not go to the old host
         raise TransientError(
-            f"the datasource's host was changed: {spec.source.host} is {secret.host}"
-            " now",
+            Sentence(
+                "the datasource's host was changed: %(before)s is %(now)s now",
+                before=spec.source.host,
+                now=secret.host,
+            ),
             code="source_moved",
             hint="it is tried again with the new host",
         )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from core.errors import SluiceError
+from core.sentences import Sentence
 from ingest.contract.table import TableSpec
 from ingest.lake.chain import ChainIndex, collect
 from ingest.lake.commits import read_commit, read_lake_table
@@ -99,10 +100,15 @@ class Collector:
             return _read_table(table)
         except Exception as error:
             log.exception("%s cannot be read: what it needs is kept", table.path)
-            why = error.message if isinstance(error, SluiceError) else "see its log"
             problems.append(
-                f"lake table {table.database}.{table.name} cannot be read, so segments"
-                f" that it may need are kept: {why}"
+                Sentence(
+                    "lake table %(table)s cannot be read, so segments that it may"
+                    " need are kept: %(why)s",
+                    table=f"{table.database}.{table.name}",
+                    why=error.message
+                    if isinstance(error, SluiceError)
+                    else Sentence("see its log"),
+                )
             )
             return self._seen.get(table.table_id)
 

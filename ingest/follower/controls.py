@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal
 
+from core.sentences import Sentence
 from ingest.contract.following import FollowedTable, FollowTable
 from ingest.contract.segments import Control, ControlKind, StreamTable, state_of
 
@@ -110,9 +111,10 @@ def _lost_before(one: FollowTable, known: Known) -> str:
     is_asked = one.deferred or is_new_load(one, known)
     if _state(one, known) != "deferred" or is_asked:
         return ""
-    return (
-        f"changes of {one.table.source_schema}.{one.table.source_table} are missing in"
-        " what was read of the source's log; resync the table"
+    return Sentence(
+        "changes of %(table)s are missing in what was read of the source's log; resync"
+        " the table",
+        table=one.table.at_source,
     )
 
 
@@ -167,8 +169,9 @@ def _missing(one: FollowTable, state: StreamTable | None) -> str:
     wanted = {column.source_name for column in one.table.columns}
     if not (lacking := ", ".join(name for name in state.left if name in wanted)):
         return ""
-    return (
-        f"{one.table.source_schema}.{one.table.source_table}: values of {lacking} are"
-        " missing in what was read of the source's log before the table's plan had"
-        " it; resync the table"
+    return Sentence(
+        "%(table)s: values of %(columns)s are missing in what was read of the source's"
+        " log before the table's plan had it; resync the table",
+        table=one.table.at_source,
+        columns=lacking,
     )

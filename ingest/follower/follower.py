@@ -15,6 +15,7 @@ from typing import Protocol
 
 from core.errors import TerminalError
 from core.object_store import is_object_uri
+from core.sentences import Sentence
 from ingest.contract.following import (
     FollowerState,
     FollowSpec,
@@ -57,7 +58,7 @@ _IDLE_SECONDS, _IDLE_BYTES = 60.0, 16 << 20
 _AWAITED_SECONDS = 3.0
 _STATE_SECONDS, _LOOK_SECONDS = 1.0, 5.0
 _READ_SECONDS = 0.25
-_LOADED_ELSEWHERE = (
+_LOADED_ELSEWHERE = Sentence(
     "its load was not over as another server took the place of the one that it was read"
     " from; resync the table"
 )

@@ -86,7 +86,7 @@ class FollowerChild:
         write_identity(self._note, self.pid, "follower")
         self._channel = Channel(PipeStream(self._process.stdout, self._process.stdin))
         hello = {"type": "hello", "silence_seconds": command.silence_seconds}
-        self._send({**hello, "spec": as_data(spec)})
+        self._send({**hello, **told("spec", spec)})
         name = f"follower-{self._source}"
         self._threads = [
             threading.Thread(target=run, name=name, daemon=True)
@@ -101,7 +101,7 @@ class FollowerChild:
 
     def send_tables(self, tables: tuple[FollowTable, ...]) -> None:
         self.tables = tables
-        self._send({"type": "tables", "tables": as_data(tables)})
+        self._send({"type": "tables", **told("tables", tables)})
 
     def give_secret(self, answer: SecretAnswer) -> None:
         self._send({"type": "secret", **as_data(answer)})
@@ -154,6 +154,12 @@ class FollowerChild:
         self._channel.close()
         self._note.unlink(missing_ok=True)
         self._news.put(News("ended", self._source, self.start, {"code": code}))
+
+
+def told(name: str, value: Any) -> dict[str, Any]:
+    """A member of a message, with what its sentences were made of."""
+    origins: dict[str, Any] = {}
+    return {name: as_data(value, origins), "sentences": origins}
 
 
 def drain(news: queue.SimpleQueue[News], seconds: float) -> list[News]:

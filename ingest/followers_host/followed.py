@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from core.retries import Backoff
-from core.sentences import Sentence
+from core.sentences import Sentence, with_sentences
 from ingest.contract.following import FollowedTable, FollowerState
 from ingest.contract.job import ErrorFact, Outcome, error_from
+from ingest.contract.members import value_of
 from ingest.followers_host.children import FollowerChild
 
 RESTART = Backoff(0.5, 30.0)
@@ -20,6 +22,10 @@ TERMINAL_SECONDS = 60.0
 STEADY_SECONDS = 60.0
 RATE_SECONDS = 10.0
 _NOTHING = FollowerState("starting")
+
+
+def state_of(message: Mapping[str, Any]) -> FollowerState:
+    return value_of(FollowerState, with_sentences(message))
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ from django.db.models.functions import Now
 from core.errors import SluiceError
 from core.leases import release_all, take_lease
 from core.models import Lease
-from ingest.contract.following import FollowerState
+from core.sentences import Sentence
 from ingest.contract.job import CLOCK, LAKE_SECRET, ErrorFact
 from ingest.contract.members import value_of
 from ingest.followers_host import rows, wanted
@@ -34,7 +34,7 @@ from ingest.followers_host.children import (
     News,
     drain,
 )
-from ingest.followers_host.followed import FollowedSource
+from ingest.followers_host.followed import FollowedSource, state_of
 from ingest.followers_host.wanted import Wanted
 from ingest.hosting import DatabaseSteps, SecretBroker
 from ingest.jobs import leases
@@ -132,7 +132,7 @@ class FollowersHost:
                 case "ready":
                     source.is_ready = True
                 case "state":
-                    source.note_state(value_of(FollowerState, news.data), now)
+                    source.note_state(state_of(news.data), now)
                 case "failed":
                     fact = value_of(ErrorFact, news.data["error"])
                     source.note_failed(news.data["outcome"], fact)
@@ -177,7 +177,10 @@ class FollowersHost:
                 limit = START_SECONDS
             if source.child and now - source.heard > limit:
                 source.heard = now
-                why = f"the follower sent nothing for {limit:.0f} s and was killed"
+                why = Sentence(
+                    "the follower sent nothing for %(limit)s s and was killed",
+                    limit=f"{limit:.0f}",
+                )
                 source.show("failed", why, "follower_silent")
                 source.child.kill()
 

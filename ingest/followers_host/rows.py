@@ -12,7 +12,7 @@ from typing import Any
 from django.db import connection, transaction
 
 from catalog.discovery.services import start_look
-from core.sentences import stored
+from core.sentences import restored, stored
 from ingest.contract.following import FollowedTable
 from ingest.followers_host.followed import FollowedSource
 from ingest.hosting import storable
@@ -103,7 +103,8 @@ def stop_tables(tables: Iterable[FollowedTable]) -> None:
         with transaction.atomic():
             pipeline = Pipeline.objects.select_for_update().get(pk=pk)
             if pipeline.state in LOADED and pipeline.lake_table_id is not None:
-                reason = storable(problems[pipeline.lake_table_id])
+                problem = problems[pipeline.lake_table_id]
+                reason = restored(storable(stored(problem)))
                 transitions.lose_position(pipeline, reason=reason)
 
 

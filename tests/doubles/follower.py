@@ -16,11 +16,13 @@ from io import FileIO
 from typing import Any
 
 from core.control_channel.channel import Channel, PipeStream
+from core.sentences import Sentence
 from ingest.contract.following import FollowedTable, FollowerState, SourceLog
 from ingest.contract.job import ErrorFact
 from ingest.contract.members import as_data
 
 PERIOD_SECONDS = 0.1
+LOST = Sentence("%(table)s: %(reason)s; resync the table", table="a", reason="lost")
 
 
 class StandIn:
@@ -50,7 +52,9 @@ class StandIn:
         reader.start()
         while not self.stop.wait(PERIOD_SECONDS):
             if self.act != "hang":
-                self.send("state", **as_data(self.state()))
+                origins: dict[str, Any] = {}
+                state = as_data(self.state(), origins)
+                self.send("state", **state, sentences=origins)
         return 0
 
     def read(self, messages: Any) -> None:
@@ -81,7 +85,7 @@ class StandIn:
 
     def about(self) -> tuple[Any, ...]:
         if self.act == "lose":
-            return ("deferred", "its column 'a' has another type now")
+            return ("deferred", LOST)
         return ("finished", "", ("extra",) if self.act == "extra" else ())
 
     def send(self, kind: str, **data: Any) -> None:

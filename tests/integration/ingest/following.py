@@ -26,6 +26,7 @@ from ingest.followers_host.children import (
     FollowerCommand,
     News,
 )
+from ingest.followers_host.followed import state_of
 from ingest.lake.chain import (
     ChainIndex,
     newest_number,
@@ -102,7 +103,7 @@ class Running:
                     answer = SecretAnswer(str(data["ref"]), self.password)
                     self.child.give_secret(answer)
                 case "state":
-                    self.states.append(value_of(FollowerState, data))
+                    self.states.append(state_of(data))
                 case "failed":
                     self.failure = (
                         str(data["outcome"]),

@@ -13,9 +13,11 @@ from typing import Any
 import psutil
 import pytest
 from django.db.models.functions import Now
+from django.utils.translation import override
 
 from catalog.secrets import encrypt
 from core.models import Job, Lease
+from core.translation import translated
 from ingest.followers_host.children import FollowerCommand
 from ingest.followers_host.host import FollowersHost
 from ingest.models import Pipeline, SourceFollower
@@ -243,7 +245,10 @@ def test_a_table_that_the_log_brings_on_no_more_needs_a_resync(
     Pipeline.objects.filter(pk=followed.pipeline("items").pk).update(state="RESYNCING")
     host = start("lose")
     until(host, lambda: followed.pipeline("orders").state == "NEEDS_RESYNC")
-    assert "has another type now" in followed.pipeline("orders").status_reason
+    reason = followed.pipeline("orders").status_reason
+    assert reason == "a: lost; resync the table"
+    with override("zh-hans"):
+        assert translated(reason) == "a：lost；请重新同步此表"
     assert followed.pipeline("items").state == "RESYNCING", "its load is on its way"
     assert row(followed).observed == "following", "others are not concerned"
 

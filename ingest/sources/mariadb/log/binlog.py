@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from core.errors import TerminalError
+from core.sentences import Sentence
 from ingest.sources.mariadb.log.packed import inflated, unpacked
 from ingest.sources.mariadb.log.rows import Row, Split, form_of, split_of
 from ingest.sources.mariadb.log.sessions import is_strict, text_of
@@ -366,7 +367,7 @@ class Decoder:
             return ()
         # rows of before it, or behind it, were taken: which of them is not known
         names = tuple(dict.fromkeys(map(table_name, self._numbers.values())))
-        return self._missed(names, "rows that were taken were rolled back")
+        return self._missed(names, Sentence("rows that were taken were rolled back"))
 
     def _transaction_of_several(
         self, event: bytes, verb: str, name: str
@@ -376,7 +377,7 @@ class Decoder:
             return () if self._is_within else (self._begin(event),)
         if verb == "COMMIT":
             self._gtid = ""
-            reason = "a transaction of several servers (XA) wrote to it"
+            reason = Sentence("a transaction of several servers (XA) wrote to it")
             tables = self._prepared.pop(name, None)
             return () if tables == () else self._missed(tables, reason)
         if verb == "ROLLBACK":
@@ -423,7 +424,9 @@ class Decoder:
         table = self._table_of(event)
         if table is None:
             return ()
-        return self._refused(table, "its rows have parts of JSON documents only")
+        return self._refused(
+            table, Sentence("its rows have parts of JSON documents only")
+        )
 
     def _table_map(self, event: bytes) -> tuple[What, ...]:
         """The table, unless it is as it was."""
@@ -556,19 +559,30 @@ def _sum_of(event: bytes) -> bytes:
 
 def _incident(event: bytes) -> NoReturn:
     raise TerminalError(
-        "the source says that changes are missing from its log (an incident). Nothing"
-        " behind that place was read",
+        Sentence(
+            "the source says that changes are missing from its log (an incident)."
+            " Nothing behind that place was read"
+        ),
         code="log_incident",
-        hint="look into the source's error log, then resync the tables of this source",
+        hint=Sentence(
+            "look into the source's error log, then resync the tables of this source"
+        ),
     )
 
 
 def _refuse(event: bytes, why: str) -> NoReturn:
     kind = event[4] if len(event) > 4 else "none"
     raise TerminalError(
-        f"the source's log sent what cannot be read: {why} (event of kind {kind},"
-        f" {len(event)} bytes). Nothing of its transaction was written",
+        Sentence(
+            "the source's log sent what cannot be read: %(why)s (event of kind"
+            " %(kind)s, %(size)s bytes). Nothing of its transaction was written",
+            why=why,
+            kind=kind,
+            size=len(event),
+        ),
         code="log_unreadable",
-        hint="reading begins again behind the last segment; when it comes again, report"
-        " the server's version",
+        hint=Sentence(
+            "reading begins again behind the last segment; when it comes again, report"
+            " the server's version"
+        ),
     )

@@ -15,6 +15,7 @@ import msgspec
 from catalog.schema.widening import keeps_values, widens_in_place
 from catalog.sources.mariadb.older import NO_OLDER, Older
 from catalog.sources.mariadb.types import lake_type
+from core.sentences import Sentence
 from ingest.contract.source_positions import MariaDbLog
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.sources.ahead import undecided
@@ -178,9 +179,11 @@ class Identity:
         )
         if not wrong:
             return ""
-        return (
-            f"{table.source_schema}.{table.source_table}: what {wrong} gave to rows"
-            " that were there as it was added is not known any more; resync the table"
+        return Sentence(
+            "%(table)s: what %(columns)s gave to rows that"
+            " were there as it was added is not known any more; resync the table",
+            table=f"{table.source_schema}.{table.source_table}",
+            columns=wrong,
         )
 
     def _twice(self, touches: Collection[str]) -> list[str]:

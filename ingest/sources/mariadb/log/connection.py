@@ -21,6 +21,7 @@ from pymysql.constants import COMMAND
 
 from catalog.sources.mariadb.replicas import PRIVILEGE_MISSING
 from core.errors import InvalidRequest, TerminalError, TransientError
+from core.sentences import Sentence
 from ingest.contract.source_positions import MariaDbLog
 from ingest.sources.mariadb.connection import Connection, connect
 from ingest.sources.mariadb.log.places import FORMAT, HEAD
@@ -41,7 +42,7 @@ _FATAL = 1236
 _GONE = ("Could not find first log", "impossible position", "purged", "not found")
 # Said to a reader that was superseded.
 _SAME_NUMBER = "same server_uuid/server_id"
-ANEW = "start its reader over, which resyncs its tables"
+ANEW = Sentence("start its reader over, which resyncs its tables")
 # Of a session: what a replica says of itself, and that it understands all there is.
 _SAYS = (
     "SET @master_binlog_checksum = @@global.binlog_checksum",
@@ -114,9 +115,9 @@ class LogConnection:
             except _AtEnd:
                 return
         raise TransientError(
-            "the source does not send its log",
+            Sentence("the source does not send its log"),
             code="log_silent",
-            hint="it is tried again",
+            hint=Sentence("it is tried again"),
         )
 
     def read(self, seconds: float) -> list[bytes]:
@@ -183,7 +184,7 @@ class LogConnection:
             self._over = str(error)
             return False
         self._buffer += data
-        self._over = "" if data else "without a word"
+        self._over = "" if data else Sentence("without a word")
         return bool(data)
 
     def _events(self) -> list[bytes]:
@@ -234,12 +235,12 @@ def _event(packet: bytes) -> bytes:
 
 def _failed(number: int, words: str) -> Exception:
     if number == _FATAL and any(gone in words for gone in _GONE):
-        return log_lost("the place where reading goes on", words)
+        return log_lost(Sentence("the place where reading goes on"), words)
     if number == _FATAL and _SAME_NUMBER not in words:
         return TerminalError(
-            f"the source cannot send its log: {words}",
+            Sentence("the source cannot send its log: %(words)s", words=words),
             code="log_unreadable",
-            hint="see the server's own log; reading is tried again",
+            hint=Sentence("see the server's own log; reading is tried again"),
         )
     if number in _NO_RIGHT:
         return _right_missing(words)
@@ -248,8 +249,12 @@ def _failed(number: int, words: str) -> Exception:
 
 def log_lost(after: str, why: str) -> TerminalError:
     return TerminalError(
-        f"the source does not have all of its log behind {after} any more: {why}."
-        " Changes are missing",
+        Sentence(
+            "the source does not have all of its log behind %(after)s any more:"
+            " %(why)s. Changes are missing",
+            after=after,
+            why=why,
+        ),
         code="log_lost",
         hint=ANEW,
     )
@@ -257,25 +262,33 @@ def log_lost(after: str, why: str) -> TerminalError:
 
 def other_history(place: MariaDbLog) -> TerminalError:
     return TerminalError(
-        f"the source has another log under the name {place.file} than the one that was"
-        " read: it was reset, or restored from a backup. Nothing was read",
+        Sentence(
+            "the source has another log under the name %(file)s than the one that was"
+            " read: it was reset, or restored from a backup. Nothing was read",
+            file=place.file,
+        ),
         code="source_changed",
-        hint=f"bring that log back, or {ANEW}",
+        hint=Sentence("bring that log back, or %(start_over)s", start_over=ANEW),
     )
 
 
 def _right_missing(words: str) -> InvalidRequest:
     return InvalidRequest(
-        f"the source does not let the datasource's user read its log: {words}",
+        Sentence(
+            "the source does not let the datasource's user read its log: %(words)s",
+            words=words,
+        ),
         code="source_privilege_missing",
-        hint="at the source: GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO the"
-        " datasource's user",
+        hint=Sentence(
+            "at the source: GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO the"
+            " datasource's user"
+        ),
     )
 
 
 def _ended(why: str) -> TransientError:
     return TransientError(
-        f"the source ended the connection of its log: {why}",
+        Sentence("the source ended the connection of its log: %(why)s", why=why),
         code="log_ended",
-        hint="reading continues behind the last segment",
+        hint=Sentence("reading continues behind the last segment"),
     )

@@ -16,6 +16,7 @@ from catalog.sources.mariadb.log import LogServer, read_server, setting_lacks
 from catalog.sources.mariadb.older import FACTS, is_made, older_of
 from catalog.sources.mariadb.replicas import PRIVILEGE_MISSING
 from core.errors import InvalidRequest
+from core.sentences import Sentence, joined
 from ingest.contract.source_positions import MariaDbLog
 from ingest.contract.table import TableSpec
 from ingest.sources.mariadb.connection import DIALECT, Connection, connect
@@ -71,11 +72,17 @@ class Control:
         found = read_server(self.rows, place=place, is_replica=None)
         if lacks := setting_lacks(found.settings):
             raise InvalidRequest(
-                "the log of the source lacks what following it needs: "
-                + "; ".join(lack.reason for lack in lacks),
+                Sentence(
+                    "the log of the source lacks what following it needs: %(reasons)s",
+                    reasons=joined(lack.reason for lack in lacks),
+                ),
                 code="source_log_off",
-                hint="at the source: "
-                + " ".join(lack.statement for lack in lacks if lack.statement),
+                hint=Sentence(
+                    "at the source: %(statements)s",
+                    statements=" ".join(
+                        one.statement for one in lacks if one.statement
+                    ),
+                ),
             )
         return found
 

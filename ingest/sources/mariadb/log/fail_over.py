@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from core.errors import TerminalError
+from core.sentences import Sentence
 from ingest.contract.source_positions import MariaDbLog
 from ingest.sources.mariadb.log.connection import ANEW, log_lost
 from ingest.sources.mariadb.log.places import (
@@ -57,7 +58,10 @@ def place_on(server: NewServer, read: MariaDbLog) -> MariaDbLog:
             place = _walked(server, read, file, known, wanted)
             _require_unbroken(server, read, file, known)
             return place
-    raise log_lost(read.encode(), f"its oldest file is {server.files[0]}")
+    raise log_lost(
+        read.encode(),
+        Sentence("its oldest file is %(file)s", file=server.files[0]),
+    )
 
 
 def _head(server: NewServer, file: str) -> Gtids:
@@ -78,7 +82,7 @@ def _wanted(
     """The last of each domain, as far as its log has that domain."""
     there = Gtids.of(server.here.gtids)
     if not known.newest:
-        raise _apart(server, read, "what was read had no GTIDs")
+        raise _apart(server, read, Sentence("what was read had no GTIDs"))
     wanted = {}
     for domain, (source, number) in known.newest.items():
         if there.last.get((domain, source), -1) >= number:
@@ -86,11 +90,15 @@ def _wanted(
         elif domain in there.newest or (
             server.replayed.newest.get(domain) != (source, number)
         ):
-            raise _apart(server, read, f"it lacks {domain}-{source}-{number}")
+            raise _apart(
+                server,
+                read,
+                Sentence("it lacks %(gtid)s", gtid=f"{domain}-{source}-{number}"),
+            )
     if not wanted:
-        raise _apart(server, read, "its log has nothing of what was read")
+        raise _apart(server, read, Sentence("its log has nothing of what was read"))
     if server.is_silent:
-        raise _apart(server, read, "it logs nothing of what it replicates")
+        raise _apart(server, read, Sentence("it logs nothing of what it replicates"))
     return wanted
 
 
@@ -127,7 +135,9 @@ def _walked(
                 before = [(*one, number) for one, number in place.state.last.items()]
                 _require_known(server, read, before, known)
     if not _has(place.state, wanted):
-        raise _apart(server, read, "its log has its transactions in another order")
+        raise _apart(
+            server, read, Sentence("its log has its transactions in another order")
+        )
     return replace(place.here, gtids=read.gtids)
 
 
@@ -145,13 +155,21 @@ def _require_unbroken(
             before = last.get((domain, source), 0)
             highest = newest.get(domain, 0)  # a domain that is new begins with 1
             if number > before and number not in {before + 1, highest + 1}:
-                why = f"its log goes on with {domain}-{source}-{number} behind number"
-                raise _apart(server, read, f"{why} {highest} of that domain")
+                why = Sentence(
+                    "its log goes on with %(gtid)s behind number %(highest)s of that"
+                    " domain",
+                    gtid=f"{domain}-{source}-{number}",
+                    highest=highest,
+                )
+                raise _apart(server, read, why)
             last[domain, source] = max(number, before)
             newest[domain] = max(number, highest)
     for domain, (source, number) in server.replayed.newest.items():
         if number > last.get((domain, source), 0):
-            why = f"it replayed {domain}-{source}-{number}, which its log does not have"
+            why = Sentence(
+                "it replayed %(gtid)s, which its log does not have",
+                gtid=f"{domain}-{source}-{number}",
+            )
             raise _apart(server, read, why)
 
 
@@ -164,7 +182,10 @@ def _require_known(
     """TerminalError when one of them, before the end of what was read, was not read."""
     for domain, source, number in found:
         if known.last.get((domain, source), -1) < number:
-            why = f"it has {domain}-{source}-{number} before that, which was never read"
+            why = Sentence(
+                "it has %(gtid)s before that, which was never read",
+                gtid=f"{domain}-{source}-{number}",
+            )
             raise _apart(server, read, why)
 
 
@@ -173,14 +194,25 @@ def _has(there: Gtids, wanted: dict[int, tuple[int, int]]) -> bool:
 
 
 def _apart(server: NewServer, read: MariaDbLog, why: str) -> TerminalError:
-    remedy = "bring that server back, wait until this one has all of it,"
+    remedy = (
+        "bring that server back, wait until this one has all of it, or %(start_over)s"
+    )
     if server.is_silent:
-        remedy += " set log_slave_updates = ON in its configuration,"
+        remedy = (
+            "bring that server back, wait until this one has all of it, set"
+            " log_slave_updates = ON in its configuration, or %(start_over)s"
+        )
     return TerminalError(
-        f"the log was read from server {read.identity} up to"
-        f" {read.gtids or read.encode()}, and {server.here.identity} answers now, which"
-        f" does not go on from there: {why}; it has {server.here.gtids or 'no GTIDs'}."
-        " Nothing was read",
+        Sentence(
+            "the log was read from server %(identity)s up to %(place)s, and"
+            " %(now)s answers now, which does not go on from there: %(why)s; it"
+            " has %(gtids)s. Nothing was read",
+            identity=read.identity,
+            place=read.gtids or read.encode(),
+            now=server.here.identity,
+            why=why,
+            gtids=server.here.gtids or Sentence("no GTIDs"),
+        ),
         code="source_changed",
-        hint=f"{remedy} or {ANEW}",
+        hint=Sentence(remedy, start_over=ANEW),
     )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from core.errors import TerminalError, TransientError
+from core.sentences import Sentence
 from ingest.contract.source_positions import MariaDbLog
 from ingest.contract.table import TableSpec
 from ingest.sources.mariadb.log.connection import (
@@ -23,7 +24,9 @@ from ingest.sources.port import LogNames, SourceAccess
 
 _WHEN = struct.Struct("<I")
 _TELL_SECONDS = 2.0
-_LOOKING = "another server answers: the end of what was read is looked for in its log"
+_LOOKING = Sentence(
+    "another server answers: the end of what was read is looked for in its log"
+)
 
 
 @contextlib.contextmanager
@@ -120,7 +123,9 @@ def _made(access: SourceAccess, name: str, place: MariaDbLog) -> int:
         event = log.first_event_of(place.file)
     if not event:
         raise TransientError(
-            f"the source deletes {place.file} of its log just now",
+            Sentence(
+                "the source deletes %(file)s of its log just now", file=place.file
+            ),
             code="log_moved",
             hint="reading begins again at once",
         )

@@ -17,6 +17,7 @@ import pymysql
 from catalog.sources.mariadb.log import PLACE, SETTINGS
 from catalog.sources.mariadb.replicas import PRIVILEGE_MISSING
 from core.errors import InvalidRequest, TerminalError
+from core.sentences import Sentence
 from ingest.contract.source_positions import MariaDbLog
 
 Rows = Callable[[str], list[tuple[Any, ...]]]
@@ -82,7 +83,11 @@ def parts_of(file: str) -> tuple[str, int]:
     found = _FILE.fullmatch(file)
     if found is None:
         raise TerminalError(
-            f"the source's log has a file of the odd name '{file}'. Nothing was read",
+            Sentence(
+                "the source's log has a file of the odd name '%(file)s'. Nothing was"
+                " read",
+                file=file,
+            ),
             code="log_unreadable",
             hint="choose another log_bin at the source",
         )

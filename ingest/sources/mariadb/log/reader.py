@@ -17,6 +17,7 @@ import pymysql
 
 from catalog.sources.mariadb.log import LogServer, may_lose_commits
 from core.errors import TerminalError, TransientError
+from core.sentences import Sentence, joined
 from ingest.contract.following import SourceLog
 from ingest.contract.segments import AHEAD
 from ingest.contract.source_positions import MariaDbLog
@@ -56,6 +57,7 @@ from ingest.sources.mariadb.log.table_map import TableMap
 from ingest.sources.mariadb.log.tables import (
     identifying,
     problem_of,
+    rolled_back,
     unread,
     unreadable,
     where,
@@ -73,12 +75,7 @@ EXPIRING = "expiring"
 _LATE = 0.5
 _WHEN = struct.Struct("<I")
 
-_ROLLED_BACK = (
-    "{} has rows in the log of a transaction that did not happen in the end; resync the"
-    " table"
-)
-
-_DIED = (
+_DIED = Sentence(
     "the source's server died, and with innodb_flush_log_at_trx_commit other than 1 its"
     " tables may have lost what its log has"
 )
@@ -283,7 +280,7 @@ class MariaDbLogReader:
             case Rollback() if not what.is_whole:
                 for table in self._tables.values():
                     if table.table_id in self._touched:
-                        self._refuse(table, _ROLLED_BACK.format(where(table)))
+                        self._refuse(table, rolled_back(table))
             case Statement():
                 self._note_statement(what)
             case Missed():
@@ -332,8 +329,13 @@ class MariaDbLogReader:
         except ValueError as error:
             self._refuse(
                 table,
-                f"{where(table)}: {error} ({statement.text[:200]}); discover it again,"
-                " and resync the table",
+                Sentence(
+                    "%(table)s: %(error)s (%(text)s); discover it again, and resync"
+                    " the table",
+                    table=where(table),
+                    error=error,
+                    text=statement.text[:200],
+                ),
             )
             return
         self.identities[table.table_id] = identity.encode()
@@ -350,9 +352,7 @@ class MariaDbLogReader:
         names = missed.tables and {self._named(*name) for name in missed.tables}
         for name, table in self._tables.items():
             if names is None or name in names:
-                self._refuse(
-                    table, f"{where(table)}: {missed.reason}; resync the table"
-                )
+                self._refuse(table, _no_rows(table, missed))
 
     def _collect(self) -> None:
         """What the decoder has, behind what was taken of it before."""
@@ -363,7 +363,7 @@ class MariaDbLogReader:
             try:
                 batch = reader.batch(rows)
             except TerminalError as error:
-                self._refuse(table, f"{error.message}; {error.hint}")
+                self._refuse(table, joined((error.message, error.hint)))
                 continue
             is_ahead = bool(ahead_of(table, reader.form.columns))
             version = AHEAD if is_ahead else table.schema_version
@@ -500,15 +500,25 @@ class MariaDbLogReader:
             raise _silent(silent) from error
         if not command or state.startswith(_IDLE):
             raise _silent(silent)
-        self.waits = (
-            "the source works on its log and has sent nothing for"
-            f" {int(silent)} s ({state})"
+        self.waits = Sentence(
+            "the source works on its log and has sent nothing for %(silent)s s"
+            " (%(state)s)",
+            silent=int(silent),
+            state=state,
         )
+
+
+def _no_rows(table: TableSpec, missed: Missed) -> str:
+    return Sentence(
+        "%(table)s: %(reason)s; resync the table",
+        table=where(table),
+        reason=missed.reason,
+    )
 
 
 def _silent(seconds: float) -> TransientError:
     return TransientError(
-        f"the source's log was silent for {int(seconds)} s",
+        Sentence("the source's log was silent for %(seconds)s s", seconds=int(seconds)),
         code="log_silent",
-        hint="reading begins again at once; check the network between them",
+        hint=Sentence("reading begins again at once; check the network between them"),
     )

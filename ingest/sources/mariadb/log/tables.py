@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from catalog.sources.mariadb.log import LogServer, unfit
 from catalog.sources.mariadb.types import lake_type
+from core.sentences import Sentence
 from ingest.contract.table import TableSpec
 from ingest.sources.ahead import is_as_wide
 from ingest.sources.mariadb.log.columns import FoundTable, SourceColumn
@@ -16,24 +17,35 @@ def problem_of(table: TableSpec, found: FoundTable | None, server: LogServer) ->
     """Why its changes cannot be followed, and what to do about it; "" = they can."""
     name = where(table)
     if found is None:
-        return (
-            f"there is no table {name} at the source any more, or its user may not read"
-            " it; discover it again, and remove the table or resync it"
+        return Sentence(
+            "there is no table %(table)s at the source any more, or its user may"
+            " not read it; discover it again, and remove the table or resync it",
+            table=name,
         )
     if not found.engine:
-        return f"{name} is a view, of which the log has nothing; sync it by loads"
+        return Sentence(
+            "%(table)s is a view, of which the log has nothing; sync it by loads",
+            table=name,
+        )
     if reason := unfit(server, table.source_schema, found.engine):
-        return f"{name}: {reason}; or sync it by a timestamp or by loads"
+        return Sentence(
+            "%(table)s: %(reason)s; or sync it by a timestamp or by loads",
+            table=name,
+            reason=reason,
+        )
     if found.is_versioned:
-        return (
-            f"{name} keeps former versions of its rows in itself; sync it by a"
-            " timestamp or by loads"
+        return Sentence(
+            "%(table)s keeps former versions of its rows in itself; sync it by a"
+            " timestamp or by loads",
+            table=name,
         )
     if found.cascade:
-        return (
-            f"rows of {name} change with those of another table by its foreign key"
-            f" {found.cascade}, which the log does not have; sync it by loads, or let"
-            " the key have no ON DELETE and ON UPDATE action"
+        return Sentence(
+            "rows of %(table)s change with those of another table by its foreign"
+            " key %(cascade)s, which the log does not have; sync it by loads, or"
+            " let the key have no ON DELETE and ON UPDATE action",
+            table=name,
+            cascade=found.cascade,
         )
     return (
         _problem_of_key(table)
@@ -51,37 +63,62 @@ def where(table: TableSpec) -> str:
     return f"{table.source_schema}.{table.source_table}"
 
 
+def rolled_back(table: TableSpec) -> str:
+    return Sentence(
+        "%(table)s has rows in the log of a transaction that did not happen in the end;"
+        " resync the table",
+        table=where(table),
+    )
+
+
 def unread(table: TableSpec, name: Name, text: str, effect: Effect) -> str:
     """Of a statement by which a table has other rows."""
     for former, new in effect.renames:
         if new == name:
             other = ".".join(former)
-            return (
-                f"{where(table)} was replaced at the source by {other}, which was not"
-                f" followed, so what is in it is not known: {text[:200]}; resync the"
-                " table, which goes on from the new one"
+            return Sentence(
+                "%(table)s was replaced at the source by %(other)s, which was not"
+                " followed, so what is in it is not known: %(text)s; resync the"
+                " table, which goes on from the new one",
+                table=where(table),
+                other=other,
+                text=text[:200],
             )
-    verb = "may have been" if effect.may_be_any else "was"
-    return (
-        f"{where(table)} {verb} changed at the source by a statement, of which the log"
-        f" has no rows: {text[:200]}; discover it again, and resync the table"
+    if effect.may_be_any:
+        return Sentence(
+            "%(table)s may have been changed at the source by a statement, of which the"
+            " log has no rows: %(text)s; discover it again, and resync the table",
+            table=where(table),
+            text=text[:200],
+        )
+    return Sentence(
+        "%(table)s was changed at the source by a statement, of which the log has no"
+        " rows: %(text)s; discover it again, and resync the table",
+        table=where(table),
+        text=text[:200],
     )
 
 
 def unreadable(table: TableSpec, error: Exception) -> str:
-    what = f"has no column {error.args[0]}" if isinstance(error, KeyError) else error
-    return (
-        f"the log of {where(table)} cannot be read: {what}; discover it again, and"
-        " resync the table"
+    """error: KeyError of a column that is not there, or what the log is in words."""
+    what: object = error
+    if isinstance(error, KeyError):
+        what = Sentence("has no column %(column)s", column=error.args[0])
+    return Sentence(
+        "the log of %(table)s cannot be read: %(what)s; discover it again, and resync"
+        " the table",
+        table=where(table),
+        what=what,
     )
 
 
 def _problem_of_key(table: TableSpec) -> str:
     if table.key and not table.row_hash:
         return ""
-    return (
-        f"{where(table)} has no key, so its log does not say which row was changed or"
-        " deleted; choose a key for it, or sync it by a timestamp or by loads"
+    return Sentence(
+        "%(table)s has no key, so its log does not say which row was changed or"
+        " deleted; choose a key for it, or sync it by a timestamp or by loads",
+        table=where(table),
     )
 
 
@@ -89,9 +126,11 @@ def _problem_of_columns(table: TableSpec, there: Mapping[str, SourceColumn]) -> 
     missing = [c.source_name for c in table.columns if c.source_name not in there]
     if not missing:
         return ""
-    return (
-        f"{where(table)} has no column {', '.join(missing)} any more; discover the"
-        " source again and resync the table"
+    return Sentence(
+        "%(table)s has no column %(missing)s any more; discover the source again"
+        " and resync the table",
+        table=where(table),
+        missing=", ".join(missing),
     )
 
 
@@ -101,9 +140,14 @@ def _problem_of_types(table: TableSpec, there: Mapping[str, SourceColumn]) -> st
         type = lake_type(found).type
         if column.source_type == found or (type and is_as_wide(column.type, type)):
             continue
-        return (
-            f"{where(table)}: the type of {column.source_name} was"
-            f" {column.source_type} and is {found} now, which is not {column.type} in"
-            " the lake; discover the source again and resync the table"
+        return Sentence(
+            "%(table)s: the type of %(column)s was %(before)s and is"
+            " %(now)s now, which is not %(type)s in the lake; discover the"
+            " source again and resync the table",
+            table=where(table),
+            column=column.source_name,
+            before=column.source_type,
+            now=found,
+            type=column.type,
         )
     return ""

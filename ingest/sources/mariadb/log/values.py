@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from catalog.schema.types import DataType
 from core.errors import TerminalError
+from core.sentences import Sentence
 from ingest.contract.segments import OP, XID
 from ingest.contract.table import ColumnSpec, SealedColumn
 from ingest.sources.dialects import dialect_of
@@ -480,9 +481,16 @@ def _refuse_shared(
     for data in sorted(found):
         if is_shared(data, charset):
             raise TerminalError(
-                f"{table.schema}.{table.name}: {column.name} ({charset}) is of the key"
-                f" and has X'{data.hex()[:60]}', which in Unicode is"
-                f" '{decoded(data, charset)[:60]}', as another key is or can be",
+                Sentence(
+                    "%(table)s: %(column)s (%(charset)s) is of the key and"
+                    " has X'%(hex)s', which in Unicode is '%(text)s', as another"
+                    " key is or can be",
+                    table=f"{table.schema}.{table.name}",
+                    column=column.name,
+                    charset=charset,
+                    hex=data.hex()[:60],
+                    text=decoded(data, charset)[:60],
+                ),
                 code="key_text_shared",
                 hint="give the column the character set utf8mb4 at the source, or"
                 " change this value there; then resync the table",
@@ -496,9 +504,15 @@ def _converted(
         return codec(values)
     except (pa.ArrowException, *_ERRORS) as error:
         raise TerminalError(
-            f"the source's log has a value in column {column.source_name} of"
-            f" {table.schema}.{table.name} that is no {column.type}:"
-            f" {str(error)[:200]}. Nothing of its transaction was written",
+            Sentence(
+                "the source's log has a value in column %(column)s of"
+                " %(table)s that is no %(type)s: %(error)s. Nothing of its"
+                " transaction was written",
+                column=column.source_name,
+                table=f"{table.schema}.{table.name}",
+                type=column.type,
+                error=str(error)[:200],
+            ),
             code="log_value_unreadable",
             hint="discover the table again; report this when its type has not changed",
         ) from error

@@ -20,10 +20,11 @@ from psycopg.pq import ExecStatus
 
 from catalog.schema.limits import LIMITS
 from core.errors import InvalidRequest, SluiceError, TerminalError, TransientError
+from core.sentences import Sentence
 from ingest.contract.source_positions import PostgresLog, lsn_of, lsn_text
 from ingest.sources.port import Row, SourceAccess
 from ingest.sources.postgresql.connection import DIALECT, SESSION_SETTINGS, connect
-from ingest.sources.postgresql.log.publications import ANEW
+from ingest.sources.postgresql.log.slot import ANEW
 from ingest.sources.postgresql.log.values import LOG_SETTINGS
 
 # Of the server that refuses a connection for the log, by its release.
@@ -158,31 +159,41 @@ def _connected(access: SourceAccess) -> psycopg.Connection[Row]:
         if not any(sign in words for sign in _NO_RIGHT):
             raise
         raise InvalidRequest(
-            f"the source does not let {access.spec.username} read its log:"
-            f" {words.strip().splitlines()[-1]}",
+            Sentence(
+                "the source does not let %(user)s read its log: %(why)s",
+                user=access.spec.username,
+                why=words.strip().splitlines()[-1],
+            ),
             code="source_privilege_missing",
-            hint="at the source: ALTER ROLE"
-            f" {DIALECT.name(access.spec.username)} REPLICATION",
+            hint=Sentence(
+                "at the source: ALTER ROLE %(name)s REPLICATION",
+                name=DIALECT.name(access.spec.username),
+            ),
         ) from error
 
 
 def _refused(why: str) -> TransientError:
     return TransientError(
-        f"the source does not send its log: {why}",
+        Sentence("the source does not send its log: %(why)s", why=why),
         code="log_refused",
-        hint="it is tried again; what is missing at the source has to be made there",
+        hint=Sentence(
+            "it is tried again; what is missing at the source has to be made there"
+        ),
     )
 
 
 def _ended(why: str) -> SluiceError:
     if _LATE.search(why):
         return TerminalError(
-            f"the log cannot be read by its publication: {why}",
+            Sentence("the log cannot be read by its publication: %(why)s", why=why),
             code="publication_missing",
             hint=ANEW,
         )
     return TransientError(
-        f"the source ended the connection of its log: {why or 'without a word'}",
+        Sentence(
+            "the source ended the connection of its log: %(why)s",
+            why=why or Sentence("without a word"),
+        ),
         code="log_ended",
-        hint="reading continues behind the last segment",
+        hint=Sentence("reading continues behind the last segment"),
     )

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import psycopg
 
 from core.errors import TransientError
+from core.sentences import Sentence
 from ingest.sources.port import SourceAccess
 from ingest.sources.postgresql.connection import connect
 from ingest.sources.postgresql.log.control import Control
@@ -67,19 +68,25 @@ def begun_slot(access: SourceAccess, control: Control, name: str, wait: Wait) ->
 def _holder(control: Control) -> str:
     found = control.rows(_OLDEST)
     if not found:
-        return "a slot is made at the source"
+        return Sentence("a slot is made at the source")
     pid, user, application, seconds = found[0]
     who = f"pid {pid}" if pid else "a transaction"
     words = " ".join(word for word in (who, user, application) if word)
-    return (
-        "the source's slot begins once transactions that are open there have ended:"
-        f" {words} is open for {seconds} s"
+    return Sentence(
+        "the source's slot begins once transactions that are open there have"
+        " ended: %(words)s is open for %(seconds)s s",
+        words=words,
+        seconds=seconds,
     )
 
 
 def _never_began(holder: str) -> TransientError:
     return TransientError(
-        f"no slot was made within {_SLOT_SECONDS} s: {holder}",
+        Sentence(
+            "no slot was made within %(limit)s s: %(holder)s",
+            limit=_SLOT_SECONDS,
+            holder=holder,
+        ),
         code="source_transaction_open",
         hint="end that transaction at the source; it is tried again",
     )

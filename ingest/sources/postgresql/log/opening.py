@@ -9,19 +9,22 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from core.errors import InvalidRequest, TerminalError
+from core.sentences import Sentence
 from ingest.contract.source_positions import PostgresLog, lsn_text
 from ingest.contract.table import TableSpec
 from ingest.sources.port import LogNames, SourceAccess
 from ingest.sources.postgresql.log.connection import open_log
 from ingest.sources.postgresql.log.control import Control, open_control
 from ingest.sources.postgresql.log.new_slot import begun_slot
-from ingest.sources.postgresql.log.publications import ANEW, Publications
-from ingest.sources.postgresql.log.reader import (
-    FREE_SECONDS,
-    PostgresLogReader,
+from ingest.sources.postgresql.log.publications import Publications
+from ingest.sources.postgresql.log.reader import FREE_SECONDS, PostgresLogReader
+from ingest.sources.postgresql.log.slot import (
+    ANEW,
+    Slot,
+    drop_slot,
+    end_holder,
     kept_slot,
 )
-from ingest.sources.postgresql.log.slot import Slot, drop_slot, end_holder
 
 _SERVER = "SELECT current_setting('wal_level'), pg_is_in_recovery()"
 
@@ -83,17 +86,25 @@ def _require_whole(slot: Slot | None, name: str, after: str, here: PostgresLog) 
     position = PostgresLog.decode(after)
     if position.identity != here.identity:
         raise TerminalError(
-            f"the log was read from server {position.identity}, and {here.identity}"
-            " answers now. Nothing was read",
+            Sentence(
+                "the log was read from server %(identity)s, and %(now)s answers"
+                " now. Nothing was read",
+                identity=position.identity,
+                now=here.identity,
+            ),
             code="source_changed",
-            hint=f"bring that server back, or {ANEW}",
+            hint=Sentence("bring that server back, or %(start_over)s", start_over=ANEW),
         )
     if here.lsn < position.lsn:
         # what is written from here on would be taken for what was read
         raise TerminalError(
-            f"the source's log ends at {lsn_text(here.lsn)}, and it was read up to"
-            f" {lsn_text(position.lsn)}: an older state of its disk was put back, or it"
-            " lost the log's end (fsync = off). Nothing was read",
+            Sentence(
+                "the source's log ends at %(end)s, and it was read up to %(read)s: an"
+                " older state of its disk was put back, or it lost the log's end"
+                " (fsync = off). Nothing was read",
+                end=lsn_text(here.lsn),
+                read=lsn_text(position.lsn),
+            ),
             code="source_changed",
             hint=ANEW,
         )
@@ -122,8 +133,11 @@ def _require_logical(control: Control) -> None:
         )
     if level != "logical":
         raise InvalidRequest(
-            f"the source writes its log with wal_level = {level}, which lacks what"
-            " following it needs",
+            Sentence(
+                "the source writes its log with wal_level = %(level)s, which lacks"
+                " what following it needs",
+                level=level,
+            ),
             code="source_log_off",
             hint="at the source: ALTER SYSTEM SET wal_level = 'logical', then restart"
             " the server",

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from core.sentences import Sentence
 from ingest.sources.postgresql.log.pgoutput import Met
 
 # A look finds the newest one that truncated the table; the log may be some ahead.
@@ -81,9 +82,9 @@ class Parts:
         """What happened to some as a whole; "" = nothing."""
         numbers = {_number(key) for key in now}
         if self.all.keys() - now.keys() or {one[0] for one in self.used} - numbers:
-            return "a partition was dropped or detached"
+            return Sentence("a partition was dropped or detached")
         if any(part.came != "empty" for _, part in self._new(now)):
-            return "a table was attached as a partition"
+            return Sentence("a table was attached as a partition")
         return ""
 
     def unknown(self, now: Mapping[str, Part]) -> list[int]:

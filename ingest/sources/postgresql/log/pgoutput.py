@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, NoReturn
 
 from core.errors import TerminalError
+from core.sentences import Sentence
 
 # What `OPS` of `ingest.contract.segments` names, by its place.
 INSERT, UPDATE, DELETE, MOVED, TRUNCATE = range(5)
@@ -412,10 +413,16 @@ def _splitter(count: int) -> Split:
 
 def _refuse(message: bytes, why: str) -> NoReturn:
     raise TerminalError(
-        f"the source's log sent what cannot be read: {why} (message"
-        f" {bytes(message[:1])!r} of {len(message)} bytes). Nothing of its transaction"
-        " was written",
+        Sentence(
+            "the source's log sent what cannot be read: %(why)s (message %(kind)s of"
+            " %(size)s bytes). Nothing of its transaction was written",
+            why=why,
+            kind=repr(bytes(message[:1])),
+            size=len(message),
+        ),
         code="log_unreadable",
-        hint="reading begins again behind the last segment; when it comes again, report"
-        " the server's version",
+        hint=Sentence(
+            "reading begins again behind the last segment; when it comes again, report"
+            " the server's version"
+        ),
     )

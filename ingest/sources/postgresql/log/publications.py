@@ -16,10 +16,12 @@ from dataclasses import dataclass, field
 import psycopg
 
 from core.errors import InvalidRequest, TerminalError, TransientError
+from core.sentences import Sentence
 from ingest.contract.table import TableSpec
 from ingest.sources.port import LogNames
 from ingest.sources.postgresql.connection import DIALECT
 from ingest.sources.postgresql.log.control import Control, Name
+from ingest.sources.postgresql.log.slot import ANEW
 from ingest.sources.postgresql.log.tables import unsent_for_a_while, where
 
 _PUBLICATIONS = """
@@ -74,7 +76,6 @@ _MAKE = (
 _REFUSED_SECONDS = 300
 # Somebody works on the table.
 BUSY = (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled)
-ANEW = "start its reader over, which resyncs its tables"
 
 
 # Its name, and what is new when the table left it and came back.
@@ -113,8 +114,11 @@ class Publications:
             self.chosen.append(self._late[0])
         if not self.chosen and not self._usable[own]:
             raise TerminalError(
-                f"the publication {own} was made after changes that are not read yet,"
-                " and the server cannot read those by it",
+                Sentence(
+                    "the publication %(own)s was made after changes that are not read"
+                    " yet, and the server cannot read those by it",
+                    own=own,
+                ),
                 code="publication_missing",
                 hint=ANEW,
             )
@@ -127,10 +131,16 @@ class Publications:
         except psycopg.errors.InsufficientPrivilege as error:
             why = str(error).partition("\n")[0]
             raise InvalidRequest(
-                problem or f"the source does not let us make a publication: {why}",
+                problem
+                or Sentence(
+                    "the source does not let us make a publication: %(why)s", why=why
+                ),
                 code="publication_missing",
-                hint="at the source, by a user who may: CREATE PUBLICATION"
-                f" {own} FOR TABLE … (the tables to follow)",
+                hint=Sentence(
+                    "at the source, by a user who may: CREATE PUBLICATION %(own)s FOR"
+                    " TABLE … (the tables to follow)",
+                    own=own,
+                ),
             ) from error
         self._look()
 
@@ -148,8 +158,11 @@ class Publications:
         self._look()
         if gone := [name for name in self.in_use if name not in self._usable]:
             raise TransientError(
-                f"the publication {', '.join(gone)}, by which the log is read, is gone"
-                " from the source, so changes do not come",
+                Sentence(
+                    "the publication %(gone)s, by which the log is read, is gone from"
+                    " the source, so changes do not come",
+                    gone=", ".join(gone),
+                ),
                 code="publication_missing",
                 hint=ANEW,
             )
@@ -226,19 +239,25 @@ class Publications:
                 if own in self._usable
                 else f"CREATE PUBLICATION {DIALECT.name(own)} FOR TABLE {target}"
             )
-            return (
-                f"no publication at the source has all changes of {where(table)}, and"
-                f" {own} does not get it: {why}; at the source, by a user who may:"
-                f" {statement}"
+            return Sentence(
+                "no publication at the source has all changes of %(table)s, and"
+                " %(own)s does not get it: %(why)s; at the source, by a user who"
+                " may: %(statement)s",
+                table=where(table),
+                own=own,
+                why=why,
+                statement=statement,
             )
         if usable := [
             name for name in sorted(by, key=self._rank) if self._usable[name]
         ]:
             return self._choose(usable[0])
         self._late.extend(sorted(by))
-        return (
-            f"{where(table)} is in the publication {min(by)}, which was made lately: it"
-            " is followed as soon as everything before that is read"
+        return Sentence(
+            "%(table)s is in the publication %(publication)s, which was made lately: it"
+            " is followed as soon as everything before that is read",
+            table=where(table),
+            publication=min(by),
         )
 
     def _rank(self, name: str) -> tuple[bool, str]:
@@ -247,7 +266,10 @@ class Publications:
     def _choose(self, name: str) -> str:
         if self.in_use:
             raise TransientError(
-                f"the log is read by the publication {name}, too, from now on",
+                Sentence(
+                    "the log is read by the publication %(name)s, too, from now on",
+                    name=name,
+                ),
                 code="publication_found",
                 hint="reading begins again at once",
             )
@@ -266,15 +288,20 @@ class Publications:
                 self._look()
             self._alter("ADD", table.source_schema, table.source_table)
         except psycopg.errors.DuplicateObject:
-            why = "it is in it, but the publication does not have all of its changes"
+            why = Sentence(
+                "it is in it, but the publication does not have all of its changes"
+            )
         except psycopg.ProgrammingError as error:
             why = str(error).partition("\n")[0]
         except BUSY as error:
             return str(error).partition("\n")[0]
         else:
-            self._added[table.table_id] = (
-                f"{where(table)} was not in the publication {own} for a while, so its"
-                " changes are missing in what was read of the log; resync the table"
+            self._added[table.table_id] = Sentence(
+                "%(table)s was not in the publication %(own)s for a while, so its"
+                " changes are missing in what was read of the log; resync the"
+                " table",
+                table=where(table),
+                own=own,
             )
             return ""
         self._refused[table.table_id] = time.monotonic(), why

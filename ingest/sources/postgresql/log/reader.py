@@ -12,9 +12,10 @@ from types import MappingProxyType
 import psycopg
 
 from core.errors import TerminalError, TransientError
+from core.sentences import Sentence, joined
 from ingest.contract.following import SourceLog
 from ingest.contract.segments import AHEAD
-from ingest.contract.source_positions import PostgresLog, lsn_of, lsn_text
+from ingest.contract.source_positions import PostgresLog, lsn_of
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.sources.ahead import ahead_of
 from ingest.sources.port import LogNames, LogRows, SourceAccess
@@ -34,20 +35,24 @@ from ingest.sources.postgresql.log.pgoutput import (
     Relation,
     Rows,
 )
-from ingest.sources.postgresql.log.publications import ANEW, BUSY, Publications
-from ingest.sources.postgresql.log.slot import Slot, end_holder
+from ingest.sources.postgresql.log.publications import BUSY, Publications
+from ingest.sources.postgresql.log.slot import end_holder, kept_slot
 from ingest.sources.postgresql.log.tables import (
+    EMPTIED_WITHIN,
+    REWRITTEN,
     Identity,
     SourceTable,
     changed_parts,
     identifying,
     is_shuffled,
     new_columns,
+    passed_over,
     problem_of,
     problem_of_former_rows,
     problem_of_key,
     problem_of_parts,
     read_as,
+    swapped_names,
     unlogged_for_a_while,
     unseen_for_long,
     where,
@@ -277,7 +282,7 @@ class PostgresLogReader:
         try:
             batch = reader.batch(rows)
         except TerminalError as error:
-            self._refuse(table, f"{error.message}; {error.hint}")
+            self._refuse(table, joined((error.message, error.hint)))
             return None
         is_ahead = bool(ahead_of(table, columns_in(batch.schema)))
         return LogRows(
@@ -331,10 +336,7 @@ class PostgresLogReader:
         dropped = [n for n, by in found.dropped.items() if is_since(by, then.met)]
         if not is_shuffled(names, found.sent, dropped):
             return ""
-        return (
-            f"columns of {where(table)} had each other's names for a while at the"
-            " source, and values came under those; resync the table"
-        )
+        return swapped_names(table)
 
     def _met(self, table_id: int) -> Identity | None:
         """As what it was; None within a transaction that its load shows all of."""
@@ -381,11 +383,7 @@ class PostgresLogReader:
         for table in self._tables if is_new else ():
             if table.table_id == table_id:
                 other = f"{relation.schema}.{relation.name}"
-                self._refuse(
-                    table,
-                    f"{where(table)} was renamed to {other} at the source, and changes"
-                    " that came under that name were passed over; resync the table",
-                )
+                self._refuse(table, passed_over(table, other))
 
     def _refuse(self, table: TableSpec, problem: str) -> None:
         self._at_relation[table.table_id] = self._lost[table.table_id] = problem
@@ -425,19 +423,23 @@ class PostgresLogReader:
     def _problem_of_table(self, table: TableSpec, found: FoundTable | None) -> str:
         name = where(table)
         if found is None:
-            return (
-                f"there is no table {name} at the source any more; discover it again,"
-                " and remove the table or resync it"
+            return Sentence(
+                "there is no table %(table)s at the source any more; discover it"
+                " again, and remove the table or resync it",
+                table=name,
             )
         if found.kind not in _KINDS or found.persistence != "p":
-            return (
-                f"{name} is not an ordinary table, so the log has nothing of it; sync"
-                " it by a timestamp or by loads"
+            return Sentence(
+                "%(table)s is not an ordinary table, so the log has nothing of it;"
+                " sync it by a timestamp or by loads",
+                table=name,
             )
         if found.has_children:
-            return (
-                f"{name} has child tables by inheritance, whose rows the log has under"
-                " their own names; follow the child tables, or sync it by a timestamp"
+            return Sentence(
+                "%(table)s has child tables by inheritance, whose rows the log has"
+                " under their own names; follow the child tables, or sync it by a"
+                " timestamp",
+                table=name,
             )
         return (
             problem_of(table, found.table)
@@ -504,7 +506,7 @@ class PostgresLogReader:
         the table may come yet."""
         before = self._other_files.pop(table.table_id, {})
         rewritten = then.parts.rewritten(now.parts.all)
-        why = changed_parts(table, "a partition was truncated or rewritten")
+        why = changed_parts(table, REWRITTEN)
         if not now.parts.all and self._may_be_unlogged(then, now, made):
             rewritten, why = frozenset({("", made)}), unlogged_for_a_while(table)
         if not rewritten:
@@ -527,11 +529,7 @@ class PostgresLogReader:
             if one.is_sure or not self.control.has_row_of(
                 now.oid, one.number, one.xids
             ):
-                return changed_parts(
-                    table,
-                    "a partition was created or truncated, written to, and truncated or"
-                    " altered by one transaction, or its rows were changed soon after,",
-                )
+                return changed_parts(table, EMPTIED_WITHIN)
         return ""
 
     def _doubt(self) -> None:
@@ -551,33 +549,18 @@ class PostgresLogReader:
             raise _silent(silent) from error
         if kind in {"Activity", "Client"}:
             raise _silent(silent)
-        self.waits = (
-            "the source works on its log and has sent nothing for"
-            f" {int(silent)} s, as with a very large transaction"
-            + (f" (it waits for {kind} {event})" if kind else "")
+        self.waits = Sentence(
+            "the source works on its log and has sent nothing for %(silent)s s, as"
+            " with a very large transaction",
+            silent=int(silent),
         )
-
-
-def kept_slot(slot: Slot | None, name: str, after: PostgresLog) -> Slot:
-    """TerminalError `log_lost` when it does not have all behind that position."""
-    why = ""
-    if slot is None:
-        why = f"its replication slot {name} is gone"
-    elif slot.is_lost:
-        why = f"the server gave its replication slot {name} up (wal_status lost)"
-    elif slot.confirmed > after.lsn:
-        why = (
-            f"its replication slot {name} stands at {lsn_text(slot.confirmed)} already,"
-            f" behind {lsn_text(after.lsn)}"
-        )
-    if slot is None or why:
-        raise TerminalError(
-            f"the source does not have all of its log behind {after.encode()} any more:"
-            f" {why}. Changes are missing",
-            code="log_lost",
-            hint=ANEW,
-        )
-    return slot
+        if kind:
+            self.waits = Sentence(
+                "%(what)s (it waits for %(kind)s %(event)s)",
+                what=self.waits,
+                kind=kind,
+                event=event,
+            )
 
 
 def _sender(access: SourceAccess, pid: int) -> tuple[str, str]:
@@ -592,7 +575,10 @@ def _sender(access: SourceAccess, pid: int) -> tuple[str, str]:
 
 def _silent(seconds: float) -> TransientError:
     return TransientError(
-        f"the source's log was silent for {int(seconds)} s, though asked to answer",
+        Sentence(
+            "the source's log was silent for %(seconds)s s, though asked to answer",
+            seconds=int(seconds),
+        ),
         code="log_silent",
-        hint="reading begins again at once; check the network between them",
+        hint=Sentence("reading begins again at once; check the network between them"),
     )

@@ -9,9 +9,12 @@ from dataclasses import dataclass
 
 import psycopg
 
-from core.errors import InvalidRequest, TransientError
-from ingest.contract.source_positions import lsn_of
+from core.errors import InvalidRequest, TerminalError, TransientError
+from core.sentences import Sentence
+from ingest.contract.source_positions import PostgresLog, lsn_of, lsn_text
 from ingest.sources.port import Row
+
+ANEW = Sentence("start its reader over, which resyncs its tables")
 
 _MAKE = "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'pgoutput')"
 _DROP = (
@@ -57,12 +60,49 @@ def read_slot(connection: psycopg.Connection[Row], name: str) -> Slot | None:
     plugin, is_here, is_active, confirmed, state, kept, left = found
     if plugin != "pgoutput" or not is_here:
         raise InvalidRequest(
-            f"the slot {name} at the source is used for something else ({plugin})",
+            Sentence(
+                "the slot %(slot)s at the source is used for something else"
+                " (%(plugin)s)",
+                slot=name,
+                plugin=plugin,
+            ),
             code="slot_of_another",
             hint="drop it when it is no longer needed, or choose another name",
         )
     is_lost = state == "lost"
     return Slot(lsn_of(confirmed), bool(is_active), is_lost, int(kept), left, state)
+
+
+def kept_slot(slot: Slot | None, name: str, after: PostgresLog) -> Slot:
+    """TerminalError `log_lost` when it does not have all behind that position."""
+    why = ""
+    if slot is None:
+        why = Sentence("its replication slot %(slot)s is gone", slot=name)
+    elif slot.is_lost:
+        why = Sentence(
+            "the server gave its replication slot %(slot)s up (wal_status lost)",
+            slot=name,
+        )
+    elif slot.confirmed > after.lsn:
+        why = Sentence(
+            "its replication slot %(slot)s stands at %(confirmed)s already, behind"
+            " %(lsn)s",
+            slot=name,
+            confirmed=lsn_text(slot.confirmed),
+            lsn=lsn_text(after.lsn),
+        )
+    if slot is None or why:
+        raise TerminalError(
+            Sentence(
+                "the source does not have all of its log behind %(after)s any more:"
+                " %(why)s. Changes are missing",
+                after=after.encode(),
+                why=why,
+            ),
+            code="log_lost",
+            hint=ANEW,
+        )
+    return slot
 
 
 def make_slot(connection: psycopg.Connection[Row], name: str) -> int:
@@ -81,7 +121,11 @@ def end_holder(connection: psycopg.Connection[Row], name: str) -> None:
         connection.execute(_END_HOLDER, [name])
     except psycopg.errors.InsufficientPrivilege as error:
         raise TransientError(
-            f"the slot {name} at the source is in use by a session of another login",
+            Sentence(
+                "the slot %(slot)s at the source is in use by a session of another"
+                " login",
+                slot=name,
+            ),
             code="slot_in_use",
             hint="end that session at the source; pg_replication_slots has its"
             " active_pid",

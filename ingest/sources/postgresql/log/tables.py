@@ -12,12 +12,18 @@ from catalog.schema.source_log import parts_in_words
 from catalog.schema.widening import widens_in_place
 from catalog.sources.postgresql.privileges import full_rows_of_parts_logged
 from catalog.sources.postgresql.types import SourceType, lake_type
+from core.sentences import Sentence
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.sources.ahead import is_as_wide, undecided
 from ingest.sources.dialects import dialect_of
 from ingest.sources.postgresql.log.parts import Parts
 
 _DIALECT = dialect_of("postgresql")
+REWRITTEN = Sentence("a partition was truncated or rewritten")
+EMPTIED_WITHIN = Sentence(
+    "a partition was created or truncated, written to, and truncated or altered by one"
+    " transaction, or its rows were changed soon after,"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,44 +127,58 @@ class Identity:
     def problem_of(self, table: TableSpec, now: Identity) -> str:
         """What makes it another one now, which its log does not show; "" = nothing."""
         if now.oid != self.oid:
-            return (
-                f"{where(table)} was dropped and made again at the source, which its"
-                " log does not show; resync the table"
+            return Sentence(
+                "%(table)s was dropped and made again at the source, which its log"
+                " does not show; resync the table",
+                table=where(table),
             )
-        if anew := _words(
-            name
-            for name, number in now.columns.items()
-            if self.columns.get(name, number) != number
-        ):
-            return (
-                f"{where(table)}: {anew} was dropped at the source and added again, and"
-                " its log does not show what it has there; resync the table"
-            )
-        if self.file != now.file and (
-            added := _words(sorted(now.columns.keys() - self.columns.keys()))
-        ):
-            return (
-                f"{where(table)}: {added} was added at the source, and every row was"
-                " rewritten, so it may have values that the log does not show; resync"
-                " the table"
-            )
-        if self.file != now.file and (anew := _words(self._rewritten(now))):
-            return (
-                f"{where(table)}: {anew} was altered at the source, and every row was"
-                " rewritten (ALTER … TYPE … USING), so it may have values that the log"
-                " does not show; resync the table"
-            )
+        if why := self._problem_of_columns(table, now):
+            return why
         if self.uniques and not self._is_kept_unique(table, now):
-            return (
-                f"{where(table)}: what kept its key {_words(table.key)} unique"
-                f" ({_words(one.name for one in self.uniques)}) was dropped or created"
-                " again at the source, and two rows may have had one key; resync the"
-                " table"
+            return Sentence(
+                "%(table)s: what kept its key %(key)s unique (%(names)s) was"
+                " dropped or created again at the source, and two rows may have"
+                " had one key; resync the table",
+                table=where(table),
+                key=_words(table.key),
+                names=_words(one.name for one in self.uniques),
             )
         if self.members and now.members and not {*self.members} & {*now.members}:
             return unsent_for_a_while(table)
         if why := self.parts.problem_of(now.parts.all):
             return changed_parts(table, why)
+        return ""
+
+    def _problem_of_columns(self, table: TableSpec, now: Identity) -> str:
+        if anew := _words(
+            name
+            for name, number in now.columns.items()
+            if self.columns.get(name, number) != number
+        ):
+            return Sentence(
+                "%(table)s: %(names)s was dropped at the source and added again,"
+                " and its log does not show what it has there; resync the table",
+                table=where(table),
+                names=anew,
+            )
+        if self.file != now.file and (
+            added := _words(sorted(now.columns.keys() - self.columns.keys()))
+        ):
+            return Sentence(
+                "%(table)s: %(added)s was added at the source, and every row was"
+                " rewritten, so it may have values that the log does not show;"
+                " resync the table",
+                table=where(table),
+                added=added,
+            )
+        if self.file != now.file and (anew := _words(self._rewritten(now))):
+            return Sentence(
+                "%(table)s: %(names)s was altered at the source, and every row was"
+                " rewritten (ALTER … TYPE … USING), so it may have values that the"
+                " log does not show; resync the table",
+                table=where(table),
+                names=anew,
+            )
         return ""
 
     @property
@@ -242,11 +262,13 @@ def problem_of_key(table: TableSpec, uniques: Iterable[Unique]) -> str:
     guards = [one for one in uniques if one.keeps(table)]
     if not guards or any(one.is_immediate for one in guards):
         return ""
-    return (
-        f"the key {_words(table.key)} of {where(table)} is DEFERRABLE"
-        f" ({_words(one.name for one in guards)}), so two rows may have the same one"
-        " for a moment, and its log does not say which of them is deleted; at the"
-        " source: make it NOT DEFERRABLE, then resync the table"
+    return Sentence(
+        "the key %(key)s of %(table)s is DEFERRABLE (%(names)s), so two rows may"
+        " have the same one for a moment, and its log does not say which of them"
+        " is deleted; at the source: make it NOT DEFERRABLE, then resync the table",
+        key=_words(table.key),
+        table=where(table),
+        names=_words(one.name for one in guards),
     )
 
 
@@ -265,33 +287,57 @@ def is_shuffled(
     )
 
 
+def swapped_names(table: TableSpec) -> str:
+    return Sentence(
+        "columns of %(table)s had each other's names for a while at the source, and"
+        " values came under those; resync the table",
+        table=where(table),
+    )
+
+
+def passed_over(table: TableSpec, other: str) -> str:
+    """other: the name that it had while its changes came."""
+    return Sentence(
+        "%(table)s was renamed to %(other)s at the source, and changes that came under"
+        " that name were passed over; resync the table",
+        table=where(table),
+        other=other,
+    )
+
+
 def changed_parts(table: TableSpec, why: str) -> str:
-    return (
-        f"{where(table)}: {why} at the source, and its log does not show which rows"
-        " came or went by that; resync the table"
+    return Sentence(
+        "%(table)s: %(why)s at the source, and its log does not show which rows"
+        " came or went by that; resync the table",
+        table=where(table),
+        why=why,
     )
 
 
 def unlogged_for_a_while(table: TableSpec) -> str:
-    return (
-        f"every row of {where(table)} was rewritten at the source, as by SET UNLOGGED"
-        " and SET LOGGED, and what changed in between is not in its log; resync the"
-        " table"
+    return Sentence(
+        "every row of %(table)s was rewritten at the source, as by SET UNLOGGED"
+        " and SET LOGGED, and what changed in between is not in its log; resync"
+        " the table",
+        table=where(table),
     )
 
 
 def unseen_for_long(table: TableSpec, why: str) -> str:
-    return (
-        f"partitions of {where(table)} were changed at the source, and could not be"
-        f" checked for long ({why}), so whether its log shows all of that is not"
-        " known; resync the table"
+    return Sentence(
+        "partitions of %(table)s were changed at the source, and could not be"
+        " checked for long (%(why)s), so whether its log shows all of that is not"
+        " known; resync the table",
+        table=where(table),
+        why=why,
     )
 
 
 def unsent_for_a_while(table: TableSpec) -> str:
-    return (
-        f"{where(table)} was taken out of its publication for a while, or that was"
-        " altered, and what changed in that time was not sent; resync the table"
+    return Sentence(
+        "%(table)s was taken out of its publication for a while, or that was"
+        " altered, and what changed in that time was not sent; resync the table",
+        table=where(table),
     )
 
 
@@ -312,20 +358,25 @@ def problem_of_parts(table: TableSpec, lesser: Sequence[str]) -> str:
     if not lesser:
         return ""
     remedy = full_rows_of_parts_logged(table.source_schema, table.source_table)
-    return (
-        f"the replica identity of {where(table)} has columns that"
-        f" {parts_in_words(lesser)} does not have, so its log has NULL where there were"
-        f" values; at the source: {remedy} then resync the table"
+    return Sentence(
+        "the replica identity of %(table)s has columns that %(parts)s"
+        " does not have, so its log has NULL where there were values; at the"
+        " source: %(remedy)s then resync the table",
+        table=where(table),
+        parts=parts_in_words(lesser),
+        remedy=remedy,
     )
 
 
 def problem_of_former_rows(table: TableSpec) -> str:
     """Of which the log has less than the table's replica identity says."""
     remedy = full_rows_of_parts_logged(table.source_schema, table.source_table)
-    return (
-        f"a partition of {where(table)} had another replica identity than the table as"
-        f" rows of it were changed, so its log has NULL where there were values; at the"
-        f" source: {remedy} then resync the table"
+    return Sentence(
+        "a partition of %(table)s had another replica identity than the table as"
+        " rows of it were changed, so its log has NULL where there were values; at"
+        " the source: %(remedy)s then resync the table",
+        table=where(table),
+        remedy=remedy,
     )
 
 
@@ -399,35 +450,49 @@ def where(table: TableSpec) -> str:
 def _problem_of_identity(table: TableSpec, source: SourceTable) -> str:
     name = where(table)
     if table.row_hash or not table.key:
-        return (
-            f"{name} has no key, so its log does not say which row was changed or"
-            " deleted; choose a key for it, or sync it by a timestamp or by loads"
+        return Sentence(
+            "%(table)s has no key, so its log does not say which row was changed or"
+            " deleted; choose a key for it, or sync it by a timestamp or by loads",
+            table=name,
         )
     is_key = {column.name for column in source.columns if column.is_key}
-    remedy = (
-        f"at the source: ALTER TABLE {_quoted(table)} REPLICA IDENTITY FULL, then"
-        " resync the table"
+    remedy = Sentence(
+        "at the source: ALTER TABLE %(table)s REPLICA IDENTITY FULL, then resync"
+        " the table",
+        table=_quoted(table),
     )
     if source.identity == "n":
-        return (
-            f"{name} has REPLICA IDENTITY NOTHING, so its log does not say which row"
-            f" was changed or deleted; {remedy}"
+        return Sentence(
+            "%(table)s has REPLICA IDENTITY NOTHING, so its log does not say which"
+            " row was changed or deleted; %(remedy)s",
+            table=name,
+            remedy=remedy,
         )
     if not is_key:
-        return (
-            f"{name} has no primary key and no other replica identity, so PostgreSQL"
-            f" would refuse updates and deletes once it is published; {remedy}"
+        return Sentence(
+            "%(table)s has no primary key and no other replica identity, so"
+            " PostgreSQL would refuse updates and deletes once it is published;"
+            " %(remedy)s",
+            table=name,
+            remedy=remedy,
         )
     if outside := _words(name for name in table.key if name not in is_key):
-        return (
-            f"the replica identity of {name} does not have {outside} of its key, so its"
-            f" log does not say which row was changed or deleted; {remedy}"
+        return Sentence(
+            "the replica identity of %(table)s does not have %(outside)s of its"
+            " key, so its log does not say which row was changed or deleted;"
+            " %(remedy)s",
+            table=name,
+            outside=outside,
+            remedy=remedy,
         )
     if outside := _words(name for name in table.partition_by if name not in is_key):
-        return (
-            f"{name} is partitioned in the lake by {outside}, which its replica"
+        return Sentence(
+            "%(table)s is partitioned in the lake by %(outside)s, which its replica"
             " identity does not have, so its log does not say where a deleted row"
-            f" is; {remedy}"
+            " is; %(remedy)s",
+            table=name,
+            outside=outside,
+            remedy=remedy,
         )
     return ""
 
@@ -440,14 +505,18 @@ def _problem_of_columns(
     if not missing:
         return ""
     if made := _words(name for name in missing if name in source.generated):
-        return (
-            f"{where(table)}: the log lacks what PostgreSQL generates"
-            f" ({made}); leave that out of the table's plan, or sync the table by a"
-            " timestamp or by loads"
+        return Sentence(
+            "%(table)s: the log lacks what PostgreSQL generates (%(made)s); leave"
+            " that out of the table's plan, or sync the table by a timestamp or by"
+            " loads",
+            table=where(table),
+            made=made,
         )
-    return (
-        f"{where(table)} has no column {_words(missing)} any more, or its publication"
-        " leaves it out; discover the source again and resync the table"
+    return Sentence(
+        "%(table)s has no column %(missing)s any more, or its publication leaves"
+        " it out; discover the source again and resync the table",
+        table=where(table),
+        missing=_words(missing),
     )
 
 
@@ -460,11 +529,15 @@ def _problem_of_types(table: TableSpec, source: SourceTable) -> str:
         wanted = lake_type(found).type
         if wanted and is_as_wide(column.type, wanted):
             continue
-        return (
-            f"{where(table)}: the type of {column.source_name} was"
-            f" {column.source_type} and is {found.text} now, which is not"
-            f" {column.type} in the lake; discover the source again and resync the"
-            " table"
+        return Sentence(
+            "%(table)s: the type of %(column)s was %(before)s and is"
+            " %(now)s now, which is not %(type)s in the lake; discover the source"
+            " again and resync the table",
+            table=where(table),
+            column=column.source_name,
+            before=column.source_type,
+            now=found.text,
+            type=column.type,
         )
     return ""
 
