@@ -13,6 +13,7 @@ from catalog.access import audit
 from catalog.access.grants import GROUP, parse_grantee
 from catalog.models import Table
 from core.errors import InvalidRequest
+from core.sentences import Sentence
 
 MOST_TAGS = 20
 _TAG = re.compile(r"[^\s,\x00-\x1f\x7f-\x9f]{1,50}")
@@ -73,7 +74,7 @@ def check_owner(text: str) -> str:
     kind, name = parse_grantee(text)
     if kind == GROUP and not Group.objects.filter(name=name).exists():
         raise InvalidRequest(
-            f"there is no group '{name}'",
+            Sentence("there is no group '%(name)s'", name=name),
             code="unknown_group",
             hint="the owner is a user or a group: user:ann, group:bi",
         )
@@ -86,8 +87,13 @@ def check_tags(words: Iterable[str]) -> list[str]:
     wrong = next((tag for tag in tags if not _TAG.fullmatch(tag)), None)
     if wrong is not None or len(tags) > MOST_TAGS:
         raise InvalidRequest(
-            f"'{wrong[:60]}' cannot be a tag" if wrong else f"{len(tags)} tags",
+            Sentence("'%(tag)s' cannot be a tag", tag=wrong[:60])
+            if wrong
+            else Sentence("%(count)s tags", count=len(tags)),
             code="invalid_tag",
-            hint=f"at most {MOST_TAGS} tags of 1 to 50 characters without spaces",
+            hint=Sentence(
+                "at most %(most)s tags of 1 to 50 characters without spaces",
+                most=MOST_TAGS,
+            ),
         )
     return tags

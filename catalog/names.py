@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from core.errors import InvalidRequest
+from core.sentences import Sentence
 
 LAKE = "lake"
 RESERVED = frozenset(
@@ -44,7 +45,7 @@ def split_table_name(text: str) -> tuple[str, str, str]:
         parts = (LAKE, *parts)
     if len(parts) != 3:
         raise InvalidRequest(
-            f"'{text}' does not name a table",
+            Sentence("'%(text)s' does not name a table", text=text),
             code="invalid_name",
             hint="write datasource.database.table, or database.table for the lake; "
             "quote parts with dots by back-ticks",
@@ -66,14 +67,14 @@ def check_datasource_name(name: str) -> str:
     """The name itself if it may be given to a new datasource."""
     if name.lower() in RESERVED:
         raise InvalidRequest(
-            f"'{name}' is a reserved datasource name",
+            Sentence("'%(name)s' is a reserved datasource name", name=name),
             code="reserved_name",
             hint="reserved: " + ", ".join(sorted(RESERVED)),
             facts={"errors": [{"pointer": "/name", "detail": "reserved"}]},
         )
     if not _DATASOURCE.fullmatch(name):
         raise InvalidRequest(
-            f"'{name}' cannot be the name of a datasource",
+            Sentence("'%(name)s' cannot be the name of a datasource", name=name),
             code="invalid_name",
             hint="a letter, then up to 62 letters, digits, _ or -",
             facts={"errors": [{"pointer": "/name", "detail": "not a valid name"}]},
@@ -83,7 +84,7 @@ def check_datasource_name(name: str) -> str:
 
 def _malformed(text: str) -> InvalidRequest:
     return InvalidRequest(
-        f"'{text}' is not a well-formed name",
+        Sentence("'%(text)s' is not a well-formed name", text=text),
         code="invalid_name",
         hint="write parts with dots between them; quote a part with dots by back-ticks",
     )
@@ -95,17 +96,17 @@ def is_principal_name(text: str) -> bool:
 
 
 def check_user_name(name: str) -> str:
-    return _check_principal(name, "user")
+    return _check_principal(name, "'%(name)s' cannot be the name of a user")
 
 
 def check_group_name(name: str) -> str:
-    return _check_principal(name, "group")
+    return _check_principal(name, "'%(name)s' cannot be the name of a group")
 
 
-def _check_principal(name: str, what: str) -> str:
+def _check_principal(name: str, message: str) -> str:
     if not is_principal_name(name):
         raise InvalidRequest(
-            f"'{name[:100]}' cannot be the name of a {what}",
+            Sentence(message, name=name[:100]),
             code="invalid_name",
             hint="letters, digits and . _ @ + -, at most 100, not starting with a sign",
         )

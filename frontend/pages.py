@@ -35,6 +35,7 @@ from core.errors import (
     StaleState,
     TransientError,
 )
+from core.translation import translated
 
 P = ParamSpec("P")
 PAGE_SIZE = 50
@@ -129,7 +130,7 @@ def attempt(
     try:
         action()
     except SluiceError as error:
-        messages.error(request, str(error), extra_tags="bad")
+        messages.error(request, translated(error.as_sentence), extra_tags="bad")
         return error
     messages.success(request, done, extra_tags="ok")
     return None

@@ -24,6 +24,7 @@ from catalog.access.policy_version import bump_version
 from catalog.models import Datasource, Grant
 from catalog.names import LAKE, check_group_name, split_name
 from core.errors import InvalidRequest, NotFound
+from core.sentences import Sentence
 
 USER, GROUP = "user", "group"
 LONGEST_PART = 100
@@ -87,7 +88,7 @@ def parse_securable(text: str) -> Securable:
     parts = split_name(text)
     if len(parts) > 3:
         raise InvalidRequest(
-            f"'{text}' has more than three parts",
+            Sentence("'%(text)s' has more than three parts", text=text),
             code="invalid_securable",
             hint="grant on datasource, datasource.database or a table in it",
         )
@@ -95,7 +96,9 @@ def parse_securable(text: str) -> Securable:
         raise InvalidRequest(
             "a part of the name is too long",
             code="invalid_securable",
-            hint=f"at most {LONGEST_PART} characters between dots",
+            hint=Sentence(
+                "at most %(most)s characters between dots", most=LONGEST_PART
+            ),
         )
     if parts[0].lower() == LAKE:
         parts = tuple(part.lower() for part in parts)
@@ -124,7 +127,10 @@ def grant(
         securable.datasource != LAKE
     ):
         raise InvalidRequest(
-            f"there is no datasource '{securable.datasource}'",
+            Sentence(
+                "there is no datasource '%(datasource)s'",
+                datasource=securable.datasource,
+            ),
             code="unknown_datasource",
             hint="`on` starts with a datasource: lake, lake.shop, lake.shop.orders",
         )
@@ -159,7 +165,10 @@ def revoke(grant_id: int, *, by: str) -> None:
     with transaction.atomic():
         row = Grant.objects.select_for_update().filter(pk=grant_id).first()
         if row is None:
-            raise NotFound(f"there is no grant {grant_id}", code="grant_not_found")
+            raise NotFound(
+                Sentence("there is no grant %(number)s", number=grant_id),
+                code="grant_not_found",
+            )
         audit.record(
             "grant.delete",
             on=row.on,
@@ -185,8 +194,11 @@ def _parse_columns(columns: Iterable[str], held: Grantable, on: Securable) -> li
         )
     if len(found) > MOST_COLUMNS or any(len(c) > LONGEST_PART * 3 for c in found):
         raise InvalidRequest(
-            f"at most {MOST_COLUMNS} columns, each of at most {LONGEST_PART * 3}"
-            " characters",
+            Sentence(
+                "at most %(most)s columns, each of at most %(length)s characters",
+                most=MOST_COLUMNS,
+                length=LONGEST_PART * 3,
+            ),
             code="invalid_columns",
         )
     return found
@@ -197,7 +209,7 @@ def parse_grantee(text: str) -> tuple[str, str]:
     kind, _, name = text.partition(":")
     if kind not in {USER, GROUP} or not name:
         raise InvalidRequest(
-            f"'{text}' is not a principal",
+            Sentence("'%(text)s' is not a principal", text=text),
             code="invalid_principal",
             hint='write "user:<name>" or "group:<name>"',
         )
@@ -205,7 +217,7 @@ def parse_grantee(text: str) -> tuple[str, str]:
         return kind, check_group_name(name)
     if not User.objects.filter(username=name).exists():
         raise InvalidRequest(
-            f"there is no user '{name}'",
+            Sentence("there is no user '%(name)s'", name=name),
             code="unknown_user",
             hint="create the user first, or grant to a group",
         )
@@ -222,9 +234,9 @@ def check_role(text: str) -> Role:
         )
     if text not in set(Role):
         raise InvalidRequest(
-            f"'{text}' is not a role",
+            Sentence("'%(text)s' is not a role", text=text),
             code="unknown_role",
-            hint="one of: " + ", ".join(Role),
+            hint=Sentence("one of: %(names)s", names=", ".join(Role)),
         )
     return Role(text)
 
@@ -232,9 +244,9 @@ def check_role(text: str) -> Role:
 def check_privilege(text: str) -> Privilege:
     if text not in set(Privilege):
         raise InvalidRequest(
-            f"'{text}' is not a privilege",
+            Sentence("'%(text)s' is not a privilege", text=text),
             code="unknown_privilege",
-            hint="one of: " + ", ".join(Privilege),
+            hint=Sentence("one of: %(names)s", names=", ".join(Privilege)),
         )
     return Privilege(text)
 
@@ -244,7 +256,7 @@ def _parse_privilege(text: str) -> Grantable:
         return grantable(text)
     except ValueError:
         raise InvalidRequest(
-            f"'{text}' is neither a privilege nor a role",
+            Sentence("'%(text)s' is neither a privilege nor a role", text=text),
             code="unknown_privilege",
-            hint="one of: " + ", ".join([*Privilege, *Role]),
+            hint=Sentence("one of: %(names)s", names=", ".join([*Privilege, *Role])),
         ) from None

@@ -11,12 +11,16 @@ from catalog.access.policy_version import bump_version
 from catalog.access.users import UserChange, update_user
 from catalog.models import AccessRule, DirectoryGroup, Grant, Table
 from core.errors import InvalidRequest, NotFound
+from core.sentences import Sentence
 
 
 def group_named(name: str) -> Group:
     row = Group.objects.filter(name=name).first()
     if row is None:
-        raise NotFound(f"there is no group '{name}'", code="group_not_found")
+        raise NotFound(
+            Sentence("there is no group '%(name)s'", name=name),
+            code="group_not_found",
+        )
     return row
 
 
@@ -35,7 +39,10 @@ def change_member(group: Group, name: str, *, is_member: bool, by: str) -> None:
     with transaction.atomic():
         user = User.objects.select_for_update().filter(username=name).first()
         if user is None:
-            raise NotFound(f"there is no user '{name}'", code="user_not_found")
+            raise NotFound(
+                Sentence("there is no user '%(name)s'", name=name),
+                code="user_not_found",
+            )
         names = set(user.groups.values_list("name", flat=True)) - {group.name}
         wanted = {*names, group.name} if is_member else names
         update_user(name, UserChange(groups=tuple(sorted(wanted))), by=by)
@@ -52,15 +59,22 @@ def delete_group(name: str, *, by: str) -> None:
         group = group_named(name)
         if DirectoryGroup.objects.filter(group=group).exists():
             raise InvalidRequest(
-                f"'{name}' is a group of the directory or identity provider",
+                Sentence(
+                    "'%(name)s' is a group of the directory or identity provider",
+                    name=name,
+                ),
                 code="external_group",
                 hint="remove it there; its grants can be revoked here",
             )
         if rules := rules_naming(f"{GROUP}:{name}"):
             raise InvalidRequest(
-                f"rules name the group '{name}'",
+                Sentence("rules name the group '%(name)s'", name=name),
                 code="group_in_rules",
-                hint=f"change or remove them first ({len(rules)}): {rules[0]}",
+                hint=Sentence(
+                    "change or remove them first (%(count)s): %(first)s",
+                    count=len(rules),
+                    first=rules[0],
+                ),
             )
         given = Grant.objects.filter(principal_kind=GROUP, principal_name=name)
         grants, _ = given.delete()

@@ -24,6 +24,7 @@ from catalog.access.users import create_user, groups_named, require_new_name
 from catalog.models import Invitation
 from catalog.names import check_user_name
 from core.errors import InvalidRequest, NotFound
+from core.sentences import Sentence
 
 PREFIX = "sli_"
 DAYS, LONGEST_DAYS = 7, 30
@@ -55,7 +56,8 @@ def invite(
     check_user_name(name)
     if not 1 <= days <= LONGEST_DAYS:
         raise InvalidRequest(
-            f"expires_in_days is {days}", hint=f"1 to {LONGEST_DAYS} days"
+            Sentence("expires_in_days is %(days)s", days=days),
+            hint=Sentence("1 to %(most)s days", most=LONGEST_DAYS),
         )
     key_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     row = Invitation(
@@ -69,7 +71,7 @@ def invite(
         _save(row, groups)
     except IntegrityError:
         raise InvalidRequest(
-            f"'{name}' was invited at the same time",
+            Sentence("'%(name)s' was invited at the same time", name=name),
             code="name_taken",
             hint="see the open invitations; another try ends that one",
         ) from None
@@ -93,7 +95,7 @@ def _make_room(name: str) -> None:
     Invitation.objects.filter(name__iexact=name).delete()
     if Invitation.objects.count() >= MOST:
         raise InvalidRequest(
-            f"{MOST} invitations are open, which is the most",
+            Sentence("%(most)s invitations are open, which is the most", most=MOST),
             code="too_many",
             hint="withdraw some first",
         )
@@ -146,7 +148,8 @@ def withdraw(invitation_id: int, *, by: str) -> None:
         row = Invitation.objects.filter(pk=invitation_id).first()
         if row is None:
             raise NotFound(
-                f"there is no invitation {invitation_id}", code="invitation_not_found"
+                Sentence("there is no invitation %(number)s", number=invitation_id),
+                code="invitation_not_found",
             )
         audit.record("invitation.delete", on=row.name, actor=by)
         row.delete()

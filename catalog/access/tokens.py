@@ -25,6 +25,7 @@ from catalog.access import audit
 from catalog.compiled import CompiledQuery
 from catalog.models import ApiToken
 from core.errors import InvalidRequest, NotFound
+from core.sentences import Sentence
 
 PREFIX = "slt_"
 LONGEST_LIFE_DAYS = 3_650
@@ -53,15 +54,20 @@ def create_token(
         )
     if expires_in_days is not None and not 1 <= expires_in_days <= LONGEST_LIFE_DAYS:
         raise InvalidRequest(
-            f"expires_in_days is {expires_in_days}",
-            hint=f"1 to {LONGEST_LIFE_DAYS}, or null for a token that does not expire",
+            Sentence("expires_in_days is %(days)s", days=expires_in_days),
+            hint=Sentence(
+                "1 to %(most)s, or null for a token that does not expire",
+                most=LONGEST_LIFE_DAYS,
+            ),
         )
     most = settings.SLUICE_TOKEN_DAYS
     if most and (expires_in_days is None or expires_in_days > most):
         raise InvalidRequest(
-            f"tokens live {most} days at most here",
+            Sentence("tokens live %(most)s days at most here", most=most),
             code="token_too_long",
-            hint=f"expires_in_days: 1 to {most} (SLUICE_TOKEN_DAYS)",
+            hint=Sentence(
+                "expires_in_days: 1 to %(most)s (SLUICE_TOKEN_DAYS)", most=most
+            ),
         )
     key_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     expires_at = (
@@ -86,7 +92,11 @@ def create_token(
 def _require_room(user: User) -> None:
     if ApiToken.objects.filter(user=user).count() >= MOST_OF_ONE:
         raise InvalidRequest(
-            f"{user.username} has {MOST_OF_ONE} tokens, which is the most",
+            Sentence(
+                "%(user)s has %(most)s tokens, which is the most",
+                user=user.username,
+                most=MOST_OF_ONE,
+            ),
             code="too_many",
             hint="delete some first, those that have expired too",
         )
@@ -100,7 +110,10 @@ def delete_token(token_id: int, *, by: User) -> None:
     with transaction.atomic():
         row = rows.first()
         if row is None:
-            raise NotFound(f"there is no token {token_id}", code="token_not_found")
+            raise NotFound(
+                Sentence("there is no token %(number)s", number=token_id),
+                code="token_not_found",
+            )
         audit.record(
             "token.delete", on=f"{row.user.username}/{row.name}", actor=by.username
         )

@@ -23,6 +23,7 @@ from catalog.models import ExternalIdentity, FormerUser, Grant, Invitation, Tabl
 from catalog.names import check_group_name, check_user_name
 from core.errors import InvalidRequest, NotFound, StaleState
 from core.redaction import remember_secret
+from core.sentences import Sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,10 @@ def delete_user(name: str, *, by: str) -> None:
     with transaction.atomic():
         user = User.objects.select_for_update().filter(username=name).first()
         if user is None:
-            raise NotFound(f"there is no user '{name}'", code="user_not_found")
+            raise NotFound(
+                Sentence("there is no user '%(name)s'", name=name),
+                code="user_not_found",
+            )
         was_admin = user.is_superuser and user.is_active
         former = FormerUser(name=name)
         if elsewhere := ExternalIdentity.objects.filter(user=user).first():
@@ -112,7 +116,9 @@ def require_new_name(name: str) -> None:
     """ANN beside ann would be read as the same in the audit."""
     if was_deleted(name):
         raise InvalidRequest(
-            f"a user '{name}' was deleted, and history keeps the name",
+            Sentence(
+                "a user '%(name)s' was deleted, and history keeps the name", name=name
+            ),
             code="name_taken",
             hint="choose another name",
         )
@@ -123,7 +129,7 @@ def require_new_name(name: str) -> None:
 
 def _taken(name: str) -> InvalidRequest:
     return InvalidRequest(
-        f"there is already a user '{name}'",
+        Sentence("there is already a user '%(name)s'", name=name),
         code="name_taken",
         hint="capital and small letters are the same in names",
     )
@@ -134,7 +140,10 @@ def update_user(name: str, change: UserChange, *, by: str) -> User:
     with transaction.atomic():
         user = User.objects.select_for_update().filter(username=name).first()
         if user is None:
-            raise NotFound(f"there is no user '{name}'", code="user_not_found")
+            raise NotFound(
+                Sentence("there is no user '%(name)s'", name=name),
+                code="user_not_found",
+            )
         was_admin, ended = user.is_superuser and user.is_active, 0
         if change.password is not None:
             _require_local(user)
@@ -174,7 +183,10 @@ def change_password(user: User, new: str, *, keep_tokens: bool) -> None:
         row = User.objects.select_for_update().filter(pk=user.pk).first()
         if row is None or row.password != user.password:
             raise StaleState(
-                f"the password of '{user.username}' was changed at the same time",
+                Sentence(
+                    "the password of '%(name)s' was changed at the same time",
+                    name=user.username,
+                ),
                 code="password_changed",
                 hint="log in with the new one",
             )
@@ -238,7 +250,10 @@ def groups_named(names: Iterable[str]) -> QuerySet[Group]:
 def _require_local(user: User) -> None:
     if ExternalIdentity.objects.filter(user=user).exists():
         raise InvalidRequest(
-            f"'{user.username}' logs in at the directory or identity provider",
+            Sentence(
+                "'%(name)s' logs in at the directory or identity provider",
+                name=user.username,
+            ),
             code="external_user",
             hint="change the password there",
         )

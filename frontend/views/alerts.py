@@ -16,6 +16,7 @@ from django.views.decorators.http import (
 from catalog.access.grants import grants_of
 from catalog.access.policy import Principal, Privilege, granting
 from core.errors import InvalidRequest, SluiceError
+from core.translation import translated
 from frontend.forms.alerts import KIND_TITLES, TargetForm
 from frontend.pages import (
     NOT_CONFIRMED,
@@ -111,7 +112,7 @@ def change_many(request: PageRequest) -> HttpResponse:
         try:
             _change(request, alert_id)
         except SluiceError as error:
-            refused = refused or str(error)
+            refused = refused or translated(error.as_sentence)
         else:
             done += 1
     if not ids:

@@ -166,3 +166,14 @@ def test_jobs_choices_and_kinds_of_sources(world, read_english):
     pages += [f"{plan}?show=blocked", "/alerts?state=all", "/health?band=bad"]
     for page in pages:
         assert read_english(page) == []
+
+
+def test_refusals_of_forms(world, read_english):
+    orders = world.lake_tables["orders"].pk
+    for wrong in (
+        {"owner": "user:customers"},
+        {"owner": "group:customers"},
+        {"owner": "customers"},
+        {"tags": "标" * 60},
+    ):
+        assert read_english("/tables/labels", table=orders, **wrong) == []
