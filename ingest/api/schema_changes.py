@@ -60,6 +60,10 @@ class SchemaProposal(Reply):
     resync_needed = s.CharField(
         help_text="why only a resync makes its rows right; empty when none is needed"
     )
+    replaced = s.CharField(
+        help_text="what took the place of the source table, until it is verified; or"
+        " empty"
+    )
 
 
 class SchemaChangeView(ApiView):

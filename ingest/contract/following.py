@@ -81,6 +81,17 @@ class FollowSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Replaced:
+    """A table that took the place of one that is followed, and has its rows as far as
+    is known. by: the tool that filled it. at: where in the log that was, encoded.
+    when: microseconds since 1970."""
+
+    by: str
+    at: str
+    when: int
+
+
+@dataclass(frozen=True, slots=True)
 class FollowedTable:
     """What the stream says of a table, and what the follower met.
 
@@ -89,12 +100,14 @@ class FollowedTable:
              recorded, and it needs a new load), "" = none
     new_columns  that the source has, and its plan lacks or has in a narrower type, and
              of which nobody decided yet
+    replaced  the newest table that took its place since its load began; to be compared
     """
 
     table_id: int
     state: ControlKind | Literal[""]
     problem: str = ""
     new_columns: tuple[str, ...] = ()
+    replaced: Replaced | None = None
 
 
 @dataclass(frozen=True, slots=True)

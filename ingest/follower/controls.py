@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from core.sentences import Sentence
-from ingest.contract.following import FollowedTable, FollowTable
+from ingest.contract.following import FollowedTable, FollowTable, Replaced
 from ingest.contract.segments import Control, ControlKind, StreamTable, state_of
 
 Known = Mapping[int, StreamTable]
@@ -83,6 +83,7 @@ def followed(
     known: Known,
     problems: Problems,
     new_columns: Mapping[int, tuple[str, ...]],
+    replaced: Mapping[int, Replaced] = MappingProxyType({}),
 ) -> tuple[FollowedTable, ...]:
     """What is told of the wanted tables."""
     return tuple(
@@ -92,6 +93,7 @@ def followed(
             problems.get(one.table.table_id)
             or (one.deferred if one.is_unread else _lost_before(one, known)),
             _undecided(one, new_columns.get(one.table.table_id, ())),
+            replaced.get(one.table.table_id),
         )
         for one in wanted
     )

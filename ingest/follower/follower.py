@@ -323,6 +323,7 @@ class Follower:
                     self._known,
                     log.problems if log else {},
                     log.new_columns if log else {},
+                    log.replaced if log else {},
                 ),
             )
         )

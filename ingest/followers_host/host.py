@@ -24,6 +24,7 @@ from core.errors import SluiceError
 from core.leases import release_all, take_lease
 from core.models import Lease
 from core.sentences import Sentence
+from ingest.contract.following import FollowerState, Replaced
 from ingest.contract.job import CLOCK, LAKE_SECRET, ErrorFact
 from ingest.contract.members import value_of
 from ingest.followers_host import rows, wanted
@@ -39,7 +40,7 @@ from ingest.followers_host.wanted import Wanted
 from ingest.hosting import DatabaseSteps, SecretBroker
 from ingest.jobs import leases
 from ingest.jobs.kinds import source_spec
-from ingest.pipelines import followers
+from ingest.pipelines import followers, replaced
 from ingest.pipelines.followers import note_begun
 from ingest.pipelines.log_tables import follow_spec, followed_tables
 
@@ -54,6 +55,11 @@ COMPARE_SECONDS = 10.0
 START_SECONDS = 120.0
 # Sources that one look takes over: hosts that start together share them.
 MOST_TAKEN = 4
+
+
+# What a follower says of a table beside its state.
+_Sign = tuple[str, tuple[str, ...], Replaced | None]
+_NO_SIGN: _Sign = "", (), None
 
 
 class FollowersHost:
@@ -78,7 +84,7 @@ class FollowersHost:
         self._starts = itertools.count(1)
         self._broker = SecretBroker()
         self._asked: list[tuple[str, str]] = []
-        self._signs: dict[int, tuple[str, tuple[str, ...]]] = {}
+        self._signs: dict[int, _Sign] = {}
 
     def wake(self) -> None:
         """Look at the rows at once; from any thread."""
@@ -290,9 +296,10 @@ class FollowersHost:
         if begun := [s.datasource_id for s in held if s.has_begun_anew]:
             note_begun(begun)
         # what stops a table may be a column that is gone
-        signs = {t.table_id: (t.problem, t.new_columns) for t in tables}
-        new = [n for n, sign in signs.items() if sign != self._signs.get(n, ("", ()))]
-        rows.look_at_columns([n for n in new if signs[n] != ("", ())])
+        signs = {t.table_id: (t.problem, t.new_columns, t.replaced) for t in tables}
+        new = [n for n, sign in signs.items() if sign != self._signs.get(n, _NO_SIGN)]
+        rows.look_at_columns([n for n in new if signs[n] != _NO_SIGN])
+        replaced.note({n: signs[n][2] for n in new})
         self._signs |= {n: signs[n] for n in new}
 
 

@@ -7,7 +7,7 @@ a policy costs one statement, however many tables it is for. Knows no REST, no S
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
@@ -22,8 +22,10 @@ from ingest.jobs.queue import LANE_LIMITS, new_job, put
 from ingest.maintenance.remedies import Repair
 from ingest.models import Pipeline
 from ingest.models.states import LOADED
+from ingest.pipelines import replaced
+from ingest.pipelines.policies.policy import Effective
 from ingest.pipelines.policies.store import Policies, policy_of
-from ingest.pipelines.policies.verification import due_at, retry_at
+from ingest.pipelines.policies.verification import RETRY_SECONDS, due_at, retry_at
 
 PAGE = 200
 # A verification reads a whole table: few at once, and one for each source, so that a
@@ -82,12 +84,7 @@ def _decide(page: list[Pipeline], room: int) -> list[Pipeline]:
     chosen: dict[int, Pipeline] = {}
     for pipeline in page:
         policy = policies.of_pipeline(pipeline)
-        wanted = due_at(
-            policy.verification,
-            verified_at=pipeline.verified_at,
-            quiet=policy.quiet,
-            now=now,
-        )
+        wanted = _due_at(pipeline, policy, verified_at=pipeline.verified_at, now=now)
         source = pipeline.source_table.database.datasource_id
         if wanted is None or wanted > now:
             pipeline.verify_at = wanted
@@ -96,10 +93,24 @@ def _decide(page: list[Pipeline], room: int) -> list[Pipeline]:
         elif len(chosen) < room and source not in chosen:
             chosen[source] = pipeline
             # however this job ends, or if nobody says how, there is a next one
-            pipeline.verify_at = now + timedelta(
-                seconds=policy.verification.every_seconds
-            )
+            every = policy.verification.every_seconds or RETRY_SECONDS
+            pipeline.verify_at = now + timedelta(seconds=every)
     return list(chosen.values())
+
+
+def _due_at(
+    pipeline: Pipeline,
+    policy: Effective,
+    *,
+    verified_at: datetime | None,
+    now: datetime,
+) -> datetime | None:
+    """As the pure `due_at`; one whose source was replaced waits for no policy."""
+    if replaced.is_unverified(pipeline):
+        return now
+    return due_at(
+        policy.verification, verified_at=verified_at, quiet=policy.quiet, now=now
+    )
 
 
 def _is_ready(pipeline: Pipeline) -> bool:
@@ -116,10 +127,9 @@ def note_verified(pipeline: Pipeline, job: Job, verdict: str) -> None:
     policy = policy_of(pipeline)
     pipeline.verified_at, pipeline.verdict = now, verdict
     pipeline.verified_job = job.pk
-    pipeline.verify_at = due_at(
-        policy.verification, verified_at=now, quiet=policy.quiet, now=now
-    )
-    fields = ["verified_at", "verdict", "verified_job", "verify_at"]
+    replaced.verified_by(pipeline, job)
+    pipeline.verify_at = _due_at(pipeline, policy, verified_at=now, now=now)
+    fields = ["verified_at", "verdict", "verified_job", "verify_at", "replaced"]
     pipeline.save(update_fields=fields)
 
 
@@ -143,7 +153,10 @@ def remedy_of(pipeline: Pipeline) -> Repair:
 
 def note_undecided(pipeline: Pipeline) -> None:
     """A verification failed: what was known before still counts."""
-    again = retry_at(policy_of(pipeline).verification, now=_NOW())
+    now = _NOW()
+    again = retry_at(policy_of(pipeline).verification, now=now)
+    if again is None and replaced.is_unverified(pipeline):
+        again = now + timedelta(seconds=RETRY_SECONDS)
     _rows(pipeline).update(verify_at=again)
 
 

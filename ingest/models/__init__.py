@@ -76,6 +76,8 @@ class Pipeline(models.Model):
     late_at       when it counts as late unless a sync ends before; None = never
     verify_at     when to look whether it has to be verified; None = never
     verified_at, verdict, verified_job   of the newest verification of these rows
+    replaced      the table that took the place of the source table, as its log says
+                  (ingest.pipelines.replaced); {} = none since its load
     is_recorded   the lake's record of the table (ingest.contract.records) says what
                   this row says; a trigger of the database takes it off
     """
@@ -119,6 +121,7 @@ class Pipeline(models.Model):
     verified_at = models.DateTimeField(null=True, blank=True)
     verdict = models.CharField(max_length=20, blank=True)
     verified_job = models.UUIDField(null=True, blank=True)
+    replaced = models.JSONField(default=dict, blank=True)
     failures = models.PositiveIntegerField(default=0)
     drop_data = models.BooleanField(default=False)
     alone_reason = SentenceField(blank=True, default="")

@@ -28,7 +28,7 @@ from ingest.models.states import (
     REMOVING,
     RETIRED,
 )
-from ingest.pipelines import needed_resync, schema_diff, table_commands
+from ingest.pipelines import needed_resync, replaced, schema_diff, table_commands
 from ingest.pipelines.policies.store import Policies
 from ingest.pipelines.schema_diff import drift_of, in_sentence
 from ingest.pipelines.sync_job import start_sync
@@ -52,6 +52,7 @@ class SchemaProposal:
     kept     those that the lake table has, and that are not read any more
     partial_columns  those whose older rows are NULL in the lake, in words; "" = none
     resync_needed    why a re-sync is needed that no load has brought; "" = it is not
+    replaced what took the place of the source table and is not verified yet, in words
     """
 
     diff: tuple[SchemaChange, ...] = ()
@@ -64,6 +65,7 @@ class SchemaProposal:
     kept: tuple[str, ...] = ()
     partial_columns: str = ""
     resync_needed: str = ""
+    replaced: str = ""
 
 
 def proposal_of(table: Table) -> SchemaProposal:
@@ -86,6 +88,7 @@ def _proposal(pipeline: Pipeline, policies: Policies | None = None) -> SchemaPro
         kept=tuple(column.name for column in _create_of(pipeline).kept),
         partial_columns=schema_diff.describe_earlier(partial),
         resync_needed=needed_resync.why_needed(pipeline),
+        replaced=replaced.described(pipeline),
     )
 
 

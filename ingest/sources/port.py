@@ -19,7 +19,7 @@ import pyarrow as pa
 from catalog.schema.limits import LIMITS
 from core.errors import TerminalError
 from core.sentences import Sentence
-from ingest.contract.following import SourceLog
+from ingest.contract.following import Replaced, SourceLog
 from ingest.contract.positions import SourceClock
 from ingest.contract.table import SourceSpec, TableSpec
 from ingest.sources.dialects import Dialect
@@ -309,6 +309,11 @@ class LogReader(Protocol):
     @property
     def left(self) -> Mapping[int, tuple[str, ...]]:
         """Columns that tables have at the source, and their rows here do not."""
+
+    @property
+    def replaced(self) -> Mapping[int, Replaced]:
+        """Tables whose place others took, from which their rows come since then: the
+        newest of each, as long as its `identities` say so."""
 
     @property
     def is_within(self) -> bool:

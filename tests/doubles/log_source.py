@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from ingest.contract.following import SourceLog
+from ingest.contract.following import Replaced, SourceLog
 from ingest.contract.segments import OPS
 from ingest.contract.table import SealedColumn, TableSpec
 from ingest.sources.port import LogRows
@@ -75,6 +75,7 @@ class FakeLog:
     source: LogSource
     new_columns: dict[int, tuple[str, ...]] = field(default_factory=dict)
     left: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    replaced: dict[int, Replaced] = field(default_factory=dict)
     committed: int = 0
     waits: str = ""
     anew: str = ""

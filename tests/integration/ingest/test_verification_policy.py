@@ -10,10 +10,11 @@ from django.test import Client
 from django.utils import timezone
 
 from core.models import Job
+from ingest.contract.following import Replaced
 from ingest.maintenance import verification_schedule
 from ingest.models import Pipeline
 from ingest.models.alerts import Alert
-from ingest.pipelines import metrics, table_commands
+from ingest.pipelines import metrics, replaced, table_commands
 from ingest.pipelines.policies import store
 from tests.doubles.launcher import Fault
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
@@ -143,3 +144,37 @@ def test_outside_of_its_quiet_hours_it_waits(world, table) -> None:
     assert verification_schedule.start_due_verifications() == 0
     wait = pipeline(world).verify_at - now
     assert timedelta(hours=1) < wait <= timedelta(hours=2)
+
+
+SWAP = Replaced("gh-ost", "at 5", 1_700_000_000_000_000)
+
+
+def test_a_source_that_was_replaced_is_verified_at_once(world, table, admin) -> None:
+    Pipeline.objects.update(capture="log")
+    before = world.lake("orders")
+    earlier = table_commands.start_verify(before, actor="ann")
+    replaced.note({table: SWAP})
+    seen = admin("GET", f"tables/{table}/schema-change").json()["replaced"]
+    assert seen.startswith("gh-ost replaced the table at the source at 2023-11-14T22")
+    # what it compared may be the table of before
+    world.until(lambda: len(world.jobs("verify")) == 2)
+    world.until(lambda: not replaced.described(pipeline(world)))
+    first, second = world.jobs("verify")
+    assert (first.pk, second.requested_by) == (earlier.pk, "schedule")
+    replaced.note({table: SWAP})
+    assert verification_schedule.start_due_verifications() == 0
+    assert pipeline(world).verify_at is None
+    replaced.note({table: None})
+    assert pipeline(world).replaced == {}
+
+
+def test_one_that_says_nothing_of_a_replaced_source_is_tried_again(
+    world, table
+) -> None:
+    Pipeline.objects.update(capture="log")
+    world.fail_with("verify", Fault.TERMINAL)
+    replaced.note({table: SWAP})
+    world.until(lambda: [j.state for j in world.jobs("verify")] == ["FAILED"])
+    after = pipeline(world)
+    assert replaced.is_unverified(after)
+    assert after.verify_at > timezone.now() + timedelta(minutes=50)

@@ -13,7 +13,7 @@ import psycopg
 
 from core.errors import TerminalError, TransientError
 from core.sentences import Sentence, joined
-from ingest.contract.following import SourceLog
+from ingest.contract.following import Replaced, SourceLog
 from ingest.contract.segments import AHEAD
 from ingest.contract.source_positions import PostgresLog, lsn_of
 from ingest.contract.table import ColumnSpec, TableSpec
@@ -92,6 +92,8 @@ class PostgresLogReader:
     started: PostgresLog
     problems: Mapping[int, str] = field(default_factory=dict)
     new_columns: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    # what was made anew under a table's name is another one
+    replaced: dict[int, Replaced] = field(default_factory=dict)
     left: dict[int, tuple[str, ...]] = field(default_factory=dict)
     identities: dict[int, str] = field(default_factory=dict)
     committed: int = 0
