@@ -24,7 +24,7 @@ from core.errors import SluiceError
 from core.leases import release_all, take_lease
 from core.models import Lease
 from core.sentences import Sentence
-from ingest.contract.following import FollowerState, Replaced
+from ingest.contract.following import Replaced
 from ingest.contract.job import CLOCK, LAKE_SECRET, ErrorFact
 from ingest.contract.members import value_of
 from ingest.followers_host import rows, wanted

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -215,51 +214,3 @@ def test_a_column_that_came_outside_of_the_log_needs_a_load(maria: MariaWorld) -
     run.want(planned(maria, "1", m="int(11) as int"))
     run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
     assert "what m gave to rows" in run.problem(1)
-
-
-SWAPS: dict[str, list[str]] = {
-    "gh-ost": [
-        "CREATE TABLE _t_gho LIKE t",
-        "ALTER TABLE _t_gho ADD extra int DEFAULT 5",
-        "INSERT IGNORE INTO _t_gho (id, v, n) SELECT id, v, n FROM t",
-        "CREATE TABLE _t_del (id int PRIMARY KEY) COMMENT = 'ghost-cut-over-sentry'",
-        "DROP TABLE IF EXISTS _t_del",
-        "rename /* gh-ost */ table t to _t_del, _t_gho to t",
-        "DROP TABLE _t_del",
-    ],
-    "pt-osc": [
-        "CREATE TABLE _t_new LIKE t",
-        "ALTER TABLE _t_new ADD extra int DEFAULT 5",
-        "CREATE TRIGGER ins AFTER INSERT ON t FOR EACH ROW"
-        " REPLACE INTO _t_new (id, v, n) VALUES (NEW.id, NEW.v, NEW.n)",
-        "INSERT LOW_PRIORITY IGNORE INTO _t_new (id, v, n) SELECT id, v, n FROM t",
-        "INSERT INTO t VALUES (5, 'b', 2)",
-        "RENAME TABLE t TO _t_old, _t_new TO t",
-        "DROP TABLE IF EXISTS _t_old",
-    ],
-}
-
-
-@pytest.mark.parametrize("tool", SWAPS)
-def test_a_table_that_a_tool_has_replaced_goes_on_by_a_load(
-    maria: MariaWorld, tool: str
-) -> None:
-    maria.run("CREATE TABLE u (id int PRIMARY KEY, v text)")
-    other = maria.of(FollowTable(maria_table(2, "u"), load="first"))
-    run = maria.following(FIRST, other)
-    maria.run("INSERT INTO t VALUES (0, 'a', 1)", *SWAPS[tool][:-2])
-    maria.durable(run)
-    assert run.problem(1) == "", "nothing of its shadow stops it"
-    maria.run(*SWAPS[tool][-2:], "INSERT INTO u VALUES (1, 'a')")
-    run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
-    shadow = {"gh-ost": "_t_gho", "pt-osc": "_t_new"}[tool]
-    assert f"was replaced at the source by {maria.dsn}.{shadow}" in run.problem(1)
-    again = planned(maria, extra="int(11) as int")
-    run.want(replace(again, load="second"), other)
-    run.until(lambda s: s.tables[0].state == "cut", "its load")
-    maria.run("UPDATE t SET v = 'c' WHERE id = 0")
-    maria.durable(run)
-    newest: Any = maria.changes()[-1]
-    assert newest.values == {"id": 0, "v": "c", "n": 1, "extra": 5}
-    assert run.problem(1) == ""
-    assert [one.values["id"] for one in maria.changes(2)] == [1]

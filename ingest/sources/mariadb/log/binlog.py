@@ -213,6 +213,12 @@ class Decoder:
         self._tables, self._maps, self._newest = {}, {}, {}
         self._missing.clear()
 
+    def look_again_at(self, name: Name) -> None:
+        """What is called so is another table from here on; its rows are not wanted."""
+        self._newest.pop(name, None)
+        for body in [body for body in self._maps if table_name(body) == name]:
+            del self._maps[body], self._tables[body]
+
     def _checked(self, event: bytes) -> bytes:
         """Without its checksum."""
         kind = event[4]

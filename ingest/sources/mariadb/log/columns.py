@@ -16,10 +16,12 @@ from catalog.schema.widening import keeps_values, widens_in_place
 from catalog.sources.mariadb.older import NO_OLDER, Older
 from catalog.sources.mariadb.types import lake_type
 from core.sentences import Sentence
+from ingest.contract.following import Replaced
 from ingest.contract.source_positions import MariaDbLog
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.sources.ahead import undecided
 from ingest.sources.mariadb.log import table_map as kinds
+from ingest.sources.mariadb.log.swaps import Shadow
 from ingest.sources.mariadb.log.table_map import LogColumn, TableMap
 from ingest.sources.mariadb.log.values import codec_of
 
@@ -67,6 +69,7 @@ class Identity:
     until      the place before which it was: of what is between, nobody knows
     touched    columns that statements concerned which it saw, one time each
     tightened  columns that it saw NOT NULL, and no statement yet by which they are
+    shadow     the table that a tool fills to take its place; replaced: one that did
     """
 
     columns: Mapping[str, SourceColumn]
@@ -76,6 +79,8 @@ class Identity:
     until: str
     touched: tuple[str, ...] = ()
     tightened: tuple[str, ...] = ()
+    shadow: Shadow | None = None
+    replaced: Replaced | None = None
 
     @classmethod
     def of(cls, found: FoundTable, looked: Looked) -> Identity:
@@ -135,16 +140,25 @@ class Identity:
             for name in new
             if name not in now.older.untold
         }
-        found = Identity(
-            {**self.columns, **now.columns},
-            {**self.older, **told},
-            (*self.untold, *(name for name in new if name not in told)),
-            looked[0].encode(),
-            looked[1].encode(),
-            tuple(sorted(touched)),
-            tuple(sorted(tightened)),
+        found = replace(
+            self,
+            columns={**self.columns, **now.columns},
+            older={**self.older, **told},
+            untold=(*self.untold, *(name for name in new if name not in told)),
+            looked=looked[0].encode(),
+            until=looked[1].encode(),
+            touched=tuple(sorted(touched)),
+            tightened=tuple(sorted(tightened)),
         )
         return found.touching(touches, is_strict=is_strict)
+
+    def replaced_by(self, other: Replaced, now: FoundTable | None) -> Identity:
+        """Its shadow took its place, and looks so now. ValueError when it lacks
+        columns."""
+        there = now.columns.keys() if now else frozenset[str]()
+        if gone := _words(sorted(self.columns.keys() - there)):
+            raise ValueError(f"what took its place lacks {gone}")
+        return replace(self, shadow=None, replaced=other)
 
     def _explained(self, touches: Collection[str], *, is_strict: bool) -> Identity:
         """Which statement made a column NOT NULL decides what became of its NULLs."""

@@ -135,15 +135,14 @@ class Control:
                 found[name] = one
         return found
 
+    def definition(self, table: TableSpec) -> str:
+        """The statement that makes it as it is; "" = it is not there."""
+        return self._definition((table.source_schema, table.source_table)) or ""
+
     def _table(self, name: Name) -> FoundTable | None:
-        try:
-            ((_, text, *_),) = self.rows(
-                f"SHOW CREATE TABLE {DIALECT.qualified(*name)}"
-            )
-        except pymysql.MySQLError as error:
-            if error.args[0] in _NO_TABLE:
-                return None
-            raise
+        text = self._definition(name)
+        if text is None:
+            return None
         engine = _ENGINE.search(text)
         cascade = _CASCADES.search(text)
         rows = self.rows(_COLUMNS, list(name))
@@ -155,6 +154,17 @@ class Control:
             frozenset(name for name, *_, may_read in rows if not may_read),
             older_of(row[:5] for row in rows),
         )
+
+    def _definition(self, name: Name) -> str | None:
+        try:
+            ((_, text, *_),) = self.rows(
+                f"SHOW CREATE TABLE {DIALECT.qualified(*name)}"
+            )
+        except pymysql.MySQLError as error:
+            if error.args[0] in _NO_TABLE:
+                return None
+            raise
+        return str(text)
 
 
 def _column(

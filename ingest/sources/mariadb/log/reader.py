@@ -18,7 +18,7 @@ import pymysql
 from catalog.sources.mariadb.log import LogServer, may_lose_commits
 from core.errors import TerminalError, TransientError
 from core.sentences import Sentence, joined
-from ingest.contract.following import SourceLog
+from ingest.contract.following import Replaced, SourceLog
 from ingest.contract.segments import AHEAD
 from ingest.contract.source_positions import MariaDbLog
 from ingest.contract.table import ColumnSpec, TableSpec
@@ -52,7 +52,9 @@ from ingest.sources.mariadb.log.control import (
     sender_state,
 )
 from ingest.sources.mariadb.log.places import FORMAT, GTID, STOP, Place, started_at
+from ingest.sources.mariadb.log.shadows import Shadows
 from ingest.sources.mariadb.log.statements import Name, effect_of
+from ingest.sources.mariadb.log.swaps import is_swap, tool_of
 from ingest.sources.mariadb.log.table_map import TableMap
 from ingest.sources.mariadb.log.tables import (
     identifying,
@@ -97,6 +99,7 @@ class MariaDbLogReader:
     # of a table's columns: what is made anew under its name is so in the log, in its
     # place
     identities: dict[int, str] = field(default_factory=dict)
+    replaced: dict[int, Replaced] = field(default_factory=dict)
     committed: int = 0
     waits: str = ""
     anew: str = ""
@@ -113,6 +116,7 @@ class MariaDbLogReader:
     _events: deque[bytes] = field(default_factory=deque)
     _taken: list[LogRows] = field(default_factory=list)
     _decoder: Decoder = field(init=False)
+    _shadows: Shadows = field(init=False)
     _place: Place = field(init=False)
     _end: MariaDbLog = field(init=False)
     _durable: MariaDbLog = field(init=False)
@@ -131,6 +135,7 @@ class MariaDbLogReader:
     def __post_init__(self) -> None:
         self._server = self.control.server()
         self._decoder = Decoder(self._wanted)
+        self._shadows = Shadows(self.control, self._decoder)
         self._place = Place(self.started)
         self._end = self._durable = self.started
 
@@ -185,6 +190,7 @@ class MariaDbLogReader:
         self.identities = {**loaded, **known} if is_newer else {**known, **loaded}
         self._readers = {}
         self._look_at_tables()
+        self.replaced = self._shadows.recall(self._tables, self.identities)
         self._decoder.look_again()
 
     def start(self, after: str) -> None:
@@ -291,6 +297,10 @@ class MariaDbLogReader:
     def _note_statement(self, statement: Statement) -> None:
         effect = effect_of(statement.text, statement.database).named(self._named)
         for name, table in self._tables.items():
+            if is_swap(self._shadows.of(name), name, effect):
+                self._note_swap(name, table, statement)
+                continue
+            self._shadows.note(name, statement, effect)
             if not effect.is_about(name):
                 continue
             if effect.empties:
@@ -307,25 +317,48 @@ class MariaDbLogReader:
             else:
                 self._refuse(table, unread(table, name, statement.text, effect))
 
+    def _note_swap(self, name: Name, table: TableSpec, statement: Statement) -> None:
+        """Its shadow took its place."""
+        shadow = self._shadows.taken(name)
+        other = Replaced(
+            tool_of(name[1], shadow.name),
+            self._place.here.encode(),
+            statement.committed,
+        )
+        self._is_to_look = True
+        # such a tool copies by INSERT IGNORE
+        lax = replace(statement, is_strict=False)
+        self._note_altered(table, lax, shadow.touches, swap=other)
+
     def _note_altered(
-        self, table: TableSpec, statement: Statement, touches: Collection[str]
+        self,
+        table: TableSpec,
+        statement: Statement,
+        touches: Collection[str],
+        *,
+        swap: Replaced | None = None,
     ) -> None:
-        """Looks at what it did, unless a look has seen it already."""
+        """Looks at what it did, unless a look has seen it already. swap: another table
+        came into its place."""
         known = self.identities.get(table.table_id)
-        if not touches or known is None:
+        if known is None or not (touches or swap):
             return
         identity = Identity.decode(known)
         try:
             strict, here = statement.is_strict, self._place.here
+            now = self._found.get(table.table_id)
             if identity.has_seen(here):
                 identity = identity.touching(touches, is_strict=strict)
             else:
                 begin = self.control.place()
-                if (found := self._look_at(table)) is not None:
+                if (now := self._look_at(table)) is not None:
                     looked = begin, self.control.place()
                     identity = identity.altered(
-                        found, looked, touches, at=here, is_strict=strict
+                        now, looked, touches, at=here, is_strict=strict
                     )
+            if swap:
+                identity = identity.replaced_by(swap, now)
+                self.replaced[table.table_id] = swap
         except ValueError as error:
             self._refuse(
                 table,
@@ -370,7 +403,9 @@ class MariaDbLogReader:
             self._taken.append(LogRows(table.table_id, version, batch))
 
     def _wanted(self, found: TableMap) -> tuple[int, ...] | None:
-        table = self._tables.get(self._named(found.schema, found.name))
+        name = self._named(found.schema, found.name)
+        self._shadows.note_filled(name)
+        table = self._tables.get(name)
         if table is None:
             return None
         try:

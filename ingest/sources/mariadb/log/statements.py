@@ -80,6 +80,7 @@ _KEEPS = frozenset(
     }
 )
 _DROPS = frozenset({"INDEX", "KEY", "CONSTRAINT", "CHECK", "FOREIGN"})
+_UNIQUE = frozenset({"UNIQUE", "PRIMARY"})
 # What is added beside columns.
 _ADDS = frozenset(
     {"INDEX", "KEY", "CONSTRAINT", "PRIMARY", "UNIQUE", "FULLTEXT", "SPATIAL"}
@@ -95,6 +96,8 @@ class Effect:
     now, and nothing else happened. is_harmless: every value is as it was, though there
     may be more columns, or keys; but of the columns `touches` (in lower case) only a
     look at the table shows that. renames: tables, and what they are called behind it.
+    is_new: it makes this table, like the table `like` where it says that. is_unique: it
+    may allow fewer rows than before.
     """
 
     tables: frozenset[Name] = frozenset()
@@ -104,6 +107,9 @@ class Effect:
     may_be_any: bool = False
     touches: frozenset[str] = frozenset()
     renames: tuple[tuple[Name, Name], ...] = ()
+    is_new: bool = False
+    like: Name = ("", "")
+    is_unique: bool = False
 
     def is_about(self, name: Name) -> bool:
         return self.may_be_any or name in self.tables or name[0] == self.database
@@ -116,6 +122,7 @@ class Effect:
             tables=frozenset(change(*name) for name in self.tables),
             database=change(self.database, "")[0],
             renames=tuple((change(*a), change(*b)) for a, b in self.renames),
+            like=change(*self.like),
         )
 
 
@@ -184,9 +191,11 @@ def _definition(verb: str, rest: Sequence[_Token], database: str) -> Effect:
     if kind != "TABLE":
         return Effect(frozenset(_names(rest, database)))
     if verb == "CREATE":
-        name, _ = _name(rest, database)
+        name, behind = _name(rest, database)
         # a table of that name is left alone then
-        return NOTHING if "NOT" in skipped else Effect(frozenset({name}))
+        if "NOT" in skipped:
+            return NOTHING
+        return Effect(frozenset({name}), is_new=True, like=_like(behind, database))
     if verb == "ALTER":
         name, parts = _name(rest, database)
         parts = parts[{"WAIT": 2, "NOWAIT": 1}.get(parts[0].word, 0) if parts else 0 :]
@@ -194,10 +203,34 @@ def _definition(verb: str, rest: Sequence[_Token], database: str) -> Effect:
         touched = [_touched(part) for part in _split(parts)]
         if None not in touched and "IGNORE" not in skipped:
             touches = frozenset[str]().union(*(one for one in touched if one))
-            return Effect(frozenset({name}), is_harmless=True, touches=touches)
+            return Effect(
+                frozenset({name}),
+                is_harmless=True,
+                touches=touches,
+                is_unique=bool(_UNIQUE & {token.word for token in parts}),
+            )
         if not {"RENAME", "EXCHANGE"} & {token.word for token in parts}:
             return Effect(frozenset({name}))
     return Effect(frozenset(_names(rest, database)))
+
+
+def _like(tokens: Sequence[_Token], database: str) -> Name:
+    """Behind the name of a new table: LIKE another, or (LIKE another)."""
+    inner = tokens[1:] if tokens and tokens[0].sign == "(" else tokens
+    is_like = inner and inner[0].word == "LIKE"
+    return _name(inner[1:], database)[0] if is_like else ("", "")
+
+
+def definition_of(statement: str) -> tuple[str, ...]:
+    """Of CREATE TABLE: what is behind its name, but for texts, the names of constraints
+    and the next number that it counts up to."""
+    words = [one.word or one.name or one.sign for one in _tokens(statement)]
+    words = words[words.index("(") :] if "(" in words else []
+    return tuple(
+        word
+        for n, word in enumerate(words)
+        if words[n - 1] != "CONSTRAINT" and words[n - 2 : n] != ["AUTO_INCREMENT", "="]
+    )
 
 
 def _selects(tokens: Sequence[_Token]) -> bool:
@@ -224,6 +257,7 @@ def _touched(part: Sequence[_Token]) -> frozenset[str] | None:
         return _columns_of(part)
     keeps = (
         (verb == "RENAME" and kind in {"INDEX", "KEY"})
+        or (verb == "ENGINE" and part[-1].word == "INNODB")
         or (verb == "DROP" and kind in _DROPS)
         or verb in _KEEPS
     )
