@@ -21,6 +21,7 @@ from tests.integration.ingest.mariadb_following import (
     maria_world,
 )
 from tests.mariadb import MariaDbServer
+from tests.waiting import LIMIT_SECONDS
 
 T = "CREATE TABLE t (id int PRIMARY KEY, v varchar(20) DEFAULT 'x', n int)"
 N = {**COLUMNS, "v": "varchar(20) as string", "n": "int(11) as int"}
@@ -149,7 +150,7 @@ class Writer:
     def hold(self) -> None:
         self._idle.clear()
         self._free.clear()
-        assert self._idle.wait(30)
+        assert self._idle.wait(LIMIT_SECONDS)
 
     def go_on(self) -> None:
         self._free.set()
