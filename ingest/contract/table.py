@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Updates = Literal["full", "partial"]
+
+# In the place of a source name: the column that says which shard a row is of. No
+# database has a column of that name.
+SHARD = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,16 @@ class SealedColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class ShardSpec:
+    """One of the source tables that are one lake table. value: what the lake's column
+    `SHARD` has in its rows."""
+
+    schema: str
+    table: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
 class TableSpec:
     """A source table, its lake table and the identity that is pinned for it.
 
@@ -63,6 +77,9 @@ class TableSpec:
                  nor among `columns` waits for a decision
     kept         columns of the lake table that are not read any more: NULL in each row
                  that is written
+    shards       all tables of the source whose rows it has; () = the one that is named,
+                 else that is the first of them, and `SHARD` is the first column of
+                 `columns` and of `key`
     """
 
     table_id: int
@@ -84,6 +101,25 @@ class TableSpec:
     updates: Updates = "full"
     left_out: tuple[str, ...] = ()
     kept: tuple[ColumnSpec, ...] = ()
+    shards: tuple[ShardSpec, ...] = ()
+
+
+def sources_of(table: TableSpec) -> tuple[TableSpec, ...]:
+    """What is read for it, table by table of the source: of a shard all columns, and
+    the key that it has there."""
+    if not table.shards:
+        return (table,)
+    key = tuple(name for name in table.key if name != SHARD)
+    return tuple(
+        replace(
+            table,
+            source_schema=one.schema,
+            source_table=one.table,
+            key=key,
+            shards=(one,),
+        )
+        for one in table.shards
+    )
 
     @property
     def at_source(self) -> str:

@@ -30,11 +30,13 @@ class KeyPart:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Rows with low < key ≤ high; () means open. For ctid, pages [low, high)."""
+    """Rows with low < key ≤ high; () means open. For ctid, pages [low, high). shard:
+    of which of the table's `sources_of`, by its place."""
 
     number: int
     low: tuple[str, ...] = ()
     high: tuple[str, ...] = ()
+    shard: int = 0
 
 
 def fill_waves(chunk_rows: int, *, rows: int, readers: int) -> int:
@@ -75,8 +77,13 @@ def plan_walked_chunks(
 
 
 def without_end(chunks: Sequence[Chunk]) -> tuple[Chunk, ...]:
-    """The last one goes on beyond the highest key, whatever was taken for that."""
-    return (*chunks[:-1], replace(chunks[-1], high=()))
+    """The last one of each shard goes on beyond the highest key, whatever was taken for
+    that."""
+    last = {chunk.shard: chunk.number for chunk in chunks}
+    return tuple(
+        replace(one, high=()) if one.number == last[one.shard] else one
+        for one in chunks
+    )
 
 
 def plan_page_chunks(*, pages: int, rows: int, chunk_rows: int) -> tuple[Chunk, ...]:

@@ -32,6 +32,7 @@ from ingest.sources.postgresql import connection as postgresql_connection
 from ingest.sources.postgresql import reader as postgresql
 from ingest.sources.postgresql.log import opening as postgresql_log
 from ingest.sources.postgresql.log import release as postgresql_release
+from ingest.sources.sharded_log import ShardedLog, Shards
 
 __all__ = [
     "SOURCE_ERRORS",
@@ -117,6 +118,7 @@ def jdbc_options(access: SourceAccess, sql: str, snapshot: Snapshot) -> dict[str
     return _kind(access).jdbc(access, sql, snapshot)
 
 
+@contextmanager
 def open_log_reader(
     access: SourceAccess,
     names: LogNames,
@@ -125,7 +127,7 @@ def open_log_reader(
     after: Callable[[], str | None],
     begin_anew: bool = False,
     wait: Callable[[str], None],
-) -> AbstractContextManager[LogReader]:
+) -> Iterator[LogReader]:
     """The log, with what it needs at the source, for these tables at first.
 
     after  where the stream ends that goes on; None = a new one begins. Read behind
@@ -134,9 +136,16 @@ def open_log_reader(
     wait   is called again and again while something at the source is waited for, with
            the reason; what it raises ends the waiting
     """
-    return _kind(access).log(
-        access, names, tables, after=after, begin_anew=begin_anew, wait=wait
-    )
+    shards = Shards()
+    with _kind(access).log(
+        access,
+        names,
+        shards.apart(tables),
+        after=after,
+        begin_anew=begin_anew,
+        wait=wait,
+    ) as reader:
+        yield ShardedLog(reader, shards)
 
 
 def release_log(access: SourceAccess, names: LogNames) -> None:

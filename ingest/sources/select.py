@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from catalog.schema.types import DataType
-from ingest.contract.table import ColumnSpec, TableSpec
+from ingest.contract.table import SHARD, ColumnSpec, TableSpec
+from ingest.sources.dialect import Read
 from ingest.sources.dialects import Dialect
 
 _MASK_BITS = 62
@@ -54,13 +55,23 @@ def relation_of(dialect: Dialect, table: TableSpec) -> str:
     return dialect.qualified(table.source_schema, table.source_table)
 
 
-def select_columns(dialect: Dialect, columns: Sequence[ColumnSpec]) -> Selection:
+def select_of(dialect: Dialect, table: TableSpec) -> Selection:
+    """Of one table of the source; see `sources_of`."""
+    shard = table.shards[0].value if table.shards else ""
+    return select_columns(dialect, table.columns, shard=shard)
+
+
+def select_columns(
+    dialect: Dialect, columns: Sequence[ColumnSpec], *, shard: str = ""
+) -> Selection:
+    """shard: what the column `SHARD` has."""
     selected: list[SelectedColumn] = []
     masks: list[list[tuple[str, int]]] = []
     bit = 0
     for number, column in enumerate(columns):
         DataType.parse(column.type)
-        read = dialect.read(column)
+        is_shard = column.source_name == SHARD
+        read = Read(dialect.literal(shard)) if is_shard else dialect.read(column)
         own_bit = -1
         if read.fits:
             own_bit, bit = bit, bit + 1

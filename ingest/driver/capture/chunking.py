@@ -5,7 +5,8 @@ The database computes and compares every boundary. It must not read rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from core.errors import TerminalError
@@ -36,6 +37,7 @@ class Cut:
 def cut_table(
     run: JobRun,
     source: Source,
+    table: TableSpec,
     facts: KeyFacts | None,
     *,
     chunk_rows: int,
@@ -44,16 +46,25 @@ def cut_table(
     """Chunks by key where an index supports it, else by heap pages, else one.
 
     At most about `chunk_rows` each, read by `readers` at once."""
-    table = run.spec.table
     pages = source.pages(table)
     # a table that was never analysed has no estimate
     rows = source.estimated_rows(table) or max(pages, 1) * _ROWS_PER_PAGE
     chunk_rows = fill_waves(chunk_rows, rows=rows, readers=readers)
     if facts is not None and facts.is_walkable and facts.is_not_null:
-        return _by_key(run, source, facts, rows=rows, chunk_rows=chunk_rows)
+        return _by_key(run, source, table, facts, rows=rows, chunk_rows=chunk_rows)
     if pages < 0:
         return Cut("whole", (Chunk(0),))
     return Cut("ctid", plan_page_chunks(pages=pages, rows=rows, chunk_rows=chunk_rows))
+
+
+def by_shard(cuts: Sequence[Cut]) -> Cut:
+    """Of all shards together. One without an index on its key is a chunk."""
+    chunks = [
+        replace(chunk, shard=shard)
+        for shard, cut in enumerate(cuts)
+        for chunk in (cut.chunks if cut.by == "key" else (Chunk(0),))
+    ]
+    return Cut("key", tuple(replace(one, number=n) for n, one in enumerate(chunks)))
 
 
 def fit_throttle(chunk_rows: int, source: SourceSpec) -> int:
@@ -72,9 +83,14 @@ def key_parts(table: TableSpec, facts: KeyFacts | None) -> tuple[KeyPart, ...]:
 
 
 def _by_key(
-    run: JobRun, source: Source, facts: KeyFacts, *, rows: int, chunk_rows: int
+    run: JobRun,
+    source: Source,
+    table: TableSpec,
+    facts: KeyFacts,
+    *,
+    rows: int,
+    chunk_rows: int,
 ) -> Cut:
-    table = run.spec.table
     dialect, parts = source.dialect, key_parts(table, facts)
     edge_of = KeyStatements(dialect, table, parts)
     highest = source.rows(edge_of.highest())

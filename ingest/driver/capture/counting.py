@@ -6,6 +6,7 @@ It must not know what the rows are read for.
 from __future__ import annotations
 
 from core.errors import TransientError
+from ingest.contract.table import TableSpec, sources_of
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.jvm import failure_of
 from ingest.sources.registry import SOURCE_ERRORS, Source
@@ -14,10 +15,8 @@ from ingest.sources.statements import counted_whole
 
 def count_rows(run: JobRun, source: Source) -> int | None:
     """All rows at once, by no key and no range; None = not in time."""
-    sql = counted_whole(source.dialect, run.spec.table)
     try:
-        with source.within(run.spec.table):
-            return int(source.one(sql)[0])
+        return sum(_counted(source, one) for one in sources_of(run.spec.table))
     except SOURCE_ERRORS as error:
         # the request to stop this job ended the statement
         run.check()
@@ -28,6 +27,11 @@ def count_rows(run: JobRun, source: Source) -> int | None:
             " holds would not be noticed"
         )
         return None
+
+
+def _counted(source: Source, table: TableSpec) -> int:
+    with source.within(table):
+        return int(source.one(counted_whole(source.dialect, table))[0])
 
 
 def refuse_another_count(

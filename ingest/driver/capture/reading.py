@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -31,7 +31,7 @@ from ingest.contract.positions import (
     plan_bound,
     wall_clock,
 )
-from ingest.contract.table import TableSpec
+from ingest.contract.table import TableSpec, sources_of
 from ingest.driver.apply.clocks import checked_clock
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.rows import observed_counts
@@ -338,25 +338,25 @@ def read_patiently(
     drop: Callable[[], None],
 ) -> T:
     """`read`'s result. What was staged goes by `drop` when it no longer counts."""
-    table = run.spec.table
+    tables = sources_of(run.spec.table)
     was_wide = 0
     for pause in (*PAUSES, None):
         try:
-            return _unchanged(source, table, read, was_wide)
+            return _unchanged(source, tables, read, was_wide)
         except Exception as error:
             code = failure_of(error).error.code
             if code == TEXT_REFUSED and run.stop_mode is None:
-                raise _text_refused(source, table, error) from error
+                raise _text_refused(source, tables, error) from error
             if source.gave_way:
                 # whatever failed, we ended it
                 code = LOCKED
             if code not in _REASONS or run.stop_mode is not None:
                 raise
-            reason = _explained(source, table, code)
+            reason = _explained(source, tables, code)
             if code == _WIDE and was_wide >= NARROWINGS:
-                raise row_too_wide(_name(table)) from error
+                raise row_too_wide(_name(run.spec.table)) from error
             if pause is None:
-                raise _given_up(table, code, reason) from error
+                raise _given_up(run.spec.table, code, reason) from error
             if code == REWRITTEN:
                 drop()
             was_wide += code == _WIDE
@@ -368,38 +368,48 @@ def read_patiently(
 
 
 def _unchanged(
-    source: Source, table: TableSpec, read: Callable[[Trial], T], was_wide: int
+    source: Source,
+    tables: Sequence[TableSpec],
+    read: Callable[[Trial], T],
+    was_wide: int,
 ) -> T:
-    """What `read` found, if the table was defined the same before and after it."""
-    before = source.definition(table)
+    """What `read` found, if the tables were defined the same before and after it."""
+    before = [source.definition(table) for table in tables]
     try:
-        found = read(Trial(before, was_wide))
+        found = read(Trial("\n".join(before), was_wide))
     finally:
         source.give_back()
-    if source.definition(table) != before:
-        raise TransientError(
-            f"source table {_name(table)} was changed while it was read",
-            code=REWRITTEN,
-        )
+    for table, definition in zip(tables, before, strict=True):
+        if source.definition(table) != definition:
+            raise TransientError(
+                f"source table {_name(table)} was changed while it was read",
+                code=REWRITTEN,
+            )
     return found
 
 
-def _explained(source: Source, table: TableSpec, code: str) -> str:
+def _explained(source: Source, tables: Sequence[TableSpec], code: str) -> str:
     holder = ""
     # the lock may be that of a catalog, and the connection may be gone
     with contextlib.suppress(*SOURCE_ERRORS):
-        holder = source.lock_holders(table)
+        holder = next(filter(None, map(source.lock_holders, tables)), "")
     return f"{_REASONS[code]}, {holder}" if holder else _REASONS[code]
 
 
-def _text_refused(source: Source, table: TableSpec, error: Exception) -> TerminalError:
+def _text_refused(
+    source: Source, tables: Sequence[TableSpec], error: Exception
+) -> TerminalError:
     """The source's own words do not say where the text is."""
-    found, said = "", failure_of(error).error
+    said, why = failure_of(error).error, ""
     with contextlib.suppress(*SOURCE_ERRORS):
-        found = source.bad_text(table)
-    why = f"{_name(table)} cannot be read: {found}" if found else said.message
+        for table in tables:
+            if found := source.bad_text(table):
+                why = f"{_name(table)} cannot be read: {found}"
+                break
     return TerminalError(
-        f"{why}. Nothing of this job is visible", code=said.code, hint=said.hint
+        f"{why or said.message}. Nothing of this job is visible",
+        code=said.code,
+        hint=said.hint,
     )
 
 

@@ -7,6 +7,8 @@ visible before the one commit. It must not know how Hudi is configured.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,12 +50,9 @@ from ingest.driver.apply.writer import (
 )
 from ingest.driver.capture.chunking import (
     Cut,
-    cut_table,
     fit_throttle,
-    key_parts,
 )
 from ingest.driver.capture.gate import SourceGate
-from ingest.driver.capture.jdbc import Fetch, fetch_rows
 from ingest.driver.capture.keys import null_keys, refuse_shared_texts
 from ingest.driver.capture.log_load import (
     behind_of,
@@ -72,10 +71,8 @@ from ingest.driver.capture.reading import (
     read_patiently,
     read_to_parquet,
 )
-from ingest.driver.capture.source_check import (
-    refuse_doubtful_emptiness,
-    require_columns,
-)
+from ingest.driver.capture.source_check import refuse_doubtful_emptiness
+from ingest.driver.capture.source_tables import SourceTable, cut_all, look_at
 from ingest.lake.commits import Commit, LakeState
 from ingest.lake.hudi.evolution import lacking_columns
 from ingest.lake.hudi.options import LoadPoint
@@ -88,11 +85,11 @@ from ingest.lake.staging import (
     require_space,
     why_anew,
 )
-from ingest.sources.chunks import Chunk, predicate_for
+from ingest.sources.chunks import Chunk
 from ingest.sources.dialects import dialect_of
 from ingest.sources.fingerprint import SourceFingerprint, to_data
 from ingest.sources.registry import KeyFacts, Source, SourceAccess
-from ingest.sources.select import Selection, relation_of, select_columns
+from ingest.sources.select import Selection, select_columns
 from ingest.sources.statements import has_zone, rows_behind
 
 # Events around the start of a load are read again by the first sync; more is
@@ -136,12 +133,12 @@ def load_table(
             select_columns(dialect_of(access.spec.kind), spec.table.columns),
             _behind(spec, state),
         )
-        plan, facts = _stage(load)
+        plan, read = _stage(load)
         if state.pending_compactions and not load.behind:
             # they speak of file groups that are replaced, and cleaned away then
             unschedule_all(run, spark)
         run.enter("committing", unit="commits")
-        done = _commit(load, state, plan, facts)
+        done = _commit(load, state, plan, read)
     return _end(run, done)
 
 
@@ -230,7 +227,7 @@ def _cleared(run: JobRun, spark: SparkSession, state: LakeState) -> LakeState:
     return roll_back_writes(spark, spec, state)
 
 
-def _stage(load: _Load) -> tuple[LoadPlan, KeyFacts | None]:
+def _stage(load: _Load) -> tuple[LoadPlan, tuple[SourceTable, ...]]:
     with open_stoppable(load.run, load.access) as (source, access):
         load = replace(load, access=access)
         return read_patiently(
@@ -243,36 +240,44 @@ def _stage(load: _Load) -> tuple[LoadPlan, KeyFacts | None]:
 
 def _staged(
     load: _Load, source: Source, trial: Trial
-) -> tuple[LoadPlan, KeyFacts | None]:
-    table = load.run.spec.table
+) -> tuple[LoadPlan, tuple[SourceTable, ...]]:
     load.run.enter("planning")
-    require_columns(source, table, load.run.warn)
-    facts = None if table.row_hash else source.key_facts(table, table.key)
-    plan = _plan(load, source, facts, definition=trial.definition)
-    _refuse_shared_texts(load, source, plan, facts)
-    fetch = fetch_rows(source.widths(table), trial.was_wide)
-    _read_chunks(load, source, plan, facts, fetch=fetch)
-    nulls = sum(m.null_keys for m in load.staging.finished().values())
-    if nulls:
-        # once they are mended at the source, they have to be read again
-        load.staging.clear()
-        raise null_keys(source, table, nulls)
+    read = look_at(load.run, source, was_wide=trial.was_wide)
+    plan = _plan(load, source, read, definition=trial.definition)
+    _refuse_shared_texts(load, source, plan, read)
+    _read_chunks(load, source, plan, read)
+    _refuse_null_keys(load, source, plan, read)
     if not _rows_of(load.staging) and not load.behind:
-        refuse_doubtful_emptiness(load.spark, load.run, source)
+        for one in read:
+            refuse_doubtful_emptiness(load.spark, load.run, source, one.table)
     if log_of(load.run) and not plan.snapshot:
         plan = replace(plan, bound=read_until(load.run, source))
-    return plan, facts
+    return plan, read
+
+
+def _refuse_null_keys(
+    load: _Load, source: Source, plan: LoadPlan, read: Sequence[SourceTable]
+) -> None:
+    shards = {chunk.number: chunk.shard for chunk in plan.chunks}
+    nulls = Counter[int]()
+    for manifest in load.staging.finished().values():
+        nulls[shards[manifest.number]] += manifest.null_keys
+    for shard, count in sorted(nulls.items()):
+        if count:
+            # once they are mended at the source, they have to be read again
+            load.staging.clear()
+            raise null_keys(source, read[shard].table, count)
 
 
 def _plan(
-    load: _Load, source: Source, facts: KeyFacts | None, *, definition: str
+    load: _Load, source: Source, read: Sequence[SourceTable], *, definition: str
 ) -> LoadPlan:
     """The plan of the first attempt, or a new one when it does not fit."""
     spec = load.run.spec
     work = spec.snapshot or SnapshotWork()
     old = load.staging.plan()
     fingerprint = _fingerprint(spec)
-    server = source.source_fingerprint(spec.table)
+    server = source.source_fingerprint(read[0].table)
     if old is not None and old.fingerprint == fingerprint:
         why = why_anew(old, definition, server, wall())
         if not why and old.snapshot and not load.staging.is_complete(old):
@@ -288,8 +293,8 @@ def _plan(
         bound, snapshot = moment.at, "" if load.behind else moment.snapshot
     else:
         bound, snapshot = _bound(load.run, source), ""
-    cut = _cut(load, source, facts)
-    is_unique = facts is not None and facts.is_unique
+    cut = _cut(load, source, read)
+    is_unique = all(one.facts is not None and one.facts.is_unique for one in read)
     source_fingerprint = to_data(SourceFingerprint(server=server, is_unique=is_unique))
     plan = LoadPlan(
         fingerprint, cut.by, cut.chunks, definition, bound, source_fingerprint, snapshot
@@ -298,55 +303,53 @@ def _plan(
     return plan
 
 
-def _cut(load: _Load, source: Source, facts: KeyFacts | None) -> Cut:
+def _cut(load: _Load, source: Source, read: Sequence[SourceTable]) -> Cut:
     if load.behind:
         return Cut("whole", (Chunk(0),))
     work = load.run.spec.snapshot or SnapshotWork()
-    with source.within(load.run.spec.table):
-        return cut_table(
-            load.run,
-            source,
-            facts,
-            chunk_rows=fit_throttle(work.chunk_rows, load.access.spec),
-            readers=load.access.spec.max_parallel_reads,
-        )
+    return cut_all(
+        load.run,
+        source,
+        read,
+        chunk_rows=fit_throttle(work.chunk_rows, load.access.spec),
+        readers=load.access.spec.max_parallel_reads,
+    )
 
 
 def _refuse_shared_texts(
-    load: _Load, source: Source, plan: LoadPlan, facts: KeyFacts | None
+    load: _Load, source: Source, plan: LoadPlan, read: Sequence[SourceTable]
 ) -> None:
     """Before hours of reading. What comes later is of the first sync."""
-    if facts is None or facts.is_exact:
-        return
-    table, parts = load.run.spec.table, key_parts(load.run.spec.table, facts)
     for chunk in plan.chunks:
+        one = read[chunk.shard]
+        if one.facts is None or one.facts.is_exact:
+            continue
         load.run.check()
-        where = load.behind or predicate_for(source.dialect, plan.by, parts, chunk)
-        refuse_shared_texts(source, table, facts.types, where=where)
+        where = load.behind or one.where(source, plan.by, chunk)
+        refuse_shared_texts(source, one.table, one.facts.types, where=where)
 
 
 def _read_chunks(
-    load: _Load, source: Source, plan: LoadPlan, facts: KeyFacts | None, *, fetch: Fetch
+    load: _Load, source: Source, plan: LoadPlan, read: Sequence[SourceTable]
 ) -> None:
     run, table = load.run, load.run.spec.table
-    dialect = dialect_of(load.access.spec.kind)
-    relation = relation_of(dialect, table)
-    parts = key_parts(table, facts)
     finished = load.staging.finished()
     total = max(table.estimated_rows, sum(m.rows for m in finished.values())) or None
     run.enter("reading", total=total, done=sum(m.rows for m in finished.values()))
     can_renew = plan.by == "key" and not plan.snapshot
 
-    def read(chunk: Chunk) -> None:
-        where = load.behind or predicate_for(dialect, plan.by, parts, chunk)
-        sql = load.selection.sql(relation, where)
+    def read_one(chunk: Chunk) -> None:
+        one = read[chunk.shard]
+        sql = one.sql(source, load.behind or one.where(source, plan.by, chunk))
         folder = load.staging.chunk_folder(chunk.number)
         folder.delete_all()
         with (
             load.gate.reading(run),
-            source.reading(table, can_renew=can_renew) as snapshot,
+            source.reading(one.table, can_renew=can_renew) as snapshot,
         ):
-            reading = Reading(table, load.access, load.selection, sql, snapshot, fetch)
+            reading = Reading(
+                one.table, load.access, one.selection, sql, snapshot, one.fetch
+            )
             counts = read_to_parquet(run, load.spark, reading, folder)
         load.gate.account(counts.rows)
         manifest = ChunkManifest(
@@ -363,11 +366,11 @@ def _read_chunks(
         run.add_done(counts.rows)
 
     todo = [c for c in plan.chunks if c.number not in finished]
-    run_parallel(run, todo, read, threads=load.access.spec.max_parallel_reads)
+    run_parallel(run, todo, read_one, threads=load.access.spec.max_parallel_reads)
 
 
 def _commit(
-    load: _Load, state: LakeState, plan: LoadPlan, facts: KeyFacts | None
+    load: _Load, state: LakeState, plan: LoadPlan, read: Sequence[SourceTable]
 ) -> Commit:
     spec = load.run.spec
     folders = [
@@ -376,7 +379,7 @@ def _commit(
         if m.rows
     ]
     staged = read_staged(load.spark, load.selection, folders)
-    _refuse_bad_keys(load, staged, facts)
+    _refuse_bad_keys(load, staged, [one.facts for one in read])
     if spec.table.row_hash:
         _refuse_other_rows(load, staged)
     seq = F.lit(seq_of(spec.epoch, 0)).cast("bigint")
@@ -425,20 +428,25 @@ def _rows_of(staging: StagingArea) -> int:
     return sum(m.rows for m in staging.finished().values())
 
 
-def _refuse_bad_keys(load: _Load, staged: DataFrame, facts: KeyFacts | None) -> None:
+def _refuse_bad_keys(
+    load: _Load, staged: DataFrame, found: Sequence[KeyFacts | None]
+) -> None:
     """Repeated keys would vanish or double silently in the lake."""
     run, table = load.run, load.run.spec.table
     manifests = load.staging.finished().values()
     if any(m.unfit for m in manifests):
         run.note_lossy(unfit_counts(staged, load.selection))
     run.note_lossy(nameless_partitions(staged, table, load.selection))
-    if facts is not None and not (facts.is_unique and facts.is_exact):
+    doubtful = [one for one in found if one and not (one.is_unique and one.is_exact)]
+    if doubtful:
         repeated = duplicate_keys(staged, table, load.selection)
         if repeated:
-            how = " in Unicode, other than at the source" if facts.is_unique else ""
+            is_unique = all(one.is_unique for one in doubtful)
+            how = " in Unicode, other than at the source" if is_unique else ""
             raise InvalidRequest(
                 f"{repeated} keys of {table.source_schema}.{table.source_table} occur"
-                f" more than once in {', '.join(table.key)}{how}. Nothing was loaded",
+                f" more than once in {', '.join(name for name in table.key if name)}"
+                f"{how}. Nothing was loaded",
                 code="repeated_keys",
                 hint="choose columns that are unique together, or the whole-row hash",
             )
@@ -485,6 +493,7 @@ def _fingerprint(spec: JobSpec) -> str:
         table.path,
     ]
     parts += [*table.key, str(table.row_hash), *(encode(c) for c in table.columns)]
+    parts += [encode(one) for one in table.shards]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 

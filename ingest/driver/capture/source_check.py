@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, TerminalError, TransientError
 from ingest.contract.job import SnapshotWork
-from ingest.contract.table import TableSpec
+from ingest.contract.table import SHARD, TableSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.lake.commits import read_lake_table
 from ingest.lake.place import place_at
@@ -31,6 +31,8 @@ def require_columns(
     where = f"{table.source_schema}.{table.source_table}"
     problems = []
     for column in table.columns:
+        if column.source_name == SHARD:
+            continue
         if column.source_name not in now:
             problems.append(
                 f"column {column.source_name} is gone, or this login may not SELECT it"
@@ -54,12 +56,14 @@ def require_columns(
     return now
 
 
-def refuse_doubtful_emptiness(spark: SparkSession, run: JobRun, source: Source) -> None:
+def refuse_doubtful_emptiness(
+    spark: SparkSession, run: JobRun, source: Source, table: TableSpec
+) -> None:
     """A load without rows is refused where the source's statistics or the lake's own
     rows speak against it: a view may hide rows from this login now. Statistics that
     say 0 are no proof, for an empty table that was analysed and filled since has them.
     Who asked for the load may have said that it may be empty."""
-    table, work = run.spec.table, run.spec.snapshot or SnapshotWork()
+    work = run.spec.snapshot or SnapshotWork()
     where = f"{table.source_schema}.{table.source_table}"
     if source.rows(any_row(source.dialect, table)):
         raise TransientError(

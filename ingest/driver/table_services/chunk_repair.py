@@ -132,8 +132,8 @@ def keep_differences(
 
 
 def is_repairable(table: TableSpec) -> bool:
-    """Whether a row can be written, and deleted, by its key."""
-    return not table.row_hash and table.updates == "full"
+    """Whether a row can be written, and deleted, by its key in one source table."""
+    return not table.row_hash and not table.shards and table.updates == "full"
 
 
 def _chunks_with(
@@ -368,7 +368,9 @@ def _cut(
     with source.within(table):
         readers = limits.max_parallel_reads
         # one range of pages, or of no key: a cut by key would end at the highest
-        cut = cut_table(repair.run, source, None, chunk_rows=rows, readers=readers)
+        cut = cut_table(
+            repair.run, source, table, None, chunk_rows=rows, readers=readers
+        )
     return cut, frozenset(c.number for c in cut.chunks)
 
 

@@ -21,19 +21,17 @@ from pyspark.sql import functions as F
 from core.errors import SluiceError
 from ingest.contract.job import JobSpec, VerifyWork
 from ingest.contract.positions import from_text
-from ingest.contract.table import SourceSpec
+from ingest.contract.table import SourceSpec, sources_of
 from ingest.driver.apply.apply import require_loaded
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.rows import column_hashes, content_hash, record_key, spark_type
 from ingest.driver.apply.writer import checked_state
 from ingest.driver.capture.chunking import (
-    cut_table,
     fit_throttle,
-    key_parts,
 )
 from ingest.driver.capture.counting import count_rows, refuse_another_count
 from ingest.driver.capture.gate import Pace, SourceGate
-from ingest.driver.capture.jdbc import Fetch, fetch_rows, read_statement
+from ingest.driver.capture.jdbc import Fetch, read_statement
 from ingest.driver.capture.log_load import read_until
 from ingest.driver.capture.parallel import run_parallel
 from ingest.driver.capture.reading import (
@@ -42,8 +40,8 @@ from ingest.driver.capture.reading import (
     read_patiently,
     require_shown,
 )
-from ingest.driver.capture.source_check import require_columns
 from ingest.driver.capture.source_fingerprint import ahead_of, count_ahead
+from ingest.driver.capture.source_tables import cut_all, look_at
 from ingest.driver.table_services.chunk_repair import (
     cursor_position,
     keep_differences,
@@ -65,11 +63,11 @@ from ingest.lake.place import place_at
 from ingest.lake.port import Place
 from ingest.lake.staging import require_space
 from ingest.maintenance.verdict import Comparison, Sums, facts_of
-from ingest.sources.chunks import Chunk, predicate_for, without_end
+from ingest.sources.chunks import Chunk, without_end
 from ingest.sources.dialects import dialect_of
 from ingest.sources.fingerprint import ServerFingerprint
 from ingest.sources.registry import Snapshot, Source, SourceAccess
-from ingest.sources.select import Selection, relation_of, select_columns
+from ingest.sources.select import Selection, select_columns
 from ingest.sources.statements import has_zone
 
 # sums of the source's rows, and the chunks by key in which they lie
@@ -227,7 +225,7 @@ def _stage_source(check: _Check, lake: _Lake) -> _Staged:
         def read(trial: Trial) -> _Staged:
             if check.position:
                 require_shown(source, table, check.position)
-            server = source.source_fingerprint(table)
+            server = source.source_fingerprint(sources_of(table)[0])
             (sums, chunks), at = _read_beside(check, source, lake, trial)
             until = check.until
             ahead = count_ahead(source, table, until) if until else 0
@@ -248,7 +246,7 @@ def _read_beside(
     since = take_moment_of(check.run, source, check.stream)
     if since.at:
         # nobody else reads in the snapshot yet, which would end for want of readers
-        with source.reading(check.run.spec.table, can_renew=False):
+        with source.reading(sources_of(check.run.spec.table)[0], can_renew=False):
             found = _right_behind(check, since)
             return _read_source(check, source, trial), found
     read = _read_source(check, source, trial)
@@ -284,36 +282,33 @@ def _read_source(check: _Check, source: Source, trial: Trial) -> _Read:
     # what a try before staged is of another moment
     (check.folder / "source").delete_all()
     run.enter("planning")
-    require_columns(source, table, run.warn)
-    facts = None if table.row_hash else source.key_facts(table, table.key)
-    with source.within(table):
-        cut = cut_table(
-            run,
-            source,
-            facts,
-            chunk_rows=fit_throttle(work.chunk_rows, _slower(limits, work)),
-            readers=limits.max_parallel_reads,
-        )
+    tables = look_at(run, source, was_wide=trial.was_wide)
+    cut = cut_all(
+        run,
+        source,
+        tables,
+        chunk_rows=fit_throttle(work.chunk_rows, _slower(limits, work)),
+        readers=limits.max_parallel_reads,
+    )
     # a load ends at the highest key: here, what it took for that must not hide a row
     chunks = without_end(cut.chunks) if cut.by == "key" else cut.chunks
-    is_ranged = cut.by == "key" and len(chunks) > 1
+    is_ranged = cut.by == "key" and len(chunks) > len(tables)
     counted = count_rows(run, source) if is_ranged else None
-    fetch = fetch_rows(source.widths(table), trial.was_wide)
-    if fetch.is_of_wide_rows:
+    if any(one.fetch.is_of_wide_rows for one in tables):
         check.spark.conf.set(*_ROW_BY_ROW)
     run.enter("reading", total=table.estimated_rows or None)
     sums: list[Sums] = []
     can_renew = cut.by == "key" and not check.stream
 
     def read(chunk: Chunk) -> None:
-        parts = key_parts(table, facts)
-        where = predicate_for(source.dialect, cut.by, parts, chunk)
+        one = tables[chunk.shard]
+        sql = one.sql(source, one.where(source, cut.by, chunk))
         check.pace.wait(run)
         with (
             check.gate.reading(run),
-            source.reading(table, can_renew=can_renew) as snapshot,
+            source.reading(one.table, can_renew=can_renew) as snapshot,
         ):
-            found = _read_chunk(check, chunk, where, (snapshot, fetch))
+            found = _read_chunk(check, chunk, sql, (snapshot, one.fetch))
         check.gate.account(found.rows)
         check.pace.account(found.rows)
         run.add_done(found.rows)
@@ -332,18 +327,16 @@ def _slower(limits: SourceSpec, work: VerifyWork) -> SourceSpec:
 
 
 def _read_chunk(
-    check: _Check, chunk: Chunk, where: str, view: tuple[Snapshot, Fetch]
+    check: _Check, chunk: Chunk, sql: str, view: tuple[Snapshot, Fetch]
 ) -> Sums:
     run, table = check.run, check.run.spec.table
     run.check()
-    dialect = dialect_of(check.access.spec.kind)
-    relation = relation_of(dialect, table)
     observed = Observation()
     rows = read_statement(
         check.spark,
         check.access,
         check.selection,
-        sql=check.selection.sql(relation, where),
+        sql=sql,
         snapshot=view[0],
         fetch=view[1],
     )

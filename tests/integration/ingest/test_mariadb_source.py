@@ -120,7 +120,7 @@ def test_chunks_by_any_key_hold_every_row_once(
     table = spec_of("k", ("k", "n"))
     facts = source.key_facts(table, table.key)
     assert (facts.is_unique, facts.is_walkable, facts.is_not_null) == (True,) * 3
-    cut = cut_table(run_for(table), source, facts, chunk_rows=30, readers=1)
+    cut = cut_table(run_for(table), source, table, facts, chunk_rows=30, readers=1)
     assert (cut.by, len(cut.chunks)) == ("key", 4)
     parts = key_parts(table, facts)
     found: list[Any] = []
@@ -157,7 +157,7 @@ def test_text_keys_are_cut_by_the_bytes_of_their_own_character_set(
     assert facts.is_walkable
     is_unicode = charset[0] in {"utf8mb4", "ucs2", "utf16", "latin1", "binary"}
     assert facts.is_exact == is_unicode
-    cut = cut_table(run_for(table), source, facts, chunk_rows=1, readers=1)
+    cut = cut_table(run_for(table), source, table, facts, chunk_rows=1, readers=1)
     assert len(cut.chunks) == len(texts)
     for chunk in cut.chunks:
         where = predicate_for(source.dialect, cut.by, key_parts(table, facts), chunk)
@@ -229,7 +229,7 @@ def test_a_boundary_that_does_not_grow_ends_the_walk(
     table = spec_of("k", ("k",))
     facts = source.key_facts(table, table.key)
     with pytest.raises(TerminalError, match="behind a boundary") as caught:
-        cut_table(run_for(table), source, facts, chunk_rows=3, readers=1)
+        cut_table(run_for(table), source, table, facts, chunk_rows=3, readers=1)
     assert caught.value.code == "key_not_walkable"
 
 
@@ -241,7 +241,7 @@ def test_keys_whose_text_does_not_sort_like_them_are_read_whole(
     table = spec_of("k", ("k", "n"))
     facts = source.key_facts(table, table.key)
     assert not facts.is_walkable
-    cut = cut_table(run_for(table), source, facts, chunk_rows=30, readers=1)
+    cut = cut_table(run_for(table), source, table, facts, chunk_rows=30, readers=1)
     assert (cut.by, len(cut.chunks)) == ("whole", 1)
 
 

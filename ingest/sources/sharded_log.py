@@ -1,0 +1,249 @@
+"""A source's log read for sharded tables: each shard is followed as a table of its own,
+and what comes of it is of the lake table that all of them are.
+
+The reader of the kind knows no shards. Between them each shard has a number of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingest.contract.following import SourceLog
+from ingest.contract.segments import OP, OPS
+from ingest.contract.table import SHARD, SealedColumn, TableSpec, sources_of
+from ingest.sources.port import LogReader, LogRows
+from ingest.sources.row_batches import HEAD_FIELDS, columns_in, schema_of
+
+_TRUNCATE = OPS.index("truncate")
+
+
+@dataclass(frozen=True, slots=True)
+class _Shard:
+    """of: the lake table. value: what its column `SHARD` has."""
+
+    of: int
+    schema: str
+    table: str
+    value: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.schema}.{self.table}"
+
+
+@dataclass(slots=True)
+class Shards:
+    """The numbers of shards, which are below those of tables."""
+
+    _numbers: dict[_Shard, int] = field(default_factory=dict)
+    _shards: dict[int, _Shard] = field(default_factory=dict)
+
+    def apart(self, tables: Iterable[TableSpec]) -> list[TableSpec]:
+        """What a reader follows: of a sharded table each shard, with the columns that
+        it has at its source."""
+        return [
+            self._alone(table, one) if table.shards else table
+            for table in tables
+            for one in sources_of(table)
+        ]
+
+    def _alone(self, table: TableSpec, one: TableSpec) -> TableSpec:
+        (spec,) = one.shards
+        shard = _Shard(table.table_id, spec.schema, spec.table, spec.value)
+        number = self._numbers.setdefault(shard, -1 - len(self._numbers))
+        self._shards[number] = shard
+        columns = tuple(c for c in one.columns if c.source_name != SHARD)
+        partition_by = tuple(name for name in one.partition_by if name != SHARD)
+        return replace(
+            one,
+            table_id=number,
+            columns=columns,
+            partition_by=partition_by,
+            shards=(),
+        )
+
+    def shard(self, table_id: int) -> _Shard | None:
+        return self._shards.get(table_id)
+
+    def table(self, table_id: int) -> int:
+        """The lake table that these rows are of."""
+        shard = self._shards.get(table_id)
+        return shard.of if shard else table_id
+
+    def numbers(self, table_ids: Collection[int]) -> set[int]:
+        """Of the same tables, as a reader has them."""
+        found = {n for n, shard in self._shards.items() if shard.of in table_ids}
+        return found | {*table_ids} - {s.of for s in self._shards.values()}
+
+    def first(self, said: Mapping[int, str]) -> dict[int, str]:
+        """By lake table what is said of it, or of the first of its shards."""
+        found: dict[int, str] = {}
+        for table_id, text in said.items():
+            found.setdefault(self.table(table_id), text)
+        return found
+
+    def all(self, said: Mapping[int, tuple[str, ...]]) -> dict[int, tuple[str, ...]]:
+        """By lake table the columns that any of its shards has."""
+        found: dict[int, dict[str, None]] = {}
+        for table_id, names in said.items():
+            found.setdefault(self.table(table_id), {}).update(dict.fromkeys(names))
+        return {table_id: tuple(names) for table_id, names in found.items()}
+
+    def joined(self, identities: Mapping[int, str]) -> dict[int, str]:
+        """By lake table its identity; of a sharded one those of its shards by name."""
+        found: dict[int, str] = {}
+        apart: dict[int, dict[str, str]] = {}
+        for table_id, text in identities.items():
+            if shard := self._shards.get(table_id):
+                apart.setdefault(shard.of, {})[shard.name] = text
+            else:
+                found[table_id] = text
+        return found | {k: json.dumps(v, sort_keys=True) for k, v in apart.items()}
+
+    def parted(self, identities: Mapping[int, str]) -> dict[int, str]:
+        """What `joined` made, as a reader has it."""
+        sharded = {shard.of for shard in self._shards.values()}
+        found = {k: v for k, v in identities.items() if k not in sharded}
+        said = {k: json.loads(v) for k, v in identities.items() if k in sharded}
+        for number, shard in self._shards.items():
+            if text := said.get(shard.of, {}).get(shard.name):
+                found[number] = text
+        return found
+
+
+@dataclass(slots=True)
+class ShardedLog:
+    """See `LogReader`. reader: of the kind."""
+
+    reader: LogReader
+    shards: Shards
+    _emptied: dict[int, str] = field(default_factory=dict)
+    _identities: tuple[dict[int, str], dict[int, str]] = ({}, {})
+
+    @property
+    def server(self) -> str:
+        return self.reader.server
+
+    @property
+    def begin(self) -> str:
+        return self.reader.begin
+
+    @property
+    def anew(self) -> str:
+        return self.reader.anew
+
+    @property
+    def moved(self) -> str:
+        return self.reader.moved
+
+    @property
+    def problems(self) -> Mapping[int, str]:
+        return self.shards.first(self.reader.problems)
+
+    def lost(self) -> dict[int, str]:
+        emptied, self._emptied = self._emptied, {}
+        return emptied | self.shards.first(self.reader.lost())
+
+    @property
+    def identities(self) -> Mapping[int, str]:
+        """Asked for many times a second, and seldom another one."""
+        now = dict(self.reader.identities)
+        if now != self._identities[0]:
+            self._identities = now, self.shards.joined(now)
+        return self._identities[1]
+
+    @property
+    def new_columns(self) -> Mapping[int, tuple[str, ...]]:
+        return self.shards.all(self.reader.new_columns)
+
+    @property
+    def left(self) -> Mapping[int, tuple[str, ...]]:
+        return self.shards.all(self.reader.left)
+
+    @property
+    def is_within(self) -> bool:
+        return self.reader.is_within
+
+    @property
+    def size(self) -> int:
+        return self.reader.size
+
+    @property
+    def position(self) -> str:
+        return self.reader.position
+
+    @property
+    def passed(self) -> int:
+        return self.reader.passed
+
+    @property
+    def committed(self) -> int:
+        return self.reader.committed
+
+    @property
+    def waits(self) -> str:
+        return self.reader.waits
+
+    def follow(
+        self,
+        tables: Sequence[TableSpec],
+        *,
+        anew: Collection[int] = (),
+        loaded: Mapping[int, str] = MappingProxyType({}),
+    ) -> None:
+        apart = self.shards.apart(tables)
+        self.reader.follow(
+            apart, anew=self.shards.numbers(anew), loaded=self.shards.parted(loaded)
+        )
+
+    def start(self, after: str) -> None:
+        self.reader.start(after)
+
+    def read(self, seconds: float, *, to_boundary: bool = False) -> None:
+        self.reader.read(seconds, to_boundary=to_boundary)
+
+    def take(self) -> list[LogRows]:
+        found = []
+        for rows in self.reader.take():
+            shard = self.shards.shard(rows.table_id)
+            if shard is None:
+                found.append(rows)
+            elif pc.any(pc.equal(rows.batch[OP], _TRUNCATE)).as_py():
+                # in the lake it would empty the others, too
+                self._emptied[shard.of] = (
+                    f"{shard.name} was emptied at the source (TRUNCATE), which is one"
+                    " of the tables that are this lake table; resync the table"
+                )
+            else:
+                batch = with_shard(rows.batch, shard.value)
+                found.append(replace(rows, table_id=shard.of, batch=batch))
+        return found
+
+    def has_passed(self, wanted: str, *, at: str = "") -> bool:
+        return self.reader.has_passed(wanted, at=at)
+
+    def acknowledge(self, position: str) -> None:
+        self.reader.acknowledge(position)
+
+    def look(self) -> SourceLog:
+        return self.reader.look()
+
+
+def with_shard(batch: pa.RecordBatch, value: str) -> pa.RecordBatch:
+    """The rows with the column `SHARD` behind their others, whose places say which of
+    them were not sent."""
+    columns = columns_in(batch.schema)
+    end = len(HEAD_FIELDS) + len(columns)
+    sealed = SealedColumn(f"c{len(columns)}", SHARD, "string")
+    types = [*batch.schema.types[len(HEAD_FIELDS) : end], pa.string()]
+    masks = batch.num_columns - end
+    constant = pa.repeat(pa.scalar(value, pa.string()), batch.num_rows)
+    arrays = [*batch.columns[:end], constant, *batch.columns[end:]]
+    schema = schema_of([*columns, sealed], types, masks)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

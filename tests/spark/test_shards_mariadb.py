@@ -1,0 +1,137 @@
+"""Tables of several databases as one lake table: loaded by one commit, followed by one
+log, compared shard by shard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingest.contract.job import LogLoad, SnapshotWork
+from ingest.contract.segments import Control
+from ingest.contract.table import SHARD, ColumnSpec, ShardSpec, TableSpec
+from ingest.sources.port import LogNames
+from ingest.sources.registry import open_log_reader
+from tests.mariadb import MariaDbServer
+from tests.source_access import mariadb_at
+from tests.spark.lake_bench import assert_done
+from tests.spark.mariadb_bench import MariadbBench
+from tests.spark.test_log_load_mariadb import STREAM, Followed
+
+# by their values: what is special in SQL may be in a name
+SHARDS = {"1": "shop_1", "2": "shop_2", "o'x\\": "shop_o'x\\"}
+
+
+@dataclass
+class Sharded:
+    bench: MariadbBench
+    followed: Followed
+    table: TableSpec
+
+    def sql(self, value: str, statement: str) -> None:
+        """{o}: the shard's table."""
+        self.bench.sql(statement.format(o=f"`{SHARDS[value]}`.o"))
+
+    def at_source(self) -> list[tuple[str, ...]]:
+        return sorted(
+            (value, *map(str, row))
+            for value, database in SHARDS.items()
+            for row in self.bench.sql(f"SELECT id, v FROM `{database}`.o")
+        )
+
+    def in_lake(self) -> list[tuple[str, ...]]:
+        found = self.bench.rows(self.table, "shop", "id", "v")
+        return sorted(tuple(map(str, row)) for row in found)
+
+
+def sharded(table: TableSpec) -> TableSpec:
+    return replace(
+        table,
+        columns=(ColumnSpec(SHARD, "shop", "", "string"), *table.columns),
+        key=(SHARD, *table.key),
+        source_schema=SHARDS["1"],
+        shards=tuple(ShardSpec(name, "o", value) for value, name in SHARDS.items()),
+    )
+
+
+@pytest.fixture
+def shards(
+    spark: Any, mariadb_server: MariaDbServer, tmp_path: Path
+) -> Iterator[Sharded]:
+    bench = MariadbBench(spark, mariadb_server, tmp_path)
+    bench.sql("CREATE TABLE o (id int PRIMARY KEY, v varchar(40))")
+    for name in SHARDS.values():
+        bench.sql(f"CREATE OR REPLACE DATABASE `{name}`")
+        bench.sql(f"CREATE TABLE `{name}`.o (id int PRIMARY KEY, v varchar(40))")
+        bench.sql(f"INSERT INTO `{name}`.o SELECT seq, 'load' FROM seq_1_to_250")
+        bench.sql(f"ANALYZE TABLE `{name}`.o")
+    table = sharded(bench.table("o", estimated_rows=750))
+    names = LogNames("sluice_t", "")
+    with open_log_reader(
+        mariadb_at(bench.server), names, [table], after=lambda: None, wait=print
+    ) as log:
+        # what was there before is known, as a follower that starts says it
+        log.follow([table])
+        yield Sharded(bench, Followed(bench, log, table), table)
+    for name in SHARDS.values():
+        bench.sql(f"DROP DATABASE `{name}`")
+    bench.link.close()
+
+
+def loaded(shards: Sharded) -> dict[str, Any]:
+    table_id = shards.table.table_id
+    cut = Control("cut", table_id, load="a")
+    shards.followed.segment(Control("added", table_id), cut)
+    work = SnapshotWork(100, log=LogLoad(STREAM, "a"))
+    spec = shards.bench.spec("snapshot", shards.table, snapshot=work)
+    facts = assert_done(shards.bench.run(spec)).facts
+    shards.followed.segment(Control("finished", table_id, at=facts["bound"]))
+    return facts
+
+
+def test_equal_keys_of_shards_are_rows_of_their_own(
+    shards: Sharded, tmp_path: Path
+) -> None:
+    facts = loaded(shards)
+    assert (facts["rows"], facts["chunks"]) == (750, 9)
+    shards.sql("1", "UPDATE {o} SET v = 'new' WHERE id = 1")
+    shards.sql("2", "DELETE FROM {o} WHERE id = 1")
+    shards.sql("2", "UPDATE {o} SET id = 900 WHERE id = 2")
+    shards.sql("o'x\\", "INSERT INTO {o} VALUES (900, 'late')")
+    shards.followed.segment()
+    shards.followed.apply(tmp_path / "apply")
+    assert shards.in_lake() == shards.at_source()
+    # compared by the lake's own verification, and found where it differs
+    shards.bench.sql(
+        "SET STATEMENT sql_log_bin = 0 FOR UPDATE shop_2.o SET v = 'odd' WHERE id = 9"
+    )
+    spec = shards.bench.verify_spec(shards.table, chunk_rows=100)
+    report = assert_done(shards.bench.run(spec))
+    assert report.facts["verdict"] == "different"
+    (key,) = report.facts["keys"]["different"]
+    assert "2" in key and "9" in key
+
+
+def test_what_empties_one_shard_stops_the_table_before_the_others_lose_a_row(
+    shards: Sharded, tmp_path: Path
+) -> None:
+    loaded(shards)
+    before = shards.at_source()
+    shards.sql("2", "TRUNCATE TABLE {o}")
+    shards.followed.segment()
+    (reason,) = shards.followed.log.lost().values()
+    assert "shop_2.o was emptied at the source" in reason
+    shards.followed.apply(tmp_path / "apply")
+    assert shards.in_lake() == before
+
+
+def test_a_shard_of_another_shape_is_a_problem_of_the_table(shards: Sharded) -> None:
+    loaded(shards)
+    shards.sql("1", "ALTER TABLE {o} MODIFY id varchar(9)")
+    shards.sql("1", "INSERT INTO {o} VALUES ('x', 'x')")
+    shards.followed.segment()
+    problems = shards.followed.log.problems
+    assert "shop_1.o" in problems[shards.table.table_id]
