@@ -26,6 +26,7 @@ from config.config_export.targets import targets_of_configuration
 from ingest.models import Pipeline, Policy
 from ingest.models.states import REMOVING, RETIRED
 from ingest.pipelines.deferred_onboardings import waiting_rows
+from ingest.pipelines.shards import column_of
 
 Fields = dict[str, Any]
 
@@ -108,11 +109,14 @@ def _rules() -> Iterator[Item]:
 
 def _tables() -> Iterator[Item]:
     rows = Pipeline.objects.exclude(state__in=[RETIRED, REMOVING])
-    for row in rows.select_related("source_table__database__datasource"):
-        database = row.source_table.database
-        name = f"{database.name}.{row.source_table.name}"
+    related = ("source_table__database__datasource", "onboarding")
+    for row in rows.select_related(*related):
+        source = row.source_table.database.datasource.name
         fields = {"capture": row.capture, **plan_fields(row.plan)}
-        yield Item(TABLE, (database.datasource.name, name), fields | own(row.policy))
+        if column := column_of(row):
+            fields["shards"] = {"column": column}
+        key = (source, str(row.plan["source"]))
+        yield Item(TABLE, key, fields | own(row.policy))
 
 
 def own(policy: Fields) -> Fields:
@@ -126,7 +130,9 @@ def plan_fields(plan: Fields) -> Fields:
     steps = {step["step"]: step for step in plan["steps"]}
     if create := steps.get("CreateTable"):
         found["record_key"] = (
-            "row_hash" if create["row_hash"] else list(create["record_key"])
+            "row_hash"
+            if create["row_hash"]
+            else [name for name in create["record_key"] if name]
         )
         found["cursor"] = steps.get("ApplyChanges", {}).get("cursor")
         found["partition_by"] = list(create["partition_by"])
@@ -148,8 +154,7 @@ def items_that_wait() -> Iterator[Item]:
     for row in waiting_rows().select_related("datasource"):
         asked, source = row.request, row.datasource.name
         shared = own(asked.get("policy") or {})
-        if asked["capture"]:
-            shared["capture"] = asked["capture"]
+        shared |= {k: asked[k] for k in ("capture", "shards") if asked.get(k)}
         for name, choices in asked["tables"].items():
             yield Item(TABLE, (source, name), {**shared, **choices})
         kept = {k: asked[k] for k in ("exclude", "target_database") if asked.get(k)}

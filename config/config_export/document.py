@@ -192,7 +192,8 @@ def _onboarding(reader: _Reader, entry: Any, at: str) -> list[Item]:
     given = reader.mapping(entry, at, StatedOnboarding)
     source = given.get("datasource", "")
     include, tables = given.get("include", []), given.get("tables", {})
-    shared = {"capture": given["capture"]} if "capture" in given else {}
+    names = ("capture", "shards")
+    shared: dict[str, Any] = {name: given[name] for name in names if name in given}
     own = {"schedule": given["schedule"]} if given.get("schedule") is not None else {}
     found = []
     for name, choices in tables.items():
@@ -206,7 +207,8 @@ def _onboarding(reader: _Reader, entry: Any, at: str) -> list[Item]:
     for index, pattern in enumerate(include):
         below = f"{at}/include/{index}"
         if pattern not in tables:
-            kind = PATTERN if "*" in pattern else TABLE
+            # one lake table each
+            kind = PATTERN if "*" in pattern and "shards" not in given else TABLE
             kept = more if kind == PATTERN else {}
             fields = shared | kept | policy
             found.append(Item(kind, (source, pattern), fields, below))

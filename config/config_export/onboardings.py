@@ -93,7 +93,7 @@ def onboard(changes: list[Change], notes: list[str]) -> list[Change]:
 
 
 def _shared(item: Item) -> str:
-    names = ("capture", "policy", "exclude", "target_database")
+    names = ("capture", "policy", "exclude", "target_database", "shards")
     own = {name: item.fields.get(name) for name in names}
     return json.dumps([item.key[0], item.kind, own], sort_keys=True)
 
@@ -126,6 +126,7 @@ def _body(source: Datasource, items: list[Item]) -> dict[str, Any]:
         "policy": fields.get("policy") or {},
         "exclude": fields.get("exclude") or [],
         "target_database": fields.get("target_database"),
+        "shards": fields.get("shards"),
         "include": [item.key[1] for item in items if item.kind == PATTERN],
         "tables": {
             item.key[1]: {k: item.fields[k] for k in CHOICES if k in item.fields}

@@ -68,10 +68,8 @@ def _onboardings(items: list[Item]) -> list[Data]:
     """Tables of one source and capture together; each pattern for itself."""
     groups: dict[str, Data] = {}
     for item in sorted(items, key=lambda item: (item.key, item.kind)):
-        capture = item.fields.get("capture")
-        shared = {"datasource": item.key[0]}
-        if capture is not None:
-            shared["capture"] = capture
+        shared: Data = {"datasource": item.key[0]}
+        shared |= _ordered(item.fields, ("capture", "shards"))
         if item.kind == TABLE:
             group = groups.setdefault(json.dumps(shared), {**shared, "tables": {}})
             group["tables"][item.key[1]] = _ordered(item.fields, _TABLE_ORDER)

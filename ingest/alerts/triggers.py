@@ -6,11 +6,12 @@ opens has the moment of the event, and ends none that time brought about since.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from django.db.models import Exists, OuterRef, Q
 
 from catalog.discovery.store import VANISHED
+from catalog.models import Table
 from core import outbox_reader
 from core.models import Job
 from core.outbox_reader import Event
@@ -32,7 +33,7 @@ from ingest.contract.job import LOADS, RESYNC, VERIFY
 from ingest.models import Pipeline
 from ingest.models.alerts import SOURCE_KINDS, Alert
 from ingest.models.states import DISCOVERED, DRAFT, NEEDS_RESYNC, PROPOSED, RETIRED
-from ingest.pipelines import needed_resync, schema_diff
+from ingest.pipelines import needed_resync, schema_diff, shards
 from ingest.pipelines.schema_diff import (
     APPROVE,
     describe_earlier,
@@ -230,18 +231,37 @@ def _open_or_close(pipeline: Pipeline) -> None:
         store.close(same, reason="the source has the columns of the plan")
 
 
+def _not_taken(pattern: str, tables: Sequence[Table]) -> Finding:
+    first = f"{tables[0].database.name}.{tables[0].name}"
+    return Finding(
+        SCHEMA_CHANGE,
+        cause=f"shards:{len(tables)}:{first}",
+        message=Sentence(
+            "%(count)s tables of %(pattern)s came at the source and are not read:"
+            " %(first)s is the first of them",
+            count=len(tables),
+            pattern=pattern,
+            first=first,
+        ),
+        code="shards_not_read",
+        hint="resync the table, which reads them with the others; or exclude them",
+        repair="resync",
+    )
+
+
 def _about_columns(pipeline: Pipeline) -> Finding | None:
-    source = pipeline.source_table
-    name = f"{source.database.name}.{source.name}"
     plan = plan_from_json(pipeline.plan)
-    if source.status == VANISHED and (gone := source_changed(pipeline, plan)):
-        message = Sentence("%(name)s was dropped at the source", name=name)
+    source, name = shards.source_side(pipeline), plan.source
+    if source.gone and (gone := source_changed(pipeline, plan)):
+        message = Sentence("%(name)s was dropped at the source", name=source.gone[0])
         return Finding(SCHEMA_CHANGE, GONE, message, code=gone.code, hint=gone.hint)
+    if shards.is_sharded(pipeline) and (more := shards.not_taken(pipeline)):
+        return _not_taken(name, more)
     drift = drift_of(pipeline, plan)
     if drift.is_open:
         return Finding(
             SCHEMA_CHANGE,
-            cause=source.schema_fingerprint,
+            cause=source.fingerprint,
             message=Sentence(
                 "%(name)s changed at the source: %(changes)s",
                 name=name,

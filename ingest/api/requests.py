@@ -81,6 +81,10 @@ class TableDefaults(_NullIsAbsent, s.Serializer[Any]):
     )
 
 
+class ShardsAsked(s.Serializer[Any]):
+    column = Text(help_text="a column that the tables do not have")
+
+
 class OnboardingNew(s.Serializer[Any]):
     """What is checked of it at once is its shape; then its meaning, with the source."""
 
@@ -100,6 +104,12 @@ class OnboardingNew(s.Serializer[Any]):
     target_database = Text(required=False, allow_null=True)
     tables = _Tables(child=TableChoices(), required=False)
     defaults = TableDefaults(required=False)
+    shards = ShardsAsked(
+        required=False,
+        allow_null=True,
+        help_text="each pattern of include means one lake table, as shop_*.orders does:"
+        " what the star stands for is in this column, which is first in its key",
+    )
     dry_run = Flag(required=False)
     approve = Flag(required=False)
 

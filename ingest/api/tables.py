@@ -22,6 +22,7 @@ from ingest.models import Pipeline
 from ingest.models.states import RETIRED
 from ingest.pipelines import samples, sampling
 from ingest.pipelines.change_stream import changes_of
+from ingest.pipelines.shards import of_tables
 
 LARGEST_SAMPLE = 200
 DEFAULT_SAMPLE = 20
@@ -38,7 +39,7 @@ def lake_table_of(view: ApiView, table_id: int, privilege: Privilege) -> Table:
         return table
     pipeline = (
         Pipeline.objects.exclude(state=RETIRED)
-        .filter(source_table=table, lake_table__isnull=False)
+        .filter(of_tables(Table.objects.filter(pk=table.pk)), lake_table__isnull=False)
         .first()
     )
     if pipeline is None or pipeline.lake_table_id is None:

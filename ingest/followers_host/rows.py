@@ -11,14 +11,13 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from catalog.discovery.services import start_look
 from core.sentences import restored, stored
 from ingest.contract.following import FollowedTable
 from ingest.followers_host.followed import FollowedSource
 from ingest.hosting import storable
 from ingest.models import Pipeline
 from ingest.models.states import LOADED, NEEDS_RESYNC
-from ingest.pipelines import transitions
+from ingest.pipelines import shards, transitions
 from ingest.pipelines.schema_drift import ACTOR
 from ingest.planning.facts import LOG
 
@@ -112,7 +111,7 @@ def look_at_columns(tables: list[int]) -> None:
     """Read the columns of these tables at the source again: what is new there becomes
     an ordinary change of the schema, and so does what is gone."""
     for pipeline in _followed_by(tables):
-        start_look(pipeline.source_table, by=ACTOR)
+        shards.look_at(pipeline, by=ACTOR)
 
 
 def _followed_by(lake_tables: list[int]) -> Iterator[Pipeline]:

@@ -156,6 +156,7 @@ def table_spec(plan: TablePlan, lake: Table, source: Table) -> TableSpec:
         updates=create.updates,
         left_out=plan.left_out,
         kept=tuple(map(_column_spec, create.kept)),
+        shards=create.shards,
     )
 
 

@@ -448,5 +448,17 @@ class Migration(migrations.Migration):
             model_name='tablehealth',
             index=models.Index(condition=models.Q(('problem', ''), _negated=True), fields=['table'], name='failed_health_looks'),
         ),
+        migrations.CreateModel(
+            name='Shard',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('pipeline', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='shards', to='ingest.pipeline')),
+                ('source_table', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='shards', to='catalog.table')),
+            ],
+            options={
+                'ordering': ['id'],
+                'constraints': [models.UniqueConstraint(fields=('pipeline', 'source_table'), name='one_shard_per_table')],
+            },
+        ),
         migrations.RunSQL(UNRECORDED, NO_UNRECORDED),
     ]

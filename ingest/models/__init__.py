@@ -49,10 +49,8 @@ class Onboarding(models.Model):
 
 
 class Pipeline(models.Model):
-    """The sync of one source table into one lake table.
-
-    Several source tables may pipeline one lake table (sharded databases), so both
-    ends are foreign keys.
+    """The sync of one source table into one lake table; of a sharded one that is the
+    first of its shards, which `Shard` has all of.
 
     policy        the table's own settings; the rest is inherited, see Policy
     plan          steps and proposals of ingest.planning, JSON; executed as shown
@@ -172,6 +170,28 @@ class Pipeline(models.Model):
     @property
     def event_facts(self) -> dict[str, Any]:
         return {"table": self.lake_table_id}
+
+
+class Shard(models.Model):
+    """One of the source tables that are one lake table, in their order."""
+
+    pipeline = models.ForeignKey(
+        Pipeline, on_delete=models.CASCADE, related_name="shards"
+    )
+    source_table = models.ForeignKey(
+        Table, on_delete=models.PROTECT, related_name="shards"
+    )
+
+    class Meta:
+        ordering: ClassVar = ["id"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["pipeline", "source_table"], name="one_shard_per_table"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.source_table} of {self.pipeline_id}"
 
 
 class PipelineEvent(EventBase):

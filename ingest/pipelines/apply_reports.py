@@ -20,7 +20,6 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from catalog.discovery.services import start_look
 from catalog.models import Column
 from core import outbox
 from core.clock import SystemClock
@@ -42,7 +41,7 @@ from ingest.contract.applying import (
 )
 from ingest.contract.job import error_from
 from ingest.models import Pipeline, SourceFollower, states
-from ingest.pipelines import compaction_plans, sync_job, transitions
+from ingest.pipelines import compaction_plans, shards, sync_job, transitions
 from ingest.pipelines.apply_work import WantedStream, spec_of
 from ingest.pipelines.lake_reconcile import healed
 from ingest.pipelines.policies.policy import Effective, late_moment
@@ -289,7 +288,7 @@ class Gathered:
         assert pipeline.lake_table is not None
         is_answered = look.is_answered_by(job)
         if is_answered is False:
-            begun = start_look(pipeline.source_table, by=ACTOR)
+            begun = shards.look_at(pipeline, by=ACTOR)
             self._looks[pipeline.lake_table.pk] = replace(look, job=begun.pk)
             transitions.say(
                 pipeline, Sentence("%(error)s; its columns are read", error=look.words)

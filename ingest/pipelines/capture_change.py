@@ -106,8 +106,15 @@ def plan_by_cursor(pipeline: Pipeline, cursor: str = "") -> TablePlan:
             f"{table} does not follow a log: its capture is {pipeline.capture}",
             code="not_now",
         )
-    _refuse_unsettled(pipeline, plan)
     create: CreateTable = plan.step(CreateTable)
+    if create.shards:
+        raise InvalidRequest(
+            f"{table} has the rows of {len(create.shards)} tables, and syncs by a"
+            " cursor read one",
+            code="no_cursor",
+            hint="it follows its source's log",
+        )
+    _refuse_unsettled(pipeline, plan)
     facts = _facts(pipeline)
     read = {column.source_name for column in create.columns}
     names = [column.source_name for column in facts.schema.columns]

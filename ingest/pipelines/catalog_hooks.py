@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 from django.db import transaction
 from django.db.models import (
@@ -12,14 +13,15 @@ from django.db.models import (
     JSONField,
     OuterRef,
     Q,
+    QuerySet,
     Subquery,
     UUIDField,
     Value,
 )
-from django.db.models.functions import Concat, JSONObject
+from django.db.models.functions import Coalesce, Concat, JSONObject
 
 from catalog.models import Datasource
-from ingest.models import Onboarding, Pipeline
+from ingest.models import Onboarding, Pipeline, Shard
 from ingest.models.states import RETIRED
 from ingest.pipelines.followers import release_before_deletion
 from ingest.pipelines.recording import forget_source
@@ -31,36 +33,63 @@ def onboarding_id() -> Expression:
         Q(lake_table=OuterRef("pk")) | Q(source_table=OuterRef("pk"))
     )
     newest = pipelines.order_by("-id").values("onboarding_id")[:1]
+    shards = _of_shards().values("pipeline__onboarding_id")[:1]
     field = UUIDField(null=True)
-    return ExpressionWrapper(Subquery(newest), output_field=field)
+    found = Coalesce(Subquery(newest), Subquery(shards))
+    return ExpressionWrapper(found, output_field=field)
 
 
 def lake_table() -> Expression:
     """On Table rows of a source: "database.table" in the lake."""
-    pipelines = Pipeline.objects.exclude(state=RETIRED).filter(
-        source_table=OuterRef("pk"), lake_table__isnull=False
+    field = CharField(null=True)
+    found = Coalesce(
+        Subquery(_of_source(lake_table__isnull=False).values(name=_lake_name())[:1]),
+        Subquery(
+            _of_shards(pipeline__lake_table__isnull=False).values(
+                name=_lake_name("pipeline__")
+            )[:1]
+        ),
     )
-    name = Concat(
-        "lake_table__database__name",
+    return ExpressionWrapper(found, output_field=field)
+
+
+def _of_source(**more: Any) -> QuerySet[Pipeline]:
+    """The newest one of a table of a source."""
+    rows = Pipeline.objects.exclude(state=RETIRED)
+    return rows.filter(source_table=OuterRef("pk"), **more).order_by("-id")
+
+
+def _of_shards(**more: Any) -> QuerySet[Shard]:
+    """The newest one that it is a shard of."""
+    rows = Shard.objects.exclude(pipeline__state=RETIRED)
+    return rows.filter(source_table=OuterRef("pk"), **more).order_by("-id")
+
+
+def _lake_name(at: str = "") -> Concat:
+    return Concat(
+        f"{at}lake_table__database__name",
         Value("."),
-        "lake_table__name",
+        f"{at}lake_table__name",
         output_field=CharField(),
     )
-    newest = pipelines.order_by("-id").values(name=name)[:1]
-    field = CharField(null=True)
-    return ExpressionWrapper(Subquery(newest), output_field=field)
 
 
 def sync() -> Expression:
     """On Table rows of a source: state and reason of the sync it feeds, and its table
     in the lake, once there is one."""
-    pipelines = Pipeline.objects.exclude(state=RETIRED).filter(
-        source_table=OuterRef("pk")
+    found = Coalesce(
+        Subquery(_of_source().values(said=_said())[:1]),
+        Subquery(_of_shards().values(said=_said("pipeline__"))[:1]),
     )
-    said = JSONObject(state="state", reason="status_reason", lake_table="lake_table_id")
-    newest = pipelines.order_by("-id").values(said=said)[:1]
-    field = JSONField(null=True)
-    return ExpressionWrapper(Subquery(newest), output_field=field)
+    return ExpressionWrapper(found, output_field=JSONField(null=True))
+
+
+def _said(at: str = "") -> JSONObject:
+    return JSONObject(
+        state=f"{at}state",
+        reason=f"{at}status_reason",
+        lake_table=f"{at}lake_table_id",
+    )
 
 
 def what_needs(source: Datasource) -> list[str]:

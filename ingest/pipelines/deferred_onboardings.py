@@ -43,6 +43,7 @@ def wait_for_discovery(source: Datasource, body: Body) -> Onboarding:
             "target_database": body.get("target_database"),
             "tables": dict(body.get("tables") or {}),
             "policy": dict(body.get("policy") or {}),
+            "shards": body.get("shards"),
             "waits": NOT_DISCOVERED,
         },
         requested_by=OPERATOR.name,
@@ -132,4 +133,5 @@ def _request(body: Body) -> dict[str, Any]:
         "target_database": body.get("target_database"),
         "schedule": (body.get("policy") or {}).get("schedule"),
         "tables": tables,
+        "shards": body.get("shards"),
     }

@@ -7,7 +7,7 @@ found before any is told. Must not know REST or drivers.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -25,23 +25,27 @@ from ingest.pipelines.planning_context import Circumstances
 from ingest.pipelines.policies.policy import Effective
 from ingest.pipelines.policies.schedule import schedule_to_json
 from ingest.pipelines.requests import OnboardingRequest
-from ingest.planning.defaults import plan_with_defaults
-from ingest.planning.facts import TIMESTAMP, Capture, Choices, TableFacts, Target
+from ingest.pipelines.shards import Group, carried_in, grouped
+from ingest.planning.defaults import ConditionsOf, PlanDefaults, plan_with_defaults
+from ingest.planning.facts import LOG, TIMESTAMP, Capture, Choices, TableFacts, Target
 from ingest.planning.patterns import select
 from ingest.planning.plan import CreateTable, TablePlan, plan_from_json
+from ingest.planning.shards import Shards, joined_facts, sharded
 
 MOST_TOLD = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A table of a request; nothing is stored yet. own: its settings of policy."""
+    """A table of a request; nothing is stored yet. own: its settings of policy. shards:
+    all source tables of a sharded one."""
 
     table: Table
     capture: Capture
     plan: TablePlan
     own: Mapping[str, Any]
     policy: Effective
+    shards: tuple[Table, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +114,16 @@ def plan_onboarding(request: OnboardingRequest, *, principal: Principal) -> Draf
     sight = Sight(source, managed_databases(principal, source))
     others = _uncarried_of(sight, request)
     tables, skipped = _chosen_tables(sight, request, others, mistakes)
-    facts = reading.facts_of(tables)
-    targets = _targets(source, facts, request, mistakes, principal=principal)
-    planned = _plan_all(source, request, (tables, facts, targets), mistakes)
+    groups = grouped(
+        request,
+        tables,
+        skipped=skipped,
+        uncarried={name: one.reason for name, one in others.items()},
+        mistakes=mistakes,
+    )
+    facts = [_facts_of(group) for group in groups]
+    targets = _targets(source, groups, facts, request, mistakes, principal=principal)
+    planned = _plan_all(source, request, (groups, facts, targets), mistakes)
     mistakes.tell()
     return Draft(
         source=source,
@@ -123,7 +134,12 @@ def plan_onboarding(request: OnboardingRequest, *, principal: Principal) -> Draf
     )
 
 
-Chosen = tuple[Sequence[Table], Sequence[TableFacts], Sequence[Target]]
+def _facts_of(group: Group) -> tuple[TableFacts, ...]:
+    return tuple(reading.facts_of(group.tables))
+
+
+Facts = Sequence[tuple[TableFacts, ...]]
+Chosen = tuple[Sequence[Group], Facts, Sequence[Target]]
 
 
 def _plan_all(
@@ -131,26 +147,53 @@ def _plan_all(
 ) -> list[Planned]:
     circumstances = Circumstances(source)
     planned = []
-    for table, fact, target in zip(*chosen, strict=True):
-        choices = request.tables.get(fact.source_name, Choices())
+    for group, facts, target in zip(*chosen, strict=True):
+        choices = request.tables.get(group.name, Choices())
         own = own_policy(choices.schedule or schedule_to_json(request.schedule))
-        policy = circumstances.policy_of(table.database, own)
-
+        policy = circumstances.policy_of(group.first.database, own)
+        asked = Asked(
+            choices,
+            target,
+            request.defaults,
+            partial(circumstances.under, policy),
+            request.capture,
+            request.shards,
+        )
         try:
-            capture, plan = plan_with_defaults(
-                fact,
-                choices,
-                request.defaults,
-                target,
-                partial(circumstances.under, policy),
-                request.capture,
-            )
+            capture, plan = plan_group(group, facts, asked)
         except InvalidRequest as error:
             mistakes.take(error)
             continue
         own = own if capture == TIMESTAMP else {}
-        planned.append(Planned(table, capture, plan, own, policy))
+        shards = group.tables if group.pattern else ()
+        planned.append(Planned(group.first, capture, plan, own, policy, shards))
     return planned
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a table is planned by. column: of its shards."""
+
+    choices: Choices
+    target: Target
+    defaults: PlanDefaults
+    conditions: ConditionsOf
+    capture: Capture | None
+    column: str = ""
+
+
+def plan_group(
+    group: Group, facts: Sequence[TableFacts], asked: Asked
+) -> tuple[Capture, TablePlan]:
+    """As `plan_with_defaults`; of a sharded table for all of its shards."""
+    given = asked.choices, asked.defaults, asked.target, asked.conditions
+    if group.pattern is None:
+        return plan_with_defaults(facts[0], *given, asked.capture)
+    way = asked.choices.capture or asked.capture or LOG
+    way, plan = plan_with_defaults(joined_facts(facts), *given, way)
+    plans = [plan_with_defaults(one, *given, way)[1] for one in facts]
+    shards = Shards(group.pattern.text, asked.column, group.values)
+    return way, sharded(plan, shards, facts, plans)
 
 
 def own_policy(schedule: object) -> dict[str, Any]:
@@ -160,7 +203,8 @@ def own_policy(schedule: object) -> dict[str, Any]:
 
 def _targets(
     source: Datasource,
-    facts: list[TableFacts],
+    groups: Sequence[Group],
+    found: Facts,
     request: OnboardingRequest,
     mistakes: Mistakes,
     *,
@@ -168,7 +212,11 @@ def _targets(
 ) -> list[Target]:
     """With a derived name where a given one is a mistake, to find the others. Rights
     come before names in use: which those are is for who may write there."""
-    names = [fact.source_name for fact in facts]
+    names = [group.name for group in groups]
+    facts = [
+        replace(one[0], database=group.pattern.database) if group.pattern else one[0]
+        for group, one in zip(groups, found, strict=True)
+    ]
     lakes = [request.tables.get(name, Choices()).lake for name in names]
     try:
         derived = reading.targets_of(
@@ -177,6 +225,11 @@ def _targets(
     except InvalidRequest as error:
         mistakes.take(error)
         derived = reading.targets_of(source, facts, target_database=None)
+    # what is made of a pattern is no name of a schema, by which others would go
+    derived = [
+        replace(target, is_chosen=True) if group.pattern else target
+        for group, target in zip(groups, derived, strict=True)
+    ]
     require_targets(principal, source, _written_to(derived, lakes))
     try:
         return reading.pin_targets(derived, lakes, names)
@@ -247,7 +300,7 @@ def _chosen_tables(
         if "*" not in request.include[index] or index in means_none:
             _unmatched(source, request, index, others, mistakes)
     chosen = {names[i][0]: f"{names[i][1]}.{names[i][2]}" for i in found.matched}
-    present = set(chosen.values())
+    present = {*chosen.values(), *(request.include if request.shards else ())}
     for name in request.tables:
         if name not in present:
             mistakes.add(
@@ -256,11 +309,7 @@ def _chosen_tables(
                 code="unknown_table",
                 hint="add it to 'include', or take its choices away",
             )
-    carried = set(
-        Pipeline.objects.exclude(state=RETIRED)
-        .filter(source_table__database__datasource=source)
-        .values_list("source_table_id", flat=True)
-    )
+    carried = carried_in(source)
     skipped = tuple(name for pk, name in chosen.items() if pk in carried)
     _find_other_updates(source, request, skipped, mistakes)
     _find_named_again(source, request, skipped, mistakes)

@@ -11,7 +11,7 @@ from django.utils.translation import gettext
 
 from catalog.sources.registry import kind_named
 from core.clock import SystemClock
-from core.errors import SluiceError
+from core.errors import InvalidRequest, SluiceError
 from core.jobs import moves
 from core.jobs.moves import (
     Cancelled,
@@ -42,6 +42,7 @@ from ingest.pipelines import (
     needed_resync,
     schema_diff,
     schema_drift,
+    shards,
     transitions,
 )
 from ingest.pipelines.policies import store
@@ -85,7 +86,13 @@ def spec_for(job: Job) -> Attempt | Refused | None:
     """Return the next attempt: a copy of the whole table."""
     if schema_drift.waits_for_look(job):
         return None
-    pipeline = _admitted(job, schema_drift.lock_settled(job))
+    locked = schema_drift.lock_settled(job)
+    if locked is not None and _begins_anew(job, locked):
+        try:
+            shards.renew(locked)
+        except InvalidRequest as error:
+            return Refused(error)
+    pipeline = _admitted(job, locked)
     if isinstance(pipeline, Refused):
         return pipeline
     source = pipeline.source_table.database.datasource
@@ -113,6 +120,11 @@ def spec_for(job: Job) -> Attempt | Refused | None:
     if pipeline.state == states.APPROVED:
         transitions.move(pipeline, "start_snapshot")
     return Attempt(spec, hold)
+
+
+def _begins_anew(job: Job, pipeline: Pipeline) -> bool:
+    """Whether no attempt of this resync has begun to read."""
+    return job.kind == RESYNC and not pipeline.load_name
 
 
 def _admitted(job: Job, pipeline: Pipeline | None) -> Pipeline | Refused:

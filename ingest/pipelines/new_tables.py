@@ -19,7 +19,8 @@ from catalog.discovery.store import NOT_SYNCED
 from catalog.models import Database, Datasource, Table
 from core.errors import SluiceError
 from core.jobs.moves import SCHEDULE
-from ingest.models import Onboarding, Pipeline
+from ingest.models import Onboarding, Pipeline, Shard
+from ingest.pipelines import schema_diff
 from ingest.pipelines.deferred_onboardings import OPERATOR
 from ingest.pipelines.onboarding import start_onboarding
 from ingest.pipelines.policies.store import Policies
@@ -83,6 +84,11 @@ def _take(source: Datasource, rows: Sequence[Onboarding]) -> int:
     count = 0
     for row in rows:
         taken = _meant(row, tables)
+        if row.request.get("shards"):
+            # told where its tables are; a resync takes them in
+            schema_diff.report_compared(row.tables.exclude(lake_table=None))
+            tables = [table for table in tables if table not in {*taken}]
+            continue
         for wanted in ("join", "ask"):
             names = [
                 f"{table.database.name}.{table.name}"
@@ -100,6 +106,8 @@ def _never_onboarded(source: Datasource) -> list[_Found]:
     rows = Table.objects.filter(~Q(status__in=NOT_SYNCED), database__datasource=source)
     known = Pipeline.objects.filter(source_table__database__datasource=source)
     rows = rows.exclude(pk__in=known.values("source_table"))
+    shards = Shard.objects.filter(pipeline__in=known)
+    rows = rows.exclude(pk__in=shards.values("source_table"))
     # a star in a table's own name would mean others, too
     rows = rows.exclude(name__contains="*").exclude(database__name__contains="*")
     # all of them: those that no onboarding means stay, and would hide newer ones

@@ -20,7 +20,7 @@ from catalog.discovery.choosing import Uncarried
 from catalog.discovery.facts import known_rows
 from catalog.models import Column, Database, Datasource, SchemaVersion, Table
 from core.advance import advance_all, record_moves
-from core.errors import InvalidRequest
+from core.errors import InvalidRequest, StaleState
 from core.models import Job
 from ingest.contract.job import SNAPSHOT
 from ingest.contract.members import as_data
@@ -29,6 +29,7 @@ from ingest.jobs.queue import new_job, put
 from ingest.lake.hudi.identity import identity_for
 from ingest.models import Onboarding, Pipeline
 from ingest.models.states import APPROVED, DISCOVERED, DRAFT, PROPOSED
+from ingest.pipelines import shards
 from ingest.pipelines.drafting import Draft, Planned, plan_onboarding
 from ingest.pipelines.onboarding_rights import require_targets
 from ingest.pipelines.requests import OnboardingRequest
@@ -61,6 +62,9 @@ def start_onboarding(
     if not draft.planned:
         raise _nothing_left(draft)
     with transaction.atomic():
+        # one request at a time: each source table has one sync
+        Datasource.objects.select_for_update().get(pk=draft.source.pk)
+        _refuse_taken(draft)
         row = Onboarding.objects.create(
             datasource=draft.source,
             request=request.to_data()
@@ -75,11 +79,27 @@ def start_onboarding(
         pipelines = Pipeline.objects.bulk_create(
             [_pipeline(row, each) for each in draft.planned], batch_size=500
         )
+        for pipeline, each in zip(pipelines, draft.planned, strict=True):
+            if each.shards:
+                shards.store(pipeline, each.shards)
         record_moves(pipelines, "discover", before=DRAFT, actor=actor)
         record_moves(pipelines, "propose", before=DISCOVERED, actor=actor)
         if request.approve:
             approve_onboarding(row, principal=principal)
     return row
+
+
+def _refuse_taken(draft: Draft) -> None:
+    """Onboarded since it was planned."""
+    taken = shards.carried_in(draft.source)
+    for each in draft.planned:
+        for table in each.shards or (each.table,):
+            if table.pk in taken:
+                raise StaleState(
+                    f"{table} was onboarded by another request meanwhile",
+                    code="already_onboarded",
+                    hint="send the request again",
+                )
 
 
 def _nothing_left(draft: Draft) -> InvalidRequest:

@@ -19,13 +19,13 @@ from core.errors import InvalidRequest, StaleState
 from ingest.models import Pipeline
 from ingest.models.states import PROPOSED
 from ingest.pipelines import table_facts as reading
-from ingest.pipelines.drafting import own_policy
+from ingest.pipelines.drafting import Asked, own_policy, plan_group
 from ingest.pipelines.onboarding_rights import require_target
 from ingest.pipelines.planning_context import Circumstances
+from ingest.pipelines.shards import Group, column_of, group_of
 from ingest.planning.defaults import (
     NO_DEFAULTS,
     PlanDefaults,
-    plan_with_defaults,
     replaced,
 )
 from ingest.planning.facts import (
@@ -202,7 +202,8 @@ class _Anew:
     """What planning some rows of one onboarding again needs, read once."""
 
     circumstances: Circumstances
-    facts: Mapping[int, TableFacts]
+    groups: Mapping[int, Group]
+    facts: Mapping[int, Sequence[TableFacts]]
     targets: Mapping[int, Target]
 
     @classmethod
@@ -210,14 +211,16 @@ class _Anew:
         sources = {row.source_table.database.datasource for row in rows}
         assert len(sources) == 1, "tables of one onboarding have one source"
         (source,) = sources
-        facts = reading.facts_of([row.source_table for row in rows])
+        groups = {row.pk: group_of(row) for row in rows}
+        facts = {pk: reading.facts_of(one.tables) for pk, one in groups.items()}
         asked = rows[0].onboarding.request.get("target_database")
-        targets = reading.targets_of(source, facts, target_database=asked)
-        pks = [row.pk for row in rows]
+        first = [found[0] for found in facts.values()]
+        targets = reading.targets_of(source, first, target_database=asked)
         return cls(
             Circumstances(source),
-            dict(zip(pks, facts, strict=True)),
-            dict(zip(pks, targets, strict=True)),
+            groups,
+            facts,
+            dict(zip(facts, targets, strict=True)),
         )
 
     def plan(
@@ -229,19 +232,19 @@ class _Anew:
         own: Mapping[str, Any] | None,
     ) -> TablePlan:
         """Sets the row's way of capture and settings, too, once all is right."""
-        fact = self.facts[row.pk]
         before = _capture_before(row)
         policy = own_policy(choices.schedule) if choices.schedule else own
         policy = dict(row.policy if policy is None else policy)
         effective = self.circumstances.policy_of(row.source_table.database, policy)
-        capture, plan = plan_with_defaults(
-            fact,
+        asked = Asked(
             choices,
-            defaults,
             self._target(row, choices),
+            defaults,
             partial(self.circumstances.under, effective),
             before,
+            column_of(row),
         )
+        capture, plan = plan_group(self.groups[row.pk], self.facts[row.pk], asked)
         if capture != TIMESTAMP:
             policy.pop("schedule", None)
         row.capture, row.policy = capture, policy
@@ -256,6 +259,6 @@ class _Anew:
             return reading.renamed(
                 derived, plan["database"], plan["name"], is_chosen=chosen
             )
-        name = self.facts[row.pk].source_name
+        name = self.groups[row.pk].name
         (target,) = reading.pin_targets([derived], [choices.lake], [name])
         return target

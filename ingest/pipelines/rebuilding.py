@@ -27,7 +27,7 @@ from ingest.lake.records import (
     recorded_tables,
 )
 from ingest.models import Onboarding, Pipeline, Policy, SourceFollower, states
-from ingest.pipelines import needed_resync
+from ingest.pipelines import needed_resync, shards
 from ingest.pipelines.onboarding import lake_column_row, lake_table_row
 from ingest.pipelines.requests import OnboardingRequest
 from ingest.planning.facts import TIMESTAMP
@@ -141,13 +141,19 @@ def _require_free(lost: _Lost, source: SourceRecord | None) -> None:
     taken = Datasource.objects.filter(pk=source.source_id).first()
     if taken is not None and taken.name != source.name:
         raise _cannot(f"the id of its source {source.name} is {taken.name}'s here")
-    carried = Pipeline.objects.exclude(state=states.RETIRED).filter(
-        source_table__name=record.source_table,
-        source_table__database__name=record.source_database,
-        source_table__database__datasource=source.source_id,
-    )
-    if carried.exists():
-        raise _cannot("its source table is synced into another lake table here")
+    if taken is None:
+        return
+    carried = shards.carried_in(taken)
+    for schema, name in _source_names(lost):
+        rows = Table.objects.filter(database__datasource=taken, database__name=schema)
+        if carried & {*rows.filter(name=name).values_list("pk", flat=True)}:
+            raise _cannot("its source table is synced into another lake table here")
+
+
+def _source_names(lost: _Lost) -> list[tuple[str, str]]:
+    create: CreateTable | None = lost.plan.step(CreateTable)
+    found = [(one.schema, one.table) for one in create.shards] if create else []
+    return found or [(lost.record.source_database, lost.record.source_table)]
 
 
 def _cannot(why: str) -> InvalidRequest:
@@ -179,6 +185,22 @@ def _source_table(record: TableRecord, source: SourceRecord | None) -> Table:
             "comment": record.comment,
             "schema_fingerprint": record.source_fingerprint,
             "estimated_rows": record.estimated_rows,
+        },
+    )
+    return table
+
+
+def _shard(first: Table, schema: str, name: str) -> Table:
+    """Its columns are those of the first until it is discovered."""
+    database, _ = Database.objects.get_or_create(
+        datasource=first.database.datasource, name=schema
+    )
+    table, _ = Table.objects.get_or_create(
+        database=database,
+        name=name,
+        defaults={
+            "source_name": name,
+            "schema_fingerprint": first.schema_fingerprint,
         },
     )
     return table
@@ -274,6 +296,8 @@ def _pipeline(lost: _Lost, onboarding: Onboarding, source: Table, lake: Table) -
     if row.state in states.LOADED and row.capture == TIMESTAMP:
         row.due_at = SystemClock().now()
     row.save()
+    if shards.is_sharded(row):
+        shards.store(row, [_shard(source, *name) for name in _source_names(lost)])
     Table.objects.filter(pk=lake.pk).update(
         status=row.state, status_reason=row.status_reason
     )

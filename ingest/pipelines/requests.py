@@ -7,7 +7,8 @@ bring is told apart. Knows no rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
 
@@ -21,9 +22,14 @@ from ingest.pipelines.policies.schedule import (
 from ingest.planning.defaults import NO_DEFAULTS, PlanDefaults
 from ingest.planning.facts import ROW_HASH, Capture, Choices
 from ingest.planning.patterns import is_wild
+from ingest.planning.shards import ShardPattern, check_column
 
 MOST_WILD, LONGEST_WILD = 100, 500
 _CORRECT = "correct what 'errors' points at, and send the request again"
+_SHARDS_BY_TIMESTAMP = (
+    "a sharded table follows its source's log, or is loaded once: syncs by a timestamp"
+    " read one table"
+)
 _NO_SYNCS = {
     "snapshot": "a table that is loaded once has no syncs, so it takes no schedule",
     "log": "a table that is followed by its log has no syncs, so it takes no schedule",
@@ -34,7 +40,8 @@ _NO_SYNCS = {
 class OnboardingRequest:
     """What a user asks for. `schedule` None = as database or source have it; it is for
     tables that have syncs. `capture` None = each table as it can have it.
-    defaults: for every table that can have them."""
+    defaults: for every table that can have them. shards: the column that says of which
+    source table a row is, where each pattern means one lake table; "" = none does."""
 
     datasource: str
     include: tuple[str, ...]
@@ -46,6 +53,7 @@ class OnboardingRequest:
     defaults: PlanDefaults = NO_DEFAULTS
     dry_run: bool = False
     approve: bool = False
+    shards: str = ""
 
     def to_data(self) -> dict[str, Any]:
         """What is stored on the row, for people to look at."""
@@ -57,6 +65,7 @@ class OnboardingRequest:
             "schedule": schedule_to_json(self.schedule),
             "target_database": self.target_database,
             "defaults": self.defaults.to_data(),
+            "shards": {"column": self.shards} if self.shards else None,
         }
 
 
@@ -68,11 +77,12 @@ def parse_request(body: Mapping[str, Any]) -> OnboardingRequest:
         refuse("/schedule", _NO_SYNCS[body["capture"]])
     if not body["include"]:
         refuse("/include", "expected a list of names, not empty")
-    _check_patterns([*body["include"], *(body.get("exclude") or ())])
+    include = tuple(dict.fromkeys(body["include"]))
+    _check_patterns([*include, *(body.get("exclude") or ())])
     tables = body.get("tables") or {}
     return OnboardingRequest(
         datasource=body["datasource"],
-        include=tuple(body["include"]),
+        include=include,
         exclude=tuple(body.get("exclude") or ()),
         capture=body.get("capture"),
         schedule=schedule,
@@ -84,7 +94,31 @@ def parse_request(body: Mapping[str, Any]) -> OnboardingRequest:
         defaults=parse_defaults(body.get("defaults") or {}),
         dry_run=body.get("dry_run", False),
         approve=body.get("approve", False),
+        shards=_shards(body, include),
     )
+
+
+def _shards(body: Mapping[str, Any], include: tuple[str, ...]) -> str:
+    """The column's name, once each pattern means a sharded table."""
+    if not (given := body.get("shards")):
+        return ""
+    if body.get("capture") == "timestamp":
+        refuse("/capture", _SHARDS_BY_TIMESTAMP, code="invalid_shards")
+    with pointing_at("/shards/column"):
+        check_column(str(given["column"]))
+    for index, text in enumerate(include):
+        with pointing_at(f"/include/{index}"):
+            ShardPattern.parse(text)
+    return str(given["column"])
+
+
+@contextmanager
+def pointing_at(pointer: str) -> Iterator[None]:
+    """InvalidRequest inside is about this member of the request."""
+    try:
+        yield
+    except InvalidRequest as error:
+        refuse(pointer, error.message, code=error.code)
 
 
 def _check_patterns(patterns: list[str]) -> None:

@@ -28,7 +28,13 @@ from ingest.models.states import (
     REMOVING,
     RETIRED,
 )
-from ingest.pipelines import needed_resync, replaced, schema_diff, table_commands
+from ingest.pipelines import (
+    needed_resync,
+    replaced,
+    schema_diff,
+    shards,
+    table_commands,
+)
 from ingest.pipelines.policies.store import Policies
 from ingest.pipelines.schema_diff import drift_of, in_sentence
 from ingest.pipelines.sync_job import start_sync
@@ -101,7 +107,7 @@ def _create_of(pipeline: Pipeline) -> CreateTable:
 def _excluded(pipeline: Pipeline) -> tuple[str, ...]:
     names = set(plan_from_json(pipeline.plan).excluded)
     read = {column.source_name for column in _create_of(pipeline).columns}
-    there = [column.source_name for column in pipeline.source_table.columns.all()]
+    there = [c.source_name for c in shards.source_side(pipeline).schema.columns]
     return tuple(name for name in there if name in names - read)
 
 
@@ -346,7 +352,8 @@ def undecided(tables: QuerySet[Table]) -> list[Undecided]:
     rows = (
         Pipeline.objects.filter(lake_table__in=tables.order_by().values("pk"))
         .annotate(known=known)
-        .exclude(known=F("source_table__schema_fingerprint"))
+        # whether a shard has other columns is seen by looking at all of them
+        .exclude(known=F("source_table__schema_fingerprint"), shards=None)
         .exclude(state__in=[REMOVING, RETIRED])
         .select_related(
             "lake_table__database__datasource", "source_table__database__datasource"

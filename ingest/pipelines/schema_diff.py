@@ -14,7 +14,6 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 
-from catalog.discovery.facts import log_of, schema_of
 from catalog.discovery.store import VANISHED
 from catalog.models import Column, SchemaVersion, Table
 from catalog.schema.diff import SchemaChange
@@ -26,7 +25,7 @@ from core.sentences import Sentence, joined
 from ingest.contract.members import as_data
 from ingest.models import Pipeline
 from ingest.models.states import RETIRED
-from ingest.pipelines import needed_resync
+from ingest.pipelines import needed_resync, shards
 from ingest.pipelines.policies.store import Policies, policy_of
 from ingest.planning.drift import (
     NO_DRIFT,
@@ -64,9 +63,10 @@ def drift_of(
     """What the last discovery saw at the source against the plan of an approved
     table. A table that vanished has no columns to compare. policies: those of its
     source, None = they are read."""
-    source = pipeline.source_table
+    if pipeline.source_table.status == VANISHED and not shards.is_sharded(pipeline):
+        return NO_DRIFT
     known = pipeline.plan.get("fingerprint", "")
-    if source.status == VANISHED or known in {"", source.schema_fingerprint}:
+    if known in {"", shards.source_side(pipeline).fingerprint}:
         return NO_DRIFT
     plan = plan or plan_from_json(pipeline.plan)
     if plan.step(CreateTable) is None:
@@ -92,7 +92,7 @@ def report_compared(pipelines: Iterable[Pipeline]) -> None:
 def report_altered(tables: QuerySet[Table]) -> None:
     """Discovery found other columns in these source tables than before, or not the
     tables."""
-    synced = Pipeline.objects.filter(source_table__in=tables).exclude(lake_table=None)
+    synced = Pipeline.objects.filter(shards.of_tables(tables)).exclude(lake_table=None)
     report_compared(synced.exclude(state=RETIRED).only("pk", "lake_table_id"))
 
 
@@ -100,15 +100,18 @@ def source_changed(pipeline: Pipeline, plan: TablePlan) -> SluiceError | None:
     """Why the source table is not what the plan was made for; None when it is, or when
     what changed there holds up nothing. A plan that is not approved yet was shown
     with columns, so for it every change counts."""
-    source = pipeline.source_table
-    if source.status == VANISHED:
+    if gone := shards.source_side(pipeline).gone:
+        is_one = not shards.is_sharded(pipeline)
         return InvalidRequest(
             Sentence(
                 "%(source)s was dropped at the source after the plan was made",
-                source=plan.source,
+                source=plan.source if is_one else gone[0],
             ),
             code="source_dropped",
-            hint="remove its onboarding, or restore the table and discover again",
+            hint="remove its onboarding, or restore the table and discover again"
+            if is_one
+            else "resync the table, which goes on without it, or restore it and"
+            " discover again",
         )
     if pipeline.lake_table_id is None:
         return _altered_before_approval(pipeline, plan)
@@ -127,7 +130,7 @@ def source_changed(pipeline: Pipeline, plan: TablePlan) -> SluiceError | None:
 
 
 def _altered_before_approval(pipeline: Pipeline, plan: TablePlan) -> SluiceError | None:
-    if plan.fingerprint in {"", pipeline.source_table.schema_fingerprint}:
+    if plan.fingerprint in {"", shards.source_side(pipeline).fingerprint}:
         return None
     return InvalidRequest(
         Sentence(
@@ -163,10 +166,10 @@ def take_over(
     """
     names = {change.column for change in aside}
     plan = plan_from_json(pipeline.plan)
-    source = pipeline.source_table
-    kind = source.database.datasource.kind
-    plan = evolved(plan, schema_of(source), changes, kind=kind, log=log_of(source))
-    plan = set_aside(plan, schema_of(source), names)
+    kind = pipeline.source_table.database.datasource.kind
+    source = shards.source_side(pipeline)
+    plan = evolved(plan, source.schema, changes, kind=kind, log=source.log)
+    plan = set_aside(plan, source.schema, names)
     pipeline.plan = plan_to_json(plan)
     pipeline.drift = {k: v for k, v in pipeline.drift.items() if k not in names}
     if is_followed and pipeline.capture != LOG:
@@ -177,7 +180,7 @@ def take_over(
         needed_resync.note_needed(pipeline, [*changes, *aside])
     left = _judged(pipeline, plan)
     if not (left.is_open or left.left_out):
-        pipeline.plan["fingerprint"] = source.schema_fingerprint
+        pipeline.plan["fingerprint"] = source.fingerprint
     Pipeline.objects.filter(pk=pipeline.pk).update(
         plan=pipeline.plan, drift=pipeline.drift
     )
@@ -187,7 +190,7 @@ def note_left_out(pipeline: Pipeline) -> None:
     """Which of the columns that the catalogue has now are not carried: of a table that
     follows a log no row waits for a decision about those."""
     plan = plan_from_json(pipeline.plan)
-    now = with_left_out(plan, schema_of(pipeline.source_table))
+    now = with_left_out(plan, shards.source_side(pipeline).schema)
     if now.left_out != plan.left_out:
         pipeline.plan = {**pipeline.plan, "left_out": [*now.left_out]}
         Pipeline.objects.filter(pk=pipeline.pk).update(plan=pipeline.plan)
@@ -196,10 +199,9 @@ def note_left_out(pipeline: Pipeline) -> None:
 def _judged(
     pipeline: Pipeline, plan: TablePlan, policies: Policies | None = None
 ) -> SchemaDrift:
-    source = pipeline.source_table
     policy = policies.of_pipeline(pipeline) if policies else policy_of(pipeline)
-    schema, changes = schema_of(source), policy.schema_changes
-    return judge_drift(plan, schema, changes, log_of(source))
+    source = shards.source_side(pipeline)
+    return judge_drift(plan, source.schema, policy.schema_changes, source.log)
 
 
 def _note(pipeline: Pipeline, columns: Mapping[str, Mapping[str, str]]) -> None:

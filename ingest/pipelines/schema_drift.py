@@ -13,7 +13,6 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from catalog.discovery.services import start_look
 from catalog.models import Table
 from catalog.schema.diff import SchemaChange
 from core.clock import SystemClock
@@ -40,7 +39,7 @@ from ingest.models.states import (
     RETIRED,
     SNAPSHOTTING,
 )
-from ingest.pipelines import needed_resync, schema_diff, transitions
+from ingest.pipelines import needed_resync, schema_diff, shards, transitions
 from ingest.pipelines.schema_diff import drift_of, in_sentence
 from ingest.planning.facts import LOG, TIMESTAMP
 from ingest.planning.plan import CreateTable, plan_from_json
@@ -62,7 +61,7 @@ def sources_altered(tables: QuerySet[Table]) -> None:
     """Discovery found other columns in these source tables than before."""
     rows = (
         Pipeline.objects.select_for_update(of=("self",))
-        .filter(source_table__in=tables)
+        .filter(shards.of_tables(tables))
         .exclude(lake_table=None)
         .exclude(state__in=_WITHOUT_PLAN)
         .select_related("source_table__database__datasource", "lake_table__database")
@@ -129,7 +128,7 @@ def looked_first(job: Job, pipeline: Pipeline, error: SluiceError) -> SluiceErro
     driver met may be nothing but what the policy follows. Once for each job."""
     if error.code not in ABOUT_COLUMNS or "look" in job.payload:
         return error
-    look = start_look(pipeline.source_table, by=ACTOR)
+    look = shards.look_at(pipeline, by=ACTOR)
     job.payload = job.payload | {"look": str(look.pk)}
     Job.objects.filter(pk=job.pk).update(payload=job.payload)
     job.max_attempts += 1
@@ -159,7 +158,7 @@ def met_unknown(job: Job, pipeline: Pipeline, names: Iterable[str]) -> None:
     for once, and stop no later sync."""
     schema_diff.note_unseen(pipeline, names)
     if "look" not in job.payload:
-        start_look(pipeline.source_table, by=ACTOR)
+        shards.look_at(pipeline, by=ACTOR)
 
 
 def sync_facts(job: Job, pipeline: Pipeline, *, follows: bool) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from catalog.schema.types import Column, TableSchema
 from catalog.schema.widening import keeps_values, widens_in_place
 from catalog.sources.registry import proposed_choice
 from core.sentences import Sentence
+from ingest.contract.table import SHARD
 from ingest.planning.as_text import as_text
 from ingest.planning.plan import (
     ApplyChanges,
@@ -331,6 +332,7 @@ def _planned(create: CreateTable) -> TableSchema:
         tuple(
             Column(c.source_name, c.name, c.source_type, c.type, c.nullable, c.key)
             for c in create.columns
+            if c.source_name != SHARD
         )
     )
 

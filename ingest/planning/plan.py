@@ -16,7 +16,7 @@ from catalog.schema.types import TableSchema
 from core.errors import InvalidRequest
 from core.sentences import Sentence, as_sentence, with_sentences
 from ingest.contract.members import as_data, value_of
-from ingest.contract.table import Updates
+from ingest.contract.table import ShardSpec, Updates
 
 VERSION = 1
 
@@ -46,7 +46,7 @@ class CreateTable(_Step, frozen=True):
     """A MERGE_ON_READ table with a bucket index, identity pinned from here on.
 
     record_key  source names; () together with row_hash means the whole row's hash
-    lock        see `TableSpec`, as for `updates` and `kept`
+    lock        see `TableSpec`, as for `updates`, `kept` and `shards`
     """
 
     database: str
@@ -62,6 +62,7 @@ class CreateTable(_Step, frozen=True):
     lock: str = ""
     updates: Updates = "full"
     kept: tuple[PlannedColumn, ...] = ()
+    shards: tuple[ShardSpec, ...] = ()
 
     @property
     def summary(self) -> str:

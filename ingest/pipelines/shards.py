@@ -1,0 +1,323 @@
+"""The source tables of a pipeline: one, or the shards that are one lake table.
+
+What discovery saw of them last, together; and which of a request belong together. Must
+not know how rows are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from django.db.models import Q, QuerySet
+
+from catalog.discovery.facts import log_of, schema_of
+from catalog.discovery.services import start_look
+from catalog.discovery.store import NOT_SYNCED, VANISHED
+from catalog.models import Datasource, Table
+from catalog.schema.diff import diff
+from catalog.schema.source_log import TableLog
+from catalog.schema.types import TableSchema
+from core.errors import InvalidRequest
+from core.models import Job
+from core.sentences import Sentence
+from ingest.contract.table import ShardSpec
+from ingest.models import Pipeline, Shard
+from ingest.models.states import RETIRED
+from ingest.planning.patterns import select
+from ingest.planning.plan import CreateTable, TablePlan, plan_from_json, plan_to_json
+from ingest.planning.shards import ShardPattern, common_schema, with_shards
+
+if TYPE_CHECKING:
+    from ingest.pipelines.drafting import Mistakes
+    from ingest.pipelines.requests import OnboardingRequest
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSide:
+    """What discovery saw last of all source tables of a pipeline."""
+
+    tables: tuple[Table, ...]
+
+    @property
+    def gone(self) -> tuple[str, ...]:
+        """Which are not there any more."""
+        return tuple(_name(t) for t in self.tables if t.status == VANISHED)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of their columns: another one when one of them has others."""
+        prints = {table.schema_fingerprint for table in self._there}
+        return "+".join(sorted(prints))
+
+    @property
+    def schema(self) -> TableSchema:
+        """What all of them have."""
+        return common_schema([schema_of(table) for table in self._there])
+
+    @property
+    def log(self) -> TableLog:
+        return _joined([log_of(table) for table in self._there])
+
+    @property
+    def _there(self) -> tuple[Table, ...]:
+        found = tuple(t for t in self.tables if t.status != VANISHED)
+        return found or self.tables[:1]
+
+
+def is_sharded(pipeline: Pipeline) -> bool:
+    """By its plan, without a statement."""
+    steps = pipeline.plan.get("steps") or [{}]
+    return bool(steps[0].get("shards"))
+
+
+def tables_of(pipeline: Pipeline) -> list[Table]:
+    """By a statement where it is a sharded one."""
+    if not is_sharded(pipeline):
+        return [pipeline.source_table]
+    return _stored(pipeline)
+
+
+def _stored(pipeline: Pipeline) -> list[Table]:
+    rows = Table.objects.filter(shards__pipeline=pipeline)
+    related = rows.select_related("database__datasource").prefetch_related("columns")
+    return list(related.order_by("shards__pk"))
+
+
+def source_side(pipeline: Pipeline) -> SourceSide:
+    return SourceSide(tuple(tables_of(pipeline)))
+
+
+def of_tables(tables: QuerySet[Table]) -> Q:
+    """Pipelines of these source tables."""
+    sharded = Shard.objects.filter(source_table__in=tables)
+    return Q(source_table__in=tables) | Q(pk__in=sharded.values("pipeline"))
+
+
+def carried_in(source: Datasource) -> set[int]:
+    """Ids of the source's tables that are on their way already."""
+    live = Pipeline.objects.exclude(state=RETIRED)
+    own = live.filter(source_table__database__datasource=source)
+    shards = Shard.objects.filter(pipeline__in=own)
+    return {
+        *own.values_list("source_table_id", flat=True),
+        *shards.values_list("source_table_id", flat=True),
+    }
+
+
+def look_at(pipeline: Pipeline, *, by: str) -> Job:
+    """A job that reads the columns of its source tables again, the last of several."""
+    return [start_look(table, by=by) for table in tables_of(pipeline)][-1]
+
+
+def store(pipeline: Pipeline, tables: Iterable[Table]) -> None:
+    """These are its shards from now on, in this order."""
+    Shard.objects.filter(pipeline=pipeline).delete()
+    Shard.objects.bulk_create(
+        [Shard(pipeline=pipeline, source_table=table) for table in tables],
+        batch_size=500,
+    )
+
+
+# ------------------------------------------------------------------- of a request
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Source tables that become one lake table. pattern None = it is one."""
+
+    tables: tuple[Table, ...]
+    pattern: ShardPattern | None = None
+
+    @property
+    def first(self) -> Table:
+        return self.tables[0]
+
+    @property
+    def name(self) -> str:
+        """As choices name it."""
+        return self.pattern.text if self.pattern else _name(self.first)
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        assert self.pattern is not None, "it has shards"
+        found = (self.pattern.value_of(t.database.name, t.name) for t in self.tables)
+        return tuple(value or "" for value in found)
+
+
+def group_of(pipeline: Pipeline) -> Group:
+    """Of one that is planned already, blocked or not."""
+    if not column_of(pipeline):
+        return Group((pipeline.source_table,))
+    tables = tuple(_stored(pipeline))
+    return Group(tables, ShardPattern.parse(str(pipeline.plan["source"])))
+
+
+def column_of(pipeline: Pipeline) -> str:
+    """Of its shards, as it was asked for; "" = it has none."""
+    asked = pipeline.onboarding.request.get("shards") or {}
+    return str(asked.get("column") or "")
+
+
+def grouped(
+    request: OnboardingRequest,
+    tables: Sequence[Table],
+    *,
+    skipped: Sequence[str],
+    uncarried: Mapping[str, str],
+    mistakes: Mistakes,
+) -> list[Group]:
+    """skipped: names of tables that are carried already. uncarried: of those that
+    cannot be, with the reason. One of either among the shards is a mistake: its rows
+    would be missing."""
+    if not request.shards:
+        return [Group((table,)) for table in tables]
+    cannot = dict.fromkeys(skipped, "it is synced already") | {**uncarried}
+    groups, taken = [], set[int]()
+    for index, text in enumerate(request.include):
+        pattern = ShardPattern.parse(text)
+        meant = [t for t in tables if _value(pattern, _name(t)) is not None]
+        for name, why in _refused(pattern, [*map(_name, meant)], cannot):
+            mistakes.add(
+                f"/include/{index}",
+                f"{name} is not taken as a shard of {text}: {why}",
+                code="invalid_shards",
+                hint="exclude it to go on without it, or remove it from its sync first",
+            )
+        if twice := [t for t in meant if t.pk in taken]:
+            mistakes.add(
+                f"/include/{index}",
+                f"{_name(twice[0])} would be a shard of two tables",
+                code="invalid_shards",
+                hint="let each table be meant by one pattern",
+            )
+        taken |= {table.pk for table in meant}
+        if meant:
+            groups.append(Group(tuple(meant), pattern))
+    return groups
+
+
+def _refused(
+    pattern: ShardPattern, meant: Sequence[str], cannot: Mapping[str, str]
+) -> list[tuple[str, str]]:
+    empty = [
+        (n, "its shard would have no name") for n in meant if not _value(pattern, n)
+    ]
+    others = [(n, w) for n, w in cannot.items() if _value(pattern, n) is not None]
+    return empty + others
+
+
+def _value(pattern: ShardPattern, name: str) -> str | None:
+    database = name.removesuffix(f".{pattern.table}")
+    return None if database == name else pattern.value_of(database, pattern.table)
+
+
+# -------------------------------------------------------------------- as they are now
+
+
+def not_taken(pipeline: Pipeline) -> list[Table]:
+    """Tables of the source that its pattern means and that it does not read."""
+    pattern = ShardPattern.parse(plan_from_json(pipeline.plan).source)
+    rows = Shard.objects.filter(pipeline=pipeline)
+    known = {*rows.values_list("source_table_id", flat=True)}
+    return [table for table in _matching(pipeline, pattern) if table.pk not in known]
+
+
+def renew(pipeline: Pipeline) -> None:
+    """Before all of it is read again: shards that came are read with the others, and
+    those that went are not. InvalidRequest `invalid_shards` for one that is not like
+    them."""
+    if not is_sharded(pipeline):
+        return
+    plan = plan_from_json(pipeline.plan)
+    pattern = ShardPattern.parse(plan.source)
+    now = _renewed(pipeline, plan, pattern)
+    if [shard for _, shard in now] == [*_create(plan).shards]:
+        return
+    store(pipeline, [table for table, _ in now])
+    pipeline.plan = plan_to_json(with_shards(plan, [shard for _, shard in now]))
+    pipeline.source_table = now[0][0]
+    Pipeline.objects.filter(pk=pipeline.pk).update(
+        plan=pipeline.plan, source_table=pipeline.source_table
+    )
+
+
+def _renewed(
+    pipeline: Pipeline, plan: TablePlan, pattern: ShardPattern
+) -> list[tuple[Table, ShardSpec]]:
+    known = tables_of(pipeline)
+    there = [table for table in known if table.status != VANISHED]
+    if not there:
+        raise InvalidRequest(
+            Sentence("no table of %(source)s is there any more", source=plan.source),
+            code="source_dropped",
+        )
+    new = not_taken(pipeline)
+    taken = carried_in(pipeline.source_table.database.datasource)
+    schema = schema_of(there[0])
+    for table in new:
+        if table.pk in taken:
+            raise _unlike(table, Sentence("it is synced already"))
+        if changes := diff(schema, schema_of(table)):
+            raise _unlike(table, changes[0].as_sentence)
+    found = sorted([*there, *new], key=_name)
+    return [(table, _spec(pattern, table)) for table in found]
+
+
+def _matching(pipeline: Pipeline, pattern: ShardPattern) -> list[Table]:
+    rows = Table.objects.filter(
+        ~Q(status__in=NOT_SYNCED),
+        database__datasource=pipeline.source_table.database.datasource_id,
+        database__name__startswith=pattern.before,
+        name=pattern.table,
+    )
+    related = rows.select_related("database").prefetch_related("columns")
+    tables = list(related.order_by("database__name"))
+    found = select(
+        [(table.database.name, table.name) for table in tables],
+        include=(pattern.text,),
+        exclude=tuple(pipeline.onboarding.request.get("exclude") or ()),
+    )
+    meant = (tables[index] for index in found.matched)
+    return [t for t in meant if pattern.value_of(t.database.name, t.name)]
+
+
+def _spec(pattern: ShardPattern, table: Table) -> ShardSpec:
+    value = pattern.value_of(table.database.name, table.name)
+    return ShardSpec(table.database.name, table.name, value or "")
+
+
+def _unlike(table: Table, why: Sentence) -> InvalidRequest:
+    return InvalidRequest(
+        Sentence(
+            "%(shard)s cannot be read with the other shards: %(why)s",
+            shard=_name(table),
+            why=why,
+        ),
+        code="invalid_shards",
+        hint=Sentence("make its columns like theirs, and discover the source again"),
+    )
+
+
+def _create(plan: TablePlan) -> CreateTable:
+    found: CreateTable = plan.step(CreateTable)
+    return found
+
+
+def _joined(logs: Sequence[TableLog]) -> TableLog:
+    """A value that shards gave to older rows of a column counts where all gave it."""
+    first = logs[0]
+    names = {name for log in logs for name in log.older}
+    unlike = {n for n in names if len({log.older.get(n) for log in logs}) > 1}
+    untold = unlike.union(*(log.untold for log in logs))
+    return replace(
+        first,
+        tells_older=all(log.tells_older for log in logs),
+        older={n: v for n, v in first.older.items() if n not in unlike},
+        untold=tuple(sorted(untold)),
+    )
+
+
+def _name(table: Table) -> str:
+    return f"{table.database.name}.{table.name}"

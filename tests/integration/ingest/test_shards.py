@@ -1,0 +1,227 @@
+"""Tables of many databases as one lake table: asked for, refused, planned, renewed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from catalog.discovery.store import VANISHED
+from catalog.models import Column, Table
+from core.errors import InvalidRequest, StaleState
+from core.jobs import RUNNING
+from ingest.alerts.triggers import _about_columns
+from ingest.contract.table import SHARD, ShardSpec
+from ingest.jobs.kinds import table_spec
+from ingest.models import Pipeline, Shard
+from ingest.pipelines import drafting, onboarding, shards, table_commands
+from ingest.pipelines.drafting import plan_onboarding
+from ingest.pipelines.new_tables import take_new_tables
+from ingest.pipelines.plan_overrides import choose_for
+from ingest.pipelines.requests import parse_request
+from ingest.pipelines.schema_diff import drift_of, source_changed
+from ingest.planning.facts import Choices
+from ingest.planning.plan import CreateTable, plan_from_json
+from tests.integration.ingest.test_new_tables import discovered
+from tests.integration.ingest.world import ANN, COLUMNS, World, make_tables
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def shops(world: World) -> World:
+    for number in (1, 2, 10):
+        make_tables(world.source, ["orders"], database=f"shop_{number}")
+    make_tables(world.source, ["orders", "people"], database="other")
+    return world
+
+
+def body(**more: Any) -> dict[str, Any]:
+    return {
+        "datasource": "shop",
+        "include": ["shop_*.orders"],
+        "capture": "snapshot",
+        "shards": {"column": "shop"},
+        "approve": True,
+        **more,
+    }
+
+
+def ask(**more: Any) -> Pipeline:
+    row = onboarding.start_onboarding(parse_request(body(**more)), principal=ANN)
+    return row.tables.select_related("source_table__database__datasource").get()
+
+
+def create_of(row: Pipeline) -> CreateTable:
+    found: CreateTable = plan_from_json(row.plan).step(CreateTable)
+    return found
+
+
+def test_all_become_one_lake_table_that_tells_them_apart(shops: World) -> None:
+    row = ask()
+    create = create_of(row)
+    assert create.record_key == (SHARD, "id")
+    assert [c.name for c in create.columns][:2] == ["shop", "id"]
+    assert row.lake_table is not None
+    assert row.lake_table.record_key == ["shop", "id"]
+    assert (row.lake_table.source_name, row.plan["name"]) == ("shop_*.orders", "orders")
+    spec = table_spec(plan_from_json(row.plan), row.lake_table, row.source_table)
+    assert spec.shards == tuple(
+        ShardSpec(f"shop_{n}", "orders", n) for n in ("1", "10", "2")
+    )
+    assert (spec.source_schema, spec.key) == ("shop_1", (SHARD, "id"))
+    assert Shard.objects.count() == 3
+    load = next(s for s in row.plan["steps"] if s["step"] == "LoadSnapshot")
+    assert load["estimated_rows"] == 3000
+
+
+@pytest.mark.parametrize(
+    ("more", "pointer", "words"),
+    [
+        ({"include": ["shop_*.*"]}, "/include/0", "one star within the name of the"),
+        ({"include": ["*.orders"]}, "/include/0", "one star within the name of the"),
+        ({"include": ["shop_1.ord*"]}, "/include/0", "one star within the name of"),
+        ({"include": ["shop_1.orders"]}, "/include/0", "one star within the name of"),
+        ({"shards": {"column": "Shop"}}, "/shards/column", "cannot be a column"),
+        ({"shards": {"column": "_sluice_x"}}, "/shards/column", "cannot be a column"),
+        ({"capture": "timestamp"}, "/capture", "syncs by a timestamp read one"),
+        (
+            {"include": ["shop_*.orders", "shop*.orders"]},
+            "/include/1",
+            "would be a shard of two tables",
+        ),
+        ({"include": ["shop_1*.orders"]}, "/include/0", "shard would have no name"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_where_it_stands(
+    shops: World, more: dict[str, Any], pointer: str, words: str
+) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        ask(**more)
+    told = caught.value.facts["errors"]
+    assert words in str({e["pointer"]: e["detail"] for e in told}[pointer])
+    assert not Pipeline.objects.exists()
+
+
+def test_one_that_is_synced_by_itself_is_no_shard_without_a_word(shops: World) -> None:
+    plain = body(include=["shop_2.orders"], shards=None)
+    onboarding.start_onboarding(parse_request(plain), principal=ANN)
+    with pytest.raises(InvalidRequest, match=r"shop_2.orders .* synced already"):
+        ask()
+    row = ask(exclude=["shop_2.orders"])
+    assert [one.value for one in create_of(row).shards] == ["1", "10"]
+    # nor can a shard be synced by itself
+    with pytest.raises(InvalidRequest, match="onboarded already"):
+        ask(include=["shop_1.orders"], shards=None)
+
+
+def test_one_that_came_to_be_synced_meanwhile_is_refused(
+    shops: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draft = drafting.plan_onboarding(parse_request(body()), principal=ANN)
+    plain = body(include=["shop_10.orders"], shards=None)
+    onboarding.start_onboarding(parse_request(plain), principal=ANN)
+    monkeypatch.setattr(onboarding, "plan_onboarding", lambda *_, **__: draft)
+    with pytest.raises(StaleState, match="by another request meanwhile"):
+        ask()
+
+
+def test_one_that_cannot_be_synced_stops_the_plan(shops: World) -> None:
+    gone = Table.objects.filter(database__name="shop_10")
+    gone.update(status="UNSUPPORTED", status_reason="a view without rows")
+    with pytest.raises(InvalidRequest, match=r"shop_10.orders is not taken"):
+        ask()
+
+
+def test_one_of_another_shape_blocks_the_plan_and_can_be_excluded(shops: World) -> None:
+    Column.objects.filter(table__database__name="shop_2", source_name="name").update(
+        source_type="integer", type="int"
+    )
+    draft = plan_onboarding(parse_request(body()), principal=ANN)
+    (planned,) = draft.planned
+    assert "shop_2.orders is not like shop_1.orders" in planned.plan.blocked
+    row = ask(exclude=["shop_2.*"])
+    assert [one.value for one in create_of(row).shards] == ["1", "10"]
+
+
+def test_a_column_of_that_name_blocks_the_plan(shops: World) -> None:
+    row = ask(shards={"column": "name"})
+    assert "choose another name" in row.status_reason
+    assert row.state == "PROPOSED"
+
+
+def test_choices_are_made_for_all_of_them(shops: World) -> None:
+    row = ask(approve=False, tables={"shop_*.orders": {"buckets": 3}})
+    assert create_of(row).buckets == 3
+    plan = choose_for(row, Choices(buckets=5), principal=ANN)
+    assert plan.step(CreateTable).buckets == 5
+    assert plan.step(CreateTable).record_key == (SHARD, "id")
+    assert len(plan.step(CreateTable).shards) == 3
+
+
+def live(shops: World) -> Pipeline:
+    ask()
+    shops.until(lambda: Pipeline.objects.get().state == "LIVE")
+    return Pipeline.objects.select_related("source_table__database__datasource").get()
+
+
+def test_what_all_of_them_get_is_a_change_and_what_some_get_is_none_yet(
+    shops: World,
+) -> None:
+    row = live(shops)
+    assert drift_of(row) == drift_of(row, plan_from_json(row.plan))
+    tables = list(Table.objects.filter(shards__pipeline=row).order_by("pk"))
+
+    def add(table: Table) -> None:
+        table.columns.create(
+            position=9, name="note", source_name="note", source_type="text",
+            type="string", nullable=True,
+        )  # fmt: skip
+        Table.objects.filter(pk=table.pk).update(schema_fingerprint="with note")
+
+    add(tables[0])
+    assert not drift_of(row).to_approve
+    add(tables[1])
+    add(tables[2])
+    assert [one.column for one in drift_of(row).to_approve] == ["note"]
+    tables[1].columns.filter(name="name").update(source_type="bytea", type="binary")
+    assert {one.column for one in drift_of(row).blocking} == {"name"}
+
+
+def test_a_new_shard_is_told_and_read_by_the_next_resync(shops: World) -> None:
+    row = live(shops)
+    (new,) = make_tables(shops.source, ["orders"], database="shop_3")
+    discovered(shops)
+    assert take_new_tables() == 0
+    told = _about_columns(row)
+    assert told is not None
+    assert "shop_3.orders is the first" in str(told.message)
+    table_commands.start_resync(row.lake_table, actor="ann")
+    shops.until(lambda: len(create_of(Pipeline.objects.get()).shards) == 4)
+    shops.until(lambda: Pipeline.objects.get().state == "LIVE")
+    row = Pipeline.objects.get()
+    assert _about_columns(row) is None
+    assert new in shards.tables_of(row)
+
+
+def test_a_new_shard_of_another_shape_stops_the_resync_before_it_reads(
+    shops: World,
+) -> None:
+    row = live(shops)
+    make_tables(shops.source, ["orders"], COLUMNS[:1], database="shop_3")
+    table_commands.start_resync(row.lake_table, actor="ann")
+    shops.until(lambda: shops.jobs("resync")[-1].state not in {"QUEUED", RUNNING})
+    assert "shop_3.orders cannot be read" in str(shops.jobs("resync")[-1].reason)
+    assert len(create_of(Pipeline.objects.get()).shards) == 3
+
+
+def test_a_shard_that_went_is_told_and_left_out_by_a_resync(shops: World) -> None:
+    row = live(shops)
+    Table.objects.filter(database__name="shop_1").update(status=VANISHED)
+    changed = source_changed(row, plan_from_json(row.plan))
+    assert changed is not None
+    assert "shop_1.orders was dropped" in str(changed)
+    table_commands.start_resync(row.lake_table, actor="ann")
+    shops.until(lambda: len(create_of(Pipeline.objects.get()).shards) == 2)
+    row = Pipeline.objects.get()
+    assert row.source_table.database.name == "shop_10"
