@@ -288,6 +288,8 @@ _LOAD = functools.partial(
     DriverKind,
     lane="snapshot",
     weighs_rows=True,
+    # no sync comes after it: a source that is away for ten minutes ends none
+    max_attempts=10,
     spec_for=spec_for,
     outcome=outcome,
     left_by=left_by,

@@ -140,3 +140,34 @@ def test_its_capture_is_told(product: Product, followed: Any) -> None:
 
     found = wait_for(is_level, "the log to be followed", pause=LOOK_SECONDS)
     assert found["observed"] == "following"
+
+
+@pytest.mark.usefixtures("followed")
+def test_equal_tables_of_two_schemas_are_one_lake_table(product: Product) -> None:
+    schemas = ("shop_1", "shop_2")
+    with product.source("followed") as source:
+        for schema in schemas:
+            source.execute(
+                f"CREATE SCHEMA {schema}; CREATE TABLE {schema}.t (id int PRIMARY KEY,"
+                f" v text); INSERT INTO {schema}.t VALUES (1, 'load'), (2, 'load')"
+            )
+    product.discover("followed")
+    body = {"datasource": "followed", "include": ["shop_*.t"]}
+    shards = {"shards": {"column": "shop"}, "approve": True}
+    made = product.api.post("/onboardings", body | shards)
+    name = made["tables"][0]["name"]
+    product.api.wait_live(name)
+    with product.source("followed") as source:
+        source.execute("UPDATE shop_1.t SET v = 'new' WHERE id = 1")
+        source.execute("DELETE FROM shop_2.t WHERE id = 1")
+        source.execute("INSERT INTO shop_2.t VALUES (3, 'late')")
+        there = sorted(
+            (schema.removeprefix("shop_"), *row)
+            for schema in schemas
+            for row in source.execute(f"SELECT id, v FROM {schema}.t").fetchall()
+        )
+    table = name.removeprefix("lake.")
+    wait_for(
+        lambda: sorted(rows_in_lake(product, table, "shop, id, v")) == there,
+        lambda: f"{rows_in_lake(product, table, 'shop, id, v')} to be {there}",
+    )
