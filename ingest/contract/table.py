@@ -103,6 +103,10 @@ class TableSpec:
     kept: tuple[ColumnSpec, ...] = ()
     shards: tuple[ShardSpec, ...] = ()
 
+    @property
+    def at_source(self) -> str:
+        return f"{self.source_schema}.{self.source_table}"
+
 
 def sources_of(table: TableSpec) -> tuple[TableSpec, ...]:
     """What is read for it, table by table of the source: of a shard all columns, and
@@ -120,10 +124,6 @@ def sources_of(table: TableSpec) -> tuple[TableSpec, ...]:
         )
         for one in table.shards
     )
-
-    @property
-    def at_source(self) -> str:
-        return f"{self.source_schema}.{self.source_table}"
 
 
 @dataclass(frozen=True, slots=True)

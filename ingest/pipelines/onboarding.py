@@ -96,7 +96,7 @@ def _refuse_taken(draft: Draft) -> None:
         for table in each.shards or (each.table,):
             if table.pk in taken:
                 raise StaleState(
-                    f"{table} was onboarded by another request meanwhile",
+                    f"{table} was onboarded by another request",
                     code="already_onboarded",
                     hint="send the request again",
                 )

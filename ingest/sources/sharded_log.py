@@ -14,7 +14,8 @@ from types import MappingProxyType
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.contract.following import SourceLog
+from core.sentences import Sentence
+from ingest.contract.following import Replaced, SourceLog
 from ingest.contract.segments import OP, OPS
 from ingest.contract.table import SHARD, SealedColumn, TableSpec, sources_of
 from ingest.sources.port import LogReader, LogRows
@@ -167,6 +168,15 @@ class ShardedLog:
         return self.shards.all(self.reader.left)
 
     @property
+    def replaced(self) -> Mapping[int, Replaced]:
+        """Of several shards the newest."""
+        found: dict[int, Replaced] = {}
+        for table_id, one in self.reader.replaced.items():
+            of = self.shards.table(table_id)
+            found[of] = max(found.get(of, one), one, key=lambda each: each.when)
+        return found
+
+    @property
     def is_within(self) -> bool:
         return self.reader.is_within
 
@@ -216,9 +226,10 @@ class ShardedLog:
                 found.append(rows)
             elif pc.any(pc.equal(rows.batch[OP], _TRUNCATE)).as_py():
                 # in the lake it would empty the others, too
-                self._emptied[shard.of] = (
-                    f"{shard.name} was emptied at the source (TRUNCATE), which is one"
-                    " of the tables that are this lake table; resync the table"
+                self._emptied[shard.of] = Sentence(
+                    "%(shard)s, one of the tables that are this lake table, was emptied"
+                    " at the source (TRUNCATE); resync the table",
+                    shard=shard.name,
                 )
             else:
                 batch = with_shard(rows.batch, shard.value)

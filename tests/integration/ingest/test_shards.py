@@ -122,7 +122,7 @@ def test_one_that_came_to_be_synced_meanwhile_is_refused(
     plain = body(include=["shop_10.orders"], shards=None)
     onboarding.start_onboarding(parse_request(plain), principal=ANN)
     monkeypatch.setattr(onboarding, "plan_onboarding", lambda *_, **__: draft)
-    with pytest.raises(StaleState, match="by another request meanwhile"):
+    with pytest.raises(StaleState, match="by another request"):
         ask()
 
 
