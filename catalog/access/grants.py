@@ -211,7 +211,7 @@ def parse_grantee(text: str) -> tuple[str, str]:
         raise InvalidRequest(
             Sentence("'%(text)s' is not a principal", text=text),
             code="invalid_principal",
-            hint='write "user:<name>" or "group:<name>"',
+            hint=Sentence('write "user:<name>" or "group:<name>"'),
         )
     if kind == GROUP:
         return kind, check_group_name(name)
