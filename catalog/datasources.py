@@ -6,8 +6,8 @@ the lake's own row is not changed here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from django.conf import settings
@@ -16,6 +16,7 @@ from django.db.models import ProtectedError
 
 from catalog import extensions
 from catalog.access import audit
+from catalog.labels import check_owner, check_tags
 from catalog.models import Database, Datasource
 from catalog.names import LAKE, check_datasource_name
 from catalog.networks import check_host
@@ -31,6 +32,7 @@ class NewDatasource:
     """What POST /datasources takes. `port` 0 = the kind's default.
 
     database  may be empty where the kind does not need one
+    owner     "user:ann" or "group:bi"; "" = nobody
     """
 
     name: str
@@ -42,6 +44,8 @@ class NewDatasource:
     port: int = 0
     tls: str = "off"
     options: Mapping[str, object] = field(default_factory=dict)
+    owner: str = ""
+    tags: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,13 @@ class DatasourceChange:
     password: str | None = None
     tls: str | None = None
     options: Mapping[str, object] | None = None
+    owner: str | None = None
+    tags: Sequence[str] | None = None
+
+    @property
+    def has_labels_alone(self) -> bool:
+        rest = replace(self, owner=None, tags=None)
+        return self != rest and rest == DatasourceChange()
 
 
 def drafted(new: NewDatasource) -> Datasource:
@@ -70,6 +81,8 @@ def drafted(new: NewDatasource) -> Datasource:
         secret=encrypt(new.password),
         tls=new.tls,
         options=new.options,
+        owner=check_owner(new.owner),
+        tags=check_tags(new.tags),
     )
     _gathered(
         lambda: _require_free(check_datasource_name(new.name)),
@@ -114,8 +127,9 @@ def update_datasource(
         row = _locked(name, expected_version)
         changed = _change(row, change)
         row.version += 1
-        row.is_recorded = False
-        _tested(row, test)
+        if not change.has_labels_alone:  # else it is as it was tested and recorded
+            row.is_recorded = False
+            _tested(row, test)
         row.save()
         audit.record(
             "datasource.update",
@@ -224,6 +238,12 @@ def _apply(row: Datasource, change: DatasourceChange) -> set[str]:
     if change.options is not None:
         row.options = {**row.options, **change.options}
         changed.add("options")
+    if change.owner is not None:
+        row.owner = check_owner(change.owner)
+        changed.add("owner")
+    if change.tags is not None:
+        row.tags = check_tags(change.tags)
+        changed.add("tags")
     return changed
 
 

@@ -52,6 +52,7 @@ urlpatterns = [
     path("sources/<str:name>/pipeline", sources.pipeline_page, name="source-pipeline"),
     path("sources/<str:name>/policy", policies.source_policy, name="source-policy"),
     path("sources/<str:name>/edit", source_forms.edit_source, name="source-edit"),
+    path("sources/<str:name>/labels", table_labels.label_source, name="source-labels"),
     path("sources/<str:name>/delete", source_forms.delete_source, name="source-delete"),
     path("sources/<str:name>/test", sources.test_source, name="source-test"),
     path("sources/<str:name>/discover", sources.discover, name="source-discover"),

@@ -8,8 +8,8 @@ from django.db import transaction
 from catalog.access import audit
 from catalog.access.grants import GROUP
 from catalog.access.policy_version import bump_version
-from catalog.access.users import UserChange, update_user
-from catalog.models import AccessRule, DirectoryGroup, Grant, Table
+from catalog.access.users import UserChange, disown, update_user
+from catalog.models import AccessRule, DirectoryGroup, Grant
 from core.errors import InvalidRequest, NotFound
 from core.sentences import Sentence
 
@@ -78,7 +78,7 @@ def delete_group(name: str, *, by: str) -> None:
             )
         given = Grant.objects.filter(principal_kind=GROUP, principal_name=name)
         grants, _ = given.delete()
-        Table.objects.filter(owner=f"{GROUP}:{name}").update(owner="")
+        disown(f"{GROUP}:{name}")
         members = group.user_set.count()
         group.delete()
         audit.record("group.delete", on=name, actor=by, grants=grants, members=members)

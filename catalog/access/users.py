@@ -13,13 +13,20 @@ from django.contrib.auth.models import Group, User
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 
 from catalog.access import audit
 from catalog.access.grants import USER
 from catalog.access.policy_version import bump_version
 from catalog.access.tokens import end_tokens
-from catalog.models import ExternalIdentity, FormerUser, Grant, Invitation, Table
+from catalog.models import (
+    Datasource,
+    ExternalIdentity,
+    FormerUser,
+    Grant,
+    Invitation,
+    Table,
+)
 from catalog.names import check_group_name, check_user_name
 from core.errors import InvalidRequest, NotFound, StaleState
 from core.redaction import remember_secret
@@ -99,7 +106,7 @@ def delete_user(name: str, *, by: str) -> None:
         former.save(force_insert=True)
         given = Grant.objects.filter(principal_kind=USER, principal_name=name)
         grants, _ = given.delete()
-        Table.objects.filter(owner=f"{USER}:{name}").update(owner="")
+        disown(f"{USER}:{name}")
         user.delete()
         # its row is a lock: two administrators cannot end each other at once
         bump_version()
@@ -110,6 +117,13 @@ def delete_user(name: str, *, by: str) -> None:
 
 def was_deleted(name: str) -> bool:
     return FormerUser.objects.filter(name__iexact=name).exists()
+
+
+def disown(owner: str) -> None:
+    """Nobody answers any more for what "user:ann" or "group:bi" did."""
+    Table.objects.filter(owner=owner).update(owner="")
+    rows = Datasource.objects.filter(owner=owner)
+    rows.update(owner="", version=F("version") + 1)
 
 
 def require_new_name(name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -27,12 +28,15 @@ BY_NAME = {"name": ("name", "id")}
 
 
 class DatasourcesView(ApiView):
-    queries = PAGING
+    queries = PAGING | {"tag", "owner"}
 
     @extend_schema(responses=replies.page_of(replies.Datasource))
     def get(self, request: Request) -> Response:
         """The datasources that the caller may see, by name."""
-        rows = selectors.datasources_for(self.principal)
+        given = request.query_params
+        rows = selectors.datasources_for(
+            self.principal, tag=given.get("tag", ""), owner=given.get("owner", "")
+        )
         shown = selectors.without_contents(self.principal)
 
         def body(row: Datasource) -> Body:
@@ -46,7 +50,7 @@ class DatasourcesView(ApiView):
         """Register a source. Nothing connects yet: test it, then discover it."""
         if isinstance(request.data, Mapping) and "kind" in request.data:
             kind_named(str(request.data["kind"]))
-        new = service.NewDatasource(**body_of(DatasourceNew, request))
+        new = service.NewDatasource(**_owned(body_of(DatasourceNew, request)))
         require_to_register(self, new.name)
         row = service.create_datasource(new, by=self.principal.name)
         return _shown(row, status=201, Location=f"/api/v1/datasources/{row.name}")
@@ -82,7 +86,7 @@ class DatasourceView(ApiView):
         require(self.principal, Privilege.MANAGE, Securable(ds))
         row = service.update_datasource(
             ds,
-            service.DatasourceChange(**body_of(DatasourcePatch, request)),
+            service.DatasourceChange(**_owned(body_of(DatasourcePatch, request))),
             by=self.principal.name,
             expected_version=expected_version(request),
         )
@@ -161,6 +165,11 @@ def accepted(job: Job) -> Response:
         status=202,
         headers={"Location": f"/api/v1/jobs/{job.pk}", "Retry-After": "1"},
     )
+
+
+def _owned(given: dict[str, Any]) -> dict[str, Any]:
+    """null is "" to services: nobody."""
+    return given | {"owner": given["owner"] or ""} if "owner" in given else given
 
 
 def _shown(row: Datasource, *, status: int = 200, **headers: str) -> Response:

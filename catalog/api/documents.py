@@ -16,6 +16,7 @@ from catalog.api.serializers import (
     DatasourceNew,
     Flag,
     GrantNew,
+    Owner,
     RuleFields,
     Text,
     UserNew,
@@ -121,6 +122,7 @@ class StatedUser(Stated, UserNew):
 
 
 class StatedDatasource(Stated, DatasourceNew):
+    owner = Owner(allow_blank=True)
     password = None  # type: ignore[assignment]
     password_env = Text()
     needed = ("name", "kind")

@@ -118,6 +118,9 @@ class Config(Reply):
     user = Caller()
 
 
+OWNER = "who answers for it: user:<name> or group:<name>"
+
+
 class Datasource(Reply):
     name = s.CharField()
     kind = s.CharField()
@@ -129,6 +132,8 @@ class Datasource(Reply):
     needs_password = s.BooleanField()
     tls = s.CharField()
     options = s.DictField()
+    owner = s.CharField(allow_null=True, help_text=OWNER)
+    tags = s.ListField(child=s.CharField())
     version = s.IntegerField()
     table_count = s.IntegerField()
     created_at = Instant()
@@ -140,6 +145,10 @@ class Datasource(Reply):
     @staticmethod
     def test_result_of(row: DatasourceRow) -> Mapping[str, Any] | None:
         return row.test_result and without_origins(row.test_result)
+
+    @staticmethod
+    def owner_of(row: DatasourceRow) -> str | None:
+        return row.owner or None
 
     @staticmethod
     def has_password_of(row: DatasourceRow) -> bool:
@@ -237,9 +246,7 @@ class Table(Reply):
     qualified_name = s.CharField()
     kind = s.CharField()
     comment = s.CharField()
-    owner = s.CharField(
-        allow_null=True, help_text="who answers for it: user:<name> or group:<name>"
-    )
+    owner = s.CharField(allow_null=True, help_text=OWNER)
     tags = s.ListField(child=s.CharField())
     columns = Column(many=True)
     record_key = s.ListField(child=s.CharField())

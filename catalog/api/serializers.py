@@ -60,6 +60,22 @@ class Items(s.ListField):
         return found
 
 
+class Owner(Text):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(
+            max_length=160,
+            required=False,
+            allow_null=True,
+            help_text="user:<name> or group:<name>; null: no owner",
+            **options,
+        )
+
+
+class Tags(Items):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(child=Text(max_length=50), required=False, **options)
+
+
 class DatasourceNew(s.Serializer[Any]):
     name = Text(max_length=100)
     kind = Text(max_length=30)
@@ -72,6 +88,8 @@ class DatasourceNew(s.Serializer[Any]):
     )
     tls = Text(max_length=10, required=False, default="off")
     options = s.DictField(required=False, default=dict)
+    owner = Owner()
+    tags = Tags()
 
 
 class DatasourcePatch(s.Serializer[Any]):
@@ -82,6 +100,8 @@ class DatasourcePatch(s.Serializer[Any]):
     password = Text(max_length=1_000, required=False, allow_blank=True, write_only=True)
     tls = Text(max_length=10, required=False)
     options = s.DictField(required=False)
+    owner = Owner()
+    tags = Tags()
 
 
 class Groups(s.ListField):
@@ -174,13 +194,8 @@ class RuleChange(RuleFields):
 class TablePatch(s.Serializer[Any]):
     """What is left out stays as it is."""
 
-    owner = Text(
-        max_length=160,
-        required=False,
-        allow_null=True,
-        help_text="user:<name> or group:<name>; null: no owner",
-    )
-    tags = Items(child=Text(max_length=50), required=False)
+    owner = Owner()
+    tags = Tags()
 
 
 class TokenNew(s.Serializer[Any]):

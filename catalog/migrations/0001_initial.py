@@ -198,6 +198,8 @@ class Migration(migrations.Migration):
                 ('is_recorded', models.BooleanField(default=False)),
                 ('tls', models.CharField(default='off', max_length=10)),
                 ('options', models.JSONField(blank=True, default=dict)),
+                ('owner', models.CharField(blank=True, default='', max_length=160)),
+                ('tags', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=50), blank=True, default=list, size=None)),
                 ('version', models.PositiveIntegerField(default=1)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('updated_at', models.DateTimeField(auto_now=True)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Lower
 
@@ -16,6 +17,7 @@ class Datasource(models.Model):
     secret   encrypted password (catalog.secrets), never returned
     options  typed per kind, validated by catalog.sources.kinds
     needs_password  it had one that was lost with the metadata database
+    owner, tags     as of a table
     is_recorded     the lake has a record of it that says what this row says
     """
 
@@ -30,6 +32,8 @@ class Datasource(models.Model):
     is_recorded = models.BooleanField(default=False)
     tls = models.CharField(max_length=10, default="off")
     options = models.JSONField(default=dict, blank=True)
+    owner = models.CharField(max_length=160, default="", blank=True)
+    tags = ArrayField(models.CharField(max_length=50), default=list, blank=True)
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)

@@ -86,8 +86,17 @@ def _search(q: str) -> Q:
     return Q(name__icontains=q)
 
 
-def datasources_for(principal: Principal) -> QuerySet[Datasource]:
-    return Datasource.objects.filter(visible_datasources(principal))
+def datasources_for(
+    principal: Principal, *, q: str = "", tag: str = "", owner: str = ""
+) -> QuerySet[Datasource]:
+    """q: a part of the name; "" = any."""
+    wanted = {
+        "name__icontains": q,
+        "tags__contains": [tag.lower()] if tag else [],
+        "owner": owner,
+    }
+    wanted = {name: value for name, value in wanted.items() if value}
+    return Datasource.objects.filter(visible_datasources(principal), **wanted)
 
 
 def datasource_for(principal: Principal, name: str) -> Datasource:

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 
 from catalog.access.policy import Role
 from catalog.access.rules import as_document, stated_as
-from catalog.models import AccessRule, Datasource, ExternalIdentity, Grant
+from catalog.models import AccessRule, Datasource, ExternalIdentity, Grant, Table
 from catalog.names import LAKE, join_name
 from catalog.sources.registry import kind_named
 from config.config_export.document import (
@@ -81,6 +81,7 @@ def _datasources() -> Iterator[Item]:
             o.name: o.default for o in kind_named(row.kind).options
         } | row.options
         fields |= {f"options.{k}": v for k, v in sorted(options.items())}
+        fields |= _labels(row)
         yield Item(DATASOURCE, (row.name,), fields)
 
 
@@ -109,14 +110,19 @@ def _rules() -> Iterator[Item]:
 
 def _tables() -> Iterator[Item]:
     rows = Pipeline.objects.exclude(state__in=[RETIRED, REMOVING])
-    related = ("source_table__database__datasource", "onboarding")
+    related = ("source_table__database__datasource", "onboarding", "lake_table")
     for row in rows.select_related(*related):
         source = row.source_table.database.datasource.name
         fields = {"capture": row.capture, **plan_fields(row.plan)}
         if column := column_of(row):
             fields["shards"] = {"column": column}
-        key = (source, str(row.plan["source"]))
-        yield Item(TABLE, key, fields | own(row.policy))
+        fields |= own(row.policy) | (_labels(row.lake_table) if row.lake_table else {})
+        yield Item(TABLE, (source, str(row.plan["source"])), fields)
+
+
+def _labels(row: Datasource | Table) -> Fields:
+    given: Fields = {"owner": row.owner, "tags": list(row.tags)}
+    return {name: value for name, value in given.items() if value}
 
 
 def own(policy: Fields) -> Fields:

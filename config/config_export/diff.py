@@ -57,5 +57,11 @@ def _differences(have: Item, wanted: Item) -> tuple[Difference, ...]:
     return tuple(
         Difference(name, have.fields.get(name), value)
         for name, value in wanted.fields.items()
-        if have.fields.get(name) != value
+        if not _is_same(have.fields.get(name), value)
     )
+
+
+def _is_same(before: Any, after: Any) -> bool:
+    """What is empty is not there."""
+    nothing: tuple[Any, ...] = (None, "", [])
+    return before == after or (before in nothing and after in nothing)

@@ -12,11 +12,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from catalog.labels import Labels, label_tables
 from catalog.models import Datasource
 from config.config_export.configuration import items_that_wait
 from config.config_export.diff import Change, Difference
 from config.config_export.document import PATTERN, TABLE, Item
 from config.config_export.located import located, placed
+from config.config_export.sources import ACTOR
 from core.errors import InvalidRequest
 from core.json_values import unescape
 from ingest.models import Pipeline
@@ -37,6 +39,7 @@ CHOICES = (
     "lake", "record_key", "cursor", "partition_by", "buckets", "updates",
     "exclude_columns", "as_text",
 )  # fmt: skip
+LABELS = ("owner", "tags")
 _POINTER = re.compile(r"/(tables|include)/([^/]*)(.*)")
 
 
@@ -108,6 +111,8 @@ def _begin(name: str, group: list[Change], notes: list[str]) -> list[Change]:
         )
     body = _body(source, [change.item for change in group])
     what = f"{len(group)} table(s) or pattern(s) of {name}"
+    if any(change.item.fields.get(label) for change in group for label in LABELS):
+        notes.append(f"owner and tags of {what}: import again once they are approved")
     if source.discovered_at is None:
         row = wait_for_discovery(source, body)
         notes.append(f"{what} wait until {name} is discovered (onboarding {row.pk})")
@@ -167,14 +172,31 @@ def update_table(change: Change, new: list[Change]) -> list[Change]:
         new.append(whole)
         return []
     of_policy = tuple(d for d in change.differences if d.field == "policy")
-    others = tuple(d for d in change.differences if d.field != "policy")
+    labels = tuple(d for d in change.differences if d.field in LABELS)
+    others = tuple(d for d in change.differences if d.field not in {"policy", *LABELS})
     done = []
+    if labels:
+        done.append(_label(change, pipeline, labels))
     if of_policy:
         change_table_policy(pipeline, _patch(pipeline.policy, of_policy[0].after))
         done.append(replace(change, differences=of_policy))
     if others:
         done.append(_choose(change, pipeline, others))
     return done
+
+
+def _label(
+    change: Change, pipeline: Pipeline, differences: tuple[Difference, ...]
+) -> Change:
+    change = replace(change, differences=differences)
+    if pipeline.lake_table_id is None:
+        reason = "it is not in the lake yet: approve it and import again"
+        return replace(change, action="skip", reason=reason)
+    given = {d.field: d.after for d in differences}
+    owner = given["owner"] or "" if "owner" in given else None
+    tags = given["tags"] or () if "tags" in given else None
+    label_tables([pipeline.lake_table_id], Labels(owner=owner, tags=tags), by=ACTOR)
+    return change
 
 
 def _with_kept_fields(change: Change) -> Change:

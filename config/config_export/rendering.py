@@ -22,7 +22,7 @@ from config.config_export.document import (
 Data = dict[str, Any]
 _TABLE_ORDER = (
     "lake", "record_key", "cursor", "partition_by", "buckets", "updates",
-    "exclude_columns", "as_text", "policy",
+    "exclude_columns", "as_text", "policy", "owner", "tags",
 )  # fmt: skip
 _PATTERN_ORDER = ("exclude", "target_database")
 

@@ -9,6 +9,7 @@ from typing import Any
 from catalog import datasources
 from catalog.access.grants import parse_securable
 from catalog.access.rules import as_document, as_stated, normal_rule
+from catalog.labels import check_tags
 from catalog.models import Database, Datasource
 from catalog.names import join_name, split_name
 from catalog.secrets import password_of
@@ -41,10 +42,12 @@ def normal(item: Item) -> Item:
             taken_back = {k: None for k, v in item.fields.items() if v is None}
             fields = changed({}, item.fields) | taken_back
             return replace(item, key=(on,), fields=fields)
-        if policy := item.fields.get("policy"):
-            settings = dict(sorted(changed({}, policy).items()))
-            return replace(item, fields={**item.fields, "policy": settings})
-    return item
+        fields = dict(item.fields)
+        if policy := fields.get("policy"):
+            fields["policy"] = dict(sorted(changed({}, policy).items()))
+        if tags := fields.get("tags"):
+            fields["tags"] = check_tags(tags)
+        return replace(item, fields=fields)
 
 
 def apply_datasource(change: Change, password: str | None, notes: list[str]) -> Change:
@@ -125,4 +128,6 @@ def _grouped(fields: Mapping[str, Any]) -> dict[str, Any]:
         for k, v in fields.items()
         if k.startswith("options.")
     }
+    if "owner" in plain:
+        plain["owner"] = plain["owner"] or ""
     return plain | ({"options": options} if options else {})

@@ -62,7 +62,10 @@ def source_named(request: PageRequest, name: str) -> Datasource:
 @page
 @require_safe
 def source_list(request: PageRequest) -> HttpResponse:
-    rows = datasources_for(request.principal).exclude(kind=LAKE)
+    wanted = {
+        name: request.GET.get(name, "").strip()[:160] for name in ("q", "tag", "owner")
+    }
+    rows = datasources_for(request.principal, **wanted).exclude(kind=LAKE)
     found = numbered_page(request, rows)
     shown = without_contents(request.principal)
     ids = [source.pk for source in found.items]
@@ -71,6 +74,8 @@ def source_list(request: PageRequest) -> HttpResponse:
         "failing": failing_by_source(request.principal, ids),
         "synced": sources_shown(request.principal, [one.name for one in found.items]),
         "can_register": may_register(request.principal),
+        "wanted": wanted,
+        "is_filtered": any(wanted.values()),
     }
     return render(request, "frontend/sources/list.html", context)
 

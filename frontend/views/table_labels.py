@@ -1,5 +1,5 @@
-"""Owner and tags of one table or of many: what all of them have is shown, and what is
-changed of that is changed for each."""
+"""Owner and tags of a source, and of one table or of many: what all of these have is
+shown, and what is changed of that is changed for each."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from collections.abc import Sequence
 
 from django.contrib import messages
 from django.contrib.auth.models import Group, User
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_http_methods
 
-from catalog.access.enforcement import denied
+from catalog.access.enforcement import denied, require
 from catalog.access.grants import grants_on
-from catalog.access.policy import Principal, Privilege, decide
+from catalog.access.policy import Principal, Privilege, Securable, decide
+from catalog.datasources import DatasourceChange, update_datasource
 from catalog.labels import Labels, label_tables
 from catalog.models import Table
 from catalog.selectors import TableFilter, tables_for
@@ -22,6 +23,7 @@ from catalog.selectors.tables import securable_of
 from core.errors import InvalidRequest, SluiceError
 from frontend.forms.people import MOST_NAMES
 from frontend.pages import PAGE_SIZE, PageRequest, page, ticked
+from frontend.views.sources import source_named
 
 
 @page
@@ -32,8 +34,8 @@ def label(request: PageRequest) -> HttpResponse:
     owner, tags = _common(tables)
     error: SluiceError | None = None
     if request.method == "POST":
-        given = set(data.get("tags", "")[:2_000].replace(",", " ").lower().split())
-        wanted = data.get("owner", "").strip()[:200]
+        wanted, words = _given(data)
+        given = set(words)
         labels = Labels(
             owner=None if wanted == owner else wanted,
             added=sorted(given - tags),
@@ -56,9 +58,42 @@ def label(request: PageRequest) -> HttpResponse:
         "owner": owner,
         "tags": " ".join(sorted(tags)),
         "error": error,
+        "is_of_many": len(tables) > 1,
         **_people(request.principal),
     }
     return render(request, "frontend/tables/labels.html", context)
+
+
+@page
+@require_http_methods(["GET", "POST"])
+def label_source(request: PageRequest, name: str) -> HttpResponse:
+    source = source_named(request, name)
+    require(request.principal, Privilege.MANAGE, Securable(source.name))
+    owner, tags = source.owner, source.tags
+    error: SluiceError | None = None
+    if request.method == "POST":
+        owner, tags = _given(request.POST)
+        change = DatasourceChange(owner=owner, tags=tags)
+        try:
+            update_datasource(source.name, change, by=request.principal.name)
+        except SluiceError as refused:
+            error = refused
+        else:
+            messages.success(request, gettext("Owner and tags saved."), extra_tags="ok")
+            return redirect("frontend:source", source.name)
+    context = {
+        "source": source,
+        "owner": owner,
+        "tags": " ".join(tags),
+        "error": error,
+        **_people(request.principal),
+    }
+    return render(request, "frontend/sources/labels.html", context)
+
+
+def _given(data: QueryDict) -> tuple[str, list[str]]:
+    tags = data.get("tags", "")[:2_000].replace(",", " ").lower().split()
+    return data.get("owner", "").strip()[:200], tags
 
 
 def _changeable(request: PageRequest, ids: Sequence[int]) -> list[Table]:

@@ -7,7 +7,7 @@ from typing import Any
 from rest_framework import serializers as s
 
 from catalog.api.documents import Stated
-from catalog.api.serializers import Text
+from catalog.api.serializers import Owner, Tags, Text
 from ingest.api.alert_replies import AlertTargetNew
 from ingest.api.requests import OnboardingNew, PolicyChange, TableChoices
 
@@ -38,6 +38,8 @@ class StatedTable(Stated, TableChoices):
     capture = None  # type: ignore[assignment]
     schedule = None  # type: ignore[assignment]
     policy = s.DictField()
+    owner = Owner(allow_blank=True)
+    tags = Tags()
 
 
 class StatedOnboarding(Stated, OnboardingNew):

@@ -10,7 +10,13 @@ from django.contrib.auth.models import Group, User
 from django.core.management import call_command
 
 from catalog.access import grants, rules, users
-from catalog.datasources import NewDatasource, create_datasource
+from catalog.datasources import (
+    DatasourceChange,
+    NewDatasource,
+    create_datasource,
+    update_datasource,
+)
+from catalog.labels import Labels, label_tables
 from catalog.models import (
     AccessRule,
     Database,
@@ -386,3 +392,26 @@ def test_what_the_database_refuses_is_told_with_its_place(db, tmp_path, section)
     assert "line 2" in said
     assert "nothing was changed" in said
     assert not User.objects.exists()
+
+
+def test_owner_and_tags_go_there_and_back(instance, tmp_path) -> None:
+    table = Table.objects.get(kind="lake", name="orders")
+    label_tables([table.pk], Labels(owner="group:bi", tags=["daily"]), by="root")
+    change = DatasourceChange(owner="user:ann", tags=["finance"])
+    update_datasource("shop", change, by="root")
+    text = exported()
+    assert "owner: user:ann\n" in text
+    assert "owner: group:bi\n" in text
+    assert imported(tmp_path, text, "--check")[0] == 0
+    label_tables([table.pk], Labels(owner="", tags=[]), by="root")
+    Datasource.objects.update(owner="", tags=[])
+    assert imported(tmp_path, text)[0] == 0
+    table.refresh_from_db()
+    assert (table.owner, table.tags) == ("group:bi", ["daily"])
+    source = Datasource.objects.get(name="shop")
+    assert (source.owner, source.tags) == ("user:ann", ["finance"])
+    taken_back = text.replace("owner: user:ann", "owner: ''")
+    assert imported(tmp_path, taken_back)[0] == 0
+    source.refresh_from_db()
+    assert source.owner == ""
+    assert imported(tmp_path, taken_back, "--check")[0] == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from catalog.access import grants
-from catalog.models import AuditEntry, Table
+from catalog.models import AuditEntry, Datasource, Table
 from tests.integration.catalog.asking import grants_now, problem
 
 
@@ -75,11 +75,44 @@ def test_an_owner_gets_no_right_by_it(admin, ann, lake_orders) -> None:
 
 
 @pytest.mark.parametrize("owner", ["user:ann", "group:bi"])
-def test_a_deleted_owner_owns_nothing(admin, ann, lake_orders, owner) -> None:
+def test_a_deleted_owner_owns_nothing(admin, ann, shop, lake_orders, owner) -> None:
     admin("PATCH", f"tables/{lake_orders.pk}", {"owner": owner})
+    admin("PATCH", "datasources/shop", {"owner": owner})
     kind, _, name = owner.partition(":")
     assert admin("DELETE", f"{kind}s/{name}").status_code == 204
     assert admin("GET", f"tables/{lake_orders.pk}").json()["owner"] is None
+    assert admin("GET", "datasources/shop").json()["owner"] is None
+
+
+def test_a_source_is_labelled_and_found(admin, shop) -> None:
+    Datasource.objects.update(test_result={"ok": True})
+    body = {"owner": "user:root", "tags": ["Finance", "daily"]}
+    changed = admin("PATCH", "datasources/shop", body).json()
+    assert (changed["owner"], changed["tags"]) == ("user:root", ["daily", "finance"])
+    assert changed["test_result"] == {"ok": True}, "it connects as before"
+    for query, count in (("tag=Finance", 1), ("owner=user:root", 1), ("tag=x", 0)):
+        found = admin("GET", f"datasources?{query}").json()["items"]
+        assert len(found) == count, query
+    kept = admin("PATCH", "datasources/shop", {"owner": None}).json()
+    assert (kept["owner"], kept["tags"]) == (None, ["daily", "finance"])
+    wrong = admin("PATCH", "datasources/shop", {"owner": "user:nobody"})
+    problem(wrong, 400, "unknown_user")
+    told = AuditEntry.objects.filter(action="datasource.update").latest("id")
+    assert told.facts["fields"] == ["owner"]
+
+
+def test_a_source_is_registered_with_its_labels(admin) -> None:
+    body = {
+        "name": "crm",
+        "kind": "postgresql",
+        "host": "127.0.0.1",
+        "database": "crm",
+        "username": "reader",
+        "owner": "user:root",
+        "tags": ["b", "a"],
+    }
+    made = admin("POST", "datasources", body).json()
+    assert (made["owner"], made["tags"]) == ("user:root", ["a", "b"])
 
 
 def test_labels_that_somebody_else_set_meanwhile_are_not_overwritten(

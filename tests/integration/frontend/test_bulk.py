@@ -137,6 +137,19 @@ def test_many_tables_get_an_owner_and_tags(world, browse):
     assert "no user" in wrong.content.decode()
 
 
+def test_a_source_has_an_owner_and_tags(world, browse):
+    client = browse("root")
+    form = {"owner": "group:bi", "tags": "New, daily"}
+    done = html_of(client.post("/sources/shop/labels", form, follow=True))
+    assert "Owner and tags saved." in done
+    assert 'href="/sources?owner=group%3Abi"' in done
+    for query, is_there in (("tag=daily", True), ("tag=x", False), ("q=sho", True)):
+        page = html_of(client.get(f"/sources?{query}"))
+        assert ('href="/sources/shop"' in page) is is_there, query
+    wrong = client.post("/sources/shop/labels", form | {"owner": "user:nobody"})
+    assert "no user" in wrong.content.decode()
+
+
 def test_who_manages_one_table_is_not_told_who_there_is(world, browse):
     """REST lists all users and groups to administrators alone."""
     Group.objects.create(name="secret-deal")

@@ -25,6 +25,7 @@ PAGES = {
     "source-work": (lambda w: ["shop"], 200, 200, 404),
     "source-pipeline": (lambda w: ["shop"], 200, 200, 404),
     "source-edit": (lambda w: ["shop"], 200, 403, 404),
+    "source-labels": (lambda w: ["shop"], 200, 403, 404),
     "source-delete": (lambda w: ["shop"], 200, 403, 404),
     "onboard": (lambda w: ["shop"], 200, 403, 404),
     "onboarding": (lambda w: [w.proposed.pk], 200, 200, 404),
