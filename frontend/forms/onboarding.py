@@ -124,6 +124,15 @@ class OnboardForm(ScheduleFields, DefaultsFields):
         help_text=_("One pattern per line, as above."),
         widget=forms.Textarea(attrs={"rows": 3}),
     )
+    shard_column = forms.CharField(
+        required=False,
+        max_length=200,
+        label=_("Shard column"),
+        help_text=_(
+            "For sharded tables: each pattern, as shop_*.orders, becomes one lake"
+            " table, and this column has what the star stands for."
+        ),
+    )
     selected = forms.CharField(required=False, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -154,6 +163,7 @@ class OnboardForm(ScheduleFields, DefaultsFields):
             "target_database": get("target_database") or None,
             "defaults": {} if self.errors else self.defaults.to_data(),
             **({"capture": get("capture")} if get("capture") else {}),
+            "shards": {"column": shards} if (shards := get("shard_column")) else None,
         }
 
     def point_at(self, errors: object) -> bool:
@@ -169,6 +179,8 @@ class OnboardForm(ScheduleFields, DefaultsFields):
         if first == "include":
             is_pattern = bool(rest) and int(rest[0]) < len(self.patterns)
             return "include" if is_pattern else None
+        if first == "shards":
+            return "shard_column"
         name = f"wish_{WISHES.get(rest[0], rest[0])}" if rest else first
         return name if name in self.fields else None
 

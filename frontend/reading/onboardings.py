@@ -162,6 +162,7 @@ class Item:
     is_open: bool
     has_key: bool = True
     has_cursor: bool = True
+    shards: tuple[str, ...] = ()
 
     @property
     def in_short(self) -> list[Decided]:
@@ -208,7 +209,7 @@ def item_of(pipeline: Pipeline, *, is_open: bool = False) -> Item:
     is_proposed = pipeline.state == PROPOSED
     return Item(
         pk=pipeline.pk,
-        source=f"{source.database.name}.{source.name}",
+        source=plan.get("source") or f"{source.database.name}.{source.name}",
         target=target,
         state=pipeline.state,
         status_reason=pipeline.status_reason,
@@ -228,6 +229,9 @@ def item_of(pipeline: Pipeline, *, is_open: bool = False) -> Item:
         is_open=is_open,
         has_key=_is_decided(plan, "record_key"),
         has_cursor=pipeline.capture != TIMESTAMP or _is_decided(plan, "cursor"),
+        shards=tuple(
+            f"{one['schema']}.{one['table']}" for one in create.get("shards", [])
+        ),
     )
 
 

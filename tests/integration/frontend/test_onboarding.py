@@ -12,6 +12,7 @@ from catalog.access import grants
 from catalog.models import AuditEntry, Table
 from ingest.models import Onboarding, Pipeline
 from tests.integration.frontend.world import HOSTILE
+from tests.integration.ingest.world import make_tables
 
 PICK = "/sources/shop/onboard"
 
@@ -74,6 +75,22 @@ def test_an_error_loses_nothing_and_tells_all(fresh, browse):
     assert "less than or equal to 4096" in page
     for kept in ("public.secret", "changed_on", "fre*", "public.x", "61 * * * *"):
         assert kept in page
+
+
+def test_tables_of_a_pattern_become_one_sharded_table(fresh, browse):
+    for name in ("shop_1", "shop_2"):
+        make_tables(fresh.source, ["t"], database=name)
+    client = browse("root")
+    data = {"capture": "snapshot", "include": "shop_*.t", "shard_column": "No way"}
+    page = client.post(PICK, data).content.decode()
+    assert "cannot be a column of the lake" in page
+    page = client.post(PICK, data | {"shard_column": "shop"}, follow=True)
+    shown = page.content.decode()
+    assert "2 source tables" in shown
+    for name in ("shop_*.t", "shop_1.t", "shop_2.t"):
+        assert name in shown
+    (row,) = newest().tables.all()
+    assert row.plan["steps"][0]["columns"][0]["name"] == "shop"
 
 
 def test_a_plan_that_waits_is_found_from_its_source(fresh, browse):
