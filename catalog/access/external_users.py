@@ -20,7 +20,7 @@ from catalog.access import audit
 from catalog.access.group_rules import Membership
 from catalog.access.ldap_spec import PROVIDER
 from catalog.access.policy_version import bump_version
-from catalog.access.users import was_deleted
+from catalog.access.users import end_invitations, was_deleted
 from catalog.models import DirectoryGroup, ExternalIdentity, FormerUser
 from catalog.names import is_principal_name
 from core.errors import AccessDenied, InvalidRequest, NotFound
@@ -77,6 +77,7 @@ def suspend(provider: str, subject: str, *, reason: str) -> bool:
             identity.is_suspended = True
             user.is_active = False
             user.save(update_fields=["is_active"])
+            end_invitations(user)
             bump_version()
             audit.record(
                 "user.suspend", on=user.username, actor=provider, reason=reason
@@ -171,6 +172,7 @@ def _bring_up_to_date(
         changes["reason"] = "password_changed_there"
     if changes:
         user.save()
+        end_invitations(user)
     groups = _follow_groups(user, person)
     return {**changes, "groups": groups} if groups is not None else changes
 

@@ -126,6 +126,12 @@ def disown(owner: str) -> None:
     rows.update(owner="", version=F("version") + 1)
 
 
+def end_invitations(user: User) -> None:
+    """Those of who may invite nobody any more: they do not come back with the right."""
+    if not (user.is_active and user.is_superuser):
+        Invitation.objects.filter(issued_by=user).delete()
+
+
 def require_new_name(name: str) -> None:
     """ANN beside ann would be read as the same in the audit."""
     if was_deleted(name):
@@ -170,8 +176,7 @@ def update_user(name: str, change: UserChange, *, by: str) -> User:
             # decided here from now on: the directory does not undo it
             ExternalIdentity.objects.filter(user=user).update(is_suspended=False)
         user.save()
-        if not (user.is_active and user.is_superuser):
-            Invitation.objects.filter(issued_by=user).delete()
+        end_invitations(user)
         if change.groups is not None:
             user.groups.set(groups_named(change.groups))
         bump_version()  # first, as in delete_user

@@ -11,6 +11,8 @@ from django.db.models import F
 from django.test import Client
 
 from catalog.access import groups, invitations, users
+from catalog.access.external_users import ExternalPerson, admit, hand_over, suspend
+from catalog.access.group_rules import Membership
 from catalog.access.invitations import PREFIX
 from catalog.models import AccessRule, AuditEntry, Grant, Invitation
 from core.redaction import redact
@@ -85,6 +87,25 @@ def test_it_ends_with_a_deleted_or_suspended_issuer(link, person) -> None:
     is_refused(link)
     User.objects.filter(username="root").update(is_active=True)
     assert other("DELETE", "users/root").status_code == 204
+    is_refused(link)
+
+
+@pytest.mark.parametrize("what", ["suspended", "demoted"])
+def test_it_does_not_come_back_with_an_issuer_whom_a_directory_let_go(
+    link, what: str
+) -> None:
+    def root(*, is_admin: bool) -> ExternalPerson:
+        return ExternalPerson("corp", "1", "root", Membership(is_admin=is_admin))
+
+    hand_over("root", provider="corp", subject="1")
+    admit(root(is_admin=True))
+    assert Client().get(link).status_code == 200
+    if what == "suspended":
+        assert suspend("corp", "1", reason="test")
+    else:
+        admit(root(is_admin=False))
+    is_refused(link)
+    assert admit(root(is_admin=True)).is_superuser
     is_refused(link)
 
 
