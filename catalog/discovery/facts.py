@@ -24,7 +24,7 @@ class SourceFacts:
     sees_all_transactions  whether the login had the right to; None = not known
     relation, traits, key_forms  see `DiscoveredTable`
     hidden, hidden_key, hides_indexes  see `DiscoveredTable`
-    is_standby, log_lacks  see `Overview`
+    is_standby, log_lacks, zone_delay  see `Overview`
     log             see `DiscoveredTable`
     """
 
@@ -43,6 +43,7 @@ class SourceFacts:
     hides_indexes: bool
     is_standby: bool | None
     log_lacks: tuple[Lack, ...]
+    zone_delay: int
     log: TableLog | None
 
 
@@ -68,6 +69,7 @@ def source_facts(table: Table) -> SourceFacts:
             Lack(restored(reason), statement)
             for reason, statement in kept.get("log_lacks") or ()
         ),
+        zone_delay=kept.get("zone_delay", 0),
         log=_log_of(kept.get("log")),
     )
 

@@ -320,6 +320,7 @@ def _begin(job: Job, datasource: Datasource, overview: Overview) -> None:
         "seen_at": now.isoformat(),
         "sees_all_transactions": overview.sees_all_transactions,
         "is_standby": overview.is_standby,
+        "zone_delay": overview.zone_delay,
         "log_lacks": [
             [stored(lack.reason), lack.statement] for lack in overview.log_lacks
         ],

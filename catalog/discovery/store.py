@@ -30,7 +30,7 @@ HIDES_ROWS = "row security at the source hides rows from the datasource's user"
 # What a discovery fills.
 _FILLED = (Database, Table, Column, SchemaVersion)
 # What a discovery knows of the server, kept with each table.
-OF_SERVER = ("sees_all_transactions", "is_standby", "log_lacks")
+OF_SERVER = ("sees_all_transactions", "is_standby", "log_lacks", "zone_delay")
 # Only these are discovery's to change; any other status of a source table stays.
 _OWN_STATUS = frozenset({DISCOVERED, UNSUPPORTED, NO_PRIVILEGE, VANISHED})
 

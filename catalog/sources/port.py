@@ -88,6 +88,8 @@ class Overview:
     is_standby  whether the server repeats what others commit, as a standby, a replica
                 or one of several members of a cluster; None = the login may not ask
     log_lacks   what keeps its log from being followed
+    zone_delay  seconds that a wall clock of the server's zone may be away from UTC's,
+                so much later rows of a cursor without zone are read; 0 = on UTC
     """
 
     databases: tuple[str, ...]
@@ -95,6 +97,12 @@ class Overview:
     sees_all_transactions: bool
     is_standby: bool | None = False
     log_lacks: tuple[Lack, ...] = ()
+    zone_delay: int = 0
+
+
+def zone_delay(lowest: object, highest: object) -> int:
+    """Of the zone's offsets within a year, in seconds; None = it has no name here."""
+    return max(0, int(str(highest or 0))) - min(0, int(str(lowest or 0)))
 
 
 class SourceReader(Protocol):

@@ -55,6 +55,7 @@ def facts_of(tables: Sequence[Table]) -> list[TableFacts]:
             traits=facts.traits,
             key_forms=facts.key_forms,
             is_standby=facts.is_standby,
+            zone_delay=facts.zone_delay,
             hidden=facts.hidden,
             hidden_key=facts.hidden_key,
             hides_indexes=facts.hides_indexes,

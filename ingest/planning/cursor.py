@@ -159,6 +159,20 @@ def what_is_missed(
     return tuple(missed)
 
 
+def what_is_late(facts: TableFacts, cursor: str) -> tuple[str, ...]:
+    """Of a cursor that says a wall clock's time: whose, no row says."""
+    if facts.schema.column(cursor).type == "timestamp" or not facts.zone_delay:
+        return ()
+    return (
+        Sentence(
+            "'%(cursor)s' has no time zone and the server is not on UTC: rows arrive up"
+            " to %(hours)s h later",
+            cursor=cursor,
+            hours=f"{facts.zone_delay / 3600:g}",
+        ),
+    )
+
+
 def _never_read(facts: TableFacts, cursor: str) -> list[str]:
     column = facts.schema.column(cursor)
     odd = cannot_hold(column.source_type, column.type, kind=facts.source_kind)

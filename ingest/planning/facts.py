@@ -36,7 +36,7 @@ class TableFacts:
     shares_snapshots  whether all chunks of a load can show one moment
     username        of the login, for statements that an administrator may run
     source_kind, relation, traits, key_forms, hidden, hidden_key, hides_indexes,
-    is_standby, log, log_lacks  see `DiscoveredTable` and `Overview`
+    is_standby, zone_delay, log, log_lacks  see `DiscoveredTable` and `Overview`
     """
 
     database: str
@@ -54,6 +54,7 @@ class TableFacts:
     traits: frozenset[str] = frozenset()
     key_forms: Mapping[str, str] = field(default_factory=dict)
     is_standby: bool | None = False
+    zone_delay: int = 0
     hidden: tuple[str, ...] = ()
     hidden_key: tuple[str, ...] = ()
     hides_indexes: bool = False

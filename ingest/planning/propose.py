@@ -14,7 +14,7 @@ from core.errors import InvalidRequest
 from core.sentences import Sentence, as_sentence
 from ingest.planning.as_text import what_stops, with_texts
 from ingest.planning.capture_limits import TRAPS, cautions_of, reading_of
-from ingest.planning.cursor import propose_cursor, what_is_missed
+from ingest.planning.cursor import propose_cursor, what_is_late, what_is_missed
 from ingest.planning.facts import LOG, ROW_HASH, Choices, Conditions, TableFacts, Target
 from ingest.planning.key import propose_key
 from ingest.planning.log import what_is_seen, why_not_followed
@@ -418,6 +418,7 @@ def _warnings(
     elif conditions.capture == LOG:
         found += what_is_seen(facts.source_kind)
     elif proposals["cursor"].value:
+        found += what_is_late(facts, proposals["cursor"].value)
         found += _missed(facts, proposals, conditions)
     found += what_holds(_partitions(facts, proposals, target))
     if proposals["updates"].value == "partial":

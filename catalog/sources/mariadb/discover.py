@@ -28,7 +28,13 @@ from catalog.sources.mariadb.replicas import (
     SYNTAX_ERROR,
 )
 from catalog.sources.mariadb.types import OPEN_TRANSACTIONS, key_forms, lake_type
-from catalog.sources.port import DiscoveredTable, Overview, Page, TableKind
+from catalog.sources.port import (
+    DiscoveredTable,
+    Overview,
+    Page,
+    TableKind,
+    zone_delay,
+)
 
 # Bounds the memory of a page of wide tables: there may be 4,096 columns in each.
 MOST_COLUMNS_PER_PAGE = 20_000
@@ -115,7 +121,9 @@ class MariadbReader:
             sees_all = sees_all_transactions(link)
             standby = membership_of(link.rows) is not None or is_standby(link)
             lacks = log_lacks(link)
-        return Overview(names, int(tables), sees_all, standby, lacks)
+            (zone,) = link.rows(mariadb_sql.ZONE)
+        delay = zone_delay(*zone)
+        return Overview(names, int(tables), sees_all, standby, lacks, delay)
 
     def page(self, after: Name | None, *, limit: int) -> Page:
         schema, table = after or ("", "")

@@ -33,6 +33,17 @@ FROM information_schema.TABLES WHERE {_WANTED.format(column="TABLE_SCHEMA")}
 """
 COUNT = f"SELECT COUNT(*) {_TABLES}"
 
+# Of the zone that sessions get by default, whatever ours is: within a year.
+ZONE = """
+WITH RECURSIVE weeks AS (
+  SELECT -52 AS n UNION ALL SELECT n + 1 FROM weeks WHERE n < 52
+), moments AS (SELECT UTC_TIMESTAMP() + INTERVAL n WEEK AS utc FROM weeks
+), offsets AS (
+  SELECT TIMESTAMPDIFF(SECOND, utc, CONVERT_TZ(utc, '+00:00', @@global.time_zone)) AS s
+  FROM moments
+) SELECT min(s), max(s) FROM offsets
+"""
+
 NAMES = f"""
 SELECT TABLE_SCHEMA, TABLE_NAME {_TABLES}
 AND (CAST(TABLE_SCHEMA AS BINARY) > CAST(%(after_schema)s AS BINARY)

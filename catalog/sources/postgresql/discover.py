@@ -22,6 +22,7 @@ from catalog.sources.port import (
     Page,
     TableKind,
     Trait,
+    zone_delay,
 )
 from catalog.sources.postgresql import log, statements
 from catalog.sources.postgresql.columns import COLUMNS
@@ -86,6 +87,7 @@ class PostgresReader:
             names = link.execute(statements.DATABASES, self._filter).fetchall()
             row = link.execute(statements.COUNT, self._filter).fetchone()
             server = link.execute(log.SERVER).fetchone()
+            zone = link.execute(statements.ZONE).fetchone()
         tables, sees_all, is_standby = row or (0, False, False)
         return Overview(
             databases=tuple(name for (name,) in names),
@@ -93,6 +95,7 @@ class PostgresReader:
             sees_all_transactions=sees_all,
             is_standby=is_standby,
             log_lacks=log.lacks_of(server, self._access.username) if server else (),
+            zone_delay=zone_delay(*zone) if zone else 0,
         )
 
     def page(self, after: tuple[str, str] | None, *, limit: int) -> Page:

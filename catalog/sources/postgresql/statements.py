@@ -43,6 +43,16 @@ SELECT count(*), pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'),
        pg_is_in_recovery() {TABLES}
 """
 
+# Of the zone that sessions get by default, whatever ours is: within a year.
+ZONE = """
+SELECT min(o.seconds), max(o.seconds)
+FROM pg_settings s, generate_series(-52, 52) weeks,
+  LATERAL (SELECT now() + weeks * interval '7 days') t(at),
+  LATERAL (SELECT extract(epoch FROM (t.at AT TIME ZONE s.reset_val)
+                                   - (t.at AT TIME ZONE 'UTC'))::int) o(seconds)
+WHERE s.name = 'TimeZone'
+"""
+
 _TABLE_COLUMNS = """
 SELECT c.oid, n.nspname, c.relname, c.relkind::text, c.relnatts,
        coalesce(obj_description(c.oid, 'pg_class'), ''),

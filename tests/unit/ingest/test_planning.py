@@ -173,6 +173,23 @@ def test_a_cursor_that_is_no_timestamp_is_said_to_be_none(kind: str) -> None:
     assert f"'updated_at' ({kind})" in made.blocked
 
 
+@pytest.mark.parametrize(
+    ("kind", "delay", "is_said"),
+    [
+        ("timestamp_ntz", 19_800, True),
+        ("timestamp_ntz", 0, False),
+        ("timestamp", 3600, False),
+    ],
+)
+def test_a_cursor_without_zone_of_a_server_off_utc_is_said_to_be_late(
+    kind: str, delay: int, is_said: bool
+) -> None:
+    warnings = plan(facts(ID, column("updated_at", kind), zone_delay=delay)).warnings
+    late = "'updated_at' has no time zone and the server is not on UTC: rows arrive"
+    assert any(text.startswith(late) for text in warnings) is is_said
+    assert any(text.endswith("up to 5.5 h later") for text in warnings) is is_said
+
+
 def test_what_can_be_missed_is_said() -> None:
     made = plan(
         facts(ID, column("updated_at", "timestamp"), sees_all_transactions=False)
