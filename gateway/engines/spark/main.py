@@ -122,7 +122,8 @@ def _sql_settings(start: EngineStart) -> Mapping[str, str]:
         "spark.sql.catalog.lake": f"{ENGINE_CLASS}.LakeCatalog",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(start.run_dir / "warehouse"),
-        # A committed row must show in the next statement of an open session.
+        # A committed row must show in the next statement of an open session: Spark's
+        # own cache knows no commits. The engine's `ListedTables` takes its place.
         "spark.sql.filesourceTableRelationCacheSize": "0",
         "spark.sql.variable.substitute": "false",
         "spark.sql.runSQLOnFiles": "false",

@@ -188,7 +188,7 @@ final class BoundRules {
   }
 
   /** Runs with the neutral session's settings, whatever the statement's session has. */
-  private static <T> T inside(SparkSession neutral, Supplier<T> work) {
+  static <T> T inside(SparkSession neutral, Supplier<T> work) {
     Option<SparkSession> before = SparkSession.getActiveSession();
     SparkSession.setActiveSession(neutral);
     try {

@@ -12,9 +12,12 @@ import org.apache.spark.sql.hudi.catalog.HoodieCatalog;
  * user has no privilege on is absent here, so Spark answers as for one that never was.
  */
 public final class LazyCatalog extends HoodieCatalog {
+  private boolean isFirst = true;
+
   @Override
   public Table loadTable(Identifier name) {
     if (!Engine.owns(spark())) {
+      keepListings();
       Policy policy = Engine.get().policyOf(spark());
       if (name.namespace().length == 2) {
         return liveTable(policy, name);
@@ -22,6 +25,13 @@ public final class LazyCatalog extends HoodieCatalog {
       require(policy, name);
     }
     return super.loadTable(name);
+  }
+
+  private synchronized void keepListings() {
+    if (isFirst) {
+      ListedTables.installIn(spark());
+      isFirst = false;
+    }
   }
 
   /** Hudi's catalog would drop the version, and answer with the rows of now. */
