@@ -7,7 +7,7 @@ Each level is read when it is opened.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlencode
 
 from catalog.access.policy import Principal
@@ -28,13 +28,14 @@ _LEVELS = ("source", "database", "table")
 @dataclass(frozen=True, slots=True)
 class Branch:
     """text  as the editor takes it. at  the query of the level below, "" = a leaf.
-    is_source: read in place, beside databases of the lake that may have its name"""
+    place: of the topmost ones "lake" or "source": a source is read in place, and a
+    database of the lake may have its name"""
 
     name: str
     text: str
     detail: str = ""
     at: str = ""
-    is_source: bool = False
+    place: Literal["", "lake", "source"] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +77,12 @@ def _live_level(principal: Principal, above: list[str]) -> Level:
 def _live(parts: list[str]) -> Branch:
     at = urlencode(dict(zip(_LEVELS, parts, strict=False)))
     text = ".".join(quoted(parts))
-    return Branch(parts[-1], text, at=at, is_source=len(parts) == 1)
+    return Branch(parts[-1], text, at=at, place="source" if len(parts) == 1 else "")
 
 
 def _database(name: str) -> Branch:
-    return Branch(name, ".".join(quoted([name])), at=urlencode({"database": name}))
+    at = urlencode({"database": name})
+    return Branch(name, ".".join(quoted([name])), at=at, place="lake")
 
 
 def _table(one: Any) -> Branch:

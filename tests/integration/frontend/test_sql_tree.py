@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from catalog.models import SavedQuery
@@ -22,6 +24,19 @@ def test_the_tree_opens_level_by_level_for_what_may_be_seen(world, browse):
     assert "orders" in seen
     assert "customers" not in seen
     assert "Nothing visible to you" in browse("eve").get("/sql").content.decode()
+
+
+def test_lake_and_live_sources_are_told_apart(world, browse):
+    """A source may have the name of a lake's database: heading, icon and mark say which
+    of them is read."""
+    page = browse("root").get("/sql/tree").content.decode()
+    tree = " ".join(re.sub(r"<[^>]+>", " ", page).split())
+    assert re.search(r"^Lake shop lake .*Live sources shop live source", tree), tree
+    assert page.count("tree-heading") == 2
+    assert page.count("<svg") > page.count("data-insert"), "headings have icons"
+    below = browse("root").get("/sql/tree", {"database": "shop"}).content.decode()
+    assert "tree-heading" not in below
+    assert "live source" not in below
 
 
 def test_the_tree_has_live_sources_beside_the_lake(world, browse):
