@@ -40,6 +40,7 @@ def paths(world):
         "source": "/sources/shop",
         "source-new": "/sources/new",
         "source-edit": "/sources/shop/edit",
+        "source-labels": "/sources/shop/labels",
         "source-delete": "/sources/shop/delete",
         "pipeline": "/sources/shop/pipeline",
         "pick": "/sources/shop/onboard",
