@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+from catalog.access.policy import Securable
+from catalog.access.rule_trial import has_query, trial_of
+from catalog.access.table_rights import HeldRule
 from tests.spark.conftest import Lake
 from tests.spark.engine_bench import Client, EngineBench, write_table
 from tests.spark.rights_attacks import attacks
@@ -37,6 +40,19 @@ RULES = {
         "masks": {"email": ["redact", ""], "born": ["year", ""]},
     }
 }
+
+
+NOT_APPLICABLE = [
+    "regio = 'eu'",
+    "id + 1",
+    "id in (select id from shop.customers)",
+    "exists (select 1)",
+    "rand() < 2",
+    "java_method('java.lang.System', 'gc') is null",
+    "id = 1) or (true",
+    "row_number() over (order by id) = 1",
+    "max(id) = 1",
+]
 
 
 def make_people(spark: Any, lake: Lake, bench: EngineBench) -> None:
@@ -205,20 +221,7 @@ def limited(people: EngineBench) -> Iterator[Callable[..., Client]]:
         client.close()
 
 
-@pytest.mark.parametrize(
-    "condition",
-    [
-        "regio = 'eu'",
-        "id + 1",
-        "id in (select id from shop.customers)",
-        "exists (select 1)",
-        "rand() < 2",
-        "java_method('java.lang.System', 'gc') is null",
-        "id = 1) or (true",
-        "row_number() over (order by id) = 1",
-        "max(id) = 1",
-    ],
-)
+@pytest.mark.parametrize("condition", NOT_APPLICABLE)
 def test_a_filter_that_cannot_be_applied_closes_the_table(
     limited: Callable[..., Client], condition: str
 ) -> None:
@@ -226,6 +229,23 @@ def test_a_filter_that_cannot_be_applied_closes_the_table(
     assert found.sql_state == "42501", found
     assert "RULE_NOT_APPLICABLE" in found.error
     assert condition not in found.error
+
+
+@pytest.mark.parametrize("condition", NOT_APPLICABLE)
+def test_what_cannot_be_applied_is_refused_as_it_is_tried(
+    limited: Callable[..., Client], condition: str
+) -> None:
+    on = Securable("lake", "shop", "people")
+    client = limited()
+    if not has_query(condition):
+        tried = client.run(trial_of(HeldRule(on, frozenset(), expression=condition)))
+        assert tried.is_refused, tried
+    mask = HeldRule(
+        on, frozenset(), column="name", mask="expression", expression="upper(name)"
+    )
+    for good in (mask, HeldRule(on, frozenset(), expression="id > 1 -- so")):
+        tried = client.run(trial_of(good))
+        assert not tried.is_refused, tried.error
 
 
 @pytest.mark.parametrize(
