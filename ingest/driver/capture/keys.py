@@ -72,7 +72,8 @@ def null_keys(
     where  their condition at the source
     """
     dialect, columns = source.dialect, {c.source_name: c for c in table.columns}
-    said = f"{count} rows of {_name(table)} cannot be synced"
+    rows = "1 row" if count == 1 else f"{count} rows"
+    said = f"{rows} of {_name(table)} cannot be synced"
     for name in table.key:
         column, value = columns[name], dialect.name(name)
         fits = dialect.read(column).fits
@@ -91,8 +92,7 @@ def null_keys(
                 " column as text, or with another key",
             )
     return InvalidRequest(
-        f"{said}: they have NULL in the key {', '.join(table.key)}."
-        " Nothing was written",
+        f"{said}: NULL in the key {', '.join(table.key)}. Nothing was written",
         code="null_keys",
         hint="choose a key that is never NULL; a table that is loaded once may have the"
         " whole-row hash",
