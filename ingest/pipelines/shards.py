@@ -22,7 +22,7 @@ from catalog.schema.types import TableSchema
 from core.errors import InvalidRequest
 from core.models import Job
 from core.sentences import Sentence
-from ingest.contract.table import ShardSpec
+from ingest.contract.table import SHARD, ShardSpec
 from ingest.models import Pipeline, Shard
 from ingest.models.states import RETIRED
 from ingest.planning.patterns import select
@@ -155,7 +155,11 @@ def group_of(pipeline: Pipeline) -> Group:
 
 
 def column_of(pipeline: Pipeline) -> str:
-    """Of its shards, as it was asked for; "" = it has none."""
+    """Of its shards, by its plan, or as was asked where that is blocked; "" = it has
+    none."""
+    if is_sharded(pipeline):
+        columns = _create(plan_from_json(pipeline.plan)).columns
+        return next(c.name for c in columns if c.source_name == SHARD)
     asked = pipeline.onboarding.request.get("shards") or {}
     return str(asked.get("column") or "")
 

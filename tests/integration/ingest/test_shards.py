@@ -22,7 +22,9 @@ from ingest.pipelines.requests import parse_request
 from ingest.pipelines.schema_diff import drift_of, source_changed
 from ingest.planning.facts import Choices
 from ingest.planning.plan import CreateTable, plan_from_json
+from tests.integration.ingest.test_adoption import adopt as rebuild
 from tests.integration.ingest.test_new_tables import discovered
+from tests.integration.ingest.test_rebuild import lose_database
 from tests.integration.ingest.world import ANN, COLUMNS, World, make_tables
 
 pytestmark = pytest.mark.django_db
@@ -225,3 +227,16 @@ def test_a_shard_that_went_is_told_and_left_out_by_a_resync(shops: World) -> Non
     shops.until(lambda: len(create_of(Pipeline.objects.get()).shards) == 2)
     row = Pipeline.objects.get()
     assert row.source_table.database.name == "shop_10"
+
+
+def test_a_lost_database_gets_its_shards_back_from_the_lake(shops: World) -> None:
+    before = live(shops)
+    shops.steps(3)
+    names = [str(table) for table in shards.tables_of(before)]
+    Shard.objects.all().delete()
+    lose_database(shops)
+    assert rebuild()[0] == 0
+    row = Pipeline.objects.select_related("source_table__database__datasource").get()
+    assert [str(table) for table in shards.tables_of(row)] == names
+    assert create_of(row) == create_of(before)
+    assert shards.column_of(row) == "shop"
