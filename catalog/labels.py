@@ -35,29 +35,34 @@ def label_tables(ids: Iterable[int], labels: Labels, *, by: str) -> int:
 
     InvalidRequest for an owner who is not there, and for words that are no tags.
     """
+    with transaction.atomic():
+        found = lock_tables(ids)
+        label_locked(found, labels, by=by)
+    return len(found)
+
+
+def label_locked(found: Sequence[Table], labels: Labels, *, by: str) -> None:
+    """The same for rows of `lock_tables`, in its transaction."""
     owner = None if labels.owner is None else check_owner(labels.owner)
     tags = None if labels.tags is None else check_tags(labels.tags)
     added, removed = check_tags(labels.added), set(labels.removed)
-    with transaction.atomic():
-        found = lock_tables(ids)
-        for table in found:
-            kept = [tag for tag in table.tags if tag not in removed]
-            table.tags = check_tags([*kept, *added] if tags is None else tags)
-            table.owner = table.owner if owner is None else owner
-        Table.objects.bulk_update(found, ["owner", "tags"])
-        audit.append(
-            [
-                audit.entry(
-                    "table.label",
-                    on=f"{table.database}.{table.name}",
-                    actor=by,
-                    owner=table.owner,
-                    tags=table.tags,
-                )
-                for table in found
-            ]
-        )
-    return len(found)
+    for table in found:
+        kept = [tag for tag in table.tags if tag not in removed]
+        table.tags = check_tags([*kept, *added] if tags is None else tags)
+        table.owner = table.owner if owner is None else owner
+    Table.objects.bulk_update(found, ["owner", "tags"])
+    audit.append(
+        [
+            audit.entry(
+                "table.label",
+                on=f"{table.database}.{table.name}",
+                actor=by,
+                owner=table.owner,
+                tags=table.tags,
+            )
+            for table in found
+        ]
+    )
 
 
 def lock_tables(ids: Iterable[int]) -> list[Table]:

@@ -21,7 +21,7 @@ from catalog.api.etag import content_tag, require_match
 from catalog.api.reply import Body
 from catalog.api.serializers import TablePatch
 from catalog.api.views import PAGING, ApiView, body_of, page_size, paged
-from catalog.labels import Labels, label_tables, lock_tables
+from catalog.labels import Labels, label_locked, lock_tables
 from catalog.selectors.paging import offset_of, offset_token
 from core.errors import InvalidRequest, NotFound
 
@@ -70,10 +70,10 @@ class TableView(ApiView):
         owner = given["owner"] or "" if "owner" in given else None
         labels = Labels(owner=owner, tags=given.get("tags"))
         with transaction.atomic():
-            lock_tables([table.id])
+            rows = lock_tables([table.id])
             now = replies.Table.body(selectors.facts_for(self.principal, table.id))
             require_match(request, _tag(now))
-            label_tables([table.id], labels, by=self.principal.name)
+            label_locked(rows, labels, by=self.principal.name)
         return self.get(request, **place)
 
 

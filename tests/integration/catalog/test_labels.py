@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from catalog.access import grants
 from catalog.models import AuditEntry, Datasource, Table
@@ -38,6 +40,14 @@ def test_a_table_is_labelled_and_found(admin, ann, shop, lake_orders) -> None:
     assert (kept["owner"], kept["tags"]) == (None, ["daily", "finance"])
     entry = AuditEntry.objects.filter(action="table.label").earliest("id")
     assert (entry.object, entry.facts["owner"]) == ("lake.shop.orders", "user:ann")
+
+
+def test_a_change_locks_its_row_once(admin, lake_orders) -> None:
+    with CaptureQueriesContext(connection) as sent:
+        changed = admin("PATCH", f"tables/{lake_orders.pk}", {"tags": ["x"]})
+    assert changed.status_code == 200
+    statements = [one["sql"] or "" for one in sent]
+    assert len([s for s in statements if 'FOR UPDATE OF "catalog_table"' in s]) == 1
 
 
 def test_small_scopes_are_searched_by_labels_too(admin, ann, lake_orders) -> None:
