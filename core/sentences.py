@@ -89,17 +89,19 @@ def restored(text: str) -> str:
     return _same_text(english, json.loads, origin) if origin else english
 
 
-def origins_in(value: Any) -> dict[str, Any]:
-    """What the sentences within dicts and lists were made of, by their text."""
+def origins_in(value: Any, *, all_of_them: bool = False) -> dict[str, Any]:
+    """What the sentences within dicts and lists were made of, by their text; those
+    without parameters, which their text tells, only when asked for."""
     if isinstance(value, Sentence):
-        return {str(value): value.origin} if value.parameters else {}
+        is_told = value.parameters or all_of_them
+        return {str(value): value.origin} if is_told else {}
     if isinstance(value, Mapping):
         value = list(value.values())
     if not isinstance(value, Sequence) or isinstance(value, str):
         return {}
     found: dict[str, Any] = {}
     for each in value:
-        found |= origins_in(each)
+        found |= origins_in(each, all_of_them=all_of_them)
     return found
 
 

@@ -2,7 +2,8 @@
 
 The key, the effect and the kept reply are one transaction: a crash loses all
 three, so a repetition is then a first time. Replies are kept encrypted, because
-one of them carries a token.
+one of them carries a token. Their sentences are kept with what they were made of: each
+caller reads them in the language that it asks for.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from catalog.api.views import ApiView
 from catalog.models import IdempotencyKey
 from catalog.secrets import seal, unsealed
 from core.errors import InvalidRequest
+from core.sentences import origins_in, with_sentences
 
 LIFETIME = timedelta(hours=24)
 LONGEST_KEY = 200
@@ -116,9 +118,11 @@ def _run(call: Callable[[], Response]) -> Response:
 
 
 def _keep(row: IdempotencyKey, response: Response) -> None:
+    sentences = origins_in(response.data, all_of_them=True)
+    kept = {"body": response.data, "sentences": sentences}
     row.status = response.status_code
     row.body = {
-        "sealed": seal(json.dumps(response.data, default=str)),
+        "sealed": seal(json.dumps(kept, default=str)),
         "type": response.content_type or "",
     }
     row.location = response.get("Location", "")
@@ -134,7 +138,7 @@ def _replay(row: IdempotencyKey, digest: str) -> Response:
         )
     kept: dict[str, Any] = row.body
     response = Response(
-        json.loads(unsealed(kept["sealed"])),
+        with_sentences(json.loads(unsealed(kept["sealed"])))["body"],
         status=row.status,
         content_type=kept["type"] or None,
     )

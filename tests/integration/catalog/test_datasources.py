@@ -243,6 +243,21 @@ def test_a_refusal_is_kept_too_and_leaves_nothing(admin):
     assert again["Content-Type"] == "application/problem+json"
 
 
+def test_a_repeated_reply_is_in_the_language_that_is_asked_for(admin):
+    def refused(language: str, key: str):
+        bad = new_source(name="lake")
+        reply = admin(
+            *("POST", "datasources", bad), Idempotency_Key=key, Accept_Language=language
+        )
+        return reply["Content-Language"], reply.json() | {"request_id": ""}
+
+    fresh = {language: refused(language, language) for language in ("en", "zh-CN")}
+    assert fresh["en"][1]["detail"] != fresh["zh-CN"][1]["detail"]
+    for key in fresh:
+        for language, reply in fresh.items():
+            assert refused(language, key) == reply, (key, language)
+
+
 def test_a_token_made_twice_is_one_token_and_not_stored_in_clear(admin):
     first = admin("POST", "tokens", {"name": "ci"}, Idempotency_Key="k3").json()
     again = admin("POST", "tokens", {"name": "ci"}, Idempotency_Key="k3").json()
