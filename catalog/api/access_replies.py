@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib.auth.models import Group as GroupRow
 from django.contrib.auth.models import User as UserRow
 from rest_framework import serializers as s
 
@@ -30,14 +29,15 @@ class User(Reply):
         return sorted(group.name for group in user.groups.all())
 
 
-# Of a row with its members prefetched.
+# Of a row with the names of its first members and the number of all.
 class Group(Reply):
     name = s.CharField()
-    members = s.ListField(child=s.CharField())
-
-    @staticmethod
-    def members_of(group: GroupRow) -> list[str]:
-        return sorted(user.username for user in group.user_set.all())
+    members = s.ListField(
+        source="first_members",
+        child=s.CharField(),
+        help_text="the first 100 by name; GET /users?group= pages all of them",
+    )
+    member_count = s.IntegerField()
 
 
 class Invitation(Reply):

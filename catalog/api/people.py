@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import Group
-from django.db.models import QuerySet
+from django.contrib.auth.models import Group, User
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import Count, OuterRef, QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -19,6 +20,8 @@ from catalog.api.replies import page_of
 from catalog.api.serializers import InvitationNew
 from catalog.api.views import PAGING, ApiView, body_of, paged
 from core.errors import NotFound
+
+MOST_MEMBERS = 100
 
 
 class InvitationsView(ApiView):
@@ -70,7 +73,7 @@ class GroupsView(ApiView):
 
     @extend_schema(responses=page_of(replies.Group))
     def get(self, request: Request) -> Response:
-        """Groups, by name, with their members. For administrators."""
+        """Groups, by name, with the first of their members. For administrators."""
         require_admin(self.principal)
         rows = _groups()
         if q := request.query_params.get("q"):
@@ -82,7 +85,7 @@ class GroupsView(ApiView):
 class GroupView(ApiView):
     @extend_schema(responses=replies.Group)
     def get(self, request: Request, name: str) -> Response:
-        """One group with its members. For administrators."""
+        """One group with the first of its members. For administrators."""
         require_admin(self.principal)
         row = _groups().filter(name=name).first()
         if row is None:
@@ -99,4 +102,7 @@ class GroupView(ApiView):
 
 
 def _groups() -> QuerySet[Group, Any]:
-    return Group.objects.prefetch_related("user_set")
+    """With the first of their members, by name, and the number of all."""
+    members = User.objects.filter(groups=OuterRef("pk")).order_by("username")
+    names = ArraySubquery(members.values("username")[:MOST_MEMBERS])
+    return Group.objects.annotate(first_members=names, member_count=Count("user"))

@@ -14,6 +14,7 @@ from catalog.access import groups, invitations, users
 from catalog.access.external_users import ExternalPerson, admit, hand_over, suspend
 from catalog.access.group_rules import Membership
 from catalog.access.invitations import PREFIX
+from catalog.api import people
 from catalog.models import AccessRule, AuditEntry, Grant, Invitation
 from core.redaction import redact
 from tests.integration.catalog.asking import problem
@@ -203,10 +204,29 @@ def test_it_is_withdrawn(link, admin) -> None:
 
 
 # ---------------------------------------------------------------- groups
+def test_a_group_shows_the_first_of_its_members(admin, ann, person, monkeypatch):
+    monkeypatch.setattr(people, "MOST_MEMBERS", 2)
+    for name in ("zed", "bob", "cai"):
+        users.update_user(
+            person(name) and name, users.UserChange(groups=["bi"]), by="root"
+        )
+    shown = {"name": "bi", "members": ["ann", "bob"], "member_count": 4}
+    assert admin("GET", "groups/bi").json() == shown
+    other = {"name": "ops", "members": [], "member_count": 0}
+    Group.objects.create(name="ops")
+    assert admin("GET", "groups").json()["items"] == [shown, other]
+    everyone = admin("GET", "users?group=bi").json()["items"]
+    assert [one["name"] for one in everyone] == ["ann", "bob", "cai", "zed"]
+
+
 def test_a_group_goes_with_its_grants(admin, ann) -> None:
     body = {"principal": "group:bi", "privilege": "select", "on": "lake"}
     assert admin("POST", "grants", body).status_code == 201
-    assert admin("GET", "groups/bi").json() == {"name": "bi", "members": ["ann"]}
+    assert admin("GET", "groups/bi").json() == {
+        "name": "bi",
+        "members": ["ann"],
+        "member_count": 1,
+    }
     problem(ann("DELETE", "groups/bi"), 403, "admin_only")
     assert admin("DELETE", "groups/bi").status_code == 204
     assert not Grant.objects.exists()
