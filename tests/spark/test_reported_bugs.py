@@ -3,6 +3,7 @@ Thrift messages below it, on a gateway with a real engine. Each test has the num
 its report. Others of the same list:
 
 impyla #549  tests/integration/gateway/test_pyhive.py: a disconnect ends its statement
+metabase #51843  the same file: a session opens in no database that is not there
 kyuubi #4480, #4847  tests/integration/gateway/test_engine_death.py, test_stopping.py
 dbt-spark #228  tests/spark/test_engine_clients.py: dbt finds the relations of a schema
 """
@@ -231,6 +232,7 @@ def test_superset_30208_tables_are_listed_once_and_views_as_none(
 def test_kyuubi_7576_a_masked_table_meets_itself_in_a_union(
     bench: EngineBench,
 ) -> None:
+    """And a mask holds for whom a grant on the whole database lets read (#6930)."""
     limits = {"filters": ["id <= 2"], "masks": {"name": ["redact", ""]}}
     bench.policy("mask", select=["shop.*"], tables={"shop.customers": limits})
     client = bench.connect("mask")

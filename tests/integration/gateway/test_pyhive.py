@@ -242,10 +242,15 @@ def test_an_engine_that_follows_another_knows_what_was_reset(gateway):
         ]
 
 
-def test_use_of_an_unknown_database_is_refused_without_the_engine(gateway):
-    with pytest.raises(OperationalError, match="SCHEMA_NOT_FOUND"):
-        connect(gateway, database="nowhere")
-    assert all("nowhere" not in sql for _, sql in gateway.engine.journal)
+@pytest.mark.parametrize("database", ["nowhere", "null", "defaultnull"])
+def test_use_of_an_unknown_database_is_refused_without_the_engine(gateway, database):
+    """Metabase once ended its URLs with "null" (metabase #51843)."""
+    with pytest.raises(OperationalError, match="SCHEMA_NOT_FOUND") as raised:
+        connect(gateway, database=database)
+    status = raised.value.args[0].status
+    assert status.sqlState == "42704"
+    assert database in status.errorMessage
+    assert all(database not in sql for _, sql in gateway.engine.journal)
 
 
 def test_a_session_remembers_a_bounded_number_of_settings(gateway):
