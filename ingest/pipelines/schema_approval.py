@@ -135,7 +135,9 @@ def _decide(
         return _Decision(drift)
     aside = tuple(change for change in drift.to_approve if change.column in wanted)
     left = drift.without(wanted)
-    if needed_resync.is_noted(pipeline, without=aside):
+    # what its reader stopped at is not in the stream
+    is_lost = pipeline.state == NEEDS_RESYNC
+    if is_lost or needed_resync.is_noted(pipeline, without=aside):
         left = replace(left, needs_resync=True)
     return _Decision(left, aside)
 

@@ -289,8 +289,11 @@ class _Judge:
     def is_lost_aside(self, change: SchemaChange, aside: Collection[str]) -> bool:
         """Whether rows of the log are missing behind it, for its reader had to stop at
         them."""
-        is_met = change.kind != "added" and not self.fits_in_place(change)
-        return self.log is not None and is_met and change.column in aside
+        log = self.log
+        if log is None or change.column not in aside or change.kind == "added":
+            return False
+        is_told = change.kind == "removed" and log.tells_dropped
+        return not (is_told or self.fits_in_place(change))
 
     def _of_added(self, change: SchemaChange) -> _Verdict:
         column = self.source.column(change.column)

@@ -9,11 +9,15 @@ from catalog.sources.registry import proposed_choice
 from ingest.contract.table import ColumnSpec, SealedColumn, TableSpec
 
 
-def ahead_of(table: TableSpec, there: Sequence[SealedColumn]) -> tuple[str, ...]:
+def ahead_of(
+    table: TableSpec, there: Sequence[SealedColumn], gone: Sequence[str] = ()
+) -> tuple[str, ...]:
     """Source names of columns that the plan neither has nor leaves out, and of those
-    that it has in a narrower type: rows with them wait for it."""
+    that it has in a narrower type, or still, though they are gone at the source: rows
+    with them, or without these, wait for it."""
     planned = {column.source_name: column.type for column in table.columns}
-    return tuple(
+    still = tuple(name for name in gone if name in planned)
+    return still + tuple(
         column.source_name
         for column in there
         if (

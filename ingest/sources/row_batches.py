@@ -3,7 +3,8 @@
 Fields are `op`, `xid` and `unchanged`, then c0, c1, … in the form that staged rows
 have, then masks m0, … of values that have no form in the lake. The schema says each
 column's source name and lake type, so a batch is read without a catalog; among them may
-be columns that the table's plan does not have yet.
+be columns that the table's plan does not have yet. It says, too, which columns of the
+plan they lack because these are gone at the source.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ingest.contract.table import ColumnSpec, SealedColumn
 from ingest.sources.dialect import Dialect
 from ingest.sources.select import Selection, mask_of, select_columns
 
-_COLUMNS = b"columns"
+_COLUMNS, _GONE = b"columns", b"gone"
 _TYPES = {
     "boolean": pa.bool_(),
     "int": pa.int32(),
@@ -51,9 +52,14 @@ def arrow_type(type: DataType) -> pa.DataType:
 
 
 def schema_of(
-    columns: Sequence[SealedColumn], types: Sequence[pa.DataType], masks: int = 0
+    columns: Sequence[SealedColumn],
+    types: Sequence[pa.DataType],
+    masks: int = 0,
+    *,
+    gone: Sequence[str] = (),
 ) -> pa.Schema:
-    """types: of the columns, one by one. masks: how many there are."""
+    """types: of the columns, one by one. masks: how many there are. gone: see
+    `gone_in`."""
     fields = [
         pa.field(column.alias, type)
         for column, type in zip(columns, types, strict=True)
@@ -62,6 +68,8 @@ def schema_of(
     said = [[c.alias, c.source_name, c.type, c.bit] for c in columns]
     # of the schema, once: of its fields it would be twice as long
     metadata = {_COLUMNS: json.dumps(said, ensure_ascii=False, separators=(",", ":"))}
+    if gone:
+        metadata[_GONE] = json.dumps([*gone], ensure_ascii=False)
     return pa.schema([*HEAD_FIELDS, *fields, *flags], metadata)
 
 
@@ -81,6 +89,12 @@ def columns_in(schema: pa.Schema) -> tuple[SealedColumn, ...]:
     return tuple(SealedColumn(*one) for one in said)
 
 
+def gone_in(schema: pa.Schema) -> tuple[str, ...]:
+    """Source names of columns that the plan had as the rows were read, and that were
+    dropped at the source before them."""
+    return tuple(json.loads((schema.metadata or {}).get(_GONE, "[]")))
+
+
 @dataclass(frozen=True, slots=True)
 class BatchForm:
     """What batches of a table's rows have. masks: how many there are."""
@@ -90,12 +104,18 @@ class BatchForm:
     masks: int
 
     @classmethod
-    def of(cls, dialect: Dialect, columns: Sequence[ColumnSpec]) -> BatchForm:
+    def of(
+        cls,
+        dialect: Dialect,
+        columns: Sequence[ColumnSpec],
+        *,
+        gone: Sequence[str] = (),
+    ) -> BatchForm:
         selection = select_columns(dialect, columns)
         sealed = columns_of(selection, columns)
         types = [arrow_type(DataType.parse(column.type)) for column in columns]
         masks = len(selection.masks)
-        return cls(sealed, schema_of(sealed, types, masks), masks)
+        return cls(sealed, schema_of(sealed, types, masks, gone=gone), masks)
 
     def batch(
         self, head: Sequence[pa.Array], found: Iterable[Converted]

@@ -19,7 +19,7 @@ from ingest.contract.following import Replaced, SourceLog
 from ingest.contract.segments import OP, OPS
 from ingest.contract.table import SHARD, SealedColumn, TableSpec, sources_of
 from ingest.sources.port import LogReader, LogRows
-from ingest.sources.row_batches import HEAD_FIELDS, columns_in, schema_of
+from ingest.sources.row_batches import HEAD_FIELDS, columns_in, gone_in, schema_of
 
 _TRUNCATE = OPS.index("truncate")
 
@@ -256,5 +256,6 @@ def with_shard(batch: pa.RecordBatch, value: str) -> pa.RecordBatch:
     masks = batch.num_columns - end
     constant = pa.repeat(pa.scalar(value, pa.string()), batch.num_rows)
     arrays = [*batch.columns[:end], constant, *batch.columns[end:]]
-    schema = schema_of([*columns, sealed], types, masks)
+    gone = gone_in(batch.schema)
+    schema = schema_of([*columns, sealed], types, masks, gone=gone)
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

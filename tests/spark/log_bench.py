@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from ingest.contract.applying import ApplyTable, ApplyWork
 from ingest.contract.segments import AHEAD, OPS, Control, Segment
 from ingest.contract.source_positions import PostgresLog
@@ -23,6 +25,7 @@ from ingest.lake.chain import (
 from ingest.lake.segment_files import SegmentBuilder
 from ingest.sources.postgresql.log.pgoutput import Relation, RelationColumn, Rows
 from ingest.sources.postgresql.log.values import RowReader
+from ingest.sources.row_batches import HEAD_FIELDS, columns_in, schema_of
 from tests.spark.lake_bench import LakeBench
 
 NAME = "pg1"
@@ -64,9 +67,15 @@ class LogBench:
     def control(self, *controls: Control) -> Segment:
         return self.close(*controls)
 
-    def change(self, table: TableSpec, *changes: tuple[Any, ...], xid: int = 0) -> None:
+    def change(
+        self,
+        table: TableSpec,
+        *changes: tuple[Any, ...],
+        xid: int = 0,
+        gone: Sequence[str] = (),
+    ) -> None:
         """changes: (op, value of each column as PostgreSQL prints it); UNSENT = the log
-        did not send it."""
+        did not send it. gone: columns that the plan has beside those of the table."""
         relation, reader = self._reader(table)
         rows = Rows(relation)
         for op, *values in changes:
@@ -80,8 +89,17 @@ class LogBench:
             )
             rows.values.append(tuple(texts))
         known = self.known.setdefault(table.table_id, len(table.columns))
-        version = AHEAD if len(table.columns) > known else table.schema_version
-        self.builder.add(table.table_id, version, reader.batch(rows))
+        is_ahead = gone or len(table.columns) > known
+        version = AHEAD if is_ahead else table.schema_version
+        batch = reader.batch(rows)
+        if gone:
+            sealed = columns_in(batch.schema)
+            end = len(HEAD_FIELDS) + len(sealed)
+            types = batch.schema.types[len(HEAD_FIELDS) : end]
+            masks = batch.num_columns - end
+            schema = schema_of(sealed, types, masks, gone=gone)
+            batch = pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+        self.builder.add(table.table_id, version, batch)
 
     def close(self, *controls: Control, committed: int = 1) -> Segment:
         """Makes the segment of what was changed."""

@@ -156,6 +156,30 @@ def test_rows_of_two_versions_are_one_commit(followed: Followed) -> None:
         followed.apply()
 
 
+def test_rows_behind_a_dropped_column_wait_until_the_plan_keeps_it_as_null(
+    followed: Followed,
+) -> None:
+    log, table = followed.log, followed.table
+    less = replace(table, columns=tuple(c for c in table.columns if c.name != "v"))
+    log.segment(table, ("update", 1, "before", AT), ("update", 2, "before", AT))
+    log.change(less, ("update", 2, AT), ("insert", 8, AT), gone=["v"])
+    log.change(less, ("delete", 6, None), gone=["v"])
+    log.close()
+    assert followed.apply().rows == 2
+    with pytest.raises(TransientError) as caught:
+        followed.apply()
+    assert caught.value.code == COLUMNS_UNDECIDED
+    kept = tuple(c for c in table.columns if c.name == "v")
+    plan = replace(less, kept=kept, schema_version=2)
+    followed.applied = log.table(plan, followed.applied.scratch)
+    assert followed.apply().rows == 3
+    log.segment(plan, ("update", 3, AT))
+    assert followed.apply().rows == 1
+    assert followed.rows() == {
+        1: "before", 2: None, 3: None, 4: "load", 5: "load", 8: None,
+    }  # fmt: skip
+
+
 def test_rows_of_before_a_column_may_be_more_than_a_commit_takes(
     followed: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -201,6 +201,7 @@ def table_log(
         is_published=True,
         unfit=unfit(server, database, engine),
         tells_older=True,
+        tells_dropped=True,
         older=older.values,
         untold=older.untold,
     )

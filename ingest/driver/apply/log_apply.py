@@ -472,8 +472,8 @@ def _written(path: Path, columns: Sequence[str]) -> pa.Table:
 
 def _undecided(spec: JobSpec, names: Sequence[str]) -> TransientError:
     return TransientError(
-        f"{', '.join(names)} of {qualified_name(spec)} was added or widened at the"
-        " source, and its plan does not have that yet: its rows wait. Nothing was"
+        f"{', '.join(names)} of {qualified_name(spec)} was added, widened or dropped at"
+        " the source, and its plan does not have that yet: its rows wait. Nothing was"
         " written",
         code=COLUMNS_UNDECIDED,
         hint="its columns at the source are read; where the policy asks, approve the"

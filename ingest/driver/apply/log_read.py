@@ -21,7 +21,7 @@ from ingest.lake.chain import ChainIndex, read_segment, require_kept
 from ingest.lake.hudi.options import LoadPoint
 from ingest.lake.segment_files import read_table
 from ingest.sources.ahead import ahead_of
-from ingest.sources.row_batches import columns_in
+from ingest.sources.row_batches import columns_in, gone_in
 
 # A commit takes no further segment beyond these.
 MOST_ROWS = 1_000_000
@@ -163,9 +163,12 @@ class Waiting:
         for part in segment.parts_of(self.table.table_id):
             if part.schema_version == AHEAD:
                 rows = self._rows(segment, part, first)
-                if ahead := ahead_of(self.table, columns_in(rows.schema)):
+                if ahead := self._ahead_of(rows.schema):
                     return ahead
         return ()
+
+    def _ahead_of(self, schema: pa.Schema) -> tuple[str, ...]:
+        return ahead_of(self.table, columns_in(schema), gone_in(schema))
 
     def _segment(self, number: int, first: int) -> Segment:
         folder = self.stream.index.folder

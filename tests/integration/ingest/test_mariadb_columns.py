@@ -165,7 +165,9 @@ ALTERED = {
     "unsigned": (["MODIFY n int unsigned"], "n was int(11) and is int(10) unsigned"),
     "made": (["MODIFY n int AS (id + 1) STORED"], "which may have changed values"),
     "words": (["MODIFY v text CHARACTER SET latin1"], "v was text utf8mb4 and is"),
-    "dropped": (["DROP n"], "by a statement, of which the log has no rows"),
+    "dropped": (["DROP n"], ""),
+    "anew": (["DROP n, ADD n int"], "by a statement, of which the log has no rows"),
+    "again": (["DROP n", "ADD n int"], "altered again before its columns"),
     "renamed": (["RENAME COLUMN n TO m"], "by a statement, of which the log has no"),
     "changed": (["CHANGE n m int"], "by a statement, of which the log has no rows"),
     "rekeyed": (["DROP PRIMARY KEY, ADD PRIMARY KEY (id, n)"], "by a statement"),
@@ -214,3 +216,62 @@ def test_a_column_that_came_outside_of_the_log_needs_a_load(maria: MariaWorld) -
     run.want(planned(maria, "1", m="int(11) as int"))
     run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
     assert "what m gave to rows" in run.problem(1)
+
+
+def kept_null() -> FollowTable:
+    """The next version of the plan, which reads `n` no more."""
+    return FollowTable(maria_table(1, schema_version=2), load="first")
+
+
+def test_rows_behind_a_dropped_column_come_and_wait_for_the_plan(
+    maria: MariaWorld,
+) -> None:
+    run = maria.following(FIRST)
+    maria.run(
+        "INSERT INTO t VALUES (0, 'a', 1), (1, 'b', 2)",
+        "ALTER TABLE t DROP COLUMN IF EXISTS n",
+        "UPDATE t SET v = 'c' WHERE id = 1",
+    )
+    run.until(lambda s: s.tables[0].new_columns == ("n",), "that it is told")
+    maria.durable(run)
+    run.kill()
+    maria.run("DELETE FROM t WHERE id = 0")
+    run = maria.following(FIRST)
+    maria.durable(run)
+    assert run.state.tables[0].new_columns == ("n",)
+    assert versions(maria) == [1, AHEAD, AHEAD]
+    run.want(maria.of(kept_null()))
+    run.until(lambda s: s.tables[0].new_columns == (), "the plan")
+    maria.run("INSERT INTO t VALUES (2, 'd')")
+    maria.durable(run)
+    assert versions(maria) == [1, AHEAD, AHEAD, 2]
+    assert [(one.op, *one.values.values()) for one in maria.changes()] == [
+        ("insert", 0, "a", 1), ("insert", 1, "b", 2), ("update", 1, "c"),
+        ("delete", 0, "a"), ("insert", 2, "d"),
+    ]  # fmt: skip
+    assert (run.problem(1), maria.reasons()) == ("", [])
+
+
+def test_a_dropped_column_that_comes_again_needs_a_load(maria: MariaWorld) -> None:
+    """Rows that do not change have other values in it since."""
+    run = maria.following(FIRST)
+    maria.run("INSERT INTO t VALUES (0, 'a', 1)", "ALTER TABLE t DROP n")
+    run.until(lambda s: s.tables[0].new_columns == ("n",), "that it is told")
+    maria.durable(run)
+    maria.run("ALTER TABLE t ADD n int DEFAULT 0", "INSERT INTO t VALUES (1, 'a', 1)")
+    run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
+    assert "what n gave to rows" in run.problem(1)
+
+
+def test_one_that_the_plan_has_not_may_come_again(maria: MariaWorld) -> None:
+    run = maria.following(FIRST)
+    maria.run("ALTER TABLE t DROP n")
+    run.until(lambda s: s.tables[0].new_columns == ("n",), "that it is told")
+    kept = replace(kept_null().table, left_out=("n",))
+    run.want(maria.of(replace(kept_null(), table=kept)))
+    run.until(lambda s: s.tables[0].new_columns == (), "the plan")
+    maria.run("ALTER TABLE t ADD n int DEFAULT 0", "INSERT INTO t VALUES (1, 'a', 1)")
+    maria.durable(run)
+    maria.durable(run)
+    assert (run.problem(1), maria.reasons()) == ("", [])
+    assert maria.changes()[-1].values["id"] == 1

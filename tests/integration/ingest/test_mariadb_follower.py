@@ -201,7 +201,7 @@ def test_a_log_that_was_reset_is_another_one(maria: MariaWorld) -> None:
 
 CHANGED = [
     ("DROP TABLE u", "was changed at the source by a statement"),
-    ("ALTER TABLE u DROP COLUMN v", "was changed at the source by a statement"),
+    ("ALTER TABLE u CHANGE v w text", "was changed at the source by a statement"),
     ("RENAME TABLE u TO w", "was changed at the source by a statement"),
 ]
 

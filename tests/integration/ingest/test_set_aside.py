@@ -9,6 +9,7 @@ import pytest
 from core.errors import InvalidRequest
 from core.models import Job
 from ingest.actions import registry
+from ingest.models import Pipeline
 from ingest.pipelines.log_tables import followed_tables
 from ingest.pipelines.policies.store import change_table_policy
 from ingest.pipelines.schema_approval import (
@@ -59,6 +60,37 @@ def test_a_column_that_is_gone_stays_in_the_lake_without_a_load(noted: Any) -> N
     assert (loads(), noted.pipeline("orders").drift) == (before, {})
     proposal = proposal_of(lake)
     assert (proposal.changes, proposal.kept) == ((), ("note",))
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_log_goes_on_over_a_column_that_is_kept(
+    logged: Any, *, is_told: bool
+) -> None:
+    note_log(logged, tells_dropped=is_told)
+    alter(logged, note=TEXT)
+    lake, before = alter(logged, note=None), loads()
+    assert logged.pipeline("orders").state == "PAUSED"
+    told = what_happens(lake, keep_null=["note"])
+    assert (told[-1] == "What waits of the source's log is applied with it") == is_told
+    job = approve_schema_change(lake, actor="ann", keep_null=["note"])
+    (one,) = followed_tables(logged.source)
+    assert [c.name for c in one.table.kept] == ["note"]
+    assert (job.kind != "resync") == is_told
+    assert loads() - before == (not is_told)
+    if is_told:
+        assert (one.deferred, logged.pipeline("orders").drift) == ("", {})
+        assert logged.pipeline("orders").state in {"CATCHING_UP", "LIVE"}
+
+
+def test_what_a_reader_stopped_at_needs_a_load(logged: Any) -> None:
+    note_log(logged, tells_dropped=True)
+    alter(logged, note=TEXT)
+    lake = alter(logged, note=None)
+    Pipeline.objects.update(state="NEEDS_RESYNC")
+    told = what_happens(lake, keep_null=["note"])
+    assert any("read from the source again" in line for line in told)
+    job = approve_schema_change(lake, actor="ann", keep_null=["note"])
+    assert job.kind == "resync"
 
 
 def test_one_that_comes_back_is_proposed_and_loaded(noted: Any) -> None:

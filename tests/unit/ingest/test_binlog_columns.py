@@ -8,6 +8,7 @@ import pytest
 
 from catalog.sources.mariadb.older import Older
 from ingest.contract.source_positions import MariaDbLog
+from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.sources.mariadb.log.columns import FoundTable, Identity, SourceColumn
 
 LOG = MariaDbLog(1, "", "b.", 1, 7, 0)
@@ -92,3 +93,28 @@ def test_a_column_is_not_null_by_the_session_that_made_it_so(
         identity.touching({"c"}, is_strict=False)
     with pytest.raises(ValueError, match="c is NOT NULL now"):
         before.altered(now, looked, {"c"}, at=at(20), is_strict=False)
+
+
+def test_a_column_that_was_dropped_does_not_come_again() -> None:
+    plan = TableSpec(
+        1, "s", "t", "db", "t", "", "", (ColumnSpec("c", "c", "int(11)", "int"),), ()
+    )
+    less = table(id=INT)
+    identity = known(10, 10).without({"c"}, less)
+    assert (identity.gone, {*identity.columns}) == (("c",), {"id"})
+    assert identity.had == {"id", "c"}
+    assert identity.problem_of(plan) == ""
+    again = table(id=INT, c=INT)
+    looked = at(60), at(60)
+    identity = identity.altered(again, looked, {"c"}, at=at(50), is_strict=True)
+    assert "what c gave to rows" in identity.problem_of(plan)
+    assert identity.problem_of(replace(plan, columns=())) == ""
+
+
+def test_one_that_a_late_look_sees_again_is_not_taken_for_gone() -> None:
+    """Another statement brings it, which concerns it a second time."""
+    now = table(id=INT, c=INT)
+    identity = known(60, 60).touching({"c"}, is_strict=True).without({"c"}, now)
+    assert identity.gone == ()
+    with pytest.raises(ValueError, match="c was altered again"):
+        identity.touching({"c"}, is_strict=True)

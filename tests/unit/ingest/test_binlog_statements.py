@@ -32,10 +32,7 @@ def test_a_truncation(statement: str, name: tuple[str, str]) -> None:
         'DROP TABLE "t"',
         "RENAME TABLE t TO t_old, t_new TO t",
         "RENAME TABLE db._t_gho TO db.t",
-        "ALTER TABLE t DROP COLUMN v",
-        "ALTER TABLE t ADD COLUMN a int, DROP v",
         "ALTER TABLE t CHANGE v w text",
-        "ALTER TABLE t MODIFY v int, DROP w",
         "ALTER TABLE t MODIFY v int REFERENCES u (id) ON DELETE CASCADE",
         "ALTER TABLE t RENAME COLUMN v TO w",
         "ALTER TABLE t TRUNCATE PARTITION p",
@@ -52,7 +49,14 @@ def test_a_truncation(statement: str, name: tuple[str, str]) -> None:
         "ALTER IGNORE TABLE t ADD UNIQUE (v)",
         "ALTER TABLE t ADD FOREIGN KEY (v) REFERENCES u (id) ON DELETE CASCADE",
         "ALTER TABLE t ADD c int REFERENCES u (id) ON UPDATE SET NULL",
-        "SET STATEMENT a = (1), b = 'x FOR y' FOR ALTER TABLE t DROP v",
+        "SET STATEMENT a = (1), b = 'x FOR y' FOR ALTER TABLE t CHANGE v w text",
+        # at once, so that no look sees what it was
+        "ALTER TABLE t DROP v, ADD v int",
+        "ALTER TABLE t DROP COLUMN `V`, ADD (a int, v int)",
+        "ALTER TABLE t DROP v, DROP PARTITION p",
+        "ALTER TABLE t DROP PRIMARY KEY",
+        "ALTER TABLE t DROP SYSTEM VERSIONING",
+        "ALTER TABLE t DROP PERIOD FOR SYSTEM_TIME",
     ],
 )
 def test_what_changes_it_without_rows(statement: str) -> None:
@@ -162,3 +166,22 @@ def test_what_tables_are_called_behind_it() -> None:
 )
 def test_what_it_stands_aside_of(statement: str) -> None:
     assert not effect_of(statement, "db").is_about(T)
+
+
+@pytest.mark.parametrize(
+    ("statement", "drops"),
+    [
+        ("ALTER TABLE t DROP v", {"v"}),
+        ("ALTER TABLE t DROP COLUMN IF EXISTS `V`", {"v"}),
+        ("ALTER TABLE t DROP v RESTRICT, DROP COLUMN w CASCADE", {"v", "w"}),
+        ("ALTER TABLE t ADD COLUMN a int, DROP v, DROP INDEX i", {"v"}),
+        ("ALTER TABLE t MODIFY v int, DROP w", {"w"}),
+        ("ALTER TABLE t DROP `partition`", {"partition"}),
+        ("ALTER TABLE t DROP INDEX i, DROP CHECK c, DROP FOREIGN KEY f", set()),
+    ],
+)
+def test_columns_that_go(statement: str, drops: set[str]) -> None:
+    effect = effect_of(statement, "db")
+    assert effect.is_harmless
+    assert effect.drops == drops
+    assert effect.touches >= drops

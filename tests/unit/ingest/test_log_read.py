@@ -224,3 +224,20 @@ def test_it_ends_before_rows_of_which_the_plan_has_not_decided(log: Log) -> None
     ):
         waiting, numbers = log.read(table=decided)
         assert (numbers, waiting.ahead) == ([2, 3, 3], ())
+
+
+def test_it_ends_before_rows_that_lack_what_the_plan_still_has(log: Log) -> None:
+    """A column that the plan gets later is missing there, too, and holds up nothing."""
+    schema = schema_of(COLUMNS, [pa.int64()], gone=["n"])
+    batch = pa.record_batch([[0], [1], [None], [5]], schema=schema)
+    log.builder.add(TABLE, AHEAD, batch)
+    log.close(TABLE)
+    n = ColumnSpec("n", "n", "integer", "int")
+    planned = replace(SPEC, columns=(*SPEC.columns, n))
+    waiting, numbers = log.read(table=planned)
+    assert (numbers, waiting.last, waiting.ahead) == ([], None, ("n",))
+    later = ColumnSpec("m", "m", "integer", "int")
+    for decided in (SPEC, replace(SPEC, columns=(*SPEC.columns, later))):
+        waiting, numbers = log.read(table=decided)
+        assert waiting.ahead == ()
+        assert numbers

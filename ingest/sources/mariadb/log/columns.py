@@ -69,6 +69,7 @@ class Identity:
     until      the place before which it was: of what is between, nobody knows
     touched    columns that statements concerned which it saw, one time each
     tightened  columns that it saw NOT NULL, and no statement yet by which they are
+    gone       those that were dropped since
     shadow     the table that a tool fills to take its place; replaced: one that did
     """
 
@@ -79,6 +80,7 @@ class Identity:
     until: str
     touched: tuple[str, ...] = ()
     tightened: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
     shadow: Shadow | None = None
     replaced: Replaced | None = None
 
@@ -152,6 +154,24 @@ class Identity:
         )
         return found.touching(touches, is_strict=is_strict)
 
+    def without(self, drops: Collection[str], now: FoundTable | None) -> Identity:
+        """Behind a statement that drops these, and a look behind that. One that is
+        there then has another statement that brought it again."""
+        there = now.columns.keys() if now else frozenset[str]()
+        gone = {n for n in self.columns if n.lower() in drops and n not in there}
+        return replace(
+            self,
+            columns={n: c for n, c in self.columns.items() if n not in gone},
+            older={n: v for n, v in self.older.items() if n not in gone},
+            untold=tuple(n for n in self.untold if n not in gone),
+            gone=tuple(sorted({*self.gone, *gone})),
+        )
+
+    @property
+    def had(self) -> frozenset[str]:
+        """All columns that it has, or had since its cut."""
+        return frozenset({*self.columns, *self.gone})
+
     def replaced_by(self, other: Replaced, now: FoundTable | None) -> Identity:
         """Its shadow took its place, and looks so now. ValueError when it lacks
         columns."""
@@ -181,13 +201,15 @@ class Identity:
     def problem_of(self, table: TableSpec) -> str:
         """Why rows of before lack values of columns that the plan has now; "" = they
         do not."""
-        known = {**dict.fromkeys(self.untold), **self.older}
+        again = {*self.gone} & self.columns.keys()
+        known = {**dict.fromkeys((*self.untold, *again)), **self.older}
         wrong = _words(
             column.source_name
             for column in table.columns
             if column.source_name in known
             and (
                 column.source_name in self.untold
+                or column.source_name in again
                 or known[column.source_name] != column.older
             )
         )
@@ -234,6 +256,12 @@ def new_columns(table: TableSpec, types: Mapping[str, str]) -> tuple[str, ...]:
         for name, type in types.items()
         if name not in known or (type and widens_in_place(known[name], type))
     )
+
+
+def gone_columns(table: TableSpec, there: Collection[str]) -> tuple[str, ...]:
+    """Of the plan, that the source has no more."""
+    names = (column.source_name for column in table.columns)
+    return tuple(name for name in names if name not in there)
 
 
 def types_in(table: TableSpec, described: TableMap) -> dict[str, str]:

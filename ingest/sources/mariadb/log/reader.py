@@ -36,6 +36,7 @@ from ingest.sources.mariadb.log.binlog import (
 from ingest.sources.mariadb.log.columns import (
     FoundTable,
     Identity,
+    gone_columns,
     new_columns,
     read_as,
     types_in,
@@ -53,7 +54,7 @@ from ingest.sources.mariadb.log.control import (
 )
 from ingest.sources.mariadb.log.places import FORMAT, GTID, STOP, Place, started_at
 from ingest.sources.mariadb.log.shadows import Shadows
-from ingest.sources.mariadb.log.statements import Name, effect_of
+from ingest.sources.mariadb.log.statements import Effect, Name, effect_of
 from ingest.sources.mariadb.log.swaps import is_swap, tool_of
 from ingest.sources.mariadb.log.table_map import TableMap
 from ingest.sources.mariadb.log.tables import (
@@ -189,6 +190,9 @@ class MariaDbLogReader:
         is_newer = self._is_started
         self.identities = {**loaded, **known} if is_newer else {**known, **loaded}
         self._readers = {}
+        if not is_newer:
+            # by looks that did not know yet what the tables were; nothing was read
+            self._lost = {}
         self._look_at_tables()
         self.replaced = self._shadows.recall(self._tables, self.identities)
         self._decoder.look_again()
@@ -311,9 +315,9 @@ class MariaDbLogReader:
                     )
                 )
                 self.committed = statement.committed
-            elif effect.is_harmless:
+            elif effect.is_harmless and not self._drops_key(table, effect):
                 self._is_to_look = True
-                self._note_altered(table, statement, effect.touches)
+                self._note_altered(table, statement, effect)
             else:
                 self._refuse(table, unread(table, name, statement.text, effect))
 
@@ -328,19 +332,20 @@ class MariaDbLogReader:
         self._is_to_look = True
         # such a tool copies by INSERT IGNORE
         lax = replace(statement, is_strict=False)
-        self._note_altered(table, lax, shadow.touches, swap=other)
+        as_altered = Effect(touches=frozenset(shadow.touches))
+        self._note_altered(table, lax, as_altered, swap=other)
 
     def _note_altered(
         self,
         table: TableSpec,
         statement: Statement,
-        touches: Collection[str],
+        effect: Effect,
         *,
         swap: Replaced | None = None,
     ) -> None:
         """Looks at what it did, unless a look has seen it already. swap: another table
         came into its place."""
-        known = self.identities.get(table.table_id)
+        known, touches = self.identities.get(table.table_id), effect.touches
         if known is None or not (touches or swap):
             return
         identity = Identity.decode(known)
@@ -356,6 +361,8 @@ class MariaDbLogReader:
                     identity = identity.altered(
                         now, looked, touches, at=here, is_strict=strict
                     )
+            if effect.drops:
+                identity = identity.without(effect.drops, now)
             if swap:
                 identity = identity.replaced_by(swap, now)
                 self.replaced[table.table_id] = swap
@@ -398,7 +405,7 @@ class MariaDbLogReader:
             except TerminalError as error:
                 self._refuse(table, joined((error.message, error.hint)))
                 continue
-            is_ahead = bool(ahead_of(table, reader.form.columns))
+            is_ahead = bool(ahead_of(table, reader.form.columns, reader.gone))
             version = AHEAD if is_ahead else table.schema_version
             self._taken.append(LogRows(table.table_id, version, batch))
 
@@ -412,7 +419,9 @@ class MariaDbLogReader:
             if found.problem:
                 raise ValueError(found.problem)
             key = found.positions(identifying(table))
-            reader = RowReader.of(found, self._columns(table, found), key=table.key)
+            columns = self._columns(table, found)
+            gone = self._gone(table, found)
+            reader = RowReader.of(found, columns, key=table.key, gone=gone)
         except (KeyError, ValueError) as error:
             self._refuse(table, unreadable(table, error))
             return None
@@ -426,8 +435,11 @@ class MariaDbLogReader:
         names = {column.name for column in described.columns}
         before = self._seen.setdefault(table.table_id, set())
         found = self._found.get(table.table_id)
+        gone = self._gone(table, described)
         for column in table.columns:
             name = column.source_name
+            if name in gone:
+                continue
             is_later = found is not None and name in found.columns
             if name not in names and (name in before or not is_later):
                 raise KeyError(name)
@@ -444,6 +456,13 @@ class MariaDbLogReader:
             self.left[table.table_id] = left
         return columns
 
+    def _gone(self, table: TableSpec, described: TableMap) -> tuple[str, ...]:
+        """Columns of the plan that a statement has dropped."""
+        known = self.identities.get(table.table_id)
+        gone = Identity.decode(known).gone if known else ()
+        there = {column.name for column in described.columns}
+        return tuple(name for name in gone_columns(table, there) if name in gone)
+
     def _refuse(self, table: TableSpec, problem: str) -> None:
         # the first of them is the cause of what follows
         self._lost[table.table_id] = self._at_log.setdefault(table.table_id, problem)
@@ -454,7 +473,9 @@ class MariaDbLogReader:
 
     def _note_new(self, table: TableSpec, types: Mapping[str, str]) -> None:
         self.new_columns.pop(table.table_id, None)
-        if found := new_columns(table, types):
+        there = self._found.get(table.table_id)
+        gone = gone_columns(table, there.columns) if there else ()
+        if found := new_columns(table, types) + gone:
             self.new_columns[table.table_id] = found
 
     def _look_at_tables(self) -> None:
@@ -468,7 +489,8 @@ class MariaDbLogReader:
         problems = {}
         for table in tables:
             one = found.get((table.source_schema, table.source_table))
-            problem = problem_of(table, one, self._server)
+            had = self._had(table)
+            problem = problem_of(table, one, self._server, had=had)
             if one is not None:
                 self._found[table.table_id] = one
                 self._note_new(table, types_of(one))
@@ -482,6 +504,14 @@ class MariaDbLogReader:
         self._at_look = problems
         self._lost |= problems
         self._merge()
+
+    def _had(self, table: TableSpec) -> frozenset[str]:
+        known = self.identities.get(table.table_id)
+        return Identity.decode(known).had if known else frozenset()
+
+    @staticmethod
+    def _drops_key(table: TableSpec, effect: Effect) -> bool:
+        return any(name.lower() in effect.drops for name in identifying(table))
 
     def _named(self, database: str, table: str) -> Name:
         """As it is compared there."""

@@ -96,8 +96,8 @@ class Effect:
     now, and nothing else happened. is_harmless: every value is as it was, though there
     may be more columns, or keys; but of the columns `touches` (in lower case) only a
     look at the table shows that. renames: tables, and what they are called behind it.
-    is_new: it makes this table, like the table `like` where it says that. is_unique: it
-    may allow fewer rows than before.
+    drops: of those, the ones that go. is_new: it makes this table, like the table
+    `like` where it says that. is_unique: it may allow fewer rows than before.
     """
 
     tables: frozenset[Name] = frozenset()
@@ -107,6 +107,7 @@ class Effect:
     may_be_any: bool = False
     touches: frozenset[str] = frozenset()
     renames: tuple[tuple[Name, Name], ...] = ()
+    drops: frozenset[str] = frozenset()
     is_new: bool = False
     like: Name = ("", "")
     is_unique: bool = False
@@ -200,13 +201,27 @@ def _definition(verb: str, rest: Sequence[_Token], database: str) -> Effect:
         name, parts = _name(rest, database)
         parts = parts[{"WAIT": 2, "NOWAIT": 1}.get(parts[0].word, 0) if parts else 0 :]
         # IGNORE deletes rows that a new key does not allow
-        touched = [_touched(part) for part in _split(parts)]
-        if None not in touched and "IGNORE" not in skipped:
+        altered = list(_split(parts))
+        dropped = [_dropped(part) for part in altered]
+        touched = [
+            frozenset({gone}) if gone else _touched(part)
+            for part, gone in zip(altered, dropped, strict=True)
+        ]
+        brought = frozenset[str]().union(
+            *(
+                one
+                for one, gone in zip(touched, dropped, strict=True)
+                if one and not gone
+            )
+        )
+        is_anew = bool(brought & {*dropped})
+        if None not in touched and "IGNORE" not in skipped and not is_anew:
             touches = frozenset[str]().union(*(one for one in touched if one))
             return Effect(
                 frozenset({name}),
                 is_harmless=True,
                 touches=touches,
+                drops=frozenset(filter(None, dropped)),
                 is_unique=bool(_UNIQUE & {token.word for token in parts}),
             )
         if not {"RENAME", "EXCHANGE"} & {token.word for token in parts}:
@@ -262,6 +277,17 @@ def _touched(part: Sequence[_Token]) -> frozenset[str] | None:
         or verb in _KEEPS
     )
     return frozenset() if keeps else None
+
+
+def _dropped(part: Sequence[_Token]) -> str:
+    """The column that a part of an ALTER TABLE drops, in lower case; "" = it does
+    something else."""
+    others = _DROPS | {"PRIMARY", "PARTITION", "PERIOD", "SYSTEM"}
+    if len(part) < 2 or part[0].word != "DROP" or part[1].word in others:
+        return ""
+    name, *rest = _behind_column(part) or [_Token()]
+    is_all = all(token.word in {"RESTRICT", "CASCADE"} for token in rest)
+    return name.name.lower() if is_all else ""
 
 
 def _columns_of(part: Sequence[_Token]) -> frozenset[str]:

@@ -62,7 +62,8 @@ def shadow_behind(
     if shadow is None or shadow.name not in found:
         return shadow
     is_late = bool(effect.touches) and shadow.is_filled
-    if not effect.is_harmless or effect.is_unique or is_late:
+    is_kept = effect.is_harmless and not (effect.drops or effect.is_unique)
+    if is_late or not is_kept:
         return None
     touches = {*shadow.touches, *effect.touches}
     return replace(shadow, touches=tuple(sorted(touches)))

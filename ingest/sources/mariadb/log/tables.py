@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from catalog.sources.mariadb.log import LogServer, unfit
 from catalog.sources.mariadb.types import lake_type
@@ -13,8 +13,15 @@ from ingest.sources.mariadb.log.columns import FoundTable, SourceColumn
 from ingest.sources.mariadb.log.statements import Effect, Name
 
 
-def problem_of(table: TableSpec, found: FoundTable | None, server: LogServer) -> str:
-    """Why its changes cannot be followed, and what to do about it; "" = they can."""
+def problem_of(
+    table: TableSpec,
+    found: FoundTable | None,
+    server: LogServer,
+    *,
+    had: Collection[str] = (),
+) -> str:
+    """Why its changes cannot be followed, and what to do about it; "" = they can. had:
+    columns that it has or had since its cut: how they went, its log says."""
     name = where(table)
     if found is None:
         return Sentence(
@@ -49,7 +56,7 @@ def problem_of(table: TableSpec, found: FoundTable | None, server: LogServer) ->
         )
     return (
         _problem_of_key(table)
-        or _problem_of_columns(table, found.columns)
+        or _problem_of_columns(table, found.columns, had)
         or _problem_of_types(table, found.columns)
     )
 
@@ -122,8 +129,11 @@ def _problem_of_key(table: TableSpec) -> str:
     )
 
 
-def _problem_of_columns(table: TableSpec, there: Mapping[str, SourceColumn]) -> str:
-    missing = [c.source_name for c in table.columns if c.source_name not in there]
+def _problem_of_columns(
+    table: TableSpec, there: Mapping[str, SourceColumn], had: Collection[str]
+) -> str:
+    kept = {*there, *had} - ({*identifying(table)} - there.keys())
+    missing = [c.source_name for c in table.columns if c.source_name not in kept]
     if not missing:
         return ""
     return Sentence(
@@ -136,6 +146,8 @@ def _problem_of_columns(table: TableSpec, there: Mapping[str, SourceColumn]) -> 
 
 def _problem_of_types(table: TableSpec, there: Mapping[str, SourceColumn]) -> str:
     for column in table.columns:
+        if column.source_name not in there:
+            continue
         found = there[column.source_name].type
         type = lake_type(found).type
         if column.source_type == found or (type and is_as_wide(column.type, type)):

@@ -67,13 +67,20 @@ class RowReader:
     places: tuple[int, ...]
     codecs: tuple[Codec, ...]
     texts: tuple[tuple[int, str], ...] = ()
+    gone: tuple[str, ...] = ()
 
     @classmethod
     def of(
-        cls, table: TableMap, columns: Sequence[ColumnSpec], *, key: Sequence[str] = ()
+        cls,
+        table: TableMap,
+        columns: Sequence[ColumnSpec],
+        *,
+        key: Sequence[str] = (),
+        gone: Sequence[str] = (),
     ) -> RowReader:
-        """KeyError names a column that the log does not have; ValueError says why
-        values of a column cannot be read."""
+        """gone: columns of the plan that were dropped there. KeyError names a column
+        that the log does not have; ValueError says why values of a column cannot be
+        read."""
         places = table.positions(tuple(column.source_name for column in columns))
         codecs = tuple(
             codec_of(table.columns[place], column)
@@ -82,7 +89,8 @@ class RowReader:
         keys = ((n, table.columns[n]) for n in table.positions(tuple(key)))
         texts = ((n, charset_of(c.collation)) for n, c in keys if c.collation)
         inexact = tuple((n, charset) for n, charset in texts if charset in INEXACT)
-        return cls(BatchForm.of(_DIALECT, columns), places, codecs, inexact)
+        form = BatchForm.of(_DIALECT, columns, gone=gone)
+        return cls(form, places, codecs, inexact, tuple(gone))
 
     def batch(self, rows: Rows) -> pa.RecordBatch:
         """TerminalError `log_value_unreadable` names the column, `key_text_shared` a
