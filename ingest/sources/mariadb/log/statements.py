@@ -201,32 +201,34 @@ def _definition(verb: str, rest: Sequence[_Token], database: str) -> Effect:
         name, parts = _name(rest, database)
         parts = parts[{"WAIT": 2, "NOWAIT": 1}.get(parts[0].word, 0) if parts else 0 :]
         # IGNORE deletes rows that a new key does not allow
-        altered = list(_split(parts))
-        dropped = [_dropped(part) for part in altered]
-        touched = [
-            frozenset({gone}) if gone else _touched(part)
-            for part, gone in zip(altered, dropped, strict=True)
-        ]
-        brought = frozenset[str]().union(
-            *(
-                one
-                for one, gone in zip(touched, dropped, strict=True)
-                if one and not gone
-            )
-        )
-        is_anew = bool(brought & {*dropped})
-        if None not in touched and "IGNORE" not in skipped and not is_anew:
-            touches = frozenset[str]().union(*(one for one in touched if one))
-            return Effect(
-                frozenset({name}),
-                is_harmless=True,
-                touches=touches,
-                drops=frozenset(filter(None, dropped)),
-                is_unique=bool(_UNIQUE & {token.word for token in parts}),
-            )
+        if "IGNORE" not in skipped and (effect := _altered(name, parts)):
+            return effect
         if not {"RENAME", "EXCHANGE"} & {token.word for token in parts}:
             return Effect(frozenset({name}))
     return Effect(frozenset(_names(rest, database)))
+
+
+def _altered(name: Name, parts: Sequence[_Token]) -> Effect | None:
+    """None where an ALTER TABLE may do more than a look behind it shows."""
+    dropped: set[str] = set()
+    touches: set[str] = set()
+    for part in _split(parts):
+        if gone := _dropped(part):
+            dropped.add(gone)
+            continue
+        touched = _touched(part)
+        if touched is None:
+            return None
+        touches |= touched
+    if dropped & touches:
+        return None  # a column that comes again is another one
+    return Effect(
+        frozenset({name}),
+        is_harmless=True,
+        touches=frozenset(touches | dropped),
+        drops=frozenset(dropped),
+        is_unique=bool(_UNIQUE & {token.word for token in parts}),
+    )
 
 
 def _like(tokens: Sequence[_Token], database: str) -> Name:
