@@ -144,7 +144,7 @@ def test_its_capture_is_told(product: Product, followed: Any) -> None:
 
 @pytest.mark.usefixtures("followed")
 def test_equal_tables_of_two_schemas_are_one_lake_table(product: Product) -> None:
-    schemas = ("shop_1", "shop_2")
+    schemas = ("part_1", "part_2")
     with product.source("followed") as source:
         for schema in schemas:
             source.execute(
@@ -152,22 +152,23 @@ def test_equal_tables_of_two_schemas_are_one_lake_table(product: Product) -> Non
                 f" v text); INSERT INTO {schema}.t VALUES (1, 'load'), (2, 'load')"
             )
     product.discover("followed")
-    body = {"datasource": "followed", "include": ["shop_*.t"]}
-    shards = {"shards": {"column": "shop"}, "approve": True}
+    body = {"datasource": "followed", "include": ["part_*.t"]}
+    body |= {"target_database": "sharded"}
+    shards = {"shards": {"column": "part"}, "approve": True}
     made = product.api.post("/onboardings", body | shards)
     name = made["tables"][0]["name"]
     product.api.wait_live(name)
     with product.source("followed") as source:
-        source.execute("UPDATE shop_1.t SET v = 'new' WHERE id = 1")
-        source.execute("DELETE FROM shop_2.t WHERE id = 1")
-        source.execute("INSERT INTO shop_2.t VALUES (3, 'late')")
+        source.execute("UPDATE part_1.t SET v = 'new' WHERE id = 1")
+        source.execute("DELETE FROM part_2.t WHERE id = 1")
+        source.execute("INSERT INTO part_2.t VALUES (3, 'late')")
         there = sorted(
-            (schema.removeprefix("shop_"), *row)
+            (schema.removeprefix("part_"), *row)
             for schema in schemas
             for row in source.execute(f"SELECT id, v FROM {schema}.t").fetchall()
         )
     table = name.removeprefix("lake.")
     wait_for(
-        lambda: sorted(rows_in_lake(product, table, "shop, id, v")) == there,
-        lambda: f"{rows_in_lake(product, table, 'shop, id, v')} to be {there}",
+        lambda: sorted(rows_in_lake(product, table, "part, id, v")) == there,
+        lambda: f"{rows_in_lake(product, table, 'part, id, v')} to be {there}",
     )
