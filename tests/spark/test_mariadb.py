@@ -258,7 +258,7 @@ def test_a_verification_disagrees_with_bounds_that_hide_rows(
     # and rows in the middle that no range holds
     monkeypatch.undo()
     monkeypatch.setattr(
-        "ingest.driver.table_services.verify.predicate_for", lambda *_: "v = 1"
+        "ingest.driver.capture.source_tables.predicate_for", lambda *_: "v = 1"
     )
     failed = bench.verify(cyrillic, chunk_rows=2)
     assert failed.error.code == "rows_not_read"  # type: ignore[union-attr]

@@ -16,10 +16,9 @@ from typing import Any
 import pytest
 
 from catalog.sources.registry import footprint_of
-from ingest.driver.capture import jdbc, snapshot
+from ingest.driver.capture import jdbc, snapshot, source_tables
 from ingest.driver.capture import reading as patience
 from ingest.driver.capture import timestamp as capture_timestamp
-from ingest.driver.table_services import verify
 from ingest.sources.mariadb import reader
 from tests.mariadb import MariaDbServer
 from tests.spark.lake_bench import assert_done
@@ -29,7 +28,7 @@ from tests.spark.test_source_fingerprint import sync
 from tests.spark.test_source_footprint import ask_slowly
 from tests.waiting import LIMIT_SECONDS, wait_for
 
-MODULES = (snapshot, capture_timestamp, verify)
+MODULES = (source_tables, capture_timestamp)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 from catalog.schema.limits import SourceLimits
 from ingest.contract.job import JobReport, JobSpec
 from ingest.driver.capture import reading as patience
-from ingest.driver.capture import snapshot
+from ingest.driver.capture import snapshot, source_tables
 from ingest.sources.postgresql import snapshot as postgresql_snapshot
 from tests.long_tests import first_then_long
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
@@ -152,7 +152,7 @@ def test_an_alter_between_the_chunks_of_a_load_makes_it_start_again(
 def test_a_type_that_changes_after_the_check_is_never_committed(
     bench: LakeBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = snapshot.require_columns
+    real = source_tables.require_columns
 
     def check(*given: Any) -> Any:
         found = real(*given)
@@ -160,7 +160,7 @@ def test_a_type_that_changes_after_the_check_is_never_committed(
         return found
 
     table = bench.table("o", estimated_rows=500)
-    monkeypatch.setattr(snapshot, "require_columns", check)
+    monkeypatch.setattr(source_tables, "require_columns", check)
     report = bench.load(table)
     assert (report.outcome, report.error and report.error.code) == (
         "invalid_request",
