@@ -38,8 +38,6 @@ def test_rows_are_those_of_the_reader_of_single_rows(loaded: Any) -> None:
     low = changed(bench, table, low, "UPDATE w SET t = 'new', at = now() WHERE id = 3")
     assert not is_batched(frame_of(bench, table))
     assert read(bench, table, "true") == read(bench, table, "false")
-    # deleted rows lie in a log file until a compaction
-    bench.sql("DELETE FROM w WHERE id = 5")
     assert_done(bench.compact(table))
     assert_as_plain(bench, table, 300)
     assert read(bench, table, "true", "count_if(t = 'new'), count(*)") == [(1, 300)]
