@@ -21,7 +21,7 @@ from catalog.schema.source_log import TableLog
 from catalog.schema.types import TableSchema
 from core.errors import InvalidRequest
 from core.models import Job
-from core.sentences import Sentence
+from core.sentences import Sentence, as_sentence
 from ingest.contract.table import SHARD, ShardSpec
 from ingest.models import Pipeline, Shard
 from ingest.models.states import RETIRED
@@ -221,7 +221,8 @@ def _value(pattern: ShardPattern, name: str) -> str | None:
 
 
 def not_taken(pipeline: Pipeline) -> list[Table]:
-    """Tables of the source that its pattern means and that it does not read."""
+    """Tables of the source that its pattern means and that it does not read, also those
+    that nobody could."""
     pattern = ShardPattern.parse(plan_from_json(pipeline.plan).source)
     rows = Shard.objects.filter(pipeline=pipeline)
     known = {*rows.values_list("source_table_id", flat=True)}
@@ -263,6 +264,8 @@ def _renewed(
     for table in new:
         if table.pk in taken:
             raise _unlike(table, Sentence("it is synced already"))
+        if table.status in NOT_SYNCED:
+            raise _unlike(table, as_sentence(table.status_reason))
         if changes := diff(schema, schema_of(table)):
             raise _unlike(table, changes[0].as_sentence)
     found = sorted([*there, *new], key=_name)
@@ -271,7 +274,7 @@ def _renewed(
 
 def _matching(pipeline: Pipeline, pattern: ShardPattern) -> list[Table]:
     rows = Table.objects.filter(
-        ~Q(status__in=NOT_SYNCED),
+        ~Q(status=VANISHED),
         database__datasource=pipeline.source_table.database.datasource_id,
         database__name__startswith=pattern.before,
         name=pattern.table,

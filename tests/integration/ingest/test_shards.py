@@ -217,6 +217,21 @@ def test_a_new_shard_of_another_shape_stops_the_resync_before_it_reads(
     assert len(create_of(Pipeline.objects.get()).shards) == 3
 
 
+def test_a_new_shard_that_cannot_be_read_is_told_and_stops_the_resync(
+    shops: World,
+) -> None:
+    row = live(shops)
+    (new,) = make_tables(shops.source, ["orders"], database="shop_3")
+    why = "the datasource's user may not SELECT it"
+    Table.objects.filter(pk=new.pk).update(status="NO_PRIVILEGE", status_reason=why)
+    told = _about_columns(row)
+    assert told is not None
+    assert "shop_3.orders is the first" in str(told.message)
+    table_commands.start_resync(row.lake_table, actor="ann")
+    shops.until(lambda: shops.jobs("resync")[-1].state not in {"QUEUED", RUNNING})
+    assert why in str(shops.jobs("resync")[-1].reason)
+
+
 def test_a_shard_that_went_is_told_and_left_out_by_a_resync(shops: World) -> None:
     row = live(shops)
     Table.objects.filter(database__name="shop_1").update(status=VANISHED)
