@@ -298,9 +298,11 @@ class FollowersHost:
         # what stops a table may be a column that is gone
         signs = {t.table_id: (t.problem, t.new_columns, t.replaced) for t in tables}
         new = [n for n, sign in signs.items() if sign != self._signs.get(n, _NO_SIGN)]
-        rows.look_at_columns([n for n in new if signs[n] != _NO_SIGN])
+        looked = rows.look_at_columns([n for n in new if signs[n] != _NO_SIGN])
         replaced.note({n: signs[n][2] for n in new})
-        self._signs |= {n: signs[n] for n in new}
+        # a table that is being loaded is looked at once it has its rows: its load may
+        # have begun before the column came
+        self._signs |= {n: signs[n] for n in new if n in looked or signs[n] == _NO_SIGN}
 
 
 def _lease(datasource_id: int) -> str:

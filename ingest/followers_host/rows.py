@@ -107,11 +107,15 @@ def stop_tables(tables: Iterable[FollowedTable]) -> None:
                 transitions.lose_position(pipeline, reason=reason)
 
 
-def look_at_columns(tables: list[int]) -> None:
+def look_at_columns(tables: list[int]) -> set[int]:
     """Read the columns of these tables at the source again: what is new there becomes
-    an ordinary change of the schema, and so does what is gone."""
+    an ordinary change of the schema, and so does what is gone. Returns those that are
+    read: not the ones that are being loaded."""
+    looked = set()
     for pipeline in _followed_by(tables):
         shards.look_at(pipeline, by=ACTOR)
+        looked.add(pipeline.lake_table_id)
+    return looked
 
 
 def _followed_by(lake_tables: list[int]) -> Iterator[Pipeline]:

@@ -273,6 +273,21 @@ def test_columns_that_the_log_shows_first_are_looked_at_once(
     assert not Job.objects.filter(kind="look").exists()
 
 
+def test_a_column_that_came_during_a_load_is_looked_at_behind_it(
+    start: Start, followed: World
+) -> None:
+    """The load may have read its rows before."""
+    items = Pipeline.objects.filter(pk=followed.pipeline("items").pk)
+    items.update(state="RESYNCING")
+    host = start("extra")
+    until(host, lambda: Job.objects.filter(kind="look").count() == 1)
+    seen = row(followed).rows
+    until(host, lambda: row(followed).rows > seen)
+    assert Job.objects.filter(kind="look").count() == 1
+    items.update(state="LIVE")
+    until(host, lambda: Job.objects.filter(kind="look").count() == 2)
+
+
 def test_a_lost_log_is_passed_over_once(start: Start, followed: World) -> None:
     """As a person decided; the next start loses nothing on its own."""
     SourceFollower.objects.create(datasource=followed.source, begin_anew=True)
