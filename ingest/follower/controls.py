@@ -113,7 +113,7 @@ def _lost_before(one: FollowTable, known: Known) -> str:
     is_asked = one.deferred or is_new_load(one, known)
     if _state(one, known) != "deferred" or is_asked:
         return ""
-    return Sentence(
+    return _lacking(one, known[one.table.table_id]) or Sentence(
         "changes of %(table)s are missing in what was read of the source's log; resync"
         " the table",
         table=one.table.at_source,
@@ -168,6 +168,10 @@ def _missing(one: FollowTable, state: StreamTable | None) -> str:
         return ""
     if one.load and one.load != state.load:
         return ""
+    return _lacking(one, state)
+
+
+def _lacking(one: FollowTable, state: StreamTable) -> str:
     wanted = {column.source_name for column in one.table.columns}
     if not (lacking := ", ".join(name for name in state.left if name in wanted)):
         return ""

@@ -71,7 +71,11 @@ def _mariadb(product: Product) -> LoggedSource:
 
 KINDS = {"postgresql": _postgresql, "mariadb": _mariadb}
 # as its follower says it, and who applies its rows, whoever is first
-_REWRITTEN = ("and every row was rewritten", "which its plan has")
+_REWRITTEN = (
+    "and every row was rewritten",
+    "which its plan has",
+    "before the table's plan had it",
+)
 _AWAY_SECONDS = (2.0, 20.0)
 # within, and beyond what a reader takes for silence
 _SILENT_SECONDS = (3.0, 45.0)

@@ -128,6 +128,9 @@ def test_who_does_not_know_of_a_deferral_is_told(
     """Its host may have died before it knew."""
     problem = followed((one,), {7: DEFERRED}, {}, {})[0].problem
     assert (expected in problem, bool(problem)) == (True, bool(expected))
+    lacks = replace(DEFERRED, left=tuple(c.source_name for c in one.table.columns))
+    problem = followed((one,), {7: lacks}, {}, {})[0].problem
+    assert ("had it; resync" in problem) is bool(expected), "the column is named"
 
 
 def test_all_are_deferred_once() -> None:
