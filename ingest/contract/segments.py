@@ -4,7 +4,8 @@
 
 The footer says where each table's part lies, so one is read without the others. A
 segment is valid where it begins at the position at which the one before ended; numbers
-have no gaps. Pure: what a part holds is `ingest.lake.segment_files`.
+have no gaps. A fold has the rows of one table out of many segments that are gone, in a
+file of the same form. Pure: what a part holds is `ingest.lake.segment_files`.
 """
 
 from __future__ import annotations
@@ -136,12 +137,28 @@ def part_of(
     return TablePart(table_id, schema_version, rows, offset, len(data), crc, file)
 
 
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A fold's footer: what the segments were, with the rows of that table alone."""
+
+    segments: tuple[Segment, ...]
+
+
 def encode_segment(segment: Segment, body: bytes = b"") -> bytes:
     """The file. body: what lies between header and footer; offsets of parts count from
     the beginning of the file."""
-    footer = members.encode(segment, version=VERSION).encode()
-    trailer = _TRAILER.pack(len(footer), zlib.crc32(footer), HEADER)
-    return b"".join((HEADER, body, footer, trailer))
+    return _encoded(segment, body)
+
+
+def encode_fold(folded: Folded, body: bytes) -> bytes:
+    """As `encode_segment`."""
+    return _encoded(folded, body)
+
+
+def _encoded(footer: Segment | Folded, body: bytes) -> bytes:
+    said = members.encode(footer, version=VERSION).encode()
+    trailer = _TRAILER.pack(len(said), zlib.crc32(said), HEADER)
+    return b"".join((HEADER, body, said, trailer))
 
 
 def footer_bytes(tail: bytes) -> int:
@@ -162,13 +179,22 @@ def footer_bytes(tail: bytes) -> int:
 def decode_segment(tail: bytes) -> Segment:
     """From a file's last bytes, at least `footer_bytes` of them. TerminalError
     `segment_damaged`, or `segment_too_new`."""
+    return _decoded(Segment, _footer_in(tail), "segment")
+
+
+def decode_fold(tail: bytes) -> Folded:
+    """As `decode_segment`."""
+    return _decoded(Folded, _footer_in(tail), "segment")
+
+
+def _footer_in(tail: bytes) -> bytes:
     size = footer_bytes(tail)
     if len(tail) < size:
         raise _damaged("segment", "its footer is cut off")
     footer = tail[-size:-TRAILER_BYTES]
     if zlib.crc32(footer) != _TRAILER.unpack(tail[-TRAILER_BYTES:])[1]:
         raise _damaged("segment", "its footer has another checksum")
-    return _decoded(Segment, footer, "segment")
+    return footer
 
 
 def checked(part: TablePart, data: bytes | None) -> bytes:
@@ -230,14 +256,40 @@ class StreamTable:
 
 
 @dataclass(frozen=True, slots=True)
+class Fold:
+    """The rows of one table out of segments that are gone.
+
+    first   of those segments
+    last    of those with rows of the table
+    before  the last segment before them with rows of the table, 0 = none
+    """
+
+    first: int
+    last: int
+    before: int
+
+    def name_for(self, table_id: int) -> str:
+        """Of its file. It does not begin as names of segments do."""
+        return f"{table_id}.{self.first:012d}-{self.last:012d}.fold"
+
+
+@dataclass(frozen=True, slots=True)
 class Beginning:
-    """What is kept of a stream: the first segment, and what those before it said."""
+    """What is kept of a stream: the first segment, what those before it said, and the
+    rows of theirs that some table needs, in the order of the log."""
 
     number: int
     tables: Mapping[int, StreamTable] = dataclasses.field(default_factory=dict)
+    folds: Mapping[int, tuple[Fold, ...]] = dataclasses.field(default_factory=dict)
 
     def last_lost(self, table_id: int) -> int:
-        """The last segment with rows of the table that is gone; 0 = none is."""
+        """The last segment with rows of the table that are gone; 0 = none are."""
+        if folds := self.folds.get(table_id):
+            return folds[0].before
+        return self.last_before(table_id)
+
+    def last_before(self, table_id: int) -> int:
+        """The last segment with rows of the table before `number`, 0 = none."""
         found = self.tables.get(table_id)
         return found.last if found else 0
 

@@ -17,6 +17,7 @@ from core.sentences import Sentence
 from ingest.contract.table import TableSpec
 from ingest.lake.chain import ChainIndex, collect
 from ingest.lake.commits import read_commit, read_lake_table
+from ingest.lake.folding import Folder
 from ingest.lake.place import place_at
 from ingest.lake.port import Place, bytes_below
 
@@ -45,8 +46,8 @@ class Kept:
 @dataclass(slots=True)
 class Collector:
     """first: the first segment that some table needs. waiting_bytes: of those from it
-    on. unread: which lake table cannot be read, and why, "" = all can. kept: what is
-    kept beyond that for readers of changes. now: seconds since 1970.
+    on, and of folds. unread: which lake table cannot be read, and why, "" = all can.
+    kept: what is kept beyond that for readers of changes. now: seconds since 1970.
 
     A lake table that cannot be read holds what it held when it last could, and all of
     its own before it could once: what the others applied goes all the same.
@@ -61,11 +62,13 @@ class Collector:
     waiting_bytes: int = 0
     unread: str = ""
     _index: ChainIndex = field(init=False)
+    _folder: Folder = field(init=False)
     _seen: dict[int, _Seen | None] = field(default_factory=dict)
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         self._index = ChainIndex(self.folder, self.stream)
+        self._folder = Folder(self._index)
 
     def start(self) -> None:
         threading.Thread(target=self._run, daemon=True).start()
@@ -80,20 +83,36 @@ class Collector:
         }
         self.unread = problems[0] if problems else ""
         # what was applied is read first: a segment that came since is not collected
-        while self._index.refresh():
-            pass
-        first = self._index.needed_from(*self._needs())
-        self.first = first = max(first, self._index.beginning.number)
-        kept = self.kept()
-        since = int((self.now() - kept.seconds) * 1e6)
-        recent = first
-        if kept.seconds:
-            recent = self._index.recent_from(
-                first, since=since, most_bytes=kept.most_bytes
-            )
-        collect(self._index, first=recent)
+        self._take_up()
+        needs = self._index.needs(*self._needs())
+        recent = self._recent(before=self._index.needed_from(needs))
+        collect(self._index, first=recent, needs=needs)
+        self._take_up()
+        while self._folder.fold(needs, before=self._recent(before=self._newest)):
+            self._take_up()
+        recent = max(recent, self._index.beginning.number)
+        first = self._index.needed_from(needs)
+        folded = self._index.folded_from(needs)
+        self.first = first if folded is None else folded
         every = bytes_below(self.folder)
         self.waiting_bytes = every - self._index.bytes_between(recent, first)
+
+    def _take_up(self) -> None:
+        while self._index.refresh():
+            pass
+
+    @property
+    def _newest(self) -> int:
+        newest = self._index.newest
+        return newest.number if newest else self._index.beginning.number
+
+    def _recent(self, *, before: int) -> int:
+        """The first segment before that one that readers of changes may want."""
+        kept = self.kept()
+        if not kept.seconds:
+            return before
+        since = int((self.now() - kept.seconds) * 1e6)
+        return self._index.recent_from(before, since=since, most_bytes=kept.most_bytes)
 
     def _look_at(self, table: TableSpec, problems: list[str]) -> _Seen | None:
         try:

@@ -114,7 +114,7 @@ def look_at_columns(tables: list[int]) -> set[int]:
     looked = set()
     for pipeline in _followed_by(tables):
         shards.look_at(pipeline, by=ACTOR)
-        looked.add(pipeline.lake_table_id)
+        looked.add(pipeline.lake_table_id or 0)
     return looked
 
 

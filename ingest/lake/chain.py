@@ -2,7 +2,8 @@
 ended.
 
 `_sluice/log/<stream>/<number>.seg` are its segments, `beginning.json` says which is the
-first that is kept and what those before it said of tables. Rules:
+first that is kept, what those before it said of tables, and which of their rows are
+kept in folds (`ingest.lake.folds`). Rules:
 
 1. A segment is made by create-if-absent and never changed. The next number is the
    writer's fence: who takes over makes an empty segment first. Who finds a number taken
@@ -21,6 +22,7 @@ first that is kept and what those before it said of tables. Rules:
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping
@@ -31,6 +33,7 @@ from ingest.contract.segments import (
     HEADER,
     Beginning,
     Control,
+    Fold,
     Segment,
     StreamTable,
     TablePart,
@@ -39,18 +42,17 @@ from ingest.contract.segments import (
     decode_segment,
     encode_beginning,
     encode_segment,
-    footer_bytes,
     state_of,
 )
+from ingest.lake.folds import FoldReader, read_footer
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
 
 DIGITS = 12
 # Where the first part of a segment's own begins.
 BODY_AT = len(HEADER)
-# Most footers are shorter, so that one request reads them.
-_TAIL = 16_384
 _TRIES = 100
+_FOLD = re.compile(r"\d+\.\d{12}-(\d{12})\.fold")
 # Segments that an index takes up at once.
 _PAGE = 100
 
@@ -82,14 +84,8 @@ def read_beginning(folder: Place) -> Beginning:
 
 def read_segment(folder: Place, number: int) -> Segment | None:
     """Its footer; None when it is not there."""
-    place = _segment(folder, number)
-    tail = place.read_part(-_TAIL, _TAIL)
-    if tail is None:
-        return None
-    size = footer_bytes(tail)
-    if len(tail) < size:
-        tail = place.read_part(-size, size) or b""
-    return decode_segment(tail)
+    tail = read_footer(_segment(folder, number))
+    return None if tail is None else decode_segment(tail)
 
 
 def read_rows(folder: Place, segment: Segment, part: TablePart) -> bytes:
@@ -238,9 +234,13 @@ class ChainIndex:
     _about: dict[int, array[int]] = field(default_factory=dict)
     _controls: list[tuple[int, Control]] = field(default_factory=list)
     _files: dict[int, frozenset[str]] = field(default_factory=dict)
+    _folds: FoldReader = field(init=False)
     # of each kept segment: when its newest transaction was committed, and its bytes
     _committed: array[int] = field(default_factory=lambda: array("q"))
     _bytes: array[int] = field(default_factory=lambda: array("q"))
+
+    def __post_init__(self) -> None:
+        self._folds = FoldReader(self.folder)
 
     def refresh(self) -> list[Segment]:
         """Reads what is new, each segment's footer once. Returns what came, at most
@@ -269,8 +269,27 @@ class ChainIndex:
 
     def about(self, table_id: int, *, after: int) -> list[int]:
         """Segments with rows of the table, in order."""
+        folds = self.beginning.folds.get(table_id, ())
+        found = self._folds.about(table_id, folds, after=after) if folds else []
+        return found + self.whole(table_id, after=after)
+
+    def whole(self, table_id: int, *, after: int) -> list[int]:
+        """As `about`, of those that were not folded."""
         numbers = self._about.get(table_id)
         return [] if numbers is None else list(numbers[bisect_right(numbers, after) :])
+
+    def is_folded(self, number: int) -> bool:
+        return number < self.beginning.number
+
+    def segment(self, table_id: int, number: int) -> Segment | None:
+        """The footer of a segment with rows of the table, of a folded one with these
+        alone; None when it is not there."""
+        if not self.is_folded(number):
+            return read_segment(self.folder, number)
+        for fold in self.beginning.folds.get(table_id, ()):
+            if fold.first <= number <= fold.last:
+                return self._folds.segment(table_id, fold, number)
+        return None
 
     def tables(self, *, before: int | None = None) -> dict[int, StreamTable]:
         """As the records say, of all segments or of those before that number."""
@@ -295,17 +314,15 @@ class ChainIndex:
         newest = self.newest.number if self.newest else self.beginning.number - 1
         return applied > newest
 
-    def needed_from(
+    def needs(
         self, applied: Mapping[int, int], kept: Mapping[int, int] | None = None
-    ) -> int:
-        """The first segment that some table needs; the newest when none does.
+    ) -> dict[int, int]:
+        """Tables that need their segments, and after which number they do.
 
         applied  table → `epoch_to` of its newest commit; without one it has no rows
         kept     table → the lowest `epoch_to` of the savepoints that stay restorable
         """
-        if self.newest is None:
-            return self.beginning.number
-        first = self.newest.number
+        needs: dict[int, int] = {}
         for table_id, state in self.tables().items():
             lost = self.beginning.last_lost(table_id)
             found = state.holds_after(applied.get(table_id), lost=lost)
@@ -313,8 +330,16 @@ class ChainIndex:
             if found is None:
                 continue
             after = min(found, point) if point >= max(lost, state.cut) else found
-            first = min([first, *self.about(table_id, after=after)[:1]])
-        return first
+            needs[table_id] = after
+        return needs
+
+    def needed_from(self, needs: Mapping[int, int]) -> int:
+        """The first segment that some table needs and that was not folded; the newest
+        when none does."""
+        if self.newest is None:
+            return self.beginning.number
+        found = (self.whole(one, after=after)[:1] for one, after in needs.items())
+        return min([self.newest.number, *(n for first in found for n in first)])
 
     def recent_from(self, before: int, *, since: int, most_bytes: int) -> int:
         """The first segment before that one by which nothing is older than `since`,
@@ -329,6 +354,16 @@ class ChainIndex:
                 break
             first = number if committed else first
         return first
+
+    def folded_from(self, needs: Mapping[int, int]) -> int | None:
+        """The first segment that some table needs, if it was folded."""
+        about = (
+            self.about(table_id, after=needs[table_id])[:1]
+            for table_id in self.beginning.folds
+            if table_id in needs
+        )
+        firsts = [n for found in about for n in found if self.is_folded(n)]
+        return min(firsts, default=None)
 
     def bytes_between(self, first: int, end: int) -> int:
         """Of the rows in segments from `first` to before `end`."""
@@ -348,6 +383,7 @@ class ChainIndex:
 
     def _begin(self, beginning: Beginning) -> None:
         if beginning.number == self.beginning.number:
+            self.beginning = beginning
             return
         if beginning.number > self._next:
             self.newest = None  # what is between was collected unread
@@ -380,33 +416,94 @@ class ChainIndex:
             self._about.setdefault(table_id, array("q")).append(segment.number)
 
 
-def collect(index: ChainIndex, *, first: int) -> None:
-    """Deletes the segments before `first` (`ChainIndex.needed_from`), by its one owner.
-    Repeated after a death; what that left is `remove_orphans`'."""
+def read_kept(folder: Place, table_id: int, number: int) -> Segment | None:
+    """The footer of a segment, or of a folded one with the table's rows alone; None
+    when no table needs it any more."""
+    index = ChainIndex(folder, "", read_beginning(folder))
+    return index.segment(table_id, number)
+
+
+def collect(index: ChainIndex, *, first: int, needs: Mapping[int, int]) -> None:
+    """Deletes the segments before `first` (`ChainIndex.needed_from`) and the folds that
+    no table needs, by their one owner. Repeated after a death; what that left is
+    `remove_orphans`'."""
     if index.newest is None:
         return
     first = min(first, index.newest.number)
-    if first <= index.beginning.number:
+    moves = first > index.beginning.number
+    gone = {
+        fold.name_for(table_id)
+        for table_id, folds in index.beginning.folds.items()
+        for fold in folds
+        if fold.last <= needs.get(table_id, fold.last)
+    }
+    if not moves and not gone:
         return
-    wanted = Beginning(first, index.tables(before=first))
+    tables = index.tables(before=first) if moves else {}
 
-    def moved_on(text: str | None) -> str | None:
-        is_behind = text is None or decode_beginning(text).number < first
-        return encode_beginning(wanted) if is_behind else None
+    def moved_on(text: str | None) -> str:
+        found = decode_beginning(text) if text else index.beginning
+        left = {
+            table_id: tuple(f for f in folds if f.name_for(table_id) not in gone)
+            for table_id, folds in found.folds.items()
+        }
+        left = {table_id: folds for table_id, folds in left.items() if folds}
+        if first > found.number:
+            return encode_beginning(Beginning(first, tables, left))
+        return encode_beginning(replace(found, folds=left))
 
     _beginning(index.folder).update(moved_on)
-    for name in index.files_before(first):
+    for name in [*index.files_before(first), *gone]:
         (index.folder / name).delete()
+
+
+def fold(index: ChainIndex, *, end: int, lasts: Mapping[int, int]) -> bool:
+    """Puts folds in the place of the segments from the index's beginning to before
+    `end`. Their files are there already, and were made of segments that were all there:
+    False, and nothing is changed, when the beginning has moved since, for then some of
+    them may have been the files of stopped writers.
+
+    lasts  table → the last of these segments with rows of it
+    """
+    first = index.beginning.number
+    after = index.tables(before=end)
+
+    def folded(text: str | None) -> str | None:
+        found = decode_beginning(text) if text else index.beginning
+        if found.number != first:
+            return None
+        folds = {**found.folds}
+        for table_id, last in lasts.items():
+            made = Fold(first, last, found.last_before(table_id))
+            folds[table_id] = (*folds.get(table_id, ()), made)
+        return encode_beginning(Beginning(end, after, folds))
+
+    _beginning(index.folder).update(folded)
+    if read_beginning(index.folder).number < end:
+        return False
+    for name in index.files_before(end):
+        (index.folder / name).delete()
+    return True
 
 
 def remove_orphans(folder: Place) -> list[str]:
     """Deletes what dead and superseded writers and collectors left, by one listing; the
     names of what went."""
-    first = read_beginning(folder).number
+    beginning = read_beginning(folder)
+    first = beginning.number
+    folds = {
+        one.name_for(table) for table, many in beginning.folds.items() for one in many
+    }
     gone = []
     made: dict[int, Segment | None] = {}
     for name in sorted(folder.names()):
         own = name.lstrip(".")  # files that were not made whole begin with a dot
+        if fold := _FOLD.match(own):
+            # one that ends behind the beginning may be named by it yet
+            if int(fold[1]) < first and name not in folds:
+                (folder / name).delete()
+                gone.append(name)
+            continue
         if not own[:DIGITS].isdigit():
             continue
         number = int(own[:DIGITS])
@@ -427,13 +524,14 @@ def segment_name(number: int) -> str:
     return f"{number:0{DIGITS}d}.seg"
 
 
-def require_kept(folder: Place, number: int) -> None:
+def require_kept(folder: Place, number: int, *, table_id: int | None = None) -> None:
     """Behind reading: StaleState `segment_collected` when that segment went, so that
-    what was read may be nobody's."""
-    if read_beginning(folder).number > number:
-        raise StaleState(
-            f"segment {number} at {folder.uri} was collected", code="segment_collected"
-        )
+    what was read may be nobody's. table_id: a fold of that table will do."""
+    beginning = read_beginning(folder)
+    folds = beginning.folds.get(table_id, ()) if table_id is not None else ()
+    is_folded = any(one.first <= number <= one.last for one in folds)
+    if beginning.number > number and not is_folded:
+        raise _collected(folder, number)
 
 
 def _segment(folder: Place, number: int) -> Place:
@@ -442,6 +540,12 @@ def _segment(folder: Place, number: int) -> Place:
 
 def _beginning(folder: Place) -> Place:
     return folder / "beginning.json"
+
+
+def _collected(folder: Place, number: int) -> StaleState:
+    return StaleState(
+        f"segment {number} at {folder.uri} was collected", code="segment_collected"
+    )
 
 
 def _superseded(segment: Segment) -> StaleState:

@@ -1,8 +1,8 @@
 """Tables that do not go on and hold back more of their source's log than they may.
 
-Segments have rows of many tables, so the one that has applied least keeps all that came
-since, in the lake. Beyond its `max_waiting_bytes` or its `max_waiting_seconds` only a
-resync brings it on.
+The one that has applied least keeps what came since, in the lake: its own rows of old
+segments, and all of those that came in the last minutes. Beyond its `max_waiting_bytes`
+or its `max_waiting_seconds` only a resync brings it on.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from django.db.models import Exists, OuterRef, Q
 
 from core.clock import SystemClock
 from core.sentences import Sentence
-from ingest.lake.chain import read_segment, stream_folder
+from ingest.lake.chain import read_kept, stream_folder
 from ingest.models import Pipeline, SourceFollower
 from ingest.models.states import FAILED, LOADED, PAUSED
 from ingest.pipelines import needed_resync, transitions
@@ -89,8 +89,9 @@ def _waits_since(pipeline: Pipeline, follower: SourceFollower) -> datetime | Non
     for."""
     lake = settings.SLUICE_LAKE_URI
     folder = stream_folder(lake, stream_of(follower.datasource_id))
-    segment = read_segment(folder, follower.first)
-    if segment is None or pipeline.lake_table_id not in segment.tables:
+    table_id = pipeline.lake_table_id or 0
+    segment = read_kept(folder, table_id, follower.first)
+    if segment is None or table_id not in segment.tables:
         return None
     return datetime.fromtimestamp(segment.committed / 1e6, UTC)
 

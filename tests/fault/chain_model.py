@@ -34,7 +34,7 @@ from ingest.contract.segments import (
     part_of,
     state_of,
 )
-from ingest.lake import chain
+from ingest.lake import chain, folding, folds
 from ingest.lake.port import Place
 from tests.fault.chain_world import (
     DECODE,
@@ -261,19 +261,22 @@ def read_since(
     """The table's parts behind segment `after`, in order, as a reader takes them: what
     came counts only when all came."""
     numbers = index.about(table_id, after=after)
+    whole = [number for number in numbers if not index.is_folded(number)]
     for number in numbers:
-        segment = chain.read_segment(index.folder, number)
+        segment = index.segment(table_id, number)
         if segment is None:
             break
         for part in segment.parts_of(table_id):
             try:
                 yield chain.read_rows(index.folder, segment, part)
             except TerminalError:
-                chain.require_kept(index.folder, numbers[0])
+                for one in whole[:1]:
+                    chain.require_kept(index.folder, one)
+                chain.require_kept(index.folder, number, table_id=table_id)
                 raise
     # what was read may be the file of a stopped writer in place of a collected one
-    if numbers:
-        chain.require_kept(index.folder, numbers[0])
+    for one in whole[:1]:
+        chain.require_kept(index.folder, one)
 
 
 def fold(world: World, index: chain.ChainIndex, table: int, before: Commit) -> Rows:
@@ -287,15 +290,21 @@ def fold(world: World, index: chain.ChainIndex, table: int, before: Commit) -> R
 
 def collector(world: World) -> None:
     index = chain.ChainIndex(world.folder, STREAM)
+    folder = folding.Folder(index)
     while True:
         index.refresh()
         kept = {table: point.epoch for table, point in world.savepoints.items()}
         applied = {table: commit.epoch for table, commit in world.lake.items()}
-        first = index.needed_from(applied, {} if "kept" in world.broken else kept)
-        if "needed" in world.broken and index.newest:
-            first = index.newest.number
+        needs = index.needs(applied, {} if "kept" in world.broken else kept)
+        if "needed" in world.broken:
+            needs = {}
         world.pause()
-        chain.collect(index, first=first)
+        chain.collect(index, first=index.needed_from(needs), needs=needs)
+        world.pause()
+        index.refresh()
+        while folder.fold(needs, before=index.newest.number if index.newest else 0):
+            world.facts["folds"] += 1
+            index.refresh()
         if world.rng.random() < 0.3:
             chain.remove_orphans(world.folder)
         if world.is_calm:
@@ -416,6 +425,8 @@ RULES = (
     "order",  # the beginning moves on before segments go
     "needed",  # what the slowest table needs stays
     "kept",  # and what a kept savepoint needs
+    "moved",  # a fold is named only when the beginning is still where it was
+    "unnamed",  # a fold that may be named yet is no orphan
     "gap",  # a table whose segments are gone is loaded again
     "told",  # the source is told what is durable, no more
     "cut",  # a load has the number of a record in the chain
@@ -450,18 +461,50 @@ def without_a_claim(folder: Place, **more: Any) -> chain.ChainWriter:
     return chain.ChainWriter(folder, replace(last, writer=more["writer"]))
 
 
-def deleting_first(index: chain.ChainIndex, *, first: int) -> None:
+def deleting_first(index: chain.ChainIndex, *, first: int, **more: Any) -> None:
     for name in index.files_before(first):
         (index.folder / name).delete()
-    COLLECT(index, first=first)
+    COLLECT(index, first=first, **more)
+
+
+def naming_all(index: chain.ChainIndex, *, end: int, lasts: Mapping[int, int]) -> bool:
+    """As `chain.fold`, wherever the beginning is by now."""
+    first, after = index.beginning.number, index.tables(before=end)
+
+    def folded(text: str | None) -> str:
+        found = segments.decode_beginning(text or "")
+        folds = {**found.folds}
+        for one, last in lasts.items():
+            made = segments.Fold(first, last, found.last_before(one))
+            folds[one] = (*folds.get(one, ()), made)
+        if found.number >= end:
+            return segments.encode_beginning(replace(found, folds=folds))
+        return segments.encode_beginning(segments.Beginning(end, after, folds))
+
+    (index.folder / "beginning.json").update(folded)
+    for name in index.files_before(end):
+        (index.folder / name).delete()
+    return True
+
+
+def with_all_unnamed(folder: Place) -> list[str]:
+    named = chain.read_beginning(folder).folds
+    names = {one.name_for(table) for table, many in named.items() for one in many}
+    for name in folder.names():
+        if name.endswith(".fold") and name not in names:
+            (folder / name).delete()
+    return ORPHANS(folder)
 
 
 APPEND, TAKE_OVER, COLLECT = chain.ChainWriter.append, chain.take_over, chain.collect
+ORPHANS = chain.remove_orphans
 PATCHES = {
     "race": (chain.ChainWriter, "append", go_on),
     "collected": (chain, "_make", without_a_look),
     "claim": (chain, "take_over", without_a_claim),
     "order": (chain, "collect", deleting_first),
+    "moved": (folding, "fold", naming_all),
+    "unnamed": (chain, "remove_orphans", with_all_unnamed),
     "gap": (chain.ChainIndex, "is_lost", lambda *_: False),
 }
 
@@ -474,9 +517,13 @@ def rules_left_out(broken: frozenset[str]) -> Iterator[None]:
         # segments never change, so each is decoded once
         stack.enter_context(patch.object(chain, "decode_segment", DECODE))
         stack.enter_context(patch.object(chain, "decode_beginning", DECODE_BEGINNING))
+        stack.enter_context(patch.object(folds, "decode_fold", DECODE_FOLD))
+        # runs of two, of which half is needed
+        stack.enter_context(patch.object(folding, "LEAST_SEGMENTS", 2))
         yield
 
 
+DECODE_FOLD = lru_cache(20_000)(segments.decode_fold)
 DECODE_BEGINNING = lru_cache(20_000)(segments.decode_beginning)
 
 

@@ -342,7 +342,7 @@ def test_segments_that_are_gone_mean_a_resync(followed: Followed) -> None:
     log.close()
     while followed.stream.refresh():
         pass
-    collect(followed.stream.index, first=last.number + 1)
+    collect(followed.stream.index, first=last.number + 1, needs={})
     with pytest.raises(TerminalError, match="are missing") as lost:
         followed.apply()
     assert lost.value.code == NEEDS_RESYNC

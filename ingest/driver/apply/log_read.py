@@ -82,9 +82,12 @@ class Stream:
         with self._lock:
             return self.index.is_ahead(applied)
 
-    def segment(self, number: int) -> Segment | None:
-        """Its footer, which is read again only when it is an old one."""
+    def segment(self, table_id: int, number: int) -> Segment | None:
+        """Its footer, which is read again only when it is an old one. As
+        `ChainIndex.segment`."""
         with self._lock:
+            if self.index.is_folded(number):
+                return self.index.segment(table_id, number)
             found = self._kept.get(number)
         if found is None:
             found = read_segment(self.index.folder, number)
@@ -92,6 +95,12 @@ class Stream:
                 with self._lock:
                     self._keep(found)
         return found
+
+    def first_whole(self, numbers: list[int]) -> int | None:
+        """The first of these that was not folded, asked before they are read: a file of
+        that number may be a stopped writer's, in place of one that went meanwhile.
+        Folds have the names of no other file."""
+        return next((one for one in numbers if not self.index.is_folded(one)), None)
 
     def _keep(self, segment: Segment) -> None:
         if segment.number in self._kept:
@@ -133,17 +142,18 @@ class Waiting:
         numbers = self.stream.about(table_id, after=self.after)
         if is_replaced(self.stream.state_of(table_id), self.after):
             return  # a load has begun meanwhile
+        first = self.stream.first_whole(numbers)
         found: list[Part] = []
         size = total = 0
         for number in numbers:
             if total >= MOST_BYTES or self.rows >= MOST_ROWS:
                 break
-            segment = self._segment(number, numbers[0])
-            if ahead := self._ahead_in(segment, numbers[0]):
+            segment = self._segment(number, first)
+            if ahead := self._ahead_in(segment, first):
                 self.ahead = ahead
                 break
             self._cover(segment)
-            for part in self._parts(segment, numbers[0]):
+            for part in self._parts(segment, first):
                 found.append(part)
                 size += part.rows.nbytes
                 total += part.rows.nbytes
@@ -154,12 +164,12 @@ class Waiting:
             # nothing of the table is between its last rows and the stream's end
             if newest and (self.last is None or newest.number > self.last.number):
                 self.last = newest
-        if numbers:
-            require_kept(self.stream.index.folder, numbers[0])
+        if first is not None:
+            require_kept(self.stream.index.folder, first)
         if found:
             yield found
 
-    def _ahead_in(self, segment: Segment, first: int) -> tuple[str, ...]:
+    def _ahead_in(self, segment: Segment, first: int | None) -> tuple[str, ...]:
         for part in segment.parts_of(self.table.table_id):
             if part.schema_version == AHEAD:
                 rows = self._rows(segment, part, first)
@@ -170,11 +180,11 @@ class Waiting:
     def _ahead_of(self, schema: pa.Schema) -> tuple[str, ...]:
         return ahead_of(self.table, columns_in(schema), gone_in(schema))
 
-    def _segment(self, number: int, first: int) -> Segment:
+    def _segment(self, number: int, first: int | None) -> Segment:
         folder = self.stream.index.folder
-        segment = self.stream.segment(number)
+        segment = self.stream.segment(self.table.table_id, number)
         if segment is None:
-            require_kept(folder, first)
+            self._require_kept(number, first)
             raise TerminalError(
                 f"segment {number} at {folder.uri} is missing. Nothing was written",
                 code="segment_damaged",
@@ -188,7 +198,7 @@ class Waiting:
         self.last = segment
         self.committed = segment.committed or self.committed
 
-    def _parts(self, segment: Segment, first: int) -> Iterator[Part]:
+    def _parts(self, segment: Segment, first: int | None) -> Iterator[Part]:
         load = self.load if self.load and self.load.snapshot else None
         is_shown = load is not None and is_before(segment.start, load.at)
         for part in segment.parts_of(self.table.table_id):
@@ -199,13 +209,19 @@ class Waiting:
             if rows.num_rows:
                 yield Part(segment.number, rows)
 
-    def _rows(self, segment: Segment, part: TablePart, first: int) -> pa.Table:
+    def _rows(self, segment: Segment, part: TablePart, first: int | None) -> pa.Table:
         folder = self.stream.index.folder
         try:
             return read_table(folder, segment, part)
         except TerminalError:
-            require_kept(folder, first)
+            self._require_kept(segment.number, first)
             raise
+
+    def _require_kept(self, number: int, first: int | None) -> None:
+        folder = self.stream.index.folder
+        if first is not None:
+            require_kept(folder, first)
+        require_kept(folder, number, table_id=self.table.table_id)
 
 
 def is_replaced(told: StreamTable | None, applied: int) -> bool:

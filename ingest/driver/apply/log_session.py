@@ -301,7 +301,7 @@ class ApplySession:
         with self._lock:
             # under the lock: what comes behind this look is noted behind it
             waits = stream.about(task.table_id, after=table.after)
-            first = stream.segment(waits[0]) if waits else None
+            first = stream.segment(task.table_id, waits[0]) if waits else None
             task.failures, task.problem = 0, None
             task.took = time.monotonic() - task.began if step.commit else task.took
             task.committed = step.committed or task.committed

@@ -11,6 +11,7 @@ from ingest.contract.segments import Control
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.follower import collector
 from ingest.follower.collector import Collector, Kept
+from ingest.lake import folding
 from ingest.lake.chain import begin_stream, read_segment, stream_folder, take_over
 from ingest.lake.hudi.identity import identity_for
 from ingest.lake.hudi.options import EXTRA_KEY, CommitPosition, encode_position
@@ -46,7 +47,7 @@ class Stream:
         return instant
 
     def numbers(self) -> list[int]:
-        found = (read_segment(self.folder, number) for number in range(1, 20))
+        found = (read_segment(self.folder, number) for number in range(1, 40))
         return [segment.number for segment in found if segment]
 
 
@@ -213,3 +214,27 @@ def test_what_readers_of_changes_may_want_stays_within_its_bounds(
     reader.collect()
     assert stream.numbers() == [10]
     assert reader.waiting_bytes <= alone
+
+
+def test_old_segments_that_few_tables_need_are_folded(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folding, "LEAST_SEGMENTS", 4)
+    stream.applied(1, 2)
+    stream.applied(2, 2)
+    for _ in range(30):
+        stream.segment(*[2] * 30)
+    stream.collector.collect()
+    assert stream.numbers()[0] == 3
+    whole = stream.collector.waiting_bytes
+    stream.applied(2, 36)
+    stream.collector.collect()
+    assert stream.collector.first == 3
+    stream.collector.collect()
+    assert stream.numbers() == [36]
+    assert stream.collector.first == 3
+    assert stream.collector.waiting_bytes < whole / 3
+    stream.applied(1, 6)
+    stream.collector.collect()
+    assert stream.collector.first == 36
+    assert not [n for n in stream.folder.names() if n.endswith(".fold")]

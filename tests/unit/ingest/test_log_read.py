@@ -14,14 +14,17 @@ from ingest.contract.source_positions import PostgresLog
 from ingest.contract.table import ColumnSpec, SealedColumn, TableSpec
 from ingest.driver.apply import log_read
 from ingest.driver.apply.log_read import Stream, Waiting, is_before, is_reached
+from ingest.lake import folding
 from ingest.lake.chain import (
     ChainIndex,
     begin_stream,
     collect,
+    read_beginning,
     segment_name,
     stream_folder,
     take_over,
 )
+from ingest.lake.folding import Folder
 from ingest.lake.hudi.options import LoadPoint
 from ingest.lake.segment_files import SegmentBuilder
 from ingest.sources.row_batches import schema_of
@@ -155,10 +158,83 @@ def test_a_segment_that_was_collected_meanwhile_counts_for_nothing(log: Log) -> 
     other = ChainIndex(log.folder, "pg")
     while other.refresh():
         pass
-    collect(other, first=3)
+    collect(other, first=3, needs={})
     with pytest.raises(StaleState) as gone:
         log.read()
     assert gone.value.code == "segment_collected"
+
+
+def fold(log: Log, *, after: int) -> None:
+    other = ChainIndex(log.folder, "pg")
+    needs = {TABLE: after}
+    while other.refresh():
+        pass
+    collect(other, first=other.needed_from(needs), needs=needs)
+    other.refresh()
+    folder = Folder(other)
+    while folder.fold(needs, before=other.newest.number if other.newest else 0):
+        other.refresh()
+
+
+@pytest.fixture
+def folded(log: Log, monkeypatch: pytest.MonkeyPatch) -> Log:
+    """Rows of the table in 3, 5 and 7; 3 to 6 may be folded, by twos."""
+    monkeypatch.setattr(folding, "LEAST_SEGMENTS", 2)
+    for rows in (1, 2, 3):
+        log.close(OTHER, rows=100)
+        log.close(TABLE, rows=rows)
+    log.close(OTHER)
+    return log
+
+
+def test_rows_that_were_folded_are_read_as_before(folded: Log) -> None:
+    expected, numbers = folded.read()
+    fold(folded, after=0)
+    assert read_beginning(folded.folder).number == 7
+    for refresh in (False, True):
+        if refresh:
+            folded.stream.refresh()
+            waiting, found = folded.read()
+            assert (found, waiting.rows) == (numbers, 6)
+            assert waiting.first
+            assert expected.first
+            assert waiting.first.start == expected.first.start
+            assert waiting.last == expected.last
+            assert folded.read(after=3)[1] == [5, 7]
+        else:  # it thinks that the segments are there
+            with pytest.raises(StaleState):
+                folded.read()
+
+
+def test_what_was_folded_while_it_was_read_counts_for_nothing(
+    folded: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A segment's file may have been a stopped writer's: another thread of the session
+    knows of the folds already, this one has read before."""
+    read = Stream.segment
+
+    def segment(stream: Stream, table_id: int, number: int) -> Segment | None:
+        found = read(stream, table_id, number)
+        if number == 3:
+            fold(folded, after=0)
+            stream.refresh()
+        return found
+
+    monkeypatch.setattr(Stream, "segment", segment)
+    with pytest.raises(StaleState):
+        folded.read()
+    assert folded.read()[1] == [3, 5, 7]
+
+
+def test_a_fold_that_its_table_needs_no_more_is_no_damage(folded: Log) -> None:
+    fold(folded, after=0)
+    folded.stream.refresh()
+    assert folded.stream.segment(TABLE, 3)
+    other = ChainIndex(folded.folder, "pg")
+    other.refresh()
+    collect(other, first=7, needs={TABLE: 5})
+    with pytest.raises(StaleState):
+        folded.read()
 
 
 def test_a_segment_that_is_missing_is_damage(

@@ -96,7 +96,7 @@ def test_a_stopped_writer_whose_number_was_collected_is_shut_out(folder: Place) 
     second = writer_of(folder, "two")
     for end in range(5):
         write(second, str(end))
-    collect(index_of(folder), first=106)
+    collect(index_of(folder), first=106, needs={})
     assert read_beginning(folder).number == 106
     with pytest.raises(StaleState):
         write(first, "9", 1)
@@ -174,13 +174,17 @@ def followed(folder: Place) -> ChainIndex:
     return index_of(folder)
 
 
+def needed(index: ChainIndex, *known: dict[int, int]) -> int:
+    return index.needed_from(index.needs(*known))
+
+
 def test_what_is_needed_stays(folder: Place) -> None:
     index = followed(folder)
-    assert index.needed_from({}) == 103
-    assert index.needed_from({7: 103}) == 105
-    assert index.needed_from({7: 107}) == 108
-    assert index.needed_from({7: 107}, {7: 104}) == 105
-    collect(index, first=index.needed_from({7: 103}))
+    assert needed(index, {}) == 103
+    assert needed(index, {7: 103}) == 105
+    assert needed(index, {7: 107}) == 108
+    assert needed(index, {7: 107}, {7: 104}) == 105
+    collect(index, first=needed(index, {7: 103}), needs={})
     assert not any((folder / segment_name(n)).exists() for n in range(101, 105))
     again = index_of(folder)
     assert again.beginning.tables[7] == StreamTable("cut", 103, 102)
@@ -191,7 +195,7 @@ def test_what_is_needed_stays(folder: Place) -> None:
     assert again.is_lost(7, 102)
     assert again.is_ahead(109)
     assert not again.is_ahead(108)
-    assert again.needed_from({7: 102}, {7: 102}) == 108
+    assert needed(again, {7: 102}, {7: 102}) == 108
     index.refresh()
     assert index.beginning == again.beginning
     assert index.about(7, after=0) == [105, 107]
@@ -202,17 +206,17 @@ def test_nothing_waits_for_tables_that_are_deferred_or_removed(folder: Place) ->
     writer = writer_of(folder, "two")
     write(writer, "z", controls=[Control("deferred", 7, reason="its load")])
     index.refresh()
-    assert index.needed_from({7: 103}) == 110
+    assert needed(index, {7: 103}) == 110
     write(writer, "z", 7, controls=[Control("cut", 7, load="again")])
     write(writer, "z", 7)
     index.refresh()
-    assert index.needed_from({7: 103}) == 112
-    assert index.needed_from({7: 103}, {7: 102}) == 112
+    assert needed(index, {7: 103}) == 112
+    assert needed(index, {7: 103}, {7: 102}) == 112
 
 
 def test_the_newest_segment_always_stays(folder: Place) -> None:
     index = followed(folder)
-    collect(index, first=10_000)
+    collect(index, first=10_000, needs={})
     assert [n for n in folder.names() if n.endswith(".seg")] == [segment_name(108)]
     assert writer_of(folder, "two").last.number == 109
 
@@ -223,7 +227,7 @@ def test_a_reader_that_was_away_goes_on_where_the_stream_begins(folder: Place) -
     late.refresh()
     for end in range(6):
         write(writer, str(end), 7)
-    collect(index_of(folder), first=106)
+    collect(index_of(folder), first=106, needs={})
     assert [s.number for s in late.refresh()] == [106, 107]
     assert late.is_lost(7, 101)
 
@@ -232,7 +236,7 @@ def test_an_index_takes_up_no_file_of_a_stopped_writer(folder: Place) -> None:
     late = ChainIndex(folder, "pg")
     late.refresh()
     followed(folder)
-    collect(index_of(folder), first=106)
+    collect(index_of(folder), first=106, needs={})
     (folder / segment_name(101)).create(encode_segment(STRAY))
     assert [s.number for s in late.refresh()] == [106, 107, 108]
 
@@ -252,7 +256,7 @@ def test_orphans_go_when_their_number_is_made(folder: Place) -> None:
     assert read_rows(folder, made, part) == rest
     writer_of(folder, "two")
     assert remove_orphans(folder) == [f"{103:012d}.0.part"]
-    collect(index_of(folder), first=103)
+    collect(index_of(folder), first=103, needs={})
     left = sorted(name for name in folder.names() if name != ".lock")
     assert left == [segment_name(103), "beginning.json"]
 
@@ -262,7 +266,7 @@ def test_what_a_dead_collector_left_goes(
 ) -> None:
     index = followed(folder)
     monkeypatch.setattr(ChainIndex, "files_before", lambda index, number: [])
-    collect(index, first=105)
+    collect(index, first=105, needs={})
     assert segment_name(103) in folder.names()
     assert remove_orphans(folder) == [segment_name(n) for n in range(101, 105)]
     assert index_of(folder).about(7, after=0) == [105, 107]

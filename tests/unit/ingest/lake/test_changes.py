@@ -48,7 +48,7 @@ class Log:
         index = ChainIndex(self.folder, "pg1")
         while index.refresh():
             pass
-        collect(index, first=first)
+        collect(index, first=first, needs={})
 
 
 def ids(page: ChangePage) -> list[int]:
