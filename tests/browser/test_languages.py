@@ -64,3 +64,19 @@ def test_the_language_is_switched_by_keyboard_and_the_zone_by_setting(
     time = page.locator("dl.facts time").first
     assert time.get_attribute("title") == utc
     assert time.inner_text() != in_tokyo
+
+
+def test_a_tab_that_nobody_named_is_called_in_the_language_of_the_page(
+    live_server, settings, redis_url, open_page
+):
+    settings.STATIC_ROOT.mkdir(exist_ok=True)
+    build()
+    page = open_page()
+    log_in(page, live_server)
+    page.goto(f"{live_server.url}/sql")
+    page.click(".tab-new")
+    assert page.inner_text(".tab.is-current").startswith("Query 2")
+    page.click(".foot button[value=zh-hans]")
+    page.wait_for_selector("html[lang=zh-hans]")
+    page.wait_for_selector(".tab >> nth=1")
+    assert page.inner_text(".tab.is-current").startswith("查询 2")

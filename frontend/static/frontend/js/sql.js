@@ -185,7 +185,7 @@ let current = 0;
 function load() {
   try {
     const kept = JSON.parse(localStorage.getItem(KEY) || "{}");
-    tabs = Array.isArray(kept.tabs) ? kept.tabs.filter((one) => one.name) : [];
+    tabs = Array.isArray(kept.tabs) ? kept.tabs.filter((one) => one.name || one.number) : [];
     current = Math.min(Math.max(kept.current || 0, 0), Math.max(tabs.length - 1, 0));
   } catch {
     tabs = [];
@@ -202,10 +202,15 @@ function load() {
 }
 
 function add(sql) {
-  const numbers = tabs.map((one) => Number(/\d+$/.exec(one.name)?.[0] || 0));
-  tabs.push({ name: say("query", { number: Math.max(0, ...numbers) + 1 }), sql });
+  const number = Math.max(0, ...tabs.map((one) => one.number || 0)) + 1;
+  tabs.push({ number, sql });
   if (tabs.length > MOST_TABS) tabs.shift();
   current = tabs.length - 1;
+}
+
+// Nobody chose a number: it is said in the language of the page.
+function nameOf(tab) {
+  return tab.name || say("query", { number: tab.number });
 }
 
 function open(number) {
@@ -238,14 +243,14 @@ function draw() {
     ...tabs.map((tab, number) => {
       const box = document.createElement("span");
       box.className = number === current ? "tab is-current" : "tab";
-      const choose = button(tab.name, () => {
+      const choose = button(nameOf(tab), () => {
         open(number);
         editor.focus();
       });
       choose.setAttribute("aria-pressed", String(number === current));
       const end = button("×", () => close(number));
       end.className = "tab-close";
-      end.setAttribute("aria-label", say("close", { name: tab.name }));
+      end.setAttribute("aria-label", say("close", { name: nameOf(tab) }));
       box.append(choose, end);
       return box;
     }),
