@@ -128,14 +128,14 @@ def effects_of(action: TableAction, table: Table, given: Given) -> Effects:
     if action.effects:
         return Effects(tuple(map(gettext, action.effects)))
     if action.describe is not None:
-        return Effects(_sentences(action.describe(table)))
+        return Effects(sentences(action.describe(table)))
     found = registry.preview(action, table, given)
     if not isinstance(found, Preview):
         return Effects()
-    return Effects(_sentences(found.will), _sentences(found.misses), found.then)
+    return Effects(sentences(found.will), sentences(found.misses), found.then)
 
 
-def _sentences(lines: Iterable[str]) -> tuple[str, ...]:
+def sentences(lines: Iterable[str]) -> tuple[str, ...]:
     end = gettext(".")
     return tuple(f"{line}{end}" for line in lines)
 

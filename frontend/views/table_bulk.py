@@ -3,8 +3,8 @@ that can be done; each by its own rights and state."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from django.contrib import messages
 from django.http import HttpResponse
@@ -27,8 +27,9 @@ from frontend.pages import (
     ticked,
 )
 from frontend.templatetags.states import look_of
-from frontend.views.table_actions import effects_of, lower_first
+from frontend.views.table_actions import lower_first, sentences
 from ingest.actions.registry import ACTIONS, start
+from ingest.maintenance.impact_on_many import Foreseen
 from ingest.maintenance.table_action import TableAction
 from ingest.models import Pipeline
 from ingest.models.states import RETIRED
@@ -54,7 +55,7 @@ def act_on_many(request: PageRequest) -> HttpResponse:
     if action is None or action.name not in BULK:
         raise NotFound("there is no such action")
     ids = ticked(data, "table")[:PAGE_SIZE]
-    planned = list(plan_for(request.principal, action, ids))
+    planned = plan_for(request.principal, action, ids)
     possible = [one for one in planned if not one.refused]
     if not planned:
         message = gettext("Tick at least one table.")
@@ -66,13 +67,14 @@ def act_on_many(request: PageRequest) -> HttpResponse:
         if not action.is_dangerous or is_confirmed(request, word):
             return _start_all(request, action, possible)
         error = SluiceError(gettext(NOT_CONFIRMED))
+    shared = _shared(action, possible)
     context = {
         "action": action,
-        "planned": planned,
+        "planned": _own(planned, shared),
         "possible": possible,
         "number": len(possible),
         "rows": sum(one.table.estimated_rows for one in possible),
-        "shared": _shared(action, possible),
+        "shared": shared,
         "error": error,
     }
     return render(request, "frontend/tables/many.html", context)
@@ -80,43 +82,66 @@ def act_on_many(request: PageRequest) -> HttpResponse:
 
 def plan_for(
     principal: Principal, action: TableAction, ids: Sequence[int]
-) -> Iterator[Planned]:
-    """Of the tables that the principal may see. Rights and states take a statement
-    each for all of them; a preview looks at its table."""
+) -> list[Planned]:
+    """Of the tables that the principal may see. Rights, states and what will happen
+    take a statement each for all of them."""
     seen = tables_for(principal, TableFilter(kind=Table.LAKE))
     tables = list(seen.filter(pk__in=ids).order_by("name", "id"))
     things = [securable_of(table) for table in tables]
     grants = () if principal.is_admin else grants_on(principal, things)
-    carried = Pipeline.objects.filter(lake_table__in=tables).exclude(state=RETIRED)
-    pipelines = {pipeline.lake_table_id: pipeline for pipeline in carried}
+    pipelines = _pipelines_of(tables)
+    refused: dict[int, str] = {}
     for table, thing in zip(tables, things, strict=True):
-        pipeline = pipelines.get(table.pk)
         if not decide(principal, action.privilege, thing, grants).allowed:
             missing = gettext("you lack the privilege %(name)s")
-            yield Planned(table, refused=missing % {"name": action.privilege})
-        elif pipeline is None or not action.is_offered_to(pipeline):
-            state = look_of(pipeline.state if pipeline else table.status).word
-            why = gettext("not possible while it is: %(state)s")
-            yield Planned(table, refused=why % {"state": gettext(state)})
-        else:
-            yield _previewed(action, table)
+            refused[table.pk] = missing % {"name": action.privilege}
+        elif why := _out_of_state(action, table, pipelines.get(table.pk)):
+            refused[table.pk] = why
+    wanted = [pipelines[table.pk] for table in tables if table.pk not in refused]
+    foreseen = action.preview_many(wanted) if action.preview_many else {}
+    return [
+        Planned(table, refused=refused[table.pk])
+        if table.pk in refused
+        else _planned(table, foreseen.get(table.pk, ()))
+        for table in tables
+    ]
+
+
+def _pipelines_of(tables: Sequence[Table]) -> dict[int, Pipeline]:
+    carried = Pipeline.objects.filter(lake_table__in=tables).exclude(state=RETIRED)
+    related = carried.select_related(
+        "lake_table__database__datasource", "source_table__database__datasource"
+    )
+    return {pipeline.lake_table_id: pipeline for pipeline in related}
+
+
+def _out_of_state(action: TableAction, table: Table, pipeline: Pipeline | None) -> str:
+    if pipeline is not None and action.is_offered_to(pipeline):
+        return ""
+    state = look_of(pipeline.state if pipeline else table.status).word
+    return gettext("not possible while it is: %(state)s") % {"state": gettext(state)}
+
+
+def _planned(table: Table, foreseen: Foreseen) -> Planned:
+    if isinstance(foreseen, SluiceError):
+        return Planned(table, refused=str(foreseen))
+    return Planned(table, will=sentences(foreseen))
 
 
 def _shared(action: TableAction, possible: Sequence[Planned]) -> Sequence[str]:
     """What happens to each of them alike."""
     if action.effects:
         return [gettext(line) for line in action.effects]
-    found = {one.will for one in possible}
-    return found.pop() if len(found) == 1 else ()
+    first = possible[0].will if possible else ()
+    return [line for line in first if all(line in one.will for one in possible)]
 
 
-def _previewed(action: TableAction, table: Table) -> Planned:
-    if action.effects:
-        return Planned(table)
-    try:
-        return Planned(table, will=effects_of(action, table, {}).will)
-    except SluiceError as refused:
-        return Planned(table, refused=str(refused))
+def _own(planned: Sequence[Planned], shared: Sequence[str]) -> list[Planned]:
+    """With what is not said of all."""
+    return [
+        replace(one, will=tuple(line for line in one.will if line not in shared))
+        for one in planned
+    ]
 
 
 def _start_all(

@@ -12,6 +12,7 @@ from catalog.models import Table
 from core.models import Job
 from ingest.maintenance import compact_job
 from ingest.maintenance.compaction_drivers import parse_driver_request
+from ingest.maintenance.impact_on_many import foresee_compactions, foresee_resyncs
 from ingest.maintenance.impact_preview import (
     preview_compaction,
     preview_follow_cursor,
@@ -161,6 +162,7 @@ COMPACT = TableAction(
         "own: a driver for this compaction alone, where the table's lock is shared.",
     ),
     preview=_preview_compaction,
+    preview_many=foresee_compactions,
     run=_compact,
     is_care=True,
 )
@@ -215,6 +217,7 @@ RESYNC = TableAction(
         ),
     ),
     preview=_preview_resync,
+    preview_many=foresee_resyncs,
     run=table_commands.start_resync,
     is_dangerous=True,
 )

@@ -20,6 +20,7 @@ from ingest.contract.driver_size import parse_driver, within
 from ingest.contract.job import DriverSpec
 from ingest.lake.hudi.identity import shares_lock
 from ingest.pipelines.policies import store
+from ingest.pipelines.policies.policy import Effective
 from ingest.pipelines.requests import refuse
 from ingest.pipelines.transitions import pipeline_of
 
@@ -84,7 +85,12 @@ def by_policy(table: Table) -> DriverSpec | None:
     """Of tables with a shared lock; the others stay in the shared driver, for the
     setting may be that of a whole datasource."""
     pipeline = pipeline_of(table.pk) if shares_lock(table.identity) else None
-    given = store.policy_of(pipeline).values["compact_driver"] if pipeline else None
+    return given_by(store.policy_of(pipeline)) if pipeline else None
+
+
+def given_by(policy: Effective) -> DriverSpec | None:
+    """Of a table with a shared lock."""
+    given = policy.values["compact_driver"]
     if not given:
         return None
     return within(parse_driver(given, "/compact_driver", most=None), most())

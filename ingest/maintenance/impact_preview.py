@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from django.utils.translation import gettext, ngettext
 
 from catalog.models import Table
@@ -15,7 +17,9 @@ from ingest.maintenance.facts import LakeFacts
 from ingest.maintenance.observation import look_into
 from ingest.maintenance.repair_descriptions import compacted
 from ingest.maintenance.repair_previews import Preview, waits_for_a_job
+from ingest.models import Pipeline
 from ingest.pipelines.capture_change import plan_by_cursor, plan_by_log
+from ingest.pipelines.policies.store import Policies
 from ingest.pipelines.schema_diff import source_changed, to_leave_out
 from ingest.pipelines.table_commands import goes_on_loading
 from ingest.pipelines.transitions import locked_pipeline, pipeline_of
@@ -33,8 +37,8 @@ def preview_compaction(table: Table, asked: DriverRequest = None) -> Preview:
     lines = [*_begun(facts), *compacted(found, len(groups))]
     if any(one.is_held for one in facts.pending_compactions):
         lines.insert(0, waits_for_a_job())
-    lines.append(_where(DriverSpec(**driver) if driver else None))
-    lines.append(gettext("Readers see the same rows before and after; syncs go on"))
+    lines.append(where_it_runs(DriverSpec(**driver) if driver else None))
+    lines.append(readers_see_the_same())
     return Preview(
         str(table),
         "compact",
@@ -44,29 +48,39 @@ def preview_compaction(table: Table, asked: DriverRequest = None) -> Preview:
     )
 
 
+def readers_see_the_same() -> str:
+    return gettext("Readers see the same rows before and after; syncs go on")
+
+
 def preview_resync(table: Table) -> Preview:
     """InvalidRequest where a re-sync is refused or fails at once: the table's state
     knows none, or its source is not what the plan was made for."""
     pipeline = pipeline_of(table.pk) or locked_pipeline(table)
+    return Preview(str(table), "resync", (), tuple(resync_of(pipeline, table)))
+
+
+def resync_of(
+    pipeline: Pipeline, table: Table, *, policies: Policies | None = None
+) -> Sequence[str]:
+    """What `preview_resync` says, and as it is refused."""
     if goes_on_loading(pipeline, table):
-        return _resync(
-            table,
+        return (
             gettext(
                 "The first load goes on where it stopped: finished chunks are not read "
                 "again"
             ),
             gettext("Readers see the table when its one commit is there"),
         )
-    gone = to_leave_out(pipeline)
-    altered = source_changed(pipeline, plan_from_json(pipeline.plan))
+    gone = to_leave_out(pipeline, policies=policies)
+    plan = plan_from_json(pipeline.plan)
+    altered = source_changed(pipeline, plan, policies=policies)
     if altered is not None and not gone:
         raise altered
     without = gettext(
         "Columns gone at the source, so the fresh copy has them no more: %(names)s"
     )
     narrower = (without % {"names": ", ".join(gone)},) if gone else ()
-    return _resync(
-        table,
+    return (
         gettext("The whole table is read from the source again"),
         gettext(
             "One commit then replaces what is there: readers see the old rows or the "
@@ -122,10 +136,6 @@ def preview_follow_log(table: Table) -> Preview:
     return Preview(str(table), "follow-log", (), will)
 
 
-def _resync(table: Table, *will: str) -> Preview:
-    return Preview(str(table), "resync", (), will)
-
-
 def _begun(facts: LakeFacts) -> list[str]:
     return [
         gettext(
@@ -138,18 +148,22 @@ def _begun(facts: LakeFacts) -> list[str]:
     ]
 
 
+def plan_unreadable(table: Table, asked: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"the request of compaction {asked} of {table} is gone or damaged: it"
+        " cannot be executed",
+        code="plan_unreadable",
+        hint="unschedule it first",
+    )
+
+
 def _planned(table: Table, asked: str, plan: CompactionPlan) -> Planned:
     if not plan.is_readable:
-        raise InvalidRequest(
-            f"the request of compaction {asked} of {table} is gone or damaged: it"
-            " cannot be executed",
-            code="plan_unreadable",
-            hint="unschedule it first",
-        )
+        raise plan_unreadable(table, asked)
     return Planned(asked, plan.groups, plan.log_files, plan.log_bytes)
 
 
-def _where(driver: DriverSpec | None) -> str:
+def where_it_runs(driver: DriverSpec | None) -> str:
     if driver is None:
         return gettext("It runs in the driver that all jobs share")
     text = ngettext(

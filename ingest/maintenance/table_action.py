@@ -7,7 +7,7 @@ arguments of its `run` and `preview`, or the members of its `RepairWork`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -30,6 +30,7 @@ from ingest.models.states import (
 if TYPE_CHECKING:
     from catalog.models import Table
     from core.models import Job
+    from ingest.maintenance.impact_on_many import Foreseen
     from ingest.maintenance.repair_previews import Preview
     from ingest.models import Pipeline
     from ingest.pipelines.removal import RemovalPreview
@@ -131,6 +132,7 @@ class TableAction:
     effects   what will happen, line by line; () = `describe` or `preview` tells it
     describe  lines of its page, where they are not those of the preview
     preview   what it would do now; of a repair it is given the lake's facts
+    preview_many   the same of many tables at once, by lake table
     run       starts it: a job, or the pipeline that it moved at once
     repair    of what a driver repairs: `ingest.maintenance.repairs` queues its job
     report    what the finished job did, with names of its report's facts; translated
@@ -154,6 +156,7 @@ class TableAction:
     effects: tuple[str, ...] = ()
     describe: Callable[[Table], Iterable[str]] | None = None
     preview: Callable[..., Preview | RemovalPreview] | None = None
+    preview_many: Callable[[Sequence[Pipeline]], Mapping[int, Foreseen]] | None = None
     run: Callable[..., Job | Pipeline] | None = None
     repair: RepairWork | None = None
     report: str = ""

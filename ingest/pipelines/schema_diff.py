@@ -96,7 +96,9 @@ def report_altered(tables: QuerySet[Table]) -> None:
     report_compared(synced.exclude(state=RETIRED).only("pk", "lake_table_id"))
 
 
-def source_changed(pipeline: Pipeline, plan: TablePlan) -> SluiceError | None:
+def source_changed(
+    pipeline: Pipeline, plan: TablePlan, *, policies: Policies | None = None
+) -> SluiceError | None:
     """Why the source table is not what the plan was made for; None when it is, or when
     what changed there holds up nothing. A plan that is not approved yet was shown
     with columns, so for it every change counts."""
@@ -115,7 +117,7 @@ def source_changed(pipeline: Pipeline, plan: TablePlan) -> SluiceError | None:
         )
     if pipeline.lake_table_id is None:
         return _altered_before_approval(pipeline, plan)
-    drift = drift_of(pipeline, plan)
+    drift = drift_of(pipeline, plan, policies=policies)
     if not drift.blocking:
         return None
     return InvalidRequest(
@@ -224,10 +226,12 @@ def in_words(gone: Sequence[str]) -> str:
     )
 
 
-def to_leave_out(pipeline: Pipeline) -> list[str]:
+def to_leave_out(
+    pipeline: Pipeline, *, policies: Policies | None = None
+) -> list[str]:
     """Columns that the next re-sync leaves out; none when nothing is gone, or when
     more than that has changed: the load is refused then until it is approved."""
-    drift = drift_of(pipeline)
+    drift = drift_of(pipeline, policies=policies)
     is_only_gone = all(change.kind == "removed" for change in drift.blocking)
     if not is_only_gone or drift.impossible:
         return []

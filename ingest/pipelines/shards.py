@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from django.db.models import Q, QuerySet
+from django.db.models import Prefetch, Q, QuerySet, prefetch_related_objects
 
 from catalog.discovery.facts import log_of, schema_of
 from catalog.discovery.services import start_look
@@ -32,6 +32,8 @@ from ingest.planning.shards import ShardPattern, common_schema, with_shards
 if TYPE_CHECKING:
     from ingest.pipelines.drafting import Mistakes
     from ingest.pipelines.requests import OnboardingRequest
+
+_READ = "shards_read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,20 @@ def tables_of(pipeline: Pipeline) -> list[Table]:
     return _stored(pipeline)
 
 
+def read_together(pipelines: Iterable[Pipeline]) -> None:
+    """Read the shards and columns of many, which the questions of each then need: a
+    statement of each kind however many there are."""
+    known = list(pipelines)
+    related = Shard.objects.select_related("source_table__database__datasource")
+    rows = Prefetch("shards", related.order_by("pk"), to_attr=_READ)
+    prefetch_related_objects([p for p in known if is_sharded(p)], rows)
+    tables = [table for pipeline in known for table in tables_of(pipeline)]
+    prefetch_related_objects(tables, "columns")
+
+
 def _stored(pipeline: Pipeline) -> list[Table]:
+    if (read := getattr(pipeline, _READ, None)) is not None:
+        return [shard.source_table for shard in read]
     rows = Table.objects.filter(shards__pipeline=pipeline)
     related = rows.select_related("database__datasource").prefetch_related("columns")
     return list(related.order_by("shards__pk"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from urllib.parse import urlencode
 
 import pytest
@@ -14,7 +15,10 @@ from catalog.access.policy import Principal
 from catalog.labels import Labels, label_tables
 from catalog.models import AuditEntry, Table
 from core.models import Job
+from frontend.pages import PAGE_SIZE
 from frontend.reading.tables import rows_in
+from ingest.models import Pipeline, TableHealth
+from tests.integration.frontend.healths import WELL, show_health
 from tests.integration.frontend.reading import html_of
 
 
@@ -77,6 +81,62 @@ def test_rights_hold_for_each_table_without_a_statement_each(world, browse) -> N
         return len(asked)
 
     assert statements(several) == statements(several[:1])
+
+
+@pytest.mark.parametrize("action", ["compact", "resync"])
+def test_a_preview_of_a_full_page_takes_the_statements_of_three_tables(
+    world, browse, action
+) -> None:
+    """Of tables whose source was altered, too; no file of the lake is read."""
+    client, first = browse("root"), world.lake_tables["orders"]
+    many = [copied(first, number) for number in range(PAGE_SIZE)]
+    client.get(address(action, many))
+
+    def statements(tables) -> int:
+        with CaptureQueriesContext(connection) as asked:
+            shown = html_of(client.get(address(action, tables)))
+        assert f": {len(tables)} tables" in shown
+        is_told = "Columns gone at the source" in shown
+        assert is_told is (action == "resync")
+        return len(asked)
+
+    assert statements(many[:3]) == statements(many)
+
+
+def copied(table: Table, number: int) -> Table:
+    """Another table like it; every second one has lost a column at its source."""
+    pipeline = Pipeline.objects.select_related("source_table").get(lake_table=table)
+    source, table = pipeline.source_table, Table.objects.get(pk=table.pk)
+    columns = [column for column in source.columns.all() if column.name != "name"]
+    for row in (source, table):
+        row.pk, row.name, row.source_name = None, f"t{number}", f"t{number}"
+    table.path = f"{table.path}-{number}"
+    source.schema_fingerprint = "now" if number % 2 else "before"
+    source.save()
+    table.save()
+    for column in columns:
+        column.pk, column.table = None, source
+        column.save()
+    pipeline.pk, pipeline.source_table, pipeline.lake_table = None, source, table
+    pipeline.plan = {**pipeline.plan, "fingerprint": "before"}
+    pipeline.save()
+    return table
+
+
+def test_a_preview_of_compactions_says_what_each_table_has_waiting(
+    world, browse
+) -> None:
+    client, lake = browse("root"), world.lake_tables
+    both = [lake["orders"], lake["events"]]
+    shown = html_of(client.get(address("compact", both)))
+    assert "Left out" in shown
+    assert "is gone or damaged" in shown
+    TableHealth.objects.filter(table=lake["orders"]).delete()
+    show_health(lake["orders"], replace(WELL, log_files=7, log_bytes=3_000_000))
+    shown = html_of(client.get(address("compact", both)))
+    assert "7 log files of 3 MB wait" in shown
+    assert "No log file is there to merge" in shown
+    assert shown.count("It runs in the driver that all jobs share") == 1
 
 
 def test_heads_sort_the_list(world, browse) -> None:
