@@ -226,9 +226,7 @@ def in_words(gone: Sequence[str]) -> str:
     )
 
 
-def to_leave_out(
-    pipeline: Pipeline, *, policies: Policies | None = None
-) -> list[str]:
+def to_leave_out(pipeline: Pipeline, *, policies: Policies | None = None) -> list[str]:
     """Columns that the next re-sync leaves out; none when nothing is gone, or when
     more than that has changed: the load is refused then until it is approved."""
     drift = drift_of(pipeline, policies=policies)
