@@ -97,8 +97,10 @@ def plan_for(
             refused[table.pk] = missing % {"name": action.privilege}
         elif why := _out_of_state(action, table, pipelines.get(table.pk)):
             refused[table.pk] = why
-    wanted = [pipelines[table.pk] for table in tables if table.pk not in refused]
-    foreseen = action.preview_many(wanted) if action.preview_many else {}
+    possible = [
+        (table, pipelines[table.pk]) for table in tables if table.pk not in refused
+    ]
+    foreseen = action.preview_many(possible) if action.preview_many else {}
     return [
         Planned(table, refused=refused[table.pk])
         if table.pk in refused
@@ -109,10 +111,8 @@ def plan_for(
 
 def _pipelines_of(tables: Sequence[Table]) -> dict[int, Pipeline]:
     carried = Pipeline.objects.filter(lake_table__in=tables).exclude(state=RETIRED)
-    related = carried.select_related(
-        "lake_table__database__datasource", "source_table__database__datasource"
-    )
-    return {pipeline.lake_table_id: pipeline for pipeline in related}
+    related = carried.select_related("source_table__database__datasource")
+    return {p.lake_table_id: p for p in related if p.lake_table_id is not None}
 
 
 def _out_of_state(action: TableAction, table: Table, pipeline: Pipeline | None) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from django.utils.translation import gettext, ngettext
 
+from catalog.models import Table
 from core.errors import SluiceError
 from ingest.contract.job import DriverSpec
 from ingest.lake.hudi.identity import shares_lock
@@ -27,15 +28,16 @@ from ingest.pipelines.policies.store import Policies
 
 # what happens, in sentences, in order; or why it would be refused
 Foreseen = tuple[str, ...] | SluiceError
+# a lake table, and the pipeline that carries it
+Carried = tuple[Table, Pipeline]
 
 
-def foresee_resyncs(pipelines: Sequence[Pipeline]) -> Mapping[int, Foreseen]:
+def foresee_resyncs(carried: Sequence[Carried]) -> Mapping[int, Foreseen]:
     """By lake table."""
-    shards.read_together(pipelines)
-    policies = _policies_of(pipelines)
+    shards.read_together([pipeline for _, pipeline in carried])
+    policies = _policies_of(carried)
     found: dict[int, Foreseen] = {}
-    for pipeline in pipelines:
-        table = pipeline.lake_table
+    for table, pipeline in carried:
         try:
             found[table.pk] = tuple(resync_of(pipeline, table, policies=policies))
         except SluiceError as refused:
@@ -43,28 +45,24 @@ def foresee_resyncs(pipelines: Sequence[Pipeline]) -> Mapping[int, Foreseen]:
     return found
 
 
-def foresee_compactions(pipelines: Sequence[Pipeline]) -> Mapping[int, Foreseen]:
+def foresee_compactions(carried: Sequence[Carried]) -> Mapping[int, Foreseen]:
     """By lake table."""
-    policies = _policies_of(pipelines)
-    tables = [pipeline.lake_table_id for pipeline in pipelines]
-    rows = TableHealth.objects.filter(table__in=tables)
+    policies = _policies_of(carried)
+    rows = TableHealth.objects.filter(table__in=[table for table, _ in carried])
     facts = {row.table_id: facts_from(row.facts) for row in rows if row.facts}
     return {
-        pipeline.lake_table_id: _compaction(
-            pipeline, facts.get(pipeline.lake_table_id), policies
-        )
-        for pipeline in pipelines
+        table.pk: _compaction(table, pipeline, facts.get(table.pk), policies)
+        for table, pipeline in carried
     }
 
 
-def _policies_of(pipelines: Sequence[Pipeline]) -> Policies:
-    return Policies(p.source_table.database.datasource_id for p in pipelines)
+def _policies_of(carried: Sequence[Carried]) -> Policies:
+    return Policies(p.source_table.database.datasource_id for _, p in carried)
 
 
 def _compaction(
-    pipeline: Pipeline, facts: LakeFacts | None, policies: Policies
+    table: Table, pipeline: Pipeline, facts: LakeFacts | None, policies: Policies
 ) -> Foreseen:
-    table = pipeline.lake_table
     pending = facts.pending_compactions if facts else ()
     damaged = [one.instant for one in pending if not one.is_readable]
     if damaged:

@@ -30,7 +30,7 @@ from ingest.models.states import (
 if TYPE_CHECKING:
     from catalog.models import Table
     from core.models import Job
-    from ingest.maintenance.impact_on_many import Foreseen
+    from ingest.maintenance.impact_on_many import Carried, Foreseen
     from ingest.maintenance.repair_previews import Preview
     from ingest.models import Pipeline
     from ingest.pipelines.removal import RemovalPreview
@@ -156,7 +156,7 @@ class TableAction:
     effects: tuple[str, ...] = ()
     describe: Callable[[Table], Iterable[str]] | None = None
     preview: Callable[..., Preview | RemovalPreview] | None = None
-    preview_many: Callable[[Sequence[Pipeline]], Mapping[int, Foreseen]] | None = None
+    preview_many: Callable[[Sequence[Carried]], Mapping[int, Foreseen]] | None = None
     run: Callable[..., Job | Pipeline] | None = None
     repair: RepairWork | None = None
     report: str = ""

@@ -260,7 +260,9 @@ def test_a_source_s_page_says_what_the_source_sees(world, browse):
     assert "5 s; then the job releases everything" in text
 
 
-@pytest.mark.parametrize("path", ["/sources", "/sources/shop", "/sources/shop/pipeline"])
+@pytest.mark.parametrize(
+    "path", ["/sources", "/sources/shop", "/sources/shop/pipeline"]
+)
 def test_a_kind_of_source_is_called_by_its_product_s_name(path, world, browse):
     page = html_of(browse("root").get(path)).partition("<main")[2]
     assert "PostgreSQL" in page
