@@ -89,8 +89,8 @@ def _merged(facts: LakeFacts | None) -> Iterator[str]:
         )
     if facts:
         text = ngettext(
-            "By the last look at the table, %(count)s log file of %(size)s waits",
-            "By the last look at the table, %(count)s log files of %(size)s wait",
+            "By the last check of the table, %(count)s log file of %(size)s waits",
+            "By the last check of the table, %(count)s log files of %(size)s wait",
             facts.log_files,
         )
         yield text % {"count": facts.log_files, "size": sized(facts.log_bytes)}
