@@ -199,7 +199,7 @@ class GrantForm(_Form):
     is_to_come = forms.BooleanField(
         required=False,
         label=IS_TO_COME,
-        help_text=_("The grant holds as soon as there is a thing of that name."),
+        help_text=_("The grant applies as soon as the object exists."),
     )
 
     def clean(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from catalog.selectors import job_without_contents
 from core.models import Job
 from frontend.charts import Mark, lane_of
 from frontend.reading.health_charts import TimelineChart
-from frontend.templatetags.figures import duration, figure, parsed
+from frontend.templatetags.figures import duration, figure, parsed, sql_name
 from frontend.templatetags.states import as_work, look, word_of
 from ingest.pipelines.activity import COLUMNS, JOB, MOVE, Entry
 
@@ -121,7 +121,7 @@ def timeline_of(rows: Sequence[Row], *, by_kind: bool) -> TimelineChart | None:
         return None
     lanes: dict[str, list[Job]] = {}
     for job in jobs:
-        name = as_work(job.kind) if by_kind else job.subject
+        name = as_work(job.kind) if by_kind else sql_name(job.subject)
         if name in lanes or len(lanes) < MOST_LANES:
             lanes.setdefault(name, []).append(job)
     marks = {name: [_mark(job) for job in found] for name, found in lanes.items()}

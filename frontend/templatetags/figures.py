@@ -262,3 +262,9 @@ def of(found: Mapping[object, object], key: object) -> object:
 @register.filter
 def joined(values: object) -> str:
     return ", ".join(map(str, values)) if isinstance(values, list | tuple) else ""
+
+
+@register.filter
+def sql_name(name: str) -> str:
+    """A lake table as SQL calls it; only grants, which name sources too, say `lake.`"""
+    return name.removeprefix("lake.")

@@ -113,14 +113,10 @@ class Entry:
     def outcome(self, saved: Datasource) -> str:
         is_new, is_tested = self.stored is None, self.report is not None
         text = {
-            (True, True): gettext(
-                "%(name)s answered every step of its test and is stored."
-            ),
-            (True, False): gettext("%(name)s is stored without a test."),
-            (False, True): gettext(
-                "%(name)s answered every step of its test and is changed."
-            ),
-            (False, False): gettext("%(name)s is changed without a test."),
+            (True, True): gettext("Connection test passed. %(name)s was saved."),
+            (True, False): gettext("%(name)s was saved without a test."),
+            (False, True): gettext("Connection test passed. %(name)s was changed."),
+            (False, False): gettext("%(name)s was changed without a test."),
         }[is_new, is_tested]
         return text % {"name": saved.name}
 

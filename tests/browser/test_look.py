@@ -22,6 +22,8 @@ ADMIN = (
     *("alerts", "alert-targets"),
 )
 WIDE, NARROW = 1280, 390
+# at the wide width, in pixels
+HIGHEST = {"table-policy": 1200, "table-health": 2400}
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
 EVERYTHING = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 # What colours and the width can change; the rest is the same page.
@@ -101,6 +103,8 @@ def test_pages(live_server, settings, redis_url, open_page, keep, look):
         if name == "plan":
             page.locator("summary").nth(1).click()
         inspect(page, keep, look, name)
+        height = page.evaluate("document.querySelector('main').scrollHeight")
+        assert height <= HIGHEST.get(name, height), (name, height)
 
 
 def inspect(page, keep, look, name):
@@ -142,3 +146,20 @@ def test_keys_and_theme(live_server, settings, redis_url, open_page):
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
     page.reload()
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_on_a_phone_a_cell_is_called_by_its_own_column(
+    live_server, settings, redis_url, open_page
+):
+    """Also behind one that spans several."""
+    settings.STATIC_ROOT.mkdir(exist_ok=True)
+    build()
+    page = open_page(width=NARROW)
+    page.goto(f"{live_server.url}/login")
+    page.fill("#username", "root")
+    page.fill("#password", PASSWORD)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("h1:has-text('Home')")
+    page.goto(f"{live_server.url}/jobs?kind=events")
+    granted = page.locator("tr:has-text('granted discover') td[data-label]")
+    assert granted.nth(1).get_attribute("data-label") == "Started"

@@ -181,11 +181,11 @@ def test_home_shows_pipelines_of_what_one_may_see(world, browse):
     # one table of the database: its state, and nothing that tells of the others
     text = html_of(browse("ann").get("/"))
     assert "1 live" in text
-    assert "lake.shop" in text
+    assert "→ shop<" in text
     assert 'class="spark"' not in text
     assert "is gone from public" not in text
     assert "<svg viewBox" not in text.partition('class="charts"')[2]
-    assert "lake.shop" not in html_of(browse("eve").get("/"))
+    assert "→ shop<" not in html_of(browse("eve").get("/"))
 
 
 def test_many_pipelines_cost_as_little_as_one(world, browse):
@@ -215,7 +215,7 @@ def test_many_pipelines_cost_as_little_as_one(world, browse):
     assert cost(client, "/")[0] == few
     text = html_of(client.get("/"))
     assert "the first 50 of 61 are shown" in text
-    assert text.index("lake.shop<") < text.index("lake.shop0<"), "what failed is first"
+    assert text.index("→ shop<") < text.index("→ shop0<"), "what failed is first"
 
 
 def test_equal_problems_are_one_whatever_table_they_name():

@@ -64,13 +64,15 @@ function dressTables() {
     table.setAttribute("role", "table");
     for (const row of table.rows) {
       row.setAttribute("role", "row");
-      [...row.cells].forEach((cell, place) => {
+      let place = 0;
+      for (const cell of row.cells) {
         const isHead = cell.parentElement.parentElement === table.tHead;
         const role = isHead ? "columnheader" : cell.scope ? "rowheader" : "cell";
         cell.setAttribute("role", role);
         if (!isHead && cell.colSpan === 1) cell.dataset.label = names[place] || "";
         if (!cell.children.length && !cell.textContent.trim()) cell.dataset.empty = "";
-      });
+        place += cell.colSpan;
+      }
     }
   }
   for (const part of document.querySelectorAll(".scroll")) {
