@@ -155,7 +155,7 @@ def test_ann_sees_only_what_she_was_granted(world, browse):
     assert "customers" not in text
     jobs = browse("ann").get("/jobs").content.decode()
     assert "shop.orders" in jobs
-    assert "lake.shop.customers" not in jobs
+    assert "shop.customers" not in jobs
 
 
 def test_odd_names_are_shown_as_they_are(world, browse):
