@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.contrib.auth.models import User
+from django.utils.html import strip_tags
 
 from catalog.models import Preferences
 from catalog.preferences import Chosen, save_preferences
@@ -81,3 +84,11 @@ def test_rest_stays_english(world, browse):
 def test_what_does_not_exist_is_refused(world, wrong):
     with pytest.raises(InvalidRequest):
         save_preferences(User.objects.get(username="ann"), wrong)
+
+
+@pytest.mark.parametrize("tab", ["health", "policy"])
+def test_a_sentence_in_chinese_ends_with_its_own_full_stop(world, browse, tab):
+    path = f"/tables/{world.lake_tables['orders'].pk}/{tab}"
+    page = browse("root").get(path, **SIMPLIFIED).content.decode()
+    text = strip_tags(page.partition("<main")[2])
+    assert re.findall(r"[\u4e00-\u9fff]\.(?:\s|$)", text) == []
