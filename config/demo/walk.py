@@ -21,6 +21,8 @@ from core.errors import TerminalError
 
 
 JOB_SECONDS = 180.0
+# The web may be starting, or be started again.
+ANSWER_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,16 @@ class Rest:
     token: str
 
     def call(self, method: str, path: str, body: object = None) -> Reply:
-        """The reply whatever its status; a connection that breaks is tried again."""
+        """The reply whatever its status, 0 when nobody answered; what only reads is
+        asked again until somebody does."""
+        limit = time.monotonic() + ANSWER_SECONDS
+        while True:
+            reply = self._once(method, path, body)
+            if reply.status or method != "GET" or time.monotonic() > limit:
+                return reply
+            time.sleep(0.3)
+
+    def _once(self, method: str, path: str, body: object) -> Reply:
         request = urllib.request.Request(
             f"{self.base}/api/v1{path}",
             method=method,
@@ -58,15 +69,12 @@ class Rest:
 
     def demand(self, method: str, path: str, body: object = None) -> Any:
         """The body of a success; TerminalError with the problem's own words."""
-        reply = self.call(method, path, body)
-        if 200 <= reply.status < 300:
-            return reply.body
-        problem = reply.body if isinstance(reply.body, dict) else {}
-        text = problem.get("detail") or problem.get("title") or "no explanation"
-        raise TerminalError(
-            f"{method} {path} answered {reply.status}: {text}",
-            hint=str(problem.get("hint", "")),
-        )
+        return _accepted(f"{method} {path}", self.call(method, path, body))
+
+    def find(self, path: str) -> Any:
+        """What is there; None when nothing is."""
+        reply = self.call("GET", path)
+        return None if reply.status == 404 else _accepted(f"GET {path}", reply)
 
     def wait_job(self, job: dict[str, Any], say: Callable[[str], None]) -> None:
         """Follow a job until it ends; its progress is shown when it changes."""
@@ -89,6 +97,16 @@ class Rest:
                 )
             time.sleep(0.3)
         raise TerminalError(f"job {job['id']} did not end in {JOB_SECONDS:.0f} s")
+
+
+def _accepted(asked: str, reply: Reply) -> Any:
+    if 200 <= reply.status < 300:
+        return reply.body
+    problem = reply.body if isinstance(reply.body, dict) else {}
+    text = problem.get("detail") or problem.get("title") or "no explanation"
+    raise TerminalError(
+        f"{asked} answered {reply.status}: {text}", hint=str(problem.get("hint", ""))
+    )
 
 
 def _decoded(raw: bytes) -> Any:
@@ -145,11 +163,11 @@ def _connection_with_shop(home: Path) -> dict[str, Any]:
 def register(rest: Rest, shop: dict[str, Any], say: Say) -> None:
     """The shop as a datasource, tested. A second run corrects address and password."""
     address = {key: value for key, value in shop.items() if key != "kind"}
-    if rest.call("GET", f"/datasources/{SOURCE}").status == 200:
-        rest.demand("PATCH", f"/datasources/{SOURCE}", address)
-    else:
+    if rest.find(f"/datasources/{SOURCE}") is None:
         body = {"name": SOURCE, "kind": shop["kind"], **address, "tls": "off"}
         rest.demand("POST", "/datasources", {**body, "options": {}})
+    else:
+        rest.demand("PATCH", f"/datasources/{SOURCE}", address)
     say(f"registered source '{SOURCE}' at {shop['host']}:{shop['port']}, testing it")
     rest.wait_job(rest.demand("POST", f"/datasources/{SOURCE}:test"), say)
 
@@ -176,11 +194,8 @@ def onboard(rest: Rest, say: Say) -> None:
 
 
 def _table(rest: Rest, name: str) -> dict[str, Any] | None:
-    reply = rest.call("GET", f"/tables?name=lake.{SOURCE}.{name}")
-    if reply.status != 200:
-        return None
-    items: list[dict[str, Any]] = reply.body.get("items", [reply.body])
-    return items[0] if items else None
+    found = rest.find(f"/tables?name=lake.{SOURCE}.{name}")
+    return None if found is None else found["items"][0]
 
 
 def wait_live(rest: Rest, say: Say) -> None:
