@@ -418,8 +418,11 @@ class ChainIndex:
 
 def read_kept(folder: Place, table_id: int, number: int) -> Segment | None:
     """The footer of a segment, or of a folded one with the table's rows alone; None
-    when no table needs it any more."""
-    index = ChainIndex(folder, "", read_beginning(folder))
+    when no table needs it any more, or the stream was not begun."""
+    text = _beginning(folder).read()
+    if text is None:
+        return None
+    index = ChainIndex(folder, "", decode_beginning(text.decode()))
     return index.segment(table_id, number)
 
 
