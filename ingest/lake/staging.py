@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from core.errors import TerminalError, TransientError
 from ingest.contract import members
+from ingest.contract.table import ShardSpec
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
 from ingest.sources.chunks import Chunk, ChunkBy
@@ -157,6 +158,7 @@ class Differing:
     extra         how many keys only the lake has
     source_fingerprint  as it was compared: of another source these say nothing
     position      of the cursor, up to which the lake had all; "" = none is followed
+    shards        of the table, of which chunks are by their places
     """
 
     verification: str
@@ -166,6 +168,7 @@ class Differing:
     extra: int
     source_fingerprint: Mapping[str, Any] = field(default_factory=dict)
     position: str = ""
+    shards: tuple[ShardSpec, ...] = ()
 
 
 class Differences:

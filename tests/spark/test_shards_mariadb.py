@@ -10,15 +10,17 @@ from typing import Any
 
 import pytest
 
-from ingest.contract.job import LogLoad, SnapshotWork
+from ingest.contract.job import JobSpec, LogLoad, RepairWork, SnapshotWork
 from ingest.contract.segments import Control
 from ingest.contract.table import SHARD, ColumnSpec, ShardSpec, TableSpec
+from ingest.driver.table_services import chunk_repair
 from ingest.sources.port import LogNames
 from ingest.sources.registry import open_log_reader
 from tests.mariadb import MariaDbServer
 from tests.source_access import mariadb_at
-from tests.spark.lake_bench import assert_done
+from tests.spark.lake_bench import assert_done, with_attempt
 from tests.spark.mariadb_bench import MariadbBench
+from tests.spark.test_chunk_repair import KILLS, Killed
 from tests.spark.test_log_load_mariadb import STREAM, Followed
 
 # by their values: what is special in SQL may be in a name
@@ -34,6 +36,10 @@ class Sharded:
     def sql(self, value: str, statement: str) -> None:
         """{o}: the shard's table."""
         self.bench.sql(statement.format(o=f"`{SHARDS[value]}`.o"))
+
+    def unseen(self, value: str, statement: str) -> None:
+        """What no reader of the log gets."""
+        self.sql(value, f"SET STATEMENT sql_log_bin = 0 FOR {statement}")
 
     def at_source(self) -> list[tuple[str, ...]]:
         return sorted(
@@ -105,14 +111,86 @@ def test_equal_keys_of_shards_are_rows_of_their_own(
     shards.followed.apply(tmp_path / "apply")
     assert shards.in_lake() == shards.at_source()
     # compared by the lake's own verification, and found where it differs
-    shards.bench.sql(
-        "SET STATEMENT sql_log_bin = 0 FOR UPDATE shop_2.o SET v = 'odd' WHERE id = 9"
-    )
+    shards.unseen("2", "UPDATE {o} SET v = 'odd' WHERE id = 9")
     spec = shards.bench.verify_spec(shards.table, chunk_rows=100)
     report = assert_done(shards.bench.run(spec))
     assert report.facts["verdict"] == "different"
     (key,) = report.facts["keys"]["different"]
     assert key.split("\u001f" if "\u001f" in key else ",")[0].endswith("2"), key
+
+
+def different(shards: Sharded) -> tuple[JobSpec, dict[str, Any]]:
+    """The repair of what a verification finds, and what that would read."""
+    bench, table = shards.bench, shards.table
+    spec = bench.verify_spec(table, stream=STREAM, chunk_rows=100)
+    facts = assert_done(bench.run(spec)).facts
+    work = RepairWork("repair", verification=spec.job_id, stream=STREAM)
+    return bench.spec("repair", table, repair=work), facts["repair"]
+
+
+@pytest.mark.parametrize("where", KILLS)
+def test_rows_of_some_shards_are_repaired_and_whoever_is_killed_ends_the_same(
+    shards: Sharded, tmp_path: Path, where: str
+) -> None:
+    """Equal keys of other shards stay as they are."""
+    loaded(shards)
+    shards.unseen("2", "UPDATE {o} SET v = 'odd' WHERE id = 9")
+    shards.unseen("2", "INSERT INTO {o} VALUES (900, 'unseen')")
+    shards.unseen("o'x\\", "DELETE FROM {o} WHERE id IN (9, 120)")
+    shards.followed.segment()
+    shards.followed.apply(tmp_path / "before")
+    spec, repair = different(shards)
+    assert repair == {"chunks": 2, "of": 9}
+    # the log has one of these keys, and the lake has not
+    shards.sql("2", "UPDATE {o} SET v = 'newer' WHERE id = 9")
+    shards.sql("1", "UPDATE {o} SET v = 'other' WHERE id = 9")
+    before = shards.in_lake()
+    kill, is_there = KILLS[where]
+    with pytest.MonkeyPatch.context() as patch:
+        kill(patch)
+        with pytest.raises(Killed):
+            shards.bench.run(spec)
+    assert (shards.in_lake() == before) is not is_there
+    report = assert_done(shards.bench.run(with_attempt(spec, 2)))
+    assert (report.facts["written"], report.facts["deleted"]) == (2, 2)
+    shards.followed.segment()
+    shards.followed.apply(tmp_path / "after")
+    assert shards.in_lake() == shards.at_source()
+    assert different(shards)[1] is None
+
+
+def test_only_shards_that_differ_are_read_again(
+    shards: Sharded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded(shards)
+    shards.unseen("2", "UPDATE {o} SET v = 'odd' WHERE id IN (9, 240)")
+    spec, repair = different(shards)
+    assert repair == {"chunks": 2, "of": 9}
+    looked: list[str] = []
+    look_at_one = chunk_repair.look_at_one
+
+    def look(run: Any, source: Any, table: TableSpec, **k: Any) -> Any:
+        looked.append(table.at_source)
+        return look_at_one(run, source, table, **k)
+
+    monkeypatch.setattr(chunk_repair, "look_at_one", look)
+    # its key has no index any more: the whole shard is read, and no other
+    shards.unseen("2", "ALTER TABLE {o} DROP PRIMARY KEY")
+    assert_done(shards.bench.run(spec))
+    assert looked == ["shop_2.o"]
+    assert shards.in_lake() == shards.at_source()
+
+
+def test_places_of_other_shards_than_were_compared_are_not_read(
+    shards: Sharded,
+) -> None:
+    loaded(shards)
+    shards.unseen("2", "UPDATE {o} SET v = 'odd' WHERE id = 9")
+    spec, _ = different(shards)
+    fewer = replace(shards.table, shards=shards.table.shards[1:])
+    report = shards.bench.run(replace(spec, table=fewer))
+    assert report.error is not None
+    assert report.error.code == "differences_gone"
 
 
 def test_what_empties_one_shard_stops_the_table_before_the_others_lose_a_row(

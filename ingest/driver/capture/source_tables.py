@@ -27,6 +27,12 @@ class SourceTable:
     fetch: Fetch
     selection: Selection
 
+    @property
+    def is_by_key(self) -> bool:
+        """Whether the source finds ranges of its key, and each row in one of them."""
+        facts = self.facts
+        return facts is not None and facts.is_walkable and facts.is_not_null
+
     def where(self, source: Source, by: ChunkBy, chunk: Chunk) -> str:
         parts = key_parts(self.table, self.facts)
         return predicate_for(source.dialect, by, parts, chunk)
@@ -38,14 +44,21 @@ class SourceTable:
 def look_at(run: JobRun, source: Source, *, was_wide: int) -> tuple[SourceTable, ...]:
     """In the order of their shards. InvalidRequest `source_changed` where one has
     other columns than planned."""
-    found = []
-    for table in sources_of(run.spec.table):
-        run.check()
-        require_columns(source, table, run.warn)
-        facts = None if table.row_hash else source.key_facts(table, table.key)
-        fetch = fetch_rows(source.widths(table), was_wide)
-        found.append(SourceTable(table, facts, fetch, select_of(source.dialect, table)))
-    return tuple(found)
+    return tuple(
+        look_at_one(run, source, table, was_wide=was_wide)
+        for table in sources_of(run.spec.table)
+    )
+
+
+def look_at_one(
+    run: JobRun, source: Source, table: TableSpec, *, was_wide: int
+) -> SourceTable:
+    """table: one of `sources_of`."""
+    run.check()
+    require_columns(source, table, run.warn)
+    facts = None if table.row_hash else source.key_facts(table, table.key)
+    fetch = fetch_rows(source.widths(table), was_wide)
+    return SourceTable(table, facts, fetch, select_of(source.dialect, table))
 
 
 def cut_all(

@@ -11,7 +11,7 @@ compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -25,7 +25,7 @@ from core.errors import InvalidRequest, TransientError
 from ingest.contract.job import VERIFY_CHUNK_ROWS, JobSpec, RepairWork
 from ingest.contract.positions import MAX_INDEX, later, seq_of
 from ingest.contract.source_positions import is_of_log
-from ingest.contract.table import TableSpec
+from ingest.contract.table import ColumnSpec, TableSpec, sources_of
 from ingest.driver.apply.apply import (
     refuse_other_types,
     refuse_unreadable_plan,
@@ -47,11 +47,9 @@ from ingest.driver.capture.chunking import (
     Cut,
     cut_table,
     fit_throttle,
-    key_parts,
 )
 from ingest.driver.capture.counting import count_rows, refuse_another_count
 from ingest.driver.capture.gate import SourceGate
-from ingest.driver.capture.jdbc import Fetch, fetch_rows
 from ingest.driver.capture.log_load import read_until
 from ingest.driver.capture.parallel import run_parallel
 from ingest.driver.capture.reading import (
@@ -63,7 +61,7 @@ from ingest.driver.capture.reading import (
     read_to_parquet,
     require_shown,
 )
-from ingest.driver.capture.source_check import require_columns
+from ingest.driver.capture.source_tables import SourceTable, look_at_one
 from ingest.driver.table_services.verify_log import (
     require_behind_lake,
     require_sent_values,
@@ -75,7 +73,7 @@ from ingest.lake.place import place_at
 from ingest.lake.port import Place
 from ingest.lake.staging import Differences, Differing
 from ingest.maintenance.verdict import KINDS_OF_DIFFERENCE
-from ingest.sources.chunks import Chunk, predicate_for
+from ingest.sources.chunks import Chunk
 from ingest.sources.dialects import dialect_of
 from ingest.sources.fingerprint import (
     ServerFingerprint,
@@ -85,8 +83,8 @@ from ingest.sources.fingerprint import (
     to_data,
     what_changed,
 )
-from ingest.sources.registry import KeyFacts, Snapshot, Source, SourceAccess
-from ingest.sources.select import Selection, relation_of, select_columns
+from ingest.sources.registry import Source, SourceAccess
+from ingest.sources.select import Selection, select_columns, select_of
 
 # With more keys a resync is the way: it writes no row twice.
 MOST_KEYS = 1_000_000
@@ -125,15 +123,24 @@ def keep_differences(
     extra = int(counted.get("extra", 0))
     seen = to_data(SourceFingerprint(server))
     kept.keep(
-        Differing(run.spec.job_id, table.key, chunks, numbers, extra, seen, position)
+        Differing(
+            run.spec.job_id,
+            table.key,
+            chunks,
+            numbers,
+            extra,
+            seen,
+            position,
+            table.shards,
+        )
     )
     every = max(1, len(chunks))
     return {"chunks": len(numbers) if chunks else every, "of": every}
 
 
 def is_repairable(table: TableSpec) -> bool:
-    """Whether a row can be written, and deleted, by its key in one source table."""
-    return not table.row_hash and not table.shards and table.updates == "full"
+    """Whether a row can be written, and deleted, by its key."""
+    return not table.row_hash and table.updates == "full"
 
 
 def _chunks_with(
@@ -240,7 +247,9 @@ def _require_columns(spec: JobSpec, state: LakeState) -> None:
 def _record_for(run: JobRun, kept: Differences, work: RepairWork) -> Differing:
     record, table = kept.record(), run.spec.table
     is_meant = record and record.verification == work.verification
-    if record and is_meant and record.key == table.key and is_repairable(table):
+    # by whose places chunks are of shards
+    is_same = record and (record.key, record.shards) == (table.key, table.shards)
+    if record and is_meant and is_same and is_repairable(table):
         return record
     raise InvalidRequest(
         f"which rows of {qualified_name(run.spec)} differ from its source is not known"
@@ -291,8 +300,7 @@ def _read(repair: _Repair, source: Source, trial: Trial) -> _Read:
     repair.folder.delete_all()
     run.enter("planning")
     _require_same_source(repair, source)
-    require_columns(source, table, run.warn)
-    facts = source.key_facts(table, table.key)
+    tables = _look_at(repair, source, was_wide=trial.was_wide)
     since = None
     if repair.stream:
         # a commit is in the log, and so in the lake, before others see it
@@ -300,13 +308,12 @@ def _read(repair: _Repair, source: Source, trial: Trial) -> _Read:
         require_behind_lake(run, since, since.at or read_until(run, source))
     elif upto := cursor_position(table, record.position, repair.position):
         require_shown(source, table, upto)
-    cut, whole = _cut(repair, source, facts)
+    cut, whole = _cut(repair, source, tables)
     counted = None
-    if record.extra and cut.by == "key" and len(cut.chunks) > 1:
+    if record.extra and cut.by == "key" and len(cut.chunks) > len(tables):
         counted = count_rows(run, source)
     run.enter("reading", total=len(cut.chunks), unit="chunks")
-    fetch = fetch_rows(source.widths(table), trial.was_wide)
-    read = _reader(repair, source, cut, facts, whole=whole, fetch=fetch)
+    read = _reader(repair, source, cut, tables, whole=whole)
     found: dict[int, Counts] = {}
 
     def note(chunk: Chunk) -> None:
@@ -322,8 +329,32 @@ def _read(repair: _Repair, source: Source, trial: Trial) -> _Read:
         tuple(uri for n, uri in folders.items() if n in whole),
         tuple(uri for n, uri in folders.items() if n not in whole),
         sum(c.unfit for n, c in found.items() if n in whole),
-        facts.is_unique and facts.is_exact,
+        all(_is_unique(one) for one in tables.values()),
     )
+
+
+def _is_unique(one: SourceTable) -> bool:
+    return one.facts is not None and one.facts.is_unique and one.facts.is_exact
+
+
+def _look_at(
+    repair: _Repair, source: Source, *, was_wide: int
+) -> dict[int, SourceTable]:
+    """By their places those of `sources_of` that are read."""
+    run, wanted = repair.run, {chunk.shard for chunk in _wanted(repair.record)}
+    return {
+        number: look_at_one(run, source, table, was_wide=was_wide)
+        for number, table in enumerate(sources_of(run.spec.table))
+        if number in wanted or not repair.record.chunks
+    }
+
+
+def _wanted(record: Differing) -> list[Chunk]:
+    """A key that only the lake has may be of any chunk."""
+    if record.extra:
+        return [*record.chunks]
+    numbers = {*record.numbers}
+    return [chunk for chunk in record.chunks if chunk.number in numbers]
 
 
 def cursor_position(table: TableSpec, known: str, there: str) -> str:
@@ -339,7 +370,7 @@ def _require_same_source(repair: _Repair, source: Source) -> None:
     """What differed from another server, or from the table that was there, may be as it
     is here."""
     before = from_data(repair.record.source_fingerprint)
-    now = source.source_fingerprint(repair.run.spec.table)
+    now = source.source_fingerprint(sources_of(repair.run.spec.table)[0])
     changes = what_changed(before, now, source.clock().now)
     if is_recreated(before.server, now):
         changes = ("the table was dropped and created again", *changes)
@@ -353,16 +384,18 @@ def _require_same_source(repair: _Repair, source: Source) -> None:
 
 
 def _cut(
-    repair: _Repair, source: Source, facts: KeyFacts
+    repair: _Repair, source: Source, tables: Mapping[int, SourceTable]
 ) -> tuple[Cut, frozenset[int]]:
     """The chunks to read, and the numbers of those whose rows are read, not only their
-    keys: all, where the table was or is not cut by its key."""
+    keys: all, where a table was or is not cut by its key."""
     record, limits = repair.record, repair.access.spec
-    if record.chunks and facts.is_walkable and facts.is_not_null:
-        whole = frozenset(record.numbers)
-        every = record.chunks
-        some = every if record.extra else [c for c in every if c.number in whole]
-        return Cut("key", tuple(some)), whole
+    wanted = _wanted(record)
+    ranges = [chunk for chunk in wanted if chunk.low or chunk.high]
+    if record.chunks and all(tables[chunk.shard].is_by_key for chunk in ranges):
+        return Cut("key", tuple(wanted)), frozenset(record.numbers)
+    if repair.run.spec.table.shards:
+        chunks = tuple(Chunk(number, shard=number) for number in tables)
+        return Cut("key", chunks), frozenset(tables)
     rows = fit_throttle(VERIFY_CHUNK_ROWS, limits)
     table = repair.run.spec.table
     with source.within(table):
@@ -382,30 +415,28 @@ def _reader(
     repair: _Repair,
     source: Source,
     cut: Cut,
-    facts: KeyFacts,
+    tables: Mapping[int, SourceTable],
     *,
     whole: frozenset[int],
-    fetch: Fetch,
 ) -> Callable[[Chunk], Counts]:
-    run, table = repair.run, repair.run.spec.table
-    dialect, relation = source.dialect, relation_of(source.dialect, table)
-    parts = key_parts(table, facts)
+    run = repair.run
     can_renew = cut.by == "key" and not repair.stream
 
-    def reading(chunk: Chunk, snapshot: Snapshot) -> Reading:
-        where = predicate_for(dialect, cut.by, parts, chunk)
-        is_whole = chunk.number in whole
-        selection = repair.selection if is_whole else _keys_only(repair)
-        sql = selection.sql(relation, where)
-        return Reading(table, repair.access, selection, sql, snapshot, fetch)
-
     def read(chunk: Chunk) -> Counts:
+        one = tables[chunk.shard]
+        if chunk.number not in whole:
+            keys = replace(one.table, columns=_key_columns(run.spec.table))
+            one = replace(one, selection=select_of(source.dialect, keys))
+        sql = one.sql(source, one.where(source, cut.by, chunk))
         with (
             repair.gate.reading(run),
-            source.reading(table, can_renew=can_renew) as snapshot,
+            source.reading(one.table, can_renew=can_renew) as snapshot,
         ):
+            reading = Reading(
+                one.table, repair.access, one.selection, sql, snapshot, one.fetch
+            )
             folder = _folder(repair, chunk.number)
-            found = read_to_parquet(run, repair.spark, reading(chunk, snapshot), folder)
+            found = read_to_parquet(run, repair.spark, reading, folder)
         repair.gate.account(found.rows)
         return found
 
@@ -413,9 +444,12 @@ def _reader(
 
 
 def _keys_only(repair: _Repair) -> Selection:
-    table = repair.run.spec.table
-    columns = [c for c in table.columns if c.source_name in table.key]
+    columns = _key_columns(repair.run.spec.table)
     return select_columns(dialect_of(repair.access.spec.kind), columns)
+
+
+def _key_columns(table: TableSpec) -> tuple[ColumnSpec, ...]:
+    return tuple(c for c in table.columns if c.source_name in table.key)
 
 
 # --------------------------------------------------------------------------- the rows
