@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -57,25 +58,40 @@ def table_at_source(
         return reader.table(database, name)
 
 
-def save_look(datasource: Datasource, found: DiscoveredTable) -> bool:
-    """Whether the columns of a known table had changed since it was last read.
+def save_look(datasource: Datasource, found: Sequence[DiscoveredTable]) -> bool:
+    """Whether the columns of any of these known tables had changed since it was last
+    read.
 
     What belongs to a discovery of everything stays: when that saw the table, by which
     it tells what vanished, and what the login may see.
     """
+    tables = {(table.database, table.name): table for table in found}
+    rows = Table.objects.select_for_update(of=("self",)).filter(
+        database__datasource=datasource,
+        database__name__in={database for database, _ in tables},
+        name__in={name for _, name in tables},
+    )
+    changed = 0
     with transaction.atomic():
-        known = Table.objects.select_for_update().get(
-            database__datasource=datasource,
-            database__name=found.database,
-            name=found.name,
-        )
-        counts = store.save_page(
-            datasource,
-            [found],
-            seen_at=known.seen_at or SystemClock().now(),
-            of_server={name: known.identity.get(name) for name in store.OF_SERVER},
-        )
-    return bool(counts.changed)
+        # of a discovery they have the same
+        alike: dict[str, tuple[Table, list[DiscoveredTable]]] = {}
+        for known in rows.select_related("database").order_by("pk"):
+            if one := tables.get((known.database.name, known.name)):
+                said = repr((known.seen_at, _of_server(known)))
+                alike.setdefault(said, (known, []))[1].append(one)
+        for known, page in alike.values():
+            counts = store.save_page(
+                datasource,
+                page,
+                seen_at=known.seen_at or SystemClock().now(),
+                of_server=_of_server(known),
+            )
+            changed += counts.changed
+    return bool(changed)
+
+
+def _of_server(table: Table) -> dict[str, Any]:
+    return {name: table.identity.get(name) for name in store.OF_SERVER}
 
 
 log = logging.getLogger(__name__)
@@ -83,6 +99,8 @@ log = logging.getLogger(__name__)
 TEST, DISCOVER, LOOK = "test", "discover", "look"
 PAGE_TABLES = 500
 FEWEST_TABLES = 10
+# Each costs some statements.
+LOOK_TABLES = 50
 # Fewer rows than this do not change how the catalog is best read.
 ROWS_WORTH_STATISTICS = 1_000
 _clock = SystemClock()
@@ -98,12 +116,14 @@ def start_discovery(datasource: Datasource, *, by: str) -> Job:
     return _start(datasource, DISCOVER, by=by, payload={})
 
 
-def start_look(table: Table, *, by: str) -> Job:
-    """A job that reads one source table's columns again; the unfinished one if there
-    is one."""
-    names = {"database": table.database.name, "table": table.name}
-    payload = names | {"of": [str(table.pk)]}
-    return _start(table.database.datasource, LOOK, by=by, payload=payload)
+def start_look(tables: Sequence[Table], *, by: str) -> Job:
+    """A job that reads the columns of these tables of one source again; the unfinished
+    one of the same tables if there is one."""
+    names = [[table.database.name, table.name] for table in tables]
+    of = ",".join(str(table.pk) for table in tables)
+    # a key is short
+    payload = {"tables": names, "of": hashlib.sha256(of.encode()).hexdigest()}
+    return _start(tables[0].database.datasource, LOOK, by=by, payload=payload)
 
 
 def _start(
@@ -124,8 +144,9 @@ def _start(
 
 
 def _key(datasource: Datasource, kind: str, payload: dict[str, Any]) -> str:
-    """One job at a time of a datasource and kind, or of each table that is meant."""
-    return ":".join([kind, str(datasource.pk), *payload.get("of", ())])
+    """One job at a time of a datasource and kind, or of the tables that are meant."""
+    of = payload.get("of")
+    return ":".join([kind, str(datasource.pk), *([of] if of else [])])
 
 
 def _new(datasource: Datasource, kind: str, *, by: str, payload: dict[str, Any]) -> Job:
@@ -137,7 +158,7 @@ def _new(datasource: Datasource, kind: str, *, by: str, payload: dict[str, Any])
         exclusive_key=_key(datasource, kind, payload),
         payload=payload,
         unit=described.unit,
-        total=described.total,
+        total=len(payload.get("tables", ())) or described.total,
         requested_by=by,
         max_attempts=described.max_attempts,
     )
@@ -252,22 +273,40 @@ def _plan_for_size(job: Job) -> None:
         _refresh_statistics(job)
 
 
-# ------------------------------------------------------------- kinds: look at one table
+# -------------------------------------------------------------- kinds: look at tables
 
 
-def _read_table(job: Job, datasource: Datasource) -> DiscoveredTable | None:
-    names = str(job.payload["database"]), str(job.payload["table"])
-    return table_at_source(datasource, *names, job=job.pk)
+def _names(job: Job) -> list[tuple[str, str]]:
+    """Of the page that is next."""
+    names = job.payload["tables"][job.done : job.done + LOOK_TABLES]
+    return [(str(database), str(name)) for database, name in names]
 
 
-def _keep_table(job: Job, found: tuple[Datasource, DiscoveredTable | None]) -> Outcome:
-    datasource, table = found
-    if table is None:
-        what = f"table {job.payload['database']}.{job.payload['table']}"
-        gone = f"{what} is not at the source any more"
-        return Failed(SluiceError(gone, code="table_gone"))
-    changed = save_look(datasource, table)
-    return Done(changes={"report": {"changed": changed}, "done": 1})
+def _read_tables(job: Job, datasource: Datasource) -> list[DiscoveredTable | None]:
+    with reader_for(datasource, job=job.pk) as reader:
+        return [reader.table(*names) for names in _names(job)]
+
+
+def _keep_tables(
+    job: Job, found: tuple[Datasource, list[DiscoveredTable | None]]
+) -> Outcome:
+    datasource, tables = found
+    gone = [n for n, table in zip(_names(job), tables, strict=True) if table is None]
+    changed = save_look(datasource, [table for table in tables if table is not None])
+    job.done += len(tables)
+    job.cursor = {
+        "changed": changed or job.cursor.get("changed", False),
+        "gone": job.cursor.get("gone") or [".".join(names) for names in gone[:1]],
+    }
+    Job.objects.filter(pk=job.pk).update(
+        cursor=job.cursor, done=job.done, progress_at=Now(), attempts=0
+    )
+    if job.done < len(job.payload["tables"]):
+        return More()
+    for name in job.cursor["gone"]:
+        what = f"table {name} is not at the source any more"
+        return Failed(SluiceError(what, code="table_gone"))
+    return Done(changes={"report": {"changed": job.cursor["changed"]}})
 
 
 JOB_KINDS = (
@@ -290,14 +329,13 @@ JOB_KINDS = (
         # a source is discovered again each hour
         forgotten=Q(state__in=[jobs.SUCCEEDED, jobs.FAILED], requested_by=SCHEDULE),
     ),
-    # one table in one statement: what a discovery would write of it
+    # table by table: what a discovery would write of it
     _of_source(
         name=LOOK,
         title="discovery",
         unit="tables",
-        total=1,
-        read=lambda job: _ask(job, _read_table),
-        save=_keep_table,
+        read=lambda job: _ask(job, _read_tables),
+        save=_keep_tables,
         forgotten=Q(state__in=[jobs.SUCCEEDED, jobs.FAILED]),
     ),
 )

@@ -122,8 +122,8 @@ def carried_in(source: Datasource) -> set[int]:
 
 
 def look_at(pipeline: Pipeline, *, by: str) -> Job:
-    """A job that reads the columns of its source tables again, the last of several."""
-    return [start_look(table, by=by) for table in tables_of(pipeline)][-1]
+    """A job that reads the columns of its source tables again."""
+    return start_look(tables_of(pipeline), by=by)
 
 
 def store(pipeline: Pipeline, tables: Iterable[Table]) -> None:

@@ -140,7 +140,7 @@ def put_off(request: Any, world: Any, monkeypatch: Any, now: datetime) -> Any:
     kept(job, queued_at=now - 12 * LONG)
     Job.objects.create(kind="sync", state="RUNNING", lane="apply", moved_at=now)
     if request.param == "no-look":
-        look = start_look(world.pipeline("orders").source_table, by="x")
+        look = start_look([world.pipeline("orders").source_table], by="x")
         kept(job, payload=job.payload | {"look": str(look.pk)})
         return job, "until the columns at the source are read again"
     full = storage_error(OSError(errno.ENOSPC, "full"), Path("/lake/fence/1"))
