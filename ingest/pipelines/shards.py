@@ -56,7 +56,10 @@ class SourceSide:
     @property
     def schema(self) -> TableSchema:
         """What all of them have."""
-        return common_schema([schema_of(table) for table in self._there])
+        there = self._there
+        if len(there) > 1:
+            prefetch_related_objects(there, "columns")
+        return common_schema([schema_of(table) for table in there])
 
     @property
     def log(self) -> TableLog:
@@ -93,11 +96,11 @@ def read_together(pipelines: Iterable[Pipeline]) -> None:
 
 
 def _stored(pipeline: Pipeline) -> list[Table]:
+    """Without their columns, which are many and seldom looked at."""
     if (read := getattr(pipeline, _READ, None)) is not None:
         return [shard.source_table for shard in read]
     rows = Table.objects.filter(shards__pipeline=pipeline)
-    related = rows.select_related("database__datasource").prefetch_related("columns")
-    return list(related.order_by("shards__pk"))
+    return list(rows.select_related("database__datasource").order_by("shards__pk"))
 
 
 def source_side(pipeline: Pipeline) -> SourceSide:
@@ -166,6 +169,7 @@ def group_of(pipeline: Pipeline) -> Group:
     if not column_of(pipeline):
         return Group((pipeline.source_table,))
     tables = tuple(_stored(pipeline))
+    prefetch_related_objects(tables, "columns")
     return Group(tables, ShardPattern.parse(str(pipeline.plan["source"])))
 
 
@@ -274,6 +278,7 @@ def _renewed(
             code="source_dropped",
         )
     new = not_taken(pipeline)
+    prefetch_related_objects(new, "columns")
     taken = carried_in(pipeline.source_table.database.datasource)
     schema = schema_of(there[0])
     for table in new:
@@ -294,8 +299,7 @@ def _matching(pipeline: Pipeline, pattern: ShardPattern) -> list[Table]:
         database__name__startswith=pattern.before,
         name=pattern.table,
     )
-    related = rows.select_related("database").prefetch_related("columns")
-    tables = list(related.order_by("database__name"))
+    tables = list(rows.select_related("database").order_by("database__name"))
     found = select(
         [(table.database.name, table.name) for table in tables],
         include=(pattern.text,),

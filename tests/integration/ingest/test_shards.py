@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from catalog.discovery.store import VANISHED
 from catalog.models import Column, Table
 from core.errors import InvalidRequest, StaleState
 from core.jobs import RUNNING
+from core.models import Job
 from ingest.alerts.triggers import _about_columns
 from ingest.contract.table import SHARD, ShardSpec
 from ingest.jobs.kinds import table_spec
@@ -188,6 +191,32 @@ def test_what_all_of_them_get_is_a_change_and_what_some_get_is_none_yet(
     assert [one.column for one in drift_of(row).to_approve] == ["note"]
     tables[1].columns.filter(name="name").update(source_type="bytea", type="binary")
     assert {one.column for one in drift_of(row).blocking} == {"name"}
+
+
+def test_hundreds_of_shards_cost_statements_by_their_kind_not_by_their_number(
+    shops: World,
+) -> None:
+    row = live(shops)
+
+    def statements() -> list[str]:
+        fresh = Pipeline.objects.select_related("source_table__database__datasource")
+        pipeline = fresh.get(pk=row.pk)
+        with CaptureQueriesContext(connection) as found:
+            assert source_changed(pipeline, plan_from_json(pipeline.plan)) is None
+            shards.not_taken(pipeline)
+            shards.look_at(pipeline, by="ann")
+        Job.objects.filter(kind="look").delete()
+        return [one["sql"] for one in found]
+
+    before = statements()
+    # nothing changed at the source: nobody reads the columns of all of them
+    assert not [one for one in before if "catalog_column" in one]
+    for number in range(20, 40):
+        make_tables(shops.source, ["orders"], database=f"shop_{number}")
+    table_commands.start_resync(row.lake_table, actor="ann")
+    shops.until(lambda: len(create_of(Pipeline.objects.get()).shards) == 23)
+    shops.until(lambda: Pipeline.objects.get().state == "LIVE")
+    assert len(statements()) == len(before)
 
 
 def test_a_new_shard_is_told_and_read_by_the_next_resync(shops: World) -> None:
