@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ingest.contract.job import JobSpec, RepairWork
-from ingest.contract.table import ColumnSpec, TableSpec
+from ingest.contract.table import SHARD, ColumnSpec, ShardSpec, TableSpec
 from ingest.driver.table_services import chunk_repair, verify_log
 from ingest.lake.staging import Differences
 from ingest.sources.port import Moment
@@ -227,6 +227,54 @@ def test_a_table_that_follows_its_log_goes_on_behind_it(
     while applied.bring_on(log.stream(), lambda: None).commit is not None:
         pass
     assert lake(bench, table) == source(bench)
+
+
+def test_one_schema_of_many_is_repaired(
+    lake_bench: LakeBench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Schemas of one lake table are read in one snapshot; keys that only the lake has
+    are looked for in all of them."""
+    bench = lake_bench
+    for number in (1, 2):
+        bench.sql(f"CREATE SCHEMA s{number}")
+        bench.sql(f"CREATE TABLE s{number}.o (id int PRIMARY KEY, v text)")
+        bench.sql(
+            f"INSERT INTO s{number}.o SELECT g, 'load' FROM generate_series(1,300) g"
+        )
+        bench.sql(f"ANALYZE s{number}.o")
+    bench.sql("CREATE TABLE o (id int PRIMARY KEY, v text)")
+    one = bench.table("o")
+    table = replace(
+        one,
+        source_schema="s1",
+        columns=(ColumnSpec(SHARD, "s", "", "string"), *one.columns),
+        key=(SHARD, *one.key),
+        shards=tuple(ShardSpec(f"s{n}", "o", str(n)) for n in (1, 2)),
+    )
+    assert_done(bench.load(table))
+    log = LogBench(bench)
+    log.close(*cut(table))
+    monkeypatch.setattr(
+        verify_log,
+        "take_moment",
+        lambda _, source: Moment(place(log.lsn), source.moment().snapshot),
+    )
+    bench.sql("UPDATE s2.o SET v = 'lost' WHERE id IN (7, 8)")
+    bench.sql("DELETE FROM s2.o WHERE id = 9")
+    bench.sql("INSERT INTO s1.o VALUES (800, 'lost')")
+    spec, facts = found_by(bench, table, stream=NAME, chunk_rows=100)
+    assert facts["repair"] == {"chunks": 2, "of": 6}
+    bench.sql("UPDATE s2.o SET v = 'two' WHERE id = 8")
+    bench.sql("UPDATE s1.o SET v = 'two' WHERE id = 8")
+    log.change(table, ("update", "2", 8, "two"))
+    log.segment(table, ("update", "1", 8, "two"))
+    facts = assert_done(bench.run(spec)).facts
+    assert (facts["written"], facts["deleted"]) == (3, 1)
+    applied = log.table(table, tmp_path / "apply")
+    while applied.bring_on(log.stream(), lambda: None).commit is not None:
+        pass
+    there = bench.sql("SELECT '1', * FROM s1.o UNION ALL SELECT '2', * FROM s2.o")
+    assert lake(bench, table, "s", "id", "v") == sorted(there)
 
 
 def test_a_new_column_is_brought_by_what_knows_its_older_values(
