@@ -270,7 +270,11 @@ def _about_columns(pipeline: Pipeline) -> Finding | None:
             code="source_altered",
             hint=drift.impossible or APPROVE,
         )
-    if altered := needed_resync.altered(pipeline):
+    altered = needed_resync.altered(pipeline)
+    if not altered and shards.is_sharded(pipeline):
+        # a list of shards that no load has read yet
+        altered = needed_resync.why_needed(pipeline)
+    if altered:
         return Finding(
             SCHEMA_CHANGE,
             cause="resync_needed",

@@ -25,6 +25,7 @@ from core.sentences import Sentence, as_sentence
 from ingest.contract.table import SHARD, ShardSpec
 from ingest.models import Pipeline, Shard
 from ingest.models.states import RETIRED
+from ingest.pipelines import needed_resync
 from ingest.planning.patterns import select
 from ingest.planning.plan import CreateTable, TablePlan, plan_from_json, plan_to_json
 from ingest.planning.shards import ShardPattern, common_schema, with_shards
@@ -260,6 +261,14 @@ def renew(pipeline: Pipeline) -> None:
     if [shard for _, shard in now] == [*_create(plan).shards]:
         return
     store(pipeline, [table for table, _ in now])
+    # the list is no other one when this resync is cancelled, and its rows are not there
+    needed_resync.note_needed(
+        pipeline,
+        why=Sentence(
+            "the tables of %(source)s are not those of its last load",
+            source=plan.source,
+        ),
+    )
     pipeline.plan = plan_to_json(with_shards(plan, [shard for _, shard in now]))
     pipeline.source_table = now[0][0]
     Pipeline.objects.filter(pk=pipeline.pk).update(

@@ -17,7 +17,13 @@ from ingest.alerts.triggers import _about_columns
 from ingest.contract.table import SHARD, ShardSpec
 from ingest.jobs.kinds import table_spec
 from ingest.models import Pipeline, Shard
-from ingest.pipelines import drafting, onboarding, shards, table_commands
+from ingest.pipelines import (
+    drafting,
+    load_job,
+    onboarding,
+    shards,
+    table_commands,
+)
 from ingest.pipelines.drafting import plan_onboarding
 from ingest.pipelines.new_tables import take_new_tables
 from ingest.pipelines.plan_overrides import choose_for
@@ -233,6 +239,26 @@ def test_a_new_shard_is_told_and_read_by_the_next_resync(shops: World) -> None:
     row = Pipeline.objects.get()
     assert _about_columns(row) is None
     assert new in shards.tables_of(row)
+
+
+def test_a_new_shard_that_a_cancelled_resync_did_not_read_is_told_until_one_does(
+    shops: World,
+) -> None:
+    row = live(shops)
+    make_tables(shops.source, ["orders"], database="shop_3")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(load_job, "hold_table", lambda *_: None)
+        job = table_commands.start_resync(row.lake_table, actor="ann")
+        shops.until(lambda: len(create_of(Pipeline.objects.get()).shards) == 4)
+        table_commands.cancel_job(job.pk, actor="ann")
+    shops.until(lambda: Pipeline.objects.get().state == "PAUSED")
+    table_commands.resume(row.lake_table, actor="ann")
+    told = _about_columns(Pipeline.objects.get())
+    assert told is not None
+    assert (told.cause, told.repair) == ("resync_needed", "resync")
+    table_commands.start_resync(row.lake_table, actor="ann")
+    shops.until(lambda: shops.jobs("resync")[-1].state == "SUCCEEDED")
+    assert _about_columns(Pipeline.objects.get()) is None
 
 
 def test_a_new_shard_of_another_shape_stops_the_resync_before_it_reads(
