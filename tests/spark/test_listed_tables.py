@@ -3,7 +3,9 @@ the table's next commit, and never past anybody's rights."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,6 +59,39 @@ def test_a_commit_shows_in_the_next_statement_of_every_session(
     write(spark, place, "4L as id, 'new' as v, nullif(7, 0) as more", 3)
     assert read(other, "id, more")[-1] == read(one, "id, more")[-1] == (4, 7)
     assert one.rows(PAIRS) == other.rows(PAIRS) == [(4,)]
+
+
+def test_files_are_listed_once_for_all_until_the_next_commit(
+    spark: Any, bench: EngineBench, readers: tuple[Any, list[Client]]
+) -> None:
+    """A file that no commit brought shows which statements listed them: those count
+    its rows. Rights that change list nothing anew."""
+    place, (one, other, limited) = readers
+    counted = "select count(*) from shop.listed"
+    assert one.rows(counted) == [(3,)]
+    planted, _ = plant(spark, place)
+    later = bench.connect("lisa")
+    for client in (one, other, later):
+        assert client.rows(counted) == [(3,)]
+    later.close()
+    assert limited.rows(counted) == [(2,)]
+    bench.policy("luke", select=["shop.listed"])
+    bench.policy("lisa", select=["shop.listed"], tables=RULES)
+    assert (limited.rows(counted), other.rows(counted)) == ([(3,)], [(2,)])
+    planted.unlink()  # no writer goes on with it
+    write(spark, place, "9L as id, 'new' as v", 2)
+    _, rows = plant(spark, place)
+    assert limited.rows(counted) == [(4 + rows,)]
+
+
+def plant(spark: Any, place: Path) -> tuple[Path, int]:
+    """A second file group with the rows of another, and how many they are."""
+    file = min(place.glob("*.parquet"))
+    group, rest = file.name.split("_", 1)
+    other = file.with_name(f"{group[:9]}0000{group[13:]}_{rest}")
+    assert other != file
+    shutil.copy(file, other)
+    return other, int(spark.read.parquet(str(file)).count())
 
 
 def test_each_reads_what_is_left_of_it_by_their_own_rights(
