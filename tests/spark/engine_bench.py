@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,6 +112,7 @@ class EngineBench:
         store: Mapping[str, str] | None = None,
     ):
         self._runner = asyncio.Runner()
+        self._telling = threading.Lock()
         self.home = home
         facts = {
             "home": str(home),
@@ -149,9 +151,10 @@ class EngineBench:
         pipe_in, pipe_out = self.gateway.stdin, self.gateway.stdout
         assert pipe_in
         assert pipe_out
-        pipe_in.write(json.dumps({"do": do, **arguments}).encode() + b"\n")
-        pipe_in.flush()
-        answer: dict[str, Any] = json.loads(pipe_out.readline())
+        with self._telling:
+            pipe_in.write(json.dumps({"do": do, **arguments}).encode() + b"\n")
+            pipe_in.flush()
+            answer: dict[str, Any] = json.loads(pipe_out.readline())
         assert "error" not in answer, answer
         return answer
 
@@ -174,14 +177,16 @@ class EngineBench:
         sources: Sequence[str] = (),
         sources_seen: Sequence[str] = (),
         tables: Mapping[str, Mapping[str, Any]] | None = None,
+        version: int = 0,
     ) -> None:
-        """`tables`: what limits the principal, by name: columns, filters, masks."""
+        """`tables`: what limits the principal, by name: columns, filters, masks.
+        `version`: that of a gateway which counts for itself."""
         self._version += 1
         none = {"columns": None, "filters": [], "masks": {}}
         self.tell(
             "policy",
             principal=principal,
-            version=self._version,
+            version=version or self._version,
             is_active=is_active,
             is_admin=is_admin,
             select=list(select),

@@ -138,8 +138,14 @@ class StandIn:
 
     async def reads(self, statement: str) -> dict[str, Any]:
         found = self.engine.reads(EngineOperation(bytes.fromhex(statement), b""))
-        tables = found and {name: sorted(on) for name, on in found.tables.items()}
-        return {"reads": tables}
+        if found is None:
+            return {"reads": None}
+        tables = {name: sorted(on) for name, on in found.tables.items()}
+        return {
+            "reads": tables,
+            "version": found.version,
+            "is_whole": found.is_whole,
+        }
 
     async def hang_up(self) -> dict[str, Any]:
         assert self.engine._running is not None

@@ -22,6 +22,7 @@ class WarmEngine:
     """`EngineClient` of the bench's engine, which it neither starts nor stops."""
 
     def __init__(self, bench: EngineBench) -> None:
+        self.opened: list[str] = []  # whose sessions, in their order
         self._bench = bench
         self._versions: dict[str, int] = {}
         self._turn = asyncio.Lock()
@@ -57,6 +58,7 @@ class WarmEngine:
             sources=policy.sources,
             sources_seen=policy.sources_seen,
             tables=tables,
+            version=policy.version,
         )
         self._versions[policy.principal] = policy.version
 
@@ -69,6 +71,8 @@ class WarmEngine:
     async def open_session(
         self, principal: str, configuration: Mapping[str, str]
     ) -> EngineSession:
+        self.opened.append(principal)
+
         async def opener() -> EngineChannel:
             return await EngineChannel.open(
                 *("127.0.0.1", self._bench.port),
@@ -82,7 +86,11 @@ class WarmEngine:
         return None
 
     def reads(self, operation: EngineOperation) -> ReadTables | None:
-        return None
+        told = self._bench.tell("reads", statement=operation.guid.hex())
+        if told["reads"] is None:
+            return None
+        tables = {name: frozenset(on) for name, on in told["reads"].items()}
+        return ReadTables(told["version"], tables, is_whole=told["is_whole"])
 
     async def stop(self, *, grace_seconds: float) -> None:
         """Others go on with it."""
