@@ -58,7 +58,7 @@ def test_rows_are_those_of_the_reader_of_single_rows(merged: Any) -> None:
     assert len(batched) == 301
     assert batched == single
     # and it is our adapter that gives batches where rows are asked for
-    plan = bench.frame(table)._jdf.queryExecution().optimizedPlan()
+    plan = bench.frame(table)._jdf.queryExecution().sparkPlan()
     adapter = plan.collectLeaves().head().relation().fileFormat().sparkAdapter()
     assert adapter.getClass().getName() == "io.sluice.lake.BatchedMerge$Readers"
 

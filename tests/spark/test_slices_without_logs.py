@@ -4,13 +4,16 @@ batches and in parts of files. Every row is what the reader of single rows makes
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ingest.contract.table import TableSpec
+from ingest.lake.layout import read_layout
 from tests.spark.beginnings import Beginnings
 from tests.spark.lake_bench import LakeBench, assert_done
+from tests.spark.log_bench import LogBench, cut
 from tests.spark.test_batched_merge import ALL, CREATE, FILL, HALF, read
 
 BATCHED = "spark.sql.parquet.enableVectorizedReader"
@@ -41,6 +44,41 @@ def test_rows_are_those_of_the_reader_of_single_rows(loaded: Any) -> None:
     assert_done(bench.compact(table))
     assert_as_plain(bench, table, 300)
     assert read(bench, table, "true", "count_if(t = 'new'), count(*)") == [(1, 300)]
+
+
+def test_deleted_rows_are_gone_in_log_files_and_behind_a_compaction(
+    loaded: Any, tmp_path: Path
+) -> None:
+    """A log file of deletes alone is one, too. The rows are those of the source."""
+    bench, table, _ = loaded
+    log = LogBench(bench)
+    log.close(*cut(table))
+    applied, stream = log.table(table, tmp_path / "scratch"), log.stream()
+
+    def delete(*ids: int) -> None:
+        nothing = (None,) * (len(table.columns) - 1)
+        log.segment(table, *(("delete", n, *nothing) for n in ids))
+        bench.sql(f"DELETE FROM w WHERE id IN {(0, *ids)}")
+        while stream.refresh():
+            pass
+        assert applied.bring_on(stream, lambda: None).commit
+
+    delete(3)  # in one of four slices
+    assert with_logs(bench, table) == 1
+    assert_of_source(bench, table, is_whole=False)
+    delete(*range(1, 301, 7))
+    assert with_logs(bench, table) == 4
+    assert_of_source(bench, table, is_whole=False)
+    assert_done(bench.compact(table))
+    assert with_logs(bench, table) == 0
+    assert_of_source(bench, table, is_whole=True)
+    delete(2)
+    assert with_logs(bench, table) == 1
+    assert_of_source(bench, table, is_whole=False)
+    delete(*range(1, 301))
+    assert_of_source(bench, table, is_whole=False)
+    assert_done(bench.compact(table))
+    assert_of_source(bench, table, is_whole=True)
 
 
 def test_some_columns_and_filters(loaded: Any) -> None:
@@ -122,9 +160,56 @@ def test_a_table_in_partitions(lake_bench: LakeBench) -> None:
     assert is_batched(frame)
     assert frame.where("area = 'a 3'").count() == 100
     assert frame.where("area IS NULL AND id > 250").count() == 50
-    changed(bench, table, low, "UPDATE p SET at = now() WHERE id = 3")
+    # a log file in one of five partitions
+    changed(bench, table, low, "UPDATE p SET area = 'a 3', at = now() WHERE id = 3")
     assert not is_batched(frame_of(bench, table))
-    assert frame_of(bench, table).where("area = 'a 3'").count() == 100
+    assert_pruned(bench, table)
+
+
+# whether no partition that is left has a log file
+PRUNED = {
+    "area = 'a 1'": True,
+    "area IS NULL": True,
+    "area IN ('a 1', 'a 2') AND id > 20": True,
+    "area > 'a 3' OR area < 'a 2' AND id < 99": True,
+    "area = 'none'": True,
+    "area = 'a 3'": False,
+    "area >= 'a 2' AND id < 400": False,
+    "area = 'a 1' OR id = 3": False,
+    "coalesce(area, 'a 3') = 'a 3'": False,
+    "id = 4": False,
+}
+
+
+def assert_pruned(bench: LakeBench, table: TableSpec) -> None:
+    """Rows of each condition are those of the source, also where one statement reads
+    both by one relation."""
+    frame = frame_of(bench, table, **IN_PARTS)
+    for where, is_whole in PRUNED.items():
+        found = frame.where(where)
+        assert is_batched(found) == is_whole, where
+        rows = [(row.id, row.area) for row in found.orderBy("id").collect()]
+        assert rows == bench.sql(f"SELECT id, area FROM p WHERE {where} ORDER BY id")
+        assert found.count() == len(rows)
+    one, other = frame.where("area = 'a 1'"), frame.where("area = 'a 3'")
+    files = [file for file in frame.inputFiles() if "/area=a 1/" in file]
+    assert one.rdd.getNumPartitions() > len(files) > 0
+    both = one.union(other)
+    assert sorted(row.id for row in both.collect()) == [
+        row[0]
+        for row in bench.sql("SELECT id FROM p WHERE area IN ('a 1', 'a 3') ORDER BY 1")
+    ]
+    frame.createOrReplaceTempView("p")
+    session = frame.sparkSession
+    # a subquery is planned before what it stands in
+    inner = "SELECT max(id) FROM p WHERE area = 'a {}'"
+    for n in (1, 3):
+        counted = f"SELECT count(*) FROM p WHERE area = 'a {n}' AND id <= ({inner.format(4 - n)})"
+        ((rows,),) = session.sql(counted).collect()
+        assert [(rows,)] == bench.sql(counted)
+    # which partitions are read is known only when it runs
+    joined = "SELECT count(*) FROM p JOIN p q ON p.area = q.area WHERE q.id = 3"
+    assert [tuple(row) for row in session.sql(joined).collect()] == bench.sql(joined)
 
 
 def test_a_wide_table(lake_bench: LakeBench) -> None:
@@ -145,6 +230,28 @@ def test_a_wide_table(lake_bench: LakeBench) -> None:
 def changed(bench: LakeBench, table: TableSpec, low: str, statement: str) -> str:
     bench.sql(statement)
     return str(assert_done(bench.sync(table, low)).facts["position"]["to"])
+
+
+def with_logs(bench: LakeBench, table: TableSpec) -> int:
+    """How many file groups have log files."""
+    groups = read_layout(table.path, bench.state(table).timeline).groups
+    return sum(1 for group in groups if group.log_files)
+
+
+def assert_of_source(bench: LakeBench, table: TableSpec, *, is_whole: bool) -> None:
+    """`is_whole`: in batches and parts, as there is nothing to merge."""
+    frame = frame_of(bench, table, **IN_PARTS)
+    assert is_batched(frame) == is_whole
+    shown = "id, cast(big as string), t, cast(day as string), hex(raw)"
+    lake = [
+        tuple(r) for r in frame.orderBy("id").selectExpr(*shown.split(", ")).collect()
+    ]
+    source = bench.sql(
+        "SELECT id, big::text, t, day::text, upper(encode(raw, 'hex')) FROM w ORDER BY id"
+    )
+    assert lake == source
+    assert frame.count() == len(source)
+    assert read(bench, table, "true") == read(bench, table, "false")
 
 
 def assert_as_plain(bench: LakeBench, table: TableSpec, rows: int) -> None:

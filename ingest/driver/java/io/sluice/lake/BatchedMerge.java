@@ -1,7 +1,8 @@
 package io.sluice.lake;
 
+import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
-import java.util.List;
+import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hudi.BaseHoodieTableFileIndex.PartitionPath;
 import org.apache.hudi.HoodieFileIndex;
@@ -10,10 +11,15 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.adapter.Spark3_5Adapter;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.execution.FileSourceScanExec;
+import org.apache.spark.sql.execution.FilterExec;
+import org.apache.spark.sql.execution.ProjectExec;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.SparkStrategy;
+import org.apache.spark.sql.execution.datasources.FileSourceStrategy$;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
-import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.SparkColumnarFileReader;
 import org.apache.spark.sql.execution.datasources.parquet.HoodieFileGroupReaderBasedFileFormat;
 import org.apache.spark.sql.internal.SQLConf;
@@ -34,66 +40,105 @@ import scala.runtime.BoxedUnit;
  * of each bucket a query took twice as long. So whoever asks for a reader of single rows, where
  * batches are possible, gets the one that decodes batches and hands out their rows.
  *
- * <p>Where the listing has no log file, nothing is to be merged: the scan is then that of a table
- * without logs, which gives whole batches and splits files.
+ * <p>Where the partitions that a scan reads have no log file, nothing is to be merged: the scan is
+ * then that of a table without logs, which gives whole batches and splits files.
  */
 public final class BatchedMerge extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
-    extensions.injectPreCBORule(
-        new AbstractFunction1<SparkSession, Rule<LogicalPlan>>() {
+    extensions.injectPlannerStrategy(
+        new AbstractFunction1<SparkSession, SparkStrategy>() {
           @Override
-          public Rule<LogicalPlan> apply(SparkSession session) {
+          public SparkStrategy apply(SparkSession session) {
             return new ForEachScan();
           }
         });
     return BoxedUnit.UNIT;
   }
 
-  /** Changes no plan: it tells the file formats of its scans where readers come from, and how. */
-  private static final class ForEachScan extends Rule<LogicalPlan> {
+  /** Plans as Spark does; then the format of each scan is told where readers come from, and how. */
+  private static final class ForEachScan extends SparkStrategy {
     @Override
-    public LogicalPlan apply(LogicalPlan plan) {
-      plan.foreach(
-          new AbstractFunction1<LogicalPlan, BoxedUnit>() {
-            @Override
-            public BoxedUnit apply(LogicalPlan node) {
-              if (node instanceof LogicalRelation relation
-                  && relation.relation() instanceof HadoopFsRelation files) {
-                prepare(files);
-              }
-              return BoxedUnit.UNIT;
-            }
-          });
-      return plan;
+    public Seq<SparkPlan> apply(LogicalPlan plan) {
+      Seq<SparkPlan> planned = FileSourceStrategy$.MODULE$.apply(plan);
+      return scalaList(
+          JavaConverters.seqAsJavaList(planned).stream().map(BatchedMerge::prepared));
     }
   }
 
-  private static void prepare(HadoopFsRelation files) {
-    if (!(files.fileFormat() instanceof HoodieFileGroupReaderBasedFileFormat hudi)) {
-      return;
+  /**
+   * Not by a transformation: that takes a scan for the same whose format is another, as Spark takes
+   * all formats of Parquet for equal.
+   */
+  private static SparkPlan prepared(SparkPlan plan) {
+    if (plan instanceof ProjectExec project) {
+      return new ProjectExec(project.projectList(), prepared(project.child()));
     }
+    if (plan instanceof FilterExec filter) {
+      return new FilterExec(filter.condition(), prepared(filter.child()));
+    }
+    return plan instanceof FileSourceScanExec scan
+            && scan.relation().fileFormat() instanceof HoodieFileGroupReaderBasedFileFormat hudi
+        ? prepared(scan, hudi)
+        : plan;
+  }
+
+  private static SparkPlan prepared(
+      FileSourceScanExec scan, HoodieFileGroupReaderBasedFileFormat hudi) {
+    HadoopFsRelation files = scan.relation();
+    HadoopFsRelation prepared =
+        new HadoopFsRelation(
+            files.location(),
+            files.partitionSchema(),
+            files.dataSchema(),
+            files.bucketSpec(),
+            formatOf(scan, hudi),
+            files.options(),
+            files.sparkSession());
+    return new FileSourceScanExec(
+        prepared,
+        scan.output(),
+        scan.requiredSchema(),
+        scan.partitionFilters(),
+        scan.optionalBucketSet(),
+        scan.optionalNumCoalescedBuckets(),
+        scan.dataFilters(),
+        scan.tableIdentifier(),
+        scan.disableBucketedScan());
+  }
+
+  /** The scan's own: others of the same relation may read other partitions. */
+  private static HoodieFileGroupReaderBasedFileFormat formatOf(
+      FileSourceScanExec scan, HoodieFileGroupReaderBasedFileFormat known) {
+    HadoopFsRelation files = scan.relation();
+    HoodieFileGroupReaderBasedFileFormat hudi = copied(known);
     // not one of changes, which have listings of their own, nor one that leaves logs out
     if (files.location().getClass() == HoodieFileIndex.class) {
       HoodieFileIndex index = (HoodieFileIndex) files.location();
       if (index.includeLogFiles()) {
-        set(hudi, "isMOR", hasLogs(index));
+        set(hudi, "isMOR", hasLogs(index, scan.partitionFilters()));
       }
     }
     // Spark does not ask where more than 100 columns come out. Hudi then takes it for a no and
     // writes that into the session, where other scans of the same statement read it half-way
     hudi.supportBatch(files.sparkSession(), files.schema());
-    if (!(hudi.sparkAdapter() instanceof Readers)) {
-      // a lazy value: the call above has filled it, so nothing fills it again
-      set(hudi, "sparkAdapter", new Readers());
-    }
+    hudi.sparkAdapter(); // a lazy value, which nothing fills again
+    set(hudi, "sparkAdapter", new Readers());
+    return hudi;
   }
 
-  /** In the listing that the scan reads by: what is written meanwhile is not in it. */
-  private static boolean hasLogs(HoodieFileIndex index) {
-    Seq<Expression> none = JavaConverters.asScalaBuffer(List.<Expression>of()).toList();
+  /**
+   * In the listing that the scan reads by: what is written meanwhile is not in it. Of the
+   * partitions that the scan lists, or more: what is known only when it runs prunes nothing here.
+   */
+  private static boolean hasLogs(HoodieFileIndex index, Seq<Expression> partitionFilters) {
+    Seq<Expression> none = scalaList(Stream.of());
+    Seq<Expression> known =
+        scalaList(
+            JavaConverters.seqAsJavaList(partitionFilters).stream()
+                .filter(filter -> !SubqueryExpression.hasSubquery(filter)));
     return index
-        .prunePartitionsAndGetFileSlices(none, none)
+        .prunePartitionsAndGetFileSlices(none, known)
         ._2()
         .exists(
             new AbstractFunction1<Tuple2<Option<PartitionPath>, Seq<FileSlice>>, Object>() {
@@ -105,14 +150,46 @@ public final class BatchedMerge extends AbstractFunction1<SparkSessionExtensions
             });
   }
 
+  private static <T> Seq<T> scalaList(Stream<T> values) {
+    return JavaConverters.asScalaBuffer(values.toList()).toList();
+  }
+
+  private static HoodieFileGroupReaderBasedFileFormat copied(
+      HoodieFileGroupReaderBasedFileFormat hudi) {
+    Constructor<?> made = HoodieFileGroupReaderBasedFileFormat.class.getConstructors()[0];
+    Object[] values =
+        Stream.of(made.getParameters()).map(one -> get(hudi, one.getName())).toArray();
+    try {
+      return (HoodieFileGroupReaderBasedFileFormat) made.newInstance(values);
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException("this Hudi makes its file format in another way", e);
+    }
+  }
+
+  private static Object get(HoodieFileGroupReaderBasedFileFormat hudi, String name) {
+    try {
+      return field(name).get(hudi);
+    } catch (ReflectiveOperationException e) {
+      throw elsewhere(name, e);
+    }
+  }
+
   private static void set(HoodieFileGroupReaderBasedFileFormat hudi, String name, Object value) {
     try {
-      Field field = HoodieFileGroupReaderBasedFileFormat.class.getDeclaredField(name);
-      field.setAccessible(true);
-      field.set(hudi, value);
+      field(name).set(hudi, value);
     } catch (ReflectiveOperationException e) {
-      throw new IllegalStateException("this Hudi keeps its " + name + " elsewhere", e);
+      throw elsewhere(name, e);
     }
+  }
+
+  private static Field field(String name) throws ReflectiveOperationException {
+    Field field = HoodieFileGroupReaderBasedFileFormat.class.getDeclaredField(name);
+    field.setAccessible(true);
+    return field;
+  }
+
+  private static IllegalStateException elsewhere(String name, Exception cause) {
+    return new IllegalStateException("this Hudi keeps its " + name + " elsewhere", cause);
   }
 
   /** Hudi's own adapter, apart from the reader of rows. */
