@@ -25,6 +25,7 @@ from catalog.sources.kinds import TLS, SourceKind, checked_options
 from catalog.sources.registry import kind_named
 from core.clock import SystemClock
 from core.errors import InvalidRequest, NotFound, StaleState
+from core.sentences import Sentence, joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +158,9 @@ def _change(row: Datasource, change: DatasourceChange) -> set[str]:
         if change.password is not None:
             return
         if changed & {"host", "port", "database"}:
-            raise _password_required("points elsewhere", "the new address")
+            raise _password_required(_ELSEWHERE, Sentence("the new address"))
         if is_exposed:
-            raise _password_required("is less protected", f"tls '{row.tls}'")
+            raise _password_required(_LESS_PROTECTED, f"tls '{row.tls}'")
 
     if change.password is not None:
         row.secret = encrypt(change.password)
@@ -168,12 +169,16 @@ def _change(row: Datasource, change: DatasourceChange) -> set[str]:
     return changed
 
 
+_ELSEWHERE = "a datasource that points elsewhere needs its password again"
+_LESS_PROTECTED = "a datasource that is less protected needs its password again"
+
+
 def _password_required(why: str, what: str) -> InvalidRequest:
     return InvalidRequest(
-        f"a datasource that {why} needs its password again",
+        why,
         code="password_required",
-        hint=f"send `password` together with {what}",
-        facts={"errors": [{"pointer": "/password", "detail": "required"}]},
+        hint=Sentence("send `password` together with %(what)s", what=what),
+        facts={"errors": [{"pointer": "/password", "detail": Sentence("required")}]},
     )
 
 
@@ -215,11 +220,19 @@ def require_a_source(row: Datasource) -> None:
 def _locked(name: str, expected_version: int | None) -> Datasource:
     row = Datasource.objects.select_for_update().filter(name=name).first()
     if row is None:
-        raise NotFound(f"there is no datasource {name}", code="datasource_not_found")
+        raise NotFound(
+            Sentence("there is no datasource %(name)s", name=name),
+            code="datasource_not_found",
+        )
     require_a_source(row)
     if expected_version is not None and row.version != expected_version:
         raise StaleState(
-            f"datasource {name} is at version {row.version}, not {expected_version}",
+            Sentence(
+                "datasource %(name)s is at version %(version)s, not %(expected)s",
+                name=name,
+                version=row.version,
+                expected=expected_version,
+            ),
             code="precondition_failed",
             hint="read it again, then repeat the change with its new ETag",
             facts={"version": row.version},
@@ -263,7 +276,7 @@ def _gathered(*checks: Callable[[], object]) -> None:
     raise InvalidRequest(
         "the datasource is not complete or not right",
         code="invalid_datasource",
-        hint="; ".join(dict.fromkeys(e.hint for e in found if e.hint)),
+        hint=joined(dict.fromkeys(e.hint for e in found)),
         facts={"errors": pointed},
     )
 
@@ -275,7 +288,7 @@ def _require_free(name: str) -> None:
 
 def _taken(name: str) -> InvalidRequest:
     return InvalidRequest(
-        f"there is already a datasource '{name}'",
+        Sentence("there is already a datasource '%(name)s'", name=name),
         code="name_taken",
         hint="names differ by more than upper and lower case",
         facts={"errors": [{"pointer": "/name", "detail": "there is one already"}]},
@@ -297,7 +310,7 @@ def _checks(row: Datasource, kind: SourceKind) -> tuple[Callable[[], object], ..
 
 def _check_fields(row: Datasource, kind: SourceKind) -> None:
     faults = [
-        {"pointer": f"/{name}", "detail": "required"}
+        {"pointer": f"/{name}", "detail": Sentence("required")}
         for name in ("host", "database", "username")
         if not getattr(row, name) and (name != "database" or kind.needs_database)
     ]
@@ -307,9 +320,14 @@ def _check_fields(row: Datasource, kind: SourceKind) -> None:
         if any(ord(c) < 32 for c in getattr(row, name))
     ]
     if not 1 <= row.port <= 65_535:
-        faults.append({"pointer": "/port", "detail": "1 to 65535"})
+        faults.append({"pointer": "/port", "detail": Sentence("1 to 65535")})
     if row.tls not in TLS:
-        faults.append({"pointer": "/tls", "detail": "one of " + ", ".join(TLS)})
+        faults.append(
+            {
+                "pointer": "/tls",
+                "detail": Sentence("one of: %(names)s", names=", ".join(TLS)),
+            }
+        )
     if faults:
         raise InvalidRequest(
             "the datasource is not complete or not right",
@@ -322,9 +340,13 @@ def _check_fields(row: Datasource, kind: SourceKind) -> None:
 def _in_use(name: str, blockers: list[str]) -> InvalidRequest:
     shown = blockers[:20]
     return InvalidRequest(
-        f"datasource {name} is in use by {len(blockers)} onboarded table(s)",
+        Sentence(
+            "datasource %(name)s is in use by %(count)s onboarded table(s)",
+            name=name,
+            count=len(blockers),
+        ),
         code="in_use",
-        hint="remove them first: " + ", ".join(shown),
+        hint=Sentence("remove them first: %(names)s", names=", ".join(shown)),
         facts={"blockers": shown},
     )
 

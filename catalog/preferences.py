@@ -11,6 +11,7 @@ from django.contrib.auth.models import User
 
 from catalog.models import Preferences
 from core.errors import InvalidRequest
+from core.sentences import Sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +44,13 @@ def save_preferences(user: User, chosen: Chosen) -> None:
     """Store the choice; refuse a language or a zone that does not exist."""
     if chosen.language and chosen.language not in languages():
         raise InvalidRequest(
-            f"there is no language '{chosen.language}'",
-            hint=f"choose one of {', '.join(sorted(languages()))}",
+            Sentence("there is no language '%(name)s'", name=chosen.language),
+            hint=Sentence("one of: %(names)s", names=", ".join(sorted(languages()))),
         )
     if chosen.timezone and chosen.timezone not in available_timezones():
         raise InvalidRequest(
-            f"there is no time zone '{chosen.timezone}'",
-            hint="choose one like Asia/Shanghai",
+            Sentence("there is no time zone '%(name)s'", name=chosen.timezone),
+            hint=Sentence("choose one like Asia/Shanghai"),
         )
     Preferences.objects.update_or_create(
         user=user,

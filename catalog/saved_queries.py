@@ -14,6 +14,7 @@ from catalog.access import audit
 from catalog.access.policy import Principal
 from catalog.models import SavedQuery
 from core.errors import AccessDenied, InvalidRequest, NotFound
+from core.sentences import Sentence
 
 LONGEST_NAME, LONGEST_SQL = 200, 100_000
 MOST_OF_ONE = 1_000
@@ -42,7 +43,7 @@ def query_for(principal: Principal, query_id: int) -> SavedQuery:
     row = queries_for(principal).filter(pk=query_id).first()
     if row is None:
         raise NotFound(
-            f"there is no saved query {query_id}",
+            Sentence("there is no saved query %(number)s", number=query_id),
             code="query_not_found",
             hint="see GET /api/v1/saved-queries",
         )
@@ -57,7 +58,10 @@ def save_query(
     owner = User.objects.get(username=principal.name)
     if SavedQuery.objects.filter(owner=owner).count() >= MOST_OF_ONE:
         raise InvalidRequest(
-            f"you have {MOST_OF_ONE:,} saved queries, which is the most",
+            Sentence(
+                "you have %(most)s saved queries, which is the most",
+                most=f"{MOST_OF_ONE:,}",
+            ),
             code="too_many",
             hint="delete some first",
         )
@@ -109,7 +113,11 @@ def _his(principal: Principal, query_id: int) -> SavedQuery:
     row = query_for(principal, query_id)
     if row.owner.username != principal.name and not is_admin:
         raise AccessDenied(
-            f"'{row.name}' belongs to {row.owner.username}",
+            Sentence(
+                "'%(name)s' belongs to %(owner)s",
+                name=row.name,
+                owner=row.owner.username,
+            ),
             hint="save it under a name of your own",
         )
     return row
@@ -121,16 +129,29 @@ def _stored(row: SavedQuery, action: str, principal: Principal) -> SavedQuery:
             row.save()
             audit.record(action, on=row.name, actor=principal.name)
     except IntegrityError:
-        raise _wrong("/name", f"there is a saved query '{row.name}' already") from None
+        raise _wrong(
+            "/name",
+            Sentence("there is a saved query '%(name)s' already", name=row.name),
+        ) from None
     return row
 
 
 def _check(name: str, sql: str) -> None:
     if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
-        raise _wrong("/name", f"a name of 1 to {LONGEST_NAME} characters is needed")
+        raise _wrong(
+            "/name",
+            Sentence(
+                "a name of 1 to %(most)s characters is needed",
+                most=LONGEST_NAME,
+            ),
+        )
     if not sql.strip() or len(sql) > LONGEST_SQL or "\0" in sql:
         raise _wrong(
-            "/sql", f"a statement of 1 to {LONGEST_SQL:,} characters is needed"
+            "/sql",
+            Sentence(
+                "a statement of 1 to %(most)s characters is needed",
+                most=f"{LONGEST_SQL:,}",
+            ),
         )
 
 

@@ -35,6 +35,7 @@ from core.errors import (
     StaleState,
     TransientError,
 )
+from core.sentences import Sentence
 from core.translation import translated
 
 P = ParamSpec("P")
@@ -93,7 +94,8 @@ def _require_text(request: HttpRequest) -> None:
     texts = [request.path, *(text for _, values in lists for text in values)]
     if not all(map(is_storable, texts)):
         raise InvalidRequest(
-            "the request contains characters that are no text", code="invalid_text"
+            Sentence("the request contains characters that are no text"),
+            code="invalid_text",
         )
 
 
@@ -105,7 +107,7 @@ def admin_page(view: View[P]) -> Callable[Concatenate[HttpRequest, P], HttpRespo
         request: PageRequest, /, *args: P.args, **kwargs: P.kwargs
     ) -> HttpResponse:
         if not request.principal.is_admin:
-            raise NotFound("there is no such page")
+            raise NotFound(Sentence("there is no such page"))
         return view(request, *args, **kwargs)
 
     return page(guarded)

@@ -22,6 +22,7 @@ from catalog.access.tokens import PREFIX, find_token
 from catalog.models import ExternalIdentity
 from core.context import current
 from core.errors import AccessDenied
+from core.sentences import Sentence
 
 LONGEST_SECRET = 1_000
 AUDITED_FAILURES = 20
@@ -183,7 +184,7 @@ def _require_patience(username: str, address: str) -> None:
         raise AccessDenied(
             "too many failed logins",
             code="too_many_attempts",
-            hint=f"try again in {int(wait) + 1} s",
+            hint=Sentence("try again in %(seconds)s s", seconds=int(wait) + 1),
             facts={"retry_after_seconds": int(wait) + 1},
         )
 

@@ -16,9 +16,13 @@ from catalog.like import escaped
 from catalog.models import Column, Database, Datasource, Table
 from catalog.names import LAKE, join_name
 from core.errors import InvalidRequest
+from core.sentences import Sentence, joined
 
 MOST = 40
 MOST_COMPARED, MOST_NEAR = 2_000, 3
+_MEANT = "did you mean %(name)s?"
+_ALLOW = 'Send "allow_unknown": true for a name that will be'
+_NEAR = 'did you mean %(names)s? Send "allow_unknown": true for a name that will be'
 
 
 def what_is_missing(on: Securable) -> str:
@@ -26,15 +30,27 @@ def what_is_missing(on: Securable) -> str:
     # the lake is always there; it has no row before its first table
     is_there = Datasource.objects.filter(name=on.datasource).exists
     if on.datasource != LAKE and not is_there():
-        return f"there is no datasource '{on.datasource}'{_meant(on)}"
+        missing = Sentence(
+            "there is no datasource '%(datasource)s'", datasource=on.datasource
+        )
+        return joined([missing, _meant(on)])
     of_source = Database.objects.filter(datasource__name=on.datasource)
     if on.database and not of_source.filter(name=on.database).exists():
-        return f"{on.datasource} has no database '{on.database}'{_meant(on)}"
+        missing = Sentence(
+            "%(datasource)s has no database '%(database)s'",
+            datasource=on.datasource,
+            database=on.database,
+        )
+        return joined([missing, _meant(on)])
     tables = Table.objects.filter(
         database__datasource__name=on.datasource, database__name=on.database
     )
     if on.table and not tables.filter(name=on.table).exists():
-        return f"{on.datasource}.{on.database} has no table '{on.table}'"
+        return Sentence(
+            "%(database)s has no table '%(table)s'",
+            database=f"{on.datasource}.{on.database}",
+            table=on.table,
+        )
     return ""
 
 
@@ -43,11 +59,10 @@ def require_known(on: Securable) -> None:
     if not (missing := what_is_missing(on)):
         return
     near = nearest(on)
-    meant = f"did you mean {' or '.join(near)}? " if near else ""
     raise InvalidRequest(
         missing,
         code="unknown_name",
-        hint=f'{meant}Send "allow_unknown": true for a name that will be',
+        hint=Sentence(_NEAR, names=", ".join(near)) if near else _ALLOW,
         facts={"errors": [{"pointer": "/on", "detail": missing}], "nearest": near},
     )
 
@@ -64,9 +79,11 @@ def require_columns(on: Securable, columns: Iterable[str]) -> None:
     missing = sorted({c for c in columns if c.lower() not in known})
     if missing:
         raise InvalidRequest(
-            f"{on} has no column '{missing[0]}'",
+            Sentence(
+                "%(table)s has no column '%(column)s'", table=on, column=missing[0]
+            ),
             code="unknown_column",
-            hint='Send "allow_unknown": true for a name that will be',
+            hint=_ALLOW,
             facts={"errors": [{"pointer": "/columns", "detail": missing[0]}]},
         )
 
@@ -125,7 +142,7 @@ def _meant(on: Securable) -> str:
     if on.table or not lake.exists():
         return ""
     meant = [name for name in (LAKE, on.datasource, on.database) if name]
-    return f"; did you mean {join_name(*meant)}?"
+    return Sentence(_MEANT, name=join_name(*meant))
 
 
 def _prefix(text: str) -> str:

@@ -24,6 +24,7 @@ from catalog.access.users import end_invitations, was_deleted
 from catalog.models import DirectoryGroup, ExternalIdentity, FormerUser
 from catalog.names import is_principal_name
 from core.errors import AccessDenied, InvalidRequest, NotFound
+from core.sentences import Sentence
 
 LONGEST_SUBJECT = 300
 LOOK_SECONDS = 60.0
@@ -91,11 +92,17 @@ def hand_over(name: str, *, provider: str, subject: str) -> None:
     with transaction.atomic():
         user = User.objects.select_for_update().filter(username=name).first()
         if user is None:
-            raise NotFound(f"there is no user '{name}'", code="user_not_found")
+            raise NotFound(
+                Sentence("there is no user '%(name)s'", name=name),
+                code="user_not_found",
+            )
         same = ExternalIdentity.objects.filter(provider=provider, subject=subject)
         if (same | ExternalIdentity.objects.filter(user=user)).exists():
             raise InvalidRequest(
-                f"'{name}' or that entry already belongs to a user", code="name_taken"
+                Sentence(
+                    "'%(name)s' or that entry already belongs to a user", name=name
+                ),
+                code="name_taken",
             )
         ExternalIdentity.objects.create(
             user=user, provider=provider, subject=subject, checked_at=datetime.now(UTC)
@@ -135,15 +142,18 @@ def _locked(provider: str, subject: str) -> ExternalIdentity | None:
 
 def _create(person: ExternalPerson) -> ExternalIdentity:
     if not is_principal_name(person.name):
-        raise _refused(f"'{person.name[:100]}' cannot be a user name", "invalid_name")
+        why = Sentence("'%(name)s' cannot be a user name", name=person.name[:100])
+        raise _refused(why, "invalid_name")
     former = FormerUser.objects.filter(provider=person.provider, subject=person.subject)
     if was_deleted(person.name) or former.exists():
-        raise _refused(f"the user '{person.name}' was deleted here", "deleted")
+        why = Sentence("the user '%(name)s' was deleted here", name=person.name)
+        raise _refused(why, "deleted")
     taken = User.objects.filter(username__iexact=person.name).first()
     if taken is not None:
-        raise _refused(
-            f"the name '{taken.username}' belongs to another user", "name_taken"
+        why = Sentence(
+            "the name '%(name)s' belongs to another user", name=taken.username
         )
+        raise _refused(why, "name_taken")
     user = User(username=person.name)
     user.set_unusable_password()
     user.save(force_insert=True)

@@ -38,6 +38,7 @@ from catalog.access.ldap_spec import (
     filled,
 )
 from core.redaction import redact
+from core.sentences import Sentence
 
 SUCCESS, SIZE_LIMIT = 0, 4
 # Wrong password; locked or expired, in the words of different servers.
@@ -185,8 +186,11 @@ class Directory:
             return entries
         if code != SUCCESS:
             raise DirectoryMisconfigured(
-                f"the directory cannot search below '{base}': "
-                f"{connection.result['description']}",
+                Sentence(
+                    "the directory cannot search below '%(base)s': %(why)s",
+                    base=base,
+                    why=connection.result["description"],
+                ),
                 hint="check the search bases, filters and the account's rights",
             )
         return entries
@@ -209,8 +213,10 @@ class Directory:
         if code in REFUSED:
             return None
         raise DirectoryAway(
-            "the directory cannot check a password: "
-            f"{connection.result['description']}",
+            Sentence(
+                "the directory cannot check a password: %(why)s",
+                why=connection.result["description"],
+            ),
             hint="try again; `manage.py ldap_check` tells more",
         )
 
@@ -265,7 +271,10 @@ class Directory:
             yield
         except (LDAPExceptionError, OSError) as error:
             raise DirectoryUnreachable(
-                f"the directory does not answer: {redact(str(error))[:300]}"
+                Sentence(
+                    "the directory does not answer: %(error)s",
+                    error=redact(str(error))[:300],
+                )
             ) from error
 
 
@@ -282,7 +291,11 @@ def _entry(spec: LdapSpec, item: dict[str, Any]) -> DirectoryEntry:
     if not subject or not name:
         lacking = spec.users.name_attribute if subject else spec.users.id_attribute
         raise DirectoryMisconfigured(
-            f"the entry {item['dn']} shows no {lacking}",
+            Sentence(
+                "the entry %(entry)s shows no %(attribute)s",
+                entry=item["dn"],
+                attribute=lacking,
+            ),
             hint="check SLUICE_LDAP_NAME_ATTRIBUTE, SLUICE_LDAP_ID_ATTRIBUTE and "
             "what the account may read",
         )

@@ -29,6 +29,7 @@ from catalog.access.oidc_provider import Provider, provider_of
 from catalog.access.oidc_spec import OidcSpec, SignInRefused
 from core.context import current
 from core.errors import AccessDenied
+from core.sentences import Sentence
 
 # Authlib decodes the token and validates signature and claims. Its defaults are wider,
 # so what counts is named here. Only signatures by public keys do.
@@ -208,7 +209,8 @@ def _require_own_answer(
         raise SignInRefused("the answer is another provider's", "answer_issuer")
     if answer.get("error"):
         raise SignInRefused(
-            f"the provider says '{answer['error'][:60]}'", "provider_error"
+            Sentence("the provider says '%(error)s'", error=answer["error"][:60]),
+            "provider_error",
         )
     if not answer.get("code"):
         raise SignInRefused("the provider sent no code", "no_code")

@@ -27,6 +27,7 @@ from joserfc.jwk import Key, KeySet, import_key
 
 from catalog.access.oidc_spec import OidcSpec, ProviderAway, SignInRefused
 from core.retries import CircuitBreaker
+from core.sentences import Sentence
 
 WAIT_SECONDS = 5.0
 # While it is silent, sign-ins hold few threads of the web process, and not for long.
@@ -37,7 +38,7 @@ KNOWN_FOR_SECONDS = 3600.0
 NEW_KEYS_SECONDS = 5.0
 _NEEDED = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 _UNREADABLE = (JoseError, UnsupportedAlgorithm, LookupError, TypeError, ValueError)
-_logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
@@ -157,10 +158,15 @@ class Provider:
                         "the provider does not accept its own code, or our client",
                         f"token_endpoint_{error.code}",
                     ) from None
-                raise ProviderAway(f"it answers {error.code}") from None
+                raise ProviderAway(
+                    Sentence("it answers %(status)s", status=error.code)
+                ) from None
         except (OSError, ValueError) as error:
             self._breaker.fail(time.monotonic())
-            raise ProviderAway(type(error).__name__) from error
+            why = getattr(error, "reason", error)
+            raise ProviderAway(
+                Sentence("it cannot be reached: %(error)s", error=why)
+            ) from error
         return _as_object(raw)
 
 
@@ -189,7 +195,9 @@ def _check(spec: OidcSpec, found: OpenIDProviderMetadata) -> None:
         raise ProviderAway("it names itself otherwise than SLUICE_OIDC_ISSUER does")
     for name in _NEEDED:
         if not spec.trusts(str(found.get(name, ""))):
-            raise ProviderAway(f"its configuration has no safe {name}")
+            raise ProviderAway(
+                Sentence("its configuration has no safe %(name)s", name=name)
+            )
 
 
 def _signing_keys(document: dict[str, Any]) -> KeySet:
@@ -208,7 +216,5 @@ def _signing_keys(document: dict[str, Any]) -> KeySet:
             keys.append(import_key(data))
         except _UNREADABLE as error:
             kid, why = data.get("kid"), type(error).__name__
-            _logger.warning(
-                "the identity provider's key %r cannot be read: %s", kid, why
-            )
+            log.warning("the identity provider's key %r cannot be read: %s", kid, why)
     return KeySet(keys)

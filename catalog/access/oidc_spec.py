@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from catalog.access.group_rules import GroupRules
 from core.errors import AccessDenied, TransientError
+from core.sentences import Sentence, as_sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,8 @@ class SignInRefused(AccessDenied):
 
     def __init__(self, why: str, reason: str) -> None:
         super().__init__(
-            f"the sign-in was refused: {why}",
-            hint="try again; if it stays so, tell an administrator",
+            Sentence("the sign-in was refused: %(why)s", why=as_sentence(why)),
+            hint=Sentence("try again; if it stays so, tell an administrator"),
             facts={"reason": reason},
         )
 
@@ -82,6 +83,8 @@ class ProviderAway(TransientError):
 
     def __init__(self, why: str) -> None:
         super().__init__(
-            f"the identity provider cannot be asked: {why}",
-            hint="try again in a moment; local accounts keep working",
+            Sentence(
+                "the identity provider cannot be asked: %(why)s", why=as_sentence(why)
+            ),
+            hint=Sentence("try again in a moment; local accounts keep working"),
         )

@@ -34,6 +34,7 @@ from catalog.access.table_rights import (
 from catalog.models import AccessRule, Column
 from catalog.names import LAKE, join_name, split_name
 from core.errors import InvalidRequest, NotFound, StaleState
+from core.sentences import Sentence
 
 LONGEST_EXPRESSION = 4_000
 # Every statement over a table carries all that bind its user, and every user's rights,
@@ -47,6 +48,11 @@ _TYPES = {
     MaskKind.PARTIAL: _TEXT,
     MaskKind.YEAR: _DAYS,
 }
+
+_NO_COLUMN = "'%(name)s' does not name a column"
+_NO_TABLE = "'%(name)s' does not name a table"
+_NEEDS_EXPRESSION = "this rule needs an expression"
+_HAS_NO_EXPRESSION = "this rule has no expression"
 
 
 def hash_key() -> str:
@@ -217,41 +223,48 @@ def _locked(rule_id: int) -> AccessRule:
 
 
 def _absent(rule_id: int) -> NotFound:
-    return NotFound(f"there is no rule {rule_id}", code="rule_not_found")
+    return NotFound(
+        Sentence("there is no rule %(number)s", number=rule_id), code="rule_not_found"
+    )
 
 
 def _checked(stated: Stated) -> HeldRule:
     is_mask = stated.kind == RuleKind.MASK
     if not is_mask and stated.kind != RuleKind.ROW_FILTER:
-        raise _invalid(f"'{stated.kind}' is no kind of rule", list(RuleKind))
+        unknown = Sentence("'%(name)s' is no kind of rule", name=stated.kind)
+        raise _invalid(unknown, _one_of(RuleKind))
     on, column = _place(stated.on, is_mask=is_mask)
     mask, expression = stated.mask or "", (stated.expression or "").strip()
     if is_mask and mask not in set(MaskKind):
-        raise _invalid(f"'{mask}' is no mask", list(MaskKind))
+        unknown = Sentence("'%(name)s' is no mask", name=mask)
+        raise _invalid(unknown, _one_of(MaskKind))
     if not is_mask and mask:
-        raise _invalid("a row filter has no mask", ["leave `mask` out"])
+        raise _invalid("a row filter has no mask", Sentence("leave `mask` out"))
     wants_expression = not is_mask or mask == MaskKind.EXPRESSION
     if bool(expression) != wants_expression:
-        what = "needs an" if wants_expression else "has no"
-        raise _invalid(f"this rule {what} expression", ["SQL over the table's columns"])
+        what = _NEEDS_EXPRESSION if wants_expression else _HAS_NO_EXPRESSION
+        raise _invalid(what, "SQL over the table's columns")
     if len(expression) > LONGEST_EXPRESSION or "\0" in expression:
         raise _invalid(
-            f"an expression has at most {LONGEST_EXPRESSION} characters, none is NUL",
-            ["shorten it"],
+            Sentence(
+                "an expression has at most %(most)s characters, none is NUL",
+                most=LONGEST_EXPRESSION,
+            ),
+            Sentence("shorten it"),
         )
     applies_to, excepted = _people(stated.applies_to), _people(stated.excepted)
     if not applies_to:
-        raise _invalid("`applies_to` is empty", ['"everyone", "group:bi", "user:ann"'])
+        people = '"everyone", "group:bi", "user:ann"'
+        raise _invalid(Sentence("`applies_to` is empty"), people)
     return HeldRule(on, applies_to, excepted, column, mask, expression)
 
 
 def _place(text: str, *, is_mask: bool) -> tuple[Securable, str]:
     parts = split_name(text)
     if len(parts) != (4 if is_mask else 3):
-        raise _invalid(
-            f"'{text}' does not name a {'column' if is_mask else 'table'}",
-            ["lake.shop.customers.email" if is_mask else "lake.shop.orders"],
-        )
+        what = _NO_COLUMN if is_mask else _NO_TABLE
+        example = "lake.shop.customers.email" if is_mask else "lake.shop.orders"
+        raise _invalid(Sentence(what, name=text), example)
     on = parse_securable(join_name(*parts[:3]))
     return on, parts[3].lower() if is_mask else ""
 
@@ -259,7 +272,8 @@ def _place(text: str, *, is_mask: bool) -> tuple[Securable, str]:
 def _people(named: Iterable[str]) -> frozenset[str]:
     found = frozenset(named)
     if len(found) > MOST_NAMED:
-        raise _invalid(f"a rule names at most {MOST_NAMED}", ["use groups"])
+        over = Sentence("a rule names at most %(most)s", most=MOST_NAMED)
+        raise _invalid(over, Sentence("use groups"))
     for name in found - {EVERYONE}:
         parse_grantee(name)
     return found
@@ -278,8 +292,15 @@ def _require_fitting(rule: HeldRule) -> None:
     ).first()
     if column is not None and column.type not in types:
         raise _invalid(
-            f"the mask {rule.mask} does not fit the type {column.type}",
-            [f"it is for {', '.join(sorted(types))}", "redact and null fit all types"],
+            Sentence(
+                "the mask %(mask)s does not fit the type %(type)s",
+                mask=rule.mask,
+                type=column.type,
+            ),
+            Sentence(
+                "it is for %(types)s; redact and null fit all types",
+                types=", ".join(sorted(types)),
+            ),
         )
 
 
@@ -300,8 +321,12 @@ def _require_single(rule: HeldRule) -> None:
         for other in held:
             if rule.binds(principal) and other.binds(principal):
                 raise StaleState(
-                    f"rule {other.id} masks {rule.on}.{rule.column} already"
-                    f" for {_called(principal)}",
+                    Sentence(
+                        "rule %(number)s masks %(column)s already for %(principal)s",
+                        number=other.id,
+                        column=f"{rule.on}.{rule.column}",
+                        principal=_called(principal),
+                    ),
                     code="two_masks",
                     hint="except them from one of the two, or change that rule",
                 )
@@ -313,14 +338,24 @@ def _require_room(rule: HeldRule) -> None:
     texts = list(others.values_list("expression", flat=True))
     characters = sum(map(len, texts)) + len(rule.expression)
     if len(texts) >= MOST_ON_TABLE:
-        over = f"{rule.on} has {len(texts)} rules, and {MOST_ON_TABLE} are accepted"
+        over = Sentence(
+            "%(table)s has %(count)s rules, and %(most)s are accepted",
+            table=rule.on,
+            count=len(texts),
+            most=MOST_ON_TABLE,
+        )
     elif characters > MOST_CHARACTERS_ON_TABLE:
-        over = (
-            f"the expressions of {rule.on} would have {characters} characters together,"
-            f" and {MOST_CHARACTERS_ON_TABLE} are accepted"
+        over = Sentence(
+            "the expressions of %(table)s would have %(count)s characters together,"
+            " and %(most)s are accepted",
+            table=rule.on,
+            count=characters,
+            most=MOST_CHARACTERS_ON_TABLE,
         )
     elif not rule.id and AccessRule.objects.count() >= MOST_RULES:
-        over = f"there are {MOST_RULES} rules, and no more are accepted"
+        over = Sentence(
+            "there are %(most)s rules, and no more are accepted", most=MOST_RULES
+        )
     else:
         return
     raise StaleState(
@@ -345,5 +380,9 @@ def _called(principal: Principal) -> str:
     return f"group:{next(iter(principal.groups))}" if principal.groups else EVERYONE
 
 
-def _invalid(what: str, hints: Iterable[str]) -> InvalidRequest:
-    return InvalidRequest(what, code="invalid_rule", hint="; ".join(hints))
+def _one_of(kinds: Iterable[str]) -> Sentence:
+    return Sentence("one of: %(names)s", names=", ".join(kinds))
+
+
+def _invalid(what: str, hint: str) -> InvalidRequest:
+    return InvalidRequest(what, code="invalid_rule", hint=hint)

@@ -16,6 +16,7 @@ from catalog.compiled import CompiledQuery, CompiledValues
 from catalog.models import Column, Table
 from catalog.names import LAKE, split_table_name
 from core.errors import NotFound
+from core.sentences import Sentence
 
 _COLUMN_FIELDS = tuple(field.attname for field in Column._meta.concrete_fields)
 _COLUMNS = (
@@ -63,7 +64,10 @@ class TableLookup(Generic[R]):
         """The table of that id; NotFound when absent or hidden."""
         found = self._found(principal, (table_id,)) if table_id < 2**63 else None
         if found is None:
-            raise NotFound(f"there is no table {table_id}", code="table_not_found")
+            raise NotFound(
+                Sentence("there is no table %(name)s", name=table_id),
+                code="table_not_found",
+            )
         return found
 
     def at(self, principal: Principal, datasource: str, database: str, name: str) -> R:

@@ -8,6 +8,7 @@ from django import forms
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from core.translation import translated
 from frontend.forms.schedules import (
     INHERIT,
     WHEN,
@@ -170,7 +171,8 @@ class OnboardForm(ScheduleFields, DefaultsFields):
         """Show a service's pointers at their fields; False when there are none."""
         found = errors if isinstance(errors, list) else []
         for each in found:
-            self.add_error(self._field_at(str(each["pointer"])), str(each["detail"]))
+            field = self._field_at(str(each["pointer"]))
+            self.add_error(field, translated(each["detail"]))
         return bool(found)
 
     def _field_at(self, pointer: str) -> str | None:

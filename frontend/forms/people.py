@@ -16,6 +16,7 @@ from catalog.access.invitations import DAYS, LONGEST_DAYS
 from catalog.access.policy import Privilege, Role
 from catalog.preferences import Chosen, zones
 from core.errors import SluiceError
+from core.translation import translated
 from ingest.alerts.mail import check_address
 
 MOST_NAMES = 500
@@ -102,7 +103,7 @@ class InvitationForm(_Form):
             try:
                 check_address(address)
             except SluiceError as refused:
-                raise forms.ValidationError(str(refused)) from None
+                raise forms.ValidationError(translated(refused.as_sentence)) from None
         return address
 
     def values(self) -> dict[str, Any]:
@@ -211,11 +212,12 @@ class GrantForm(_Form):
                 if not missing:
                     require_columns(on, _names(data.get("columns", "")))
             except SluiceError as refused:
-                self.add_error("on", str(refused))
+                self.add_error("on", translated(refused.as_sentence))
             else:
                 if missing:
                     tick = gettext("%(missing)s. Tick “%(box)s” if it will be.")
-                    self.add_error("on", tick % {"missing": missing, "box": IS_TO_COME})
+                    told = {"missing": translated(missing), "box": IS_TO_COME}
+                    self.add_error("on", tick % told)
         return data
 
     @property

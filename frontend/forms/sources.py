@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy as _
 
 from catalog.models import Datasource
 from catalog.sources.kinds import Option, SourceKind
+from core.translation import translated
 
 MAIN = ("name", "host", "port", "database", "username", "password", "tls")
 OPTION = "option_"
@@ -110,7 +111,7 @@ class SourceForm(forms.Form):
             if name in self.fields:
                 found = True
                 if name not in self.errors:
-                    self.add_error(name, str(error.get("detail", "")))
+                    self.add_error(name, translated(error.get("detail", "")))
         return found
 
 

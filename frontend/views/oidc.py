@@ -20,6 +20,7 @@ from django.views.decorators.http import require_safe
 from catalog.access.oidc_login import Departure, arrive, depart, logout_url
 from catalog.access.oidc_spec import OidcSpec, SignInRefused
 from core.errors import SluiceError
+from core.sentences import Sentence
 from frontend.login_places import arrival_place
 from frontend.views.session import BACKEND, login_page, wanted_page
 
@@ -108,6 +109,7 @@ def _kept(request: HttpRequest) -> dict[str, Any]:
         kept: dict[str, Any] = signing.loads(text, salt=SALT, max_age=LASTS_SECONDS)
     except signing.BadSignature:
         raise SignInRefused(
-            "it did not begin in this browser, or too long ago", "no_departure"
+            Sentence("it did not begin in this browser, or too long ago"),
+            "no_departure",
         ) from None
     return kept

@@ -22,6 +22,7 @@ from catalog.access.principals import principal_of
 from catalog.access.users import UserChange, create_user, delete_user, update_user
 from catalog.models import ApiToken, DirectoryGroup, Grant
 from core.errors import NotFound, SluiceError
+from core.sentences import Sentence
 from frontend.forms.people import MOST_NAMES, NewUserForm, UserForm
 from frontend.pages import PageRequest, admin_page, attempt, numbered_page
 from frontend.reading.people import what_ends
@@ -64,7 +65,7 @@ def user_list(request: PageRequest) -> HttpResponse:
 def user_page(request: PageRequest, name: str) -> HttpResponse:
     user = User.objects.filter(username=name).prefetch_related("groups").first()
     if user is None:
-        raise NotFound(f"there is no user '{name}'")
+        raise NotFound(Sentence("there is no user '%(name)s'", name=name))
     initial = UserForm.initial_of(user)
     form = UserForm(request.POST or None, initial=initial)
     error: SluiceError | None = None
@@ -98,7 +99,7 @@ def user_delete(request: PageRequest, name: str) -> HttpResponse:
     """Shows what goes with the user; a second press does it."""
     user = User.objects.filter(username=name).first()
     if user is None:
-        raise NotFound(f"there is no user '{name}'")
+        raise NotFound(Sentence("there is no user '%(name)s'", name=name))
     error: SluiceError | None = None
     if request.method == "POST":
         try:

@@ -18,6 +18,7 @@ from django.views.decorators.http import (
 
 from catalog.access import audit
 from core.errors import NotFound, SluiceError
+from core.sentences import Sentence
 from frontend.forms.onboarding import ChoicesForm, ManyForm
 from frontend.pages import NumberedPage, PageRequest, attempt, page, page_number
 from frontend.reading.onboardings import (
@@ -133,7 +134,7 @@ def choose(request: PageRequest, pk: uuid.UUID, pipeline_id: int) -> HttpRespons
         pipelines_for(request.principal, onboarding).filter(pk=pipeline_id).first()
     )
     if pipeline is None:
-        raise NotFound("there is no such table in this plan")
+        raise NotFound(Sentence("there is no such table in this plan"))
     form = ChoicesForm(request.POST or None, pipeline=pipeline)
     error: SluiceError | None = None
     if request.method == "POST" and form.is_valid():
@@ -168,7 +169,7 @@ def decide(request: PageRequest, pk: uuid.UUID, pipeline_id: int) -> HttpRespons
     pipeline = rows.filter(pk=pipeline_id).first()
     change = DECISIONS.get(request.POST.get("choice", ""))
     if pipeline is None or change is None:
-        raise NotFound("there is no such choice in this plan")
+        raise NotFound(Sentence("there is no such choice in this plan"))
     actor = request.principal
 
     def decided() -> None:

@@ -33,6 +33,7 @@ from catalog.selectors import (
 from catalog.sources.registry import footprint_of
 from core.errors import NotFound
 from core.jobs import SUCCEEDED
+from core.sentences import Sentence
 from frontend.pages import PageRequest, attempt, keyed_page, numbered_page, page
 from frontend.reading.pipelines import capture_of_source, pipelines_of_source
 from frontend.reading.routes import sources_shown
@@ -55,7 +56,7 @@ def source_named(request: PageRequest, name: str) -> Datasource:
     """The source of that name, for its viewers; the lake is not a source."""
     source = datasource_for(request.principal, name)
     if source.is_lake:
-        raise NotFound("there is no such source")
+        raise NotFound(Sentence("there is no such source"))
     return source
 
 

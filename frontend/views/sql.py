@@ -17,6 +17,7 @@ from django.views.decorators.http import (
 from catalog import saved_queries
 from catalog.selectors import table_for
 from core.errors import InvalidRequest, SluiceError
+from core.sentences import Sentence
 from frontend.connect import select_some
 from frontend.middleware import style_nonce
 from frontend.pages import PageRequest, page
@@ -75,7 +76,7 @@ def run(request: PageRequest) -> HttpResponse:
         sql = sql and f"EXPLAIN FORMATTED {sql}"
     try:
         if not sql:
-            raise InvalidRequest("there is no statement to run")
+            raise InvalidRequest(Sentence("there is no statement to run"))
         shown = statements.run(
             request.principal.name,
             sql,

@@ -23,6 +23,7 @@ from catalog.selectors.tables import securable_of
 from core.errors import InvalidRequest, NotFound, SluiceError, StaleState
 from core.jobs import SUCCEEDED
 from core.models import Job
+from core.sentences import Sentence
 from frontend.pages import (
     NOT_CONFIRMED,
     PageRequest,
@@ -146,7 +147,7 @@ def table_action(request: PageRequest, table_id: int, name: str) -> HttpResponse
     table = table_for(request.principal, table_id)
     action = registry.ACTIONS.get(name)
     if action is None or table.kind != table.LAKE:
-        raise NotFound("there is no such action")
+        raise NotFound(Sentence("there is no such action"))
     require(request.principal, action.privilege, securable_of(table))
     data = request.POST if request.method == "POST" else request.GET
     given = with_proposals(action, table, given_in(action, data))

@@ -18,6 +18,8 @@ from catalog.models import Table
 from catalog.selectors import TableFilter, tables_for
 from catalog.selectors.tables import securable_of
 from core.errors import NotFound, SluiceError
+from core.sentences import Sentence
+from core.translation import translated
 from frontend.pages import (
     NOT_CONFIRMED,
     PAGE_SIZE,
@@ -53,7 +55,7 @@ def act_on_many(request: PageRequest) -> HttpResponse:
     data = request.POST if request.method == "POST" else request.GET
     action = ACTIONS.get(data.get("do", ""))
     if action is None or action.name not in BULK:
-        raise NotFound("there is no such action")
+        raise NotFound(Sentence("there is no such action"))
     ids = ticked(data, "table")[:PAGE_SIZE]
     planned = plan_for(request.principal, action, ids)
     possible = [one for one in planned if not one.refused]
@@ -124,7 +126,7 @@ def _out_of_state(action: TableAction, table: Table, pipeline: Pipeline | None) 
 
 def _planned(table: Table, foreseen: Foreseen) -> Planned:
     if isinstance(foreseen, SluiceError):
-        return Planned(table, refused=str(foreseen))
+        return Planned(table, refused=translated(foreseen.as_sentence))
     return Planned(table, will=sentences(foreseen))
 
 
@@ -152,7 +154,7 @@ def _start_all(
         try:
             start(action, one.table, actor=request.principal.name, given={})
         except SluiceError as error:
-            refused = refused or f"{one.table.name}: {error}"
+            refused = refused or f"{one.table.name}: {translated(error.as_sentence)}"
         else:
             started += 1
     if started:

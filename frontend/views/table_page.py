@@ -25,6 +25,7 @@ from catalog.names import LAKE
 from catalog.selectors import SchemaStep, schema_steps, schema_versions, table_for
 from catalog.selectors.tables import securable_of
 from core.errors import InvalidRequest, NotFound, SluiceError
+from core.sentences import Sentence
 from frontend.connect import snippets_for
 from frontend.forms.people import MEANINGS, ROLE_MEANINGS
 from frontend.pages import PageRequest, attempt, page
@@ -56,7 +57,7 @@ def lake_table(request: PageRequest, table_id: int) -> Table:
     """For its viewers; NotFound for a table of a source."""
     table = table_for(request.principal, table_id)
     if table.kind != Table.LAKE:
-        raise NotFound("only tables of the lake have this page")
+        raise NotFound(Sentence("only tables of the lake have this page"))
     return table
 
 

@@ -15,7 +15,7 @@ from catalog.api.reply import Count, Instant, Reply
 from catalog.names import LAKE, join_name
 from core.clock import SystemClock
 from core.models import Job as JobRow
-from core.sentences import without_origins
+from core.sentences import with_sentences, without_origins
 from ingest.alerts.stalled import stalled_since
 from ingest.api.timetables import Scheduled, Timetable, timetable_of_capture
 from ingest.contract.segments import OPS
@@ -90,11 +90,15 @@ class JobDetail(SyncingJob):
 
     @staticmethod
     def facts_of(job: JobRow) -> Mapping[str, Any] | None:
-        return (job.report or {}).get("facts")
+        facts = (job.report or {}).get("facts")
+        seen = facts and facts.get("source_fingerprint")
+        if not facts or not seen:
+            return facts
+        return {**facts, "source_fingerprint": without_origins(seen)}
 
     @staticmethod
     def warnings_of(job: JobRow) -> list[str]:
-        return list((job.report or {}).get("warnings") or [])
+        return list(with_sentences(job.report or {}).get("warnings") or [])
 
     @staticmethod
     def events_of(job: JobRow) -> Any:

@@ -243,7 +243,8 @@ class JobSpec:
 @dataclass(frozen=True, slots=True)
 class Progress:
     """Where a job is. total None = not known yet (never shown as 0). still: seconds
-    since something came of it; None = nothing has in this attempt."""
+    since something came of it; None = nothing has in this attempt. sentences: what the
+    reason was made of."""
 
     job_id: str
     attempt: int
@@ -253,6 +254,7 @@ class Progress:
     unit: str = "rows"
     reason: str = ""
     still: float | None = None
+    sentences: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +306,8 @@ class JobReport:
                      and restore: buckets, how many it has from now on; restore
                      also misses and reaches_back, what its source said (None: nothing)
     all              pending_compactions; of writes has_columns: the spec's are there
+
+    `sentences` is what the warnings were made of.
     """
 
     job_id: str
@@ -313,6 +317,7 @@ class JobReport:
     warnings: tuple[str, ...] = ()
     error: ErrorFact | None = None
     v: int = VERSION
+    sentences: Mapping[str, Any] = field(default_factory=dict)
 
 
 def spec_from(data: Mapping[str, Any]) -> JobSpec:

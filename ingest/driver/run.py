@@ -15,6 +15,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, SluiceError, TransientError
+from core.sentences import Sentence, origins_in
 from ingest.contract.job import (
     COMPACT,
     DRIVER_DIED,
@@ -210,7 +211,12 @@ def _look_after(run: JobRun, spark: SparkSession) -> None:
         plan_when_due(spark, run.spec)
         tidy_when_due(spark, run.spec)
     except Exception as error:  # noqa: BLE001 - whatever class Hudi or the JVM raises
-        run.warn(f"the table could not be looked after behind the commit: {error}")
+        run.warn(
+            Sentence(
+                "the table could not be looked after behind the commit: %(error)s",
+                error=error.as_sentence if isinstance(error, SluiceError) else error,
+            )
+        )
 
 
 _LOAD = Work(run=_reads_source(load_table), stages=True)
@@ -256,6 +262,7 @@ def run_job(run: JobRun, spark: SparkSession, gates: SourceGates) -> JobReport:
             failure.outcome,
             facts=_pending(spec),
             warnings=run.warnings,
+            sentences=origins_in(run.warnings),
             error=named(
                 failure.error, spec, scratch=spark.conf.get("spark.local.dir", "") or ""
             ),
@@ -272,6 +279,7 @@ def _died(run: JobRun, error: Exception) -> JobReport:
         run.spec.attempt,
         "transient",
         warnings=run.warnings,
+        sentences=origins_in(run.warnings),
         error=fact,
     )
 
@@ -300,7 +308,11 @@ def _stopped(run: JobRun, spark: SparkSession) -> JobReport:
             require_fence(spec.fence)
             StagingArea(spec.table.staging).clear()
         except SluiceError as error:
-            run.warn(f"staged files could not be removed: {error.message}")
+            run.warn(
+                Sentence(
+                    "staged files could not be removed: %(error)s", error=error.message
+                )
+            )
     return _report(run, outcome, {})
 
 
@@ -308,7 +320,12 @@ def _late_success(run: JobRun) -> Facts | None:
     try:
         return committed_load(run)
     except SluiceError as error:
-        run.warn(f"whether its commit is in the lake was not seen: {error.message}")
+        run.warn(
+            Sentence(
+                "whether its commit is in the lake was not seen: %(error)s",
+                error=error.message,
+            )
+        )
         return None
 
 
@@ -329,6 +346,7 @@ def _report(run: JobRun, outcome: Outcome, facts: dict[str, Any]) -> JobReport:
         outcome,
         facts={**facts, **_pending(run.spec)},
         warnings=run.warnings,
+        sentences=origins_in(run.warnings),
     )
 
 

@@ -28,6 +28,7 @@ from core.leases import owner_of
 from core.models import Job, JobLog
 from core.processes.identity import ProcessIdentity
 from core.redaction import redact
+from core.sentences import sentence_of
 from ingest.contract.applying import ApplyReport
 from ingest.contract.job import DRIVER_DIED, JobReport, Progress, report_from
 from ingest.contract.members import value_of
@@ -98,7 +99,7 @@ def write_progress(in_flight: Sequence[InFlightJob]) -> None:
             done=progress.done,
             total=progress.total,
             unit=progress.unit[:20],
-            reason=progress.reason,
+            reason=sentence_of(progress.reason, progress.sentences),
             **_moved(progress),
         )
 

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from core.errors import TerminalError, TransientError
+from core.sentences import Sentence
 from ingest.contract import members
 from ingest.contract.table import ShardSpec
 from ingest.lake.place import place_at
@@ -64,12 +65,12 @@ def why_anew(
     """Why what was staged by this plan counts no more; "" = it does."""
     # a standby that was promoted has the same files, and not all of the rows
     if changes := what_changed(from_data(plan.source_fingerprint), server, now):
-        return f"{changes[0]}: the load started again"
+        return Sentence("%(changes)s: the load started again", changes=changes[0])
     if plan.by != "key":
         # pages move between snapshots: what was read by page is read again
-        return "the table has no index on a key: its load started again"
+        return Sentence("the table has no index on a key: its load started again")
     if plan.definition != definition:
-        return "the table was rewritten or altered: its load started again"
+        return Sentence("the table was rewritten or altered: its load started again")
     return ""
 
 
@@ -197,9 +198,15 @@ def require_space(folder: str, needed: int) -> None:
     free = place_at(folder).free_bytes()
     if free is not None and free < needed:
         raise TransientError(
-            f"staging needs about {needed} bytes, {free} are free",
+            Sentence(
+                "staging needs about %(needed)s bytes, %(free)s are free",
+                needed=needed,
+                free=free,
+            ),
             code="staging_full",
-            hint=f"free space on the file system of {folder}; then retry",
+            hint=Sentence(
+                "free space on the file system of %(folder)s; then retry", folder=folder
+            ),
             facts={"needed": needed, "free": free},
         )
 
@@ -213,7 +220,10 @@ def _decoded(kind: type[T], text: bytes) -> T:
         return members.decode(kind, text, newest=VERSION)
     except members.TooNew as error:
         raise TerminalError(
-            f"what was staged for this load has {error}. Nothing was changed",
+            Sentence(
+                "what was staged for this load has %(error)s. Nothing was changed",
+                error=error,
+            ),
             code="staging_too_new",
             hint="run this table with the release that staged it, or cancel the load:"
             " that drops what was staged",

@@ -28,6 +28,7 @@ from catalog.selectors import TableFilter, tables_for
 from core.jobs import SUCCEEDED
 from core.jobs.moves import names_of
 from core.models import Job
+from core.sentences import sentence_of
 from ingest.contract.job import LOADS, SYNC
 from ingest.jobs.kinds import DriverKind
 from ingest.models import Pipeline
@@ -102,8 +103,13 @@ def warnings_of(tables: QuerySet[Table], most: int) -> list[tuple[str, int]]:
         state=SUCCEEDED,
     ).order_by("-created_at")
     said = Subquery(newest.values("report__warnings")[:1])
-    found = tables.order_by().annotate(said=said).values_list("said", flat=True)
-    counted = Counter(text for texts in found for text in set(texts or ()))
+    made_of = Subquery(newest.values("report__sentences")[:1])
+    found = tables.order_by().annotate(said=said, made_of=made_of)
+    counted = Counter(
+        sentence_of(text, origins)
+        for texts, origins in found.values_list("said", "made_of")
+        for text in set(texts or ())
+    )
     return sorted(counted.items(), key=lambda one: (-one[1], one[0]))[:most]
 
 

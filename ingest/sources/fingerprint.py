@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from core.sentences import Sentence, origins_in, with_sentences
+
 # Rows below the position are counted when it has passed a step, and once more so much
 # later.
 LATE_STEP = timedelta(minutes=5)
@@ -108,6 +110,7 @@ def to_data(fingerprint: SourceFingerprint) -> dict[str, Any]:
         "counts": list(fingerprint.counts),
         "late": fingerprint.late,
         "notices": list(fingerprint.notices),
+        "sentences": origins_in(fingerprint.notices),
         "is_unique": fingerprint.is_unique,
     }
 
@@ -132,7 +135,7 @@ def from_data(data: Mapping[str, Any]) -> SourceFingerprint:
         edges=tuple(str(e) for e in data.get("edges") or ()),
         counts=tuple(int(c) for c in data.get("counts") or ()),
         late=int(data.get("late") or 0),
-        notices=tuple(str(n) for n in data.get("notices") or ()),
+        notices=tuple(with_sentences(data).get("notices") or ()),
         is_unique=bool(data.get("is_unique")),
     )
 
@@ -176,48 +179,79 @@ def what_changed(
 ) -> tuple[str, ...]:
     """Sentences about what happened to the source since; () = nothing was noticed."""
     was, at = before.server, f"{clock:%Y-%m-%d %H:%M} UTC"
-    found = []
-    if was.server and now.server and was.server != now.server:
-        found.append(
-            f"another server answers since {at} ({was.server}, now {now.server}): a"
-            " fail-over or a restore"
-        )
-    elif was.timeline and now.timeline and was.timeline != now.timeline:
-        found.append(
-            f"the source was promoted or restored before {at} (timeline"
-            f" {was.timeline}, now {now.timeline})"
-        )
-    elif back := [name for name in now.log if now.log[name] < was.log.get(name, 0)]:
-        found.append(
-            f"the source went back to an earlier moment before {at} ({back[0]}"
-            f" {was.log[back[0]]}, now {now.log[back[0]]}): it was restored"
-        )
+    found = [moved] if (moved := _of_server(was, now, at)) else []
     # a rewrite alone is not told: VACUUM FULL is one, and rows tell a TRUNCATE
     if _is_other(was, now) and not is_recreated(was, now):
         found.append(
-            "the table was created again, truncated or rebuilt at the source before"
-            f" {at}"
+            Sentence(
+                "the table was created again, truncated or rebuilt at the source"
+                " before %(at)s",
+                at=at,
+            )
         )
     found += _of_columns(was, now, at)
     if before.clock:
         back_by = datetime.fromisoformat(before.clock) - clock
         if back_by > CLOCK_TOLERANCE:
-            found.append(f"the source's clock went back by {back_by} before {at}")
+            found.append(
+                Sentence(
+                    "the source's clock went back by %(back_by)s before %(at)s",
+                    back_by=back_by,
+                    at=at,
+                )
+            )
     return tuple(found)
 
 
+def _of_server(was: ServerFingerprint, now: ServerFingerprint, at: str) -> str:
+    if was.server and now.server and was.server != now.server:
+        return Sentence(
+            "another server answers since %(at)s (%(server)s, now"
+            " %(now)s): a fail-over or a restore",
+            at=at,
+            server=was.server,
+            now=now.server,
+        )
+    if was.timeline and now.timeline and was.timeline != now.timeline:
+        return Sentence(
+            "the source was promoted or restored before %(at)s (timeline"
+            " %(timeline)s, now %(now)s)",
+            at=at,
+            timeline=was.timeline,
+            now=now.timeline,
+        )
+    if back := [name for name in now.log if now.log[name] < was.log.get(name, 0)]:
+        return Sentence(
+            "the source went back to an earlier moment before %(at)s (%(name)s"
+            " %(log)s, now %(now)s): it was restored",
+            at=at,
+            name=back[0],
+            log=was.log[back[0]],
+            now=now.log[back[0]],
+        )
+    return ""
+
+
 def _of_columns(was: ServerFingerprint, now: ServerFingerprint, at: str) -> list[str]:
-    found = []
+    found: list[str] = []
     if again := _added_again(was, now):
         found.append(
-            f"{', '.join(again)} was dropped and added again before {at}: rows that did"
-            " not change since have its former values in the lake"
+            Sentence(
+                "%(columns)s was dropped and added again before %(at)s: rows that"
+                " did not change since have its former values in the lake",
+                columns=", ".join(again),
+                at=at,
+            )
         )
     if altered := values_altered(was, now):
         found.append(
-            f"values of {in_words(altered)} read otherwise since an ALTER before {at}:"
-            " rows that did not change since have the former ones in the lake until a"
-            " resync"
+            Sentence(
+                "values of %(values)s read otherwise since an ALTER before"
+                " %(at)s: rows that did not change since have the former ones in"
+                " the lake until a resync",
+                values=in_words(altered),
+                at=at,
+            )
         )
     return found
 
@@ -251,14 +285,14 @@ def values_altered(
 
 
 def in_words(altered: Mapping[str, Sequence[tuple[str, str]]]) -> str:
-    """As `values_altered` tells them: "mood (sad, now blue)"."""
+    """As `values_altered` tells them: "mood (sad → blue)"."""
     return ", ".join(f"{column} ({_pairs(altered[column])})" for column in altered)
 
 
 def _pairs(pairs: Sequence[tuple[str, str]]) -> str:
-    shown = [f"{was}, now {now}" for was, now in pairs[:MOST_FORMS_SHOWN]]
+    shown = [f"{was} → {now}" for was, now in pairs[:MOST_FORMS_SHOWN]]
     more = len(pairs) - len(shown)
-    return "; ".join([*shown, f"and {more} more"] if more else shown)
+    return "; ".join([*shown, f"… +{more}"] if more else shown)
 
 
 def _is_same_table(before: ServerFingerprint, now: ServerFingerprint) -> bool:
@@ -274,12 +308,18 @@ def is_count_due(fingerprint: SourceFingerprint, clock: datetime) -> bool:
 def sentences_of(fingerprint: SourceFingerprint) -> list[str]:
     """What the table's page says until a re-sync, or a verification without a
     difference."""
-    found = [f"{notice}; verify the table" for notice in fingerprint.notices]
+    found: list[str] = [
+        Sentence("%(notice)s; verify the table", notice=notice)
+        for notice in fingerprint.notices
+    ]
     if fingerprint.late:
         found.append(
-            f"at least {fingerprint.late} rows were committed with a cursor value below"
-            " the position and are not in the lake as they are; verify the table and"
-            " resync it"
+            Sentence(
+                "at least %(late)s rows were committed with a cursor value below"
+                " the position and are not in the lake as they are; verify the"
+                " table and resync it",
+                late=fingerprint.late,
+            )
         )
     return found
 

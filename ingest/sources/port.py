@@ -381,10 +381,20 @@ class LogReader(Protocol):
 def row_too_wide(where: str, width: int = 0) -> TerminalError:
     """width  of its widest row, when it was looked for; 0 = more than fits"""
     most = LIMITS.result_bytes >> 20
-    known = f"about {width >> 20:,} MiB" if width else f"more than {most} MiB"
+    known = (
+        Sentence("about %(width)s MiB", width=f"{width >> 20:,}")
+        if width
+        else Sentence("more than %(most)s MiB", most=most)
+    )
     return TerminalError(
-        f"{where} has a row of {known}, and a row of more than {most} MiB is not read:"
-        " trying again would not help. Nothing of this job is visible",
+        Sentence(
+            "%(where)s has a row of %(known)s, and a row of more than %(most)s"
+            " MiB is not read: trying again would not help. Nothing of this job"
+            " is visible",
+            where=where,
+            known=known,
+            most=most,
+        ),
         code="source_row_too_wide",
         hint="shorten the value at the source, or add a view of the table that leaves"
         " the wide column out",
@@ -395,8 +405,12 @@ def rows_hidden(where: str) -> TerminalError:
     """A sync would go on without them for ever, and a verification by the same login
     would find both sides equal."""
     return TerminalError(
-        f"row security at the source hides rows of {where} from the datasource's user,"
-        " so nothing of it is read. Nothing of this job is visible",
+        Sentence(
+            "row security at the source hides rows of %(where)s from the"
+            " datasource's user, so nothing of it is read. Nothing of this job"
+            " is visible",
+            where=where,
+        ),
         code=ROWS_HIDDEN,
         hint=SEE_ALL_ROWS,
     )

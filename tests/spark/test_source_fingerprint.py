@@ -93,7 +93,7 @@ def test_a_label_that_was_renamed_is_told_until_a_re_sync(
     report = assert_done(sync(bench, table, low, signs))
     assert bench.rows(table, "id", "e") == [(1, "blue"), (2, "sad"), (3, "sad")]
     for _ in range(2):
-        assert any("e (sad, now blue)" in w for w in report.warnings), report.warnings
+        assert any("e (sad → blue)" in w for w in report.warnings), report.warnings
         report = assert_done(
             sync(bench, table, low, report.facts["source_fingerprint"])
         )

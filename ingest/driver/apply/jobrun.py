@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
+from core.sentences import Sentence, origins_in
 from ingest.contract.job import JobSpec, Progress, SecretAnswer
 
 StopMode = Literal["cancel", "pause"]
@@ -134,7 +135,13 @@ class JobRun:
         """Warns of values that become NULL. counts: lake column → how many."""
         for name, count in counts.items():
             self.lossy[name] = self.lossy.get(name, 0) + count
-            self.warn(f"{count} values of {name} have no form in the lake: NULL there")
+            self.warn(
+                Sentence(
+                    "%(count)s values of %(name)s have no form in the lake: NULL there",
+                    count=count,
+                    name=name,
+                )
+            )
 
     def add_done(self, count: int) -> None:
         with self._lock:
@@ -156,7 +163,9 @@ class JobRun:
 
     def explain(self, reason: str) -> None:
         with self._lock:
-            self._progress = dataclasses.replace(self._progress, reason=reason)
+            self._progress = dataclasses.replace(
+                self._progress, reason=reason, sentences=origins_in([reason])
+            )
 
     def check(self) -> None:
         if self._stop is not None:

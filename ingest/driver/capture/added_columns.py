@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from core.errors import TransientError
+from core.sentences import Sentence
 from ingest.contract.job import SyncWork
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.jobrun import JobRun
@@ -57,8 +58,11 @@ def new_columns(
     new = tuple(name for name in at_source if name not in decided)
     if new and work.stops_at_new:
         raise TransientError(
-            f"source table {table.source_schema}.{table.source_table} has new columns:"
-            f" {', '.join(new)}. Nothing was read",
+            Sentence(
+                "source table %(table)s has new columns: %(new)s. Nothing was read",
+                table=f"{table.source_schema}.{table.source_table}",
+                new=", ".join(new),
+            ),
             code="columns_added",
             hint="the columns are read again, then it goes on",
         )
@@ -102,11 +106,15 @@ def find_earlier_values(
 
 def _left(run: JobRun, columns: tuple[str, ...], found: Earlier) -> EarlierValues:
     how_many = {
-        "many": f"more than {REREAD_ROWS:,} rows have",
-        "unknown": "the source did not answer in time whether rows have",
+        "many": Sentence("more than %(rows)s rows have", rows=f"{REREAD_ROWS:,}"),
+        "unknown": Sentence("the source did not answer in time whether rows have"),
     }
     run.warn(
-        f"{how_many[found]} values of {', '.join(columns)} from before this sync: they"
-        " are NULL in the lake until a resync"
+        Sentence(
+            "%(how_many)s values of %(columns)s from before this sync: they"
+            " are NULL in the lake until a resync",
+            how_many=how_many[found],
+            columns=", ".join(columns),
+        )
     )
     return EarlierValues(columns, found)

@@ -6,6 +6,7 @@ It must not know what the rows are read for.
 from __future__ import annotations
 
 from core.errors import TransientError
+from core.sentences import Sentence
 from ingest.contract.table import TableSpec, sources_of
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.jvm import failure_of
@@ -45,9 +46,13 @@ def refuse_another_count(
         return
     table = run.spec.table
     raise TransientError(
-        f"{table.source_schema}.{table.source_table} has {after:,} rows when all are"
-        f" counted at once, and {read:,} were read by ranges of its key. Nothing was"
-        " compared",
+        Sentence(
+            "%(table)s has %(after)s rows when all are counted at once, and"
+            " %(read)s were read by ranges of its key. Nothing was compared",
+            table=f"{table.source_schema}.{table.source_table}",
+            after=f"{after:,}",
+            read=f"{read:,}",
+        ),
         code="rows_not_read",
         hint="verify again while nothing writes to the table; if the numbers stay"
         " apart, check its index at the source (CHECK TABLE, REINDEX), and report it",

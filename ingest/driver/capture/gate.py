@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from core.sentences import Sentence
 from ingest.contract.table import SourceSpec
 
 _POLL_SECONDS = 0.2
@@ -58,7 +59,9 @@ class Pace:
 
     @property
     def reason(self) -> str:
-        return f"waits for its rate of {self.rate:,} rows per second"
+        return Sentence(
+            "waits for its rate of %(rate)s rows per second", rate=f"{self.rate:,}"
+        )
 
 
 class SourceGate:
@@ -113,7 +116,9 @@ class SourceGate:
     def _reason(self) -> str:
         if not self._pace.is_free:
             return self._pace.reason
-        return f"waits for one of the source's {self._limit} readers"
+        return Sentence(
+            "waits for one of the source's %(limit)s readers", limit=self._limit
+        )
 
     def account(self, rows: int) -> None:
         """After a read: the next one waits until the average is below the rate."""

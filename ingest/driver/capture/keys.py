@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest
+from core.sentences import Sentence
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.rows import duplicate_keys, read_staged
@@ -49,9 +50,14 @@ def refuse_repeated_keys(
         repeated = _repeated_at_source(source, table, changed)
     if repeated:
         raise InvalidRequest(
-            f"{repeated} keys of {_name(table)} occur more than once in"
-            f" {', '.join(table.key)}: the lake table would keep one row of each."
-            " Nothing was written, and the position stays where it was",
+            Sentence(
+                "%(repeated)s keys of %(table)s occur more than once in %(key)s:"
+                " the lake table would keep one row of each. Nothing was written,"
+                " and the position stays where it was",
+                repeated=repeated,
+                table=_name(table),
+                key=", ".join(table.key),
+            ),
             code="repeated_keys",
             hint="make these columns unique at the source again, then resume; or remove"
             " the table and add it again with columns that are unique together",
@@ -72,8 +78,10 @@ def null_keys(
     where  their condition at the source
     """
     dialect, columns = source.dialect, {c.source_name: c for c in table.columns}
-    rows = "1 row" if count == 1 else f"{count} rows"
-    said = f"{rows} of {_name(table)} cannot be synced"
+    rows = Sentence("1 row") if count == 1 else Sentence("%(n)s rows", n=count)
+    said = Sentence(
+        "%(rows)s of %(table)s cannot be synced", rows=rows, table=_name(table)
+    )
     for name in table.key:
         column, value = columns[name], dialect.name(name)
         fits = dialect.read(column).fits
@@ -83,16 +91,30 @@ def null_keys(
         )
         if found:
             return InvalidRequest(
-                f"{said}: '{name}' ({column.source_type}) is of the key and has"
-                f" {str(found[0][0])[:_MOST_SHOWN]}, for which {column.type} of the"
-                " lake has no form. Nothing was written",
+                Sentence(
+                    "%(what)s: '%(name)s' (%(source_type)s) is of the key and has"
+                    " %(found)s, for which %(type)s of the lake has no form. Nothing"
+                    " was written",
+                    what=said,
+                    name=name,
+                    source_type=column.source_type,
+                    found=str(found[0][0])[:_MOST_SHOWN],
+                    type=column.type,
+                ),
                 code="key_without_form",
-                hint="mend the value at the source, then resume; or remove the table"
-                f" and add it again with 'as_text': [\"{name}\"], which syncs the"
-                " column as text, or with another key",
+                hint=Sentence(
+                    "mend the value at the source, then resume; or remove the table"
+                    " and add it again with 'as_text': [\"%(name)s\"], which syncs the"
+                    " column as text, or with another key",
+                    name=name,
+                ),
             )
     return InvalidRequest(
-        f"{said}: NULL in the key {', '.join(table.key)}. Nothing was written",
+        Sentence(
+            "%(what)s: NULL in the key %(key)s. Nothing was written",
+            what=said,
+            key=", ".join(table.key),
+        ),
         code="null_keys",
         hint="choose a key that is never NULL; a table that is loaded once may have the"
         " whole-row hash",
@@ -118,10 +140,17 @@ def refuse_shared_texts(
         found = source.rows(unfit_row(dialect, table, shown, where=where, fits=fits))
         if found:
             raise InvalidRequest(
-                f"{_name(table)} cannot be synced: '{name}' ({type}) is of the key and"
-                f" has X'{found[0][0][:_MOST_SHOWN]}', which in Unicode is"
-                f" '{found[0][1][:_MOST_SHOWN]}', as another key is or can be: the lake"
-                " would keep one row of both. Nothing was written",
+                Sentence(
+                    "%(table)s cannot be synced: '%(name)s' (%(type)s) is of the key"
+                    " and has X'%(found)s', which in Unicode is '%(character)s', as"
+                    " another key is or can be: the lake would keep one row of both."
+                    " Nothing was written",
+                    table=_name(table),
+                    name=name,
+                    type=type,
+                    found=found[0][0][:_MOST_SHOWN],
+                    character=found[0][1][:_MOST_SHOWN],
+                ),
                 code="key_text_shared",
                 hint="give the column the character set utf8mb4 at the source, or"
                 " change this value there, then resume; or remove the table and add it"
@@ -131,25 +160,38 @@ def refuse_shared_texts(
 
 def _what_is_looked_for(table: TableSpec, *, may_ask: bool) -> str:
     key = ", ".join(table.key)
-    none = f"no unique index of {_name(table)} keeps {key} unique for all of its rows"
+    none = Sentence(
+        "no unique index of %(table)s keeps %(key)s unique for all of its rows",
+        table=_name(table),
+        key=key,
+    )
     if may_ask:
-        return (
-            f"{none}: each sync looks for repeated keys among the changed rows and, for"
-            " their keys, at the source, and stops when it finds one"
+        return Sentence(
+            "%(none)s: each sync looks for repeated keys among the changed"
+            " rows and, for their keys, at the source, and stops when it finds"
+            " one",
+            none=none,
         )
-    return (
-        f"{none}, and no index begins with {key}: each sync looks for repeated keys"
-        " among the changed rows only. A changed row would replace an unchanged one"
-        " with the same key; verify the table now and then"
+    return Sentence(
+        "%(none)s, and no index begins with %(key)s: each sync looks for"
+        " repeated keys among the changed rows only. A changed row would"
+        " replace an unchanged one with the same key; verify the table now"
+        " and then",
+        none=none,
+        key=key,
     )
 
 
 def _no_more_unique(table: TableSpec) -> InvalidRequest:
     key = ", ".join(table.key)
     return InvalidRequest(
-        f"source table {_name(table)} changed: it kept {key} unique and does so no"
-        f" more, and no index that begins with {key} leads a sync to repeated keys."
-        " Nothing was written",
+        Sentence(
+            "source table %(table)s changed: it kept %(key)s unique and does"
+            " so no more, and no index that begins with %(key)s leads a sync to"
+            " repeated keys. Nothing was written",
+            table=_name(table),
+            key=key,
+        ),
         code="key_not_guaranteed",
         hint="make these columns unique at the source again, then resume; or remove the"
         " table and add it again with columns that are unique together; or resync it:"

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from core.errors import StaleState, TerminalError, TransientError
+from core.sentences import Sentence
 from ingest.contract.job import (
     CUT_GONE,
     CUT_MISSING,
@@ -64,8 +65,11 @@ def wait_for_cut(run: JobRun, log: LogLoad) -> int:
     known = _waited(run, found, reason, CUT_SECONDS)
     if known is None:
         raise TransientError(
-            f"the follower of the source's log has not begun with"
-            f" {qualified_name(run.spec)}. Nothing was read",
+            Sentence(
+                "the follower of the source's log has not begun with %(table)s."
+                " Nothing was read",
+                table=qualified_name(run.spec),
+            ),
             code=CUT_MISSING,
             hint="start the follower, or find out why it does not read:"
             " GET /api/v1/datasources/{name}/capture; the load goes on automatically",
@@ -84,9 +88,14 @@ def refuse_passed(spec: JobSpec, state: LakeState) -> None:
     if not behind_of(spec):
         raise _gone(spec)
     raise TerminalError(
-        f"the syncs of {qualified_name(spec)} are numbered up to"
-        f" {state.position.epoch_to}, and the stream of its source's log is at"
-        f" {spec.epoch} only. Nothing was written",
+        Sentence(
+            "the syncs of %(table)s are numbered up to %(epoch_to)s, and the"
+            " stream of its source's log is at %(epoch)s only. Nothing was"
+            " written",
+            table=qualified_name(spec),
+            epoch_to=state.position.epoch_to,
+            epoch=spec.epoch,
+        ),
         code="stream_behind",
         hint="remove the table and onboard it with capture `log`: that reads it again",
     )
@@ -99,8 +108,11 @@ def behind_of(spec: JobSpec) -> str:
 
 def _gone(spec: JobSpec) -> StaleState:
     return StaleState(
-        f"nothing waits any more behind the place of the log where the load of"
-        f" {qualified_name(spec)} was to begin. Nothing was read",
+        Sentence(
+            "nothing waits any more behind the place of the log where the load"
+            " of %(table)s was to begin. Nothing was read",
+            table=qualified_name(spec),
+        ),
         code=CUT_GONE,
         hint="it begins again behind another place, automatically",
     )
@@ -118,14 +130,23 @@ def take_moment(run: JobRun, source: Source) -> Moment:
         nonlocal holder
         holder = log_source.who_is_open(newest)
         if holder:
-            run.explain(f"waits for a transaction at the source: {holder}")
+            run.explain(
+                Sentence(
+                    "waits for a transaction at the source: %(holder)s", holder=holder
+                )
+            )
         return not holder
 
     if not _waited(run, is_settled, "", OPEN_SECONDS):
         raise TransientError(
-            f"a transaction has been open at the source for {OPEN_SECONDS:.0f} s:"
-            f" {holder}. Before it ends no snapshot shows all that the log has, so"
-            f" {qualified_name(run.spec)} is not read",
+            Sentence(
+                "a transaction has been open at the source for %(open_seconds)s s:"
+                " %(holder)s. Before it ends no snapshot shows all that the log"
+                " has, so %(table)s is not read",
+                open_seconds=f"{OPEN_SECONDS:.0f}",
+                holder=holder,
+                table=qualified_name(run.spec),
+            ),
             code=TRANSACTIONS_OPEN,
             hint="end that transaction at the source; the load goes on automatically",
         )
@@ -140,8 +161,11 @@ def read_until(run: JobRun, source: Source) -> str:
 def _log_source(run: JobRun, source: Source) -> LogSource:
     if not isinstance(source, LogSource):
         raise TerminalError(
-            f"a source of this kind is not followed by its log, and"
-            f" {qualified_name(run.spec)} was to be",
+            Sentence(
+                "a source of this kind is not followed by its log, and %(table)s"
+                " was to be",
+                table=qualified_name(run.spec),
+            ),
             code="not_yet",
         )
     return source

@@ -21,6 +21,7 @@ from catalog.schema.limits import LIMITS
 from catalog.sources.mariadb.clusters import RIGHT_TO_ASK as RIGHT_OF_MEMBERS
 from catalog.sources.mariadb.replicas import RIGHT_TO_ASK
 from core.errors import InvalidRequest, TerminalError, TransientError
+from core.sentences import AND, Sentence, joined
 from ingest.contract.positions import (
     Bound,
     Replica,
@@ -81,25 +82,39 @@ def read_bound(
         ),
     )
     if not clock.sees_others:
-        run.warn(
-            "open transactions of others cannot be seen"
-            f" ({source.right_to_see_others} is missing): rows that commit more"
-            f" than {lag_seconds:g} s after their cursor time can be missed"
-        )
+        _warn_of_others(run, source, lag_seconds)
     delay = timedelta(0) if is_zoned else most_delay(clock)
     if delay:
         run.warn(
-            "the cursor has no time zone and the server is not on UTC: rows arrive"
-            f" up to {delay.total_seconds():g} s later"
+            Sentence(
+                "the cursor has no time zone and the server is not on UTC: rows"
+                " arrive up to %(seconds)s s later",
+                seconds=f"{delay.total_seconds():g}",
+            )
         )
     if bound.set_back:
         run.warn(
-            f"the source's clock is {bound.set_back.total_seconds():.0f} s behind this"
-            " table's position: it was set back. Rows written until it gets there can"
-            " be missed: verify the table then, and resync it if rows differ"
+            Sentence(
+                "the source's clock is %(seconds)s s behind this table's"
+                " position: it was set back. Rows written until it gets there can"
+                " be missed: verify the table then, and resync it if rows differ",
+                seconds=f"{bound.set_back.total_seconds():.0f}",
+            )
         )
     check_source_fingerprint(run, source, clock, low=low, is_zoned=is_zoned)
     return clock, bound
+
+
+def _warn_of_others(run: JobRun, source: Source, lag_seconds: float) -> None:
+    run.warn(
+        Sentence(
+            "open transactions of others cannot be seen"
+            " (%(right_to_see_others)s is missing): rows that commit more than"
+            " %(lag_seconds)s s after their cursor time can be missed",
+            right_to_see_others=source.right_to_see_others,
+            lag_seconds=f"{lag_seconds:g}",
+        )
+    )
 
 
 def _require_readable(run: JobRun, clock: SourceClock) -> None:
@@ -122,18 +137,26 @@ def _require_readable(run: JobRun, clock: SourceClock) -> None:
         raise _unknown_end(clock.replica)
     if not clock.replica.may_ask:
         run.warn(
-            "how far this replica is behind its primary cannot be seen"
-            f" ({RIGHT_TO_ASK}): what it applies later than {work.lag_seconds:g} s can"
-            " be missed"
+            Sentence(
+                "how far this replica is behind its primary cannot be seen"
+                " (%(right_to_ask)s): what it applies later than %(lag_seconds)s s"
+                " can be missed",
+                right_to_ask=RIGHT_TO_ASK,
+                lag_seconds=f"{work.lag_seconds:g}",
+            )
         )
     quiet = clock.now - clock.complete_until
     if quiet > _QUIET:
         run.warn(
-            f"the source is known to be complete until {clock.complete_until:%H:%M:%S}"
-            f" UTC only, {quiet.total_seconds():.0f} s ago: its primary has committed"
-            " nothing since, or it does not get here. The position waits there. A"
-            " standby of PostgreSQL tells these apart when its primary_conninfo has"
-            " target_session_attrs=primary"
+            Sentence(
+                "the source is known to be complete until %(complete_until)s UTC"
+                " only, %(seconds)s s ago: its primary has committed nothing"
+                " since, or it does not get here. The position waits there. A"
+                " standby of PostgreSQL tells these apart when its primary_conninfo"
+                " has target_session_attrs=primary",
+                complete_until=f"{clock.complete_until:%H:%M:%S}",
+                seconds=f"{quiet.total_seconds():.0f}",
+            )
         )
 
 
@@ -149,9 +172,14 @@ def require_shown(source: Source, table: TableSpec, position: str) -> None:
     shown = (clock if has_zone(table) else wall_clock(clock)).complete_until
     if shown < from_text(position):
         raise TransientError(
-            f"the source is a replica that is complete until {shown:%H:%M:%S} UTC only,"
-            f" and the lake has all of {table.source_schema}.{table.source_table} up to"
-            f" {position}. Nothing was read",
+            Sentence(
+                "the source is a replica that is complete until %(shown)s UTC"
+                " only, and the lake has all of %(table)s up to %(position)s."
+                " Nothing was read",
+                shown=f"{shown:%H:%M:%S}",
+                table=f"{table.source_schema}.{table.source_table}",
+                position=position,
+            ),
             code="source_behind",
             hint="wait until the replica has caught up, or read from the primary",
         )
@@ -159,20 +187,27 @@ def require_shown(source: Source, table: TableSpec, position: str) -> None:
 
 def _unknown_end(replica: Replica) -> TransientError:
     if replica.follows_replica:
-        why = (
+        why = Sentence(
             "it follows a server that is a replica itself, which may be cut off from"
             " its primary without saying so"
         )
         hint = "read from the primary, or from a replica that follows it directly"
     else:
-        why = "it receives no changes now, or has replayed none since it started"
-        hint = (
-            "look at the replication of the source; of a member of a group of MySQL,"
-            f" the login needs {RIGHT_OF_MEMBERS}"
+        why = Sentence(
+            "it receives no changes now, or has replayed none since it started"
+        )
+        hint = Sentence(
+            "look at the replication of the source; of a member of a group of"
+            " MySQL, the login needs %(right_of_members)s",
+            right_of_members=RIGHT_OF_MEMBERS,
         )
     return TransientError(
-        "the source is a standby, a replica or one of several members of a cluster and"
-        f" does not say up to when it is complete: {why}. Nothing was written",
+        Sentence(
+            "the source is a standby, a replica or one of several members of a"
+            " cluster and does not say up to when it is complete: %(why)s."
+            " Nothing was written",
+            why=why,
+        ),
         code="replication_stopped",
         hint=hint,
     )
@@ -310,10 +345,10 @@ REWRITTEN = "source_rewritten"
 LOCKED = "source_locked"
 _WIDE = "source_rows_wide"
 _REASONS = {
-    LOCKED: "waits for a lock at the source",
-    REWRITTEN: "the source table was rewritten while it was read",
-    "source_snapshot_lost": "the snapshot of the source is gone",
-    _WIDE: "rows are too wide for so many at a time",
+    LOCKED: Sentence("waits for a lock at the source"),
+    REWRITTEN: Sentence("the source table was rewritten while it was read"),
+    "source_snapshot_lost": Sentence("the snapshot of the source is gone"),
+    _WIDE: Sentence("rows are too wide for so many at a time"),
 }
 
 
@@ -361,7 +396,14 @@ def read_patiently(
                 drop()
             was_wide += code == _WIDE
         run.explain(reason)
-        run.say("warning", f"{reason}: tried again in {pause:g} s")
+        run.say(
+            "warning",
+            Sentence(
+                "%(reason)s: tried again in %(pause)s s",
+                reason=reason,
+                pause=f"{pause:g}",
+            ),
+        )
         _pause(run, pause)
         run.explain("")
     raise AssertionError("the last try returns or raises")
@@ -382,7 +424,10 @@ def _unchanged(
     for table, definition in zip(tables, before, strict=True):
         if source.definition(table) != definition:
             raise TransientError(
-                f"source table {_name(table)} was changed while it was read",
+                Sentence(
+                    "source table %(table)s was changed while it was read",
+                    table=_name(table),
+                ),
                 code=REWRITTEN,
             )
     return found
@@ -393,7 +438,7 @@ def _explained(source: Source, tables: Sequence[TableSpec], code: str) -> str:
     # the lock may be that of a catalog, and the connection may be gone
     with contextlib.suppress(*SOURCE_ERRORS):
         holder = next(filter(None, map(source.lock_holders, tables)), "")
-    return f"{_REASONS[code]}, {holder}" if holder else _REASONS[code]
+    return joined([_REASONS[code], holder], by=AND)
 
 
 def _text_refused(
@@ -404,10 +449,14 @@ def _text_refused(
     with contextlib.suppress(*SOURCE_ERRORS):
         for table in tables:
             if found := source.bad_text(table):
-                why = f"{_name(table)} cannot be read: {found}"
+                why = Sentence(
+                    "%(table)s cannot be read: %(found)s",
+                    table=_name(table),
+                    found=found,
+                )
                 break
     return TerminalError(
-        f"{why or said.message}. Nothing of this job is visible",
+        Sentence("%(why)s. Nothing of this job is visible", why=why or said.message),
         code=said.code,
         hint=said.hint,
     )
@@ -415,8 +464,13 @@ def _text_refused(
 
 def _given_up(table: TableSpec, code: str, reason: str) -> TransientError:
     return TransientError(
-        f"{_name(table)} could not be read: {reason}."
-        f" Given up after {len(PAUSES) + 1} tries; nothing of this job is visible",
+        Sentence(
+            "%(table)s could not be read: %(reason)s. Given up after %(count)s"
+            " tries; nothing of this job is visible",
+            table=_name(table),
+            reason=reason,
+            tries=len(PAUSES) + 1,
+        ),
         code=code,
         hint="it is tried again automatically; end what changes or locks the table at"
         " the source, if it should not run",

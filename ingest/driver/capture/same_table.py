@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from core.errors import InvalidRequest
+from core.sentences import Sentence
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.rows import record_key
@@ -48,14 +49,22 @@ def ensure_same_table(
     if is_same:
         return
     found = (
-        f"of its {len(rows)} newest rows that should be in the lake {len(known)} are"
+        Sentence(
+            "of its %(count)s newest rows that should be in the lake %(known)s are",
+            count=len(rows),
+            known=len(known),
+        )
         if rows
         else "it has no row that is in the lake"
     )
     raise InvalidRequest(
-        f"{table.source_schema}.{table.source_table} was truncated, created again or"
-        f" replaced at the source since the last sync: {found}. Its rows may be older"
-        " than the position, and former ones are in the lake. Nothing was written",
+        Sentence(
+            "%(table)s was truncated, created again or replaced at the source"
+            " since the last sync: %(found)s. Its rows may be older than the"
+            " position, and former ones are in the lake. Nothing was written",
+            table=f"{table.source_schema}.{table.source_table}",
+            found=found,
+        ),
         code="source_recreated",
         hint="resync the table: readers keep the present copy until then",
     )

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from core.errors import InvalidRequest, TerminalError
+from core.sentences import Sentence
 from ingest.contract.job import JobSpec, SnapshotWork
 from ingest.contract.members import encode
 from ingest.contract.positions import seq_of, to_text
@@ -96,6 +97,13 @@ from ingest.sources.statements import has_zone, rows_behind
 # harmless, less could miss rows of transactions that were open.
 _BOUND_LAG_SECONDS = 60.0
 _BYTES_PER_VALUE = 8
+REPEATED = (
+    "%(repeated)s keys of %(table)s occur more than once in %(key)s. Nothing was loaded"
+)
+IN_UNICODE = (
+    "%(repeated)s keys of %(table)s occur more than once in %(key)s in Unicode, other"
+    " than at the source. Nothing was loaded"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +165,10 @@ def _behind(spec: JobSpec, state: LakeState) -> str:
         position = spec.snapshot.position
     if not position:
         raise TerminalError(
-            f"where {qualified_name(spec)} is at its source is not known. Nothing was"
-            " read",
+            Sentence(
+                "where %(table)s is at its source is not known. Nothing was read",
+                table=qualified_name(spec),
+            ),
             code="not_loaded",
             hint="resync the table",
         )
@@ -217,8 +227,11 @@ def _cleared(run: JobRun, spark: SparkSession, state: LakeState) -> LakeState:
     spec = run.spec
     if spec.kind == "snapshot" and state.timeline.completed_writes:
         raise TerminalError(
-            f"lake table {qualified_name(spec)} has data already: a second load"
-            " would duplicate it. Nothing was written",
+            Sentence(
+                "lake table %(table)s has data already: a second load would"
+                " duplicate it. Nothing was written",
+                table=qualified_name(spec),
+            ),
             code="lake_table_exists",
             hint="move the folder away, or choose another name",
         )
@@ -281,8 +294,10 @@ def _plan(
     if old is not None and old.fingerprint == fingerprint:
         why = why_anew(old, definition, server, wall())
         if not why and old.snapshot and not load.staging.is_complete(old):
-            why = "the snapshot in which its rows are read is gone: the load started"
-            " again"
+            why = Sentence(
+                "the snapshot in which its rows are read is gone: the load started"
+                " again"
+            )
         if not why:
             return old
         load.run.warn(why)
@@ -417,8 +432,13 @@ def _refuse_other_rows(load: _Load, staged: DataFrame) -> None:
     read, found = _rows_of(load.staging), staged.count()
     if found != read:
         raise TerminalError(
-            f"{found} rows are staged for {qualified_name(load.run.spec)}, and {read}"
-            " were read. Nothing of this job is visible",
+            Sentence(
+                "%(found)s rows are staged for %(table)s, and %(read)s were read."
+                " Nothing of this job is visible",
+                found=found,
+                table=qualified_name(load.run.spec),
+                read=read,
+            ),
             code="rows_miscounted",
             hint="start the load again: it reads every row again",
         )
@@ -442,11 +462,13 @@ def _refuse_bad_keys(
         repeated = duplicate_keys(staged, table, load.selection)
         if repeated:
             is_unique = all(one.is_unique for one in doubtful)
-            how = " in Unicode, other than at the source" if is_unique else ""
             raise InvalidRequest(
-                f"{repeated} keys of {table.source_schema}.{table.source_table} occur"
-                f" more than once in {', '.join(name for name in table.key if name)}"
-                f"{how}. Nothing was loaded",
+                Sentence(
+                    IN_UNICODE if is_unique else REPEATED,
+                    repeated=repeated,
+                    table=f"{table.source_schema}.{table.source_table}",
+                    key=", ".join(name for name in table.key if name),
+                ),
                 code="repeated_keys",
                 hint="choose columns that are unique together, or the whole-row hash",
             )

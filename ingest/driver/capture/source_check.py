@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, TerminalError, TransientError
+from core.sentences import Sentence, joined
 from ingest.contract.job import SnapshotWork
 from ingest.contract.table import SHARD, TableSpec
 from ingest.driver.apply.jobrun import JobRun
@@ -35,24 +36,41 @@ def require_columns(
             continue
         if column.source_name not in now:
             problems.append(
-                f"column {column.source_name} is gone, or this login may not SELECT it"
+                Sentence(
+                    "column %(source_name)s is gone, or this login may not SELECT it",
+                    source_name=column.source_name,
+                )
             )
         elif now[column.source_name][0] != column.source_type:
             problems.append(
-                f"column {column.source_name} was {column.source_type},"
-                f" is {now[column.source_name][0]}"
+                Sentence(
+                    "column %(column)s was %(type)s, is %(now)s",
+                    column=column.source_name,
+                    type=column.source_type,
+                    now=now[column.source_name][0],
+                )
             )
     if problems:
         raise InvalidRequest(
-            f"source table {where} changed since it was planned:"
-            f" {'; '.join(problems)}. Nothing was written",
+            Sentence(
+                "source table %(where)s changed since it was planned:"
+                " %(problems)s. Nothing was written",
+                where=where,
+                problems=joined(problems),
+            ),
             code="source_changed",
             hint="look at the change on the table's page and approve it there",
         )
     planned = {c.source_name for c in table.columns}
     new = [name for name in now if name not in planned]
     if new:
-        warn(f"{where} has columns that are not synced: {', '.join(new)}")
+        warn(
+            Sentence(
+                "%(where)s has columns that are not synced: %(new)s",
+                where=where,
+                new=", ".join(new),
+            )
+        )
     return now
 
 
@@ -67,15 +85,25 @@ def refuse_doubtful_emptiness(
     where = f"{table.source_schema}.{table.source_table}"
     if source.rows(any_row(source.dialect, table)):
         raise TransientError(
-            f"{where} read as empty and has rows now", code="source_rewritten"
+            Sentence("%(where)s read as empty and has rows now", where=where),
+            code="source_rewritten",
         )
     if work.accept_empty:
-        run.warn(f"{where} reads as empty, which was accepted with the request")
+        run.warn(
+            Sentence(
+                "%(where)s reads as empty, which was accepted with the request",
+                where=where,
+            )
+        )
         return
     if why := _doubt(spark, table, source.estimated_rows(table)):
         raise TerminalError(
-            f"{where} reads as empty, but {why}. Nothing was written; readers see"
-            " what they saw before",
+            Sentence(
+                "%(where)s reads as empty, but %(why)s. Nothing was written;"
+                " readers see what they saw before",
+                where=where,
+                why=why,
+            ),
             code="source_reads_empty",
             hint="check the grants of this login; if the table really is"
             " empty, resync it with accept_empty, on its page: 'The source table may"
@@ -86,11 +114,14 @@ def refuse_doubtful_emptiness(
 def _doubt(spark: SparkSession, table: TableSpec, estimate: int) -> str:
     """What speaks against a source without rows; "" = nothing."""
     if estimate >= MANY_ROWS:
-        return f"its statistics say about {estimate} rows"
+        return Sentence("its statistics say about %(estimate)s rows", estimate=estimate)
     if rows := _lake_rows(spark, table):
-        more = " or more" if rows == MANY_ROWS else ""
-        return f"its lake table has {rows} row{'s' * (rows > 1)}{more}"
+        return Sentence("its lake table has rows (%(count)s)", count=_many(rows))
     return ""
+
+
+def _many(rows: int) -> str:
+    return f"≥ {MANY_ROWS}" if rows == MANY_ROWS else str(rows)
 
 
 def _lake_rows(spark: SparkSession, table: TableSpec) -> int:

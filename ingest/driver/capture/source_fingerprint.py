@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from core.errors import InvalidRequest
+from core.sentences import Sentence
 from ingest.contract.positions import SourceClock, from_text, latest_wall_clock, to_text
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.jobrun import JobRun
@@ -51,15 +52,7 @@ def check_source_fingerprint(
     spec = run.spec
     before = from_data(spec.sync.source_fingerprint if spec.sync else {})
     now = source.source_fingerprint(spec.table)
-    if is_recreated(before.server, now):
-        name = f"{spec.table.source_schema}.{spec.table.source_table}"
-        raise InvalidRequest(
-            f"{name} was dropped and created again at the source since the last sync:"
-            " its rows may be older than the position, and the former table's are in"
-            " the lake. Nothing was written",
-            code="source_recreated",
-            hint="resync the table: readers keep the present copy until then",
-        )
+    _refuse_another(spec.table, before.server, now)
     _refuse_other_keys(spec.table, before.server, now)
     kept = before.noticing(what_changed(before, now, clock.now))
     kept = replace(
@@ -82,10 +75,31 @@ def check_source_fingerprint(
     ahead = count_ahead(source, spec.table, ahead_of(clock, is_zoned=is_zoned))
     if ahead:
         run.warn(
-            f"{_shown(ahead, _MOST_AHEAD)} have a {spec.table.cursor} ahead of the"
-            " source's clock: no sync reads them before that time"
+            Sentence(
+                "%(ahead)s have a %(cursor)s ahead of the source's clock: no sync"
+                " reads them before that time",
+                ahead=_shown(ahead, _MOST_AHEAD),
+                cursor=spec.table.cursor,
+            )
         )
     run.source_fingerprint = {"source_fingerprint": to_data(kept), "ahead": ahead}
+
+
+def _refuse_another(
+    table: TableSpec, was: ServerFingerprint, now: ServerFingerprint
+) -> None:
+    if is_recreated(was, now):
+        name = f"{table.source_schema}.{table.source_table}"
+        raise InvalidRequest(
+            Sentence(
+                "%(name)s was dropped and created again at the source since the"
+                " last sync: its rows may be older than the position, and the"
+                " former table's are in the lake. Nothing was written",
+                name=name,
+            ),
+            code="source_recreated",
+            hint="resync the table: readers keep the present copy until then",
+        )
 
 
 def _refuse_other_keys(
@@ -97,10 +111,14 @@ def _refuse_other_keys(
     if not altered:
         return
     raise InvalidRequest(
-        f"values of {in_words(altered)} in the key of"
-        f" {table.source_schema}.{table.source_table} read otherwise since an ALTER at"
-        " the source: the lake has the rows under their former keys, and those that"
-        " change would be there twice. Nothing was written",
+        Sentence(
+            "values of %(values)s in the key of %(table)s read otherwise"
+            " since an ALTER at the source: the lake has the rows under their"
+            " former keys, and those that change would be there twice. Nothing"
+            " was written",
+            values=in_words(altered),
+            table=f"{table.source_schema}.{table.source_table}",
+        ),
         code="key_values_changed",
         hint="resync the table: readers keep the present copy until then",
     )
@@ -168,4 +186,8 @@ def count_ahead(source: Source, table: TableSpec, limit: str) -> int:
 
 
 def _shown(count: int, most: int) -> str:
-    return f"{count:,} rows or more" if count >= most else f"{count:,} rows"
+    return (
+        Sentence("%(count)s rows or more", count=f"{count:,}")
+        if count >= most
+        else Sentence("%(n)s rows", n=f"{count:,}")
+    )

@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 
 from catalog.schema.limits import LIMITS
 from core.errors import TransientError
+from core.sentences import Sentence
 from ingest.driver.apply.jobrun import JobRun
 from ingest.sources.registry import SOURCE_ERRORS
 
@@ -91,9 +92,18 @@ class SourceWatch:
             self._note_silence()
             return
         except SOURCE_ERRORS as error:
-            doing = f"asked why, it says: {str(error).strip().splitlines()[0][:200]}"
+            doing = Sentence(
+                "asked why, it says: %(text)s",
+                text=str(error).strip().splitlines()[0][:200],
+            )
         self._unanswered = None
-        self._say(f"the source has sent nothing since {self._at}: {doing}")
+        self._say(
+            Sentence(
+                "the source has sent nothing since %(at)s: %(doing)s",
+                at=self._at,
+                doing=doing,
+            )
+        )
 
     def look_at_readers(self) -> None:
         """Ends the reading when one waits for a byte that got lost: its session has
@@ -122,8 +132,11 @@ class SourceWatch:
         now = self._clock()
         self._unanswered = now if self._unanswered is None else self._unanswered
         self._say(
-            f"the source has sent nothing since {self._at}, and new connections get no"
-            " answer"
+            Sentence(
+                "the source has sent nothing since %(at)s, and new connections get"
+                " no answer",
+                at=self._at,
+            )
         )
         if now - self._unanswered < LIMITS.unanswered:
             return
@@ -138,8 +151,12 @@ class SourceWatch:
 
     def _silent(self) -> TransientError:
         return TransientError(
-            f"the source has sent nothing since {self._at}, and answered no new"
-            f" connection for {LIMITS.unanswered} s; nothing of this job is visible",
+            Sentence(
+                "the source has sent nothing since %(at)s, and answered no new"
+                " connection for %(unanswered)s s; nothing of this job is visible",
+                at=self._at,
+                unanswered=LIMITS.unanswered,
+            ),
             code="source_silent",
             hint="it is tried again automatically; look at the server and at what lies"
             " between it and Sluice",
@@ -166,9 +183,13 @@ class SourceWatch:
 
 def _frozen(readers: int) -> TransientError:
     return TransientError(
-        f"{readers} of the job's connections to the source had no byte for"
-        f" {LIMITS.quiet + LIMITS.unanswered} s, while its server answers others and"
-        " has nothing to do for them; nothing of this job is visible",
+        Sentence(
+            "%(readers)s of the job's connections to the source had no byte"
+            " for %(quiet)s s, while its server answers others and has nothing"
+            " to do for them; nothing of this job is visible",
+            readers=readers,
+            quiet=LIMITS.quiet + LIMITS.unanswered,
+        ),
         code="source_silent",
         hint="it is tried again automatically; look at what lies between the server and"
         " Sluice",

@@ -17,6 +17,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, SluiceError, TerminalError
+from core.sentences import Sentence
 from ingest.contract.job import SyncWork
 from ingest.contract.positions import MAX_INDEX, Bound, SourceClock, from_text, to_text
 from ingest.contract.table import TableSpec
@@ -228,8 +229,12 @@ def _window(run: JobRun, source: Source, clock: SourceClock, bound: Bound) -> Wi
     nulls = int(found[0])
     if nulls:
         run.warn(
-            f"{nulls} rows have no {table.cursor}, or one that is no moment or before"
-            " the year 1: their changes are not seen"
+            Sentence(
+                "%(nulls)s rows have no %(cursor)s, or one that is no moment or"
+                " before the year 1: their changes are not seen",
+                nulls=nulls,
+                cursor=table.cursor,
+            )
         )
     return Window(low, high, reach, _held_back(clock, bound), more, nulls)
 
@@ -264,8 +269,13 @@ def _refuse(table: TableSpec, counts: Counts) -> None:
     where = f"{table.source_schema}.{table.source_table}"
     if counts.rows > MAX_INDEX:
         raise TerminalError(
-            f"{counts.rows} rows of {where} share one value of {table.cursor}:"
-            " too many for one commit",
+            Sentence(
+                "%(rows)s rows of %(where)s share one value of %(cursor)s: too"
+                " many for one commit",
+                rows=counts.rows,
+                where=where,
+                cursor=table.cursor,
+            ),
             code="epoch_too_large",
             hint="resync the table, then go on",
         )

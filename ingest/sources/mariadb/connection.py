@@ -12,6 +12,7 @@ import pymysql
 from pymysql.constants import CR
 
 from catalog.schema.limits import EVERY_ROW, KEEPALIVE, LIMITS
+from core.sentences import Sentence
 from core.sockets import keep_alive
 from ingest.sources.dialects import dialect_of
 from ingest.sources.port import Row, Snapshot, SourceAccess, pinned_to
@@ -70,10 +71,15 @@ def describe_sessions(access: SourceAccess) -> str:
     """See `ingest.sources.registry.describe_sessions`."""
     found = _asked(access, _SESSIONS, [f"%{mark(access.application)}%"])
     if not found:
-        return "its server runs no statement of this job"
+        return Sentence("its server runs no statement of this job")
     number, seconds, state = found[0]
-    what = f", which is '{state}'" if state else ""
-    return f"its server runs pid {number}{what}, for {int(seconds)} s by now"
+    what = Sentence(", which is '%(state)s'", state=state) if state else ""
+    return Sentence(
+        "its server runs pid %(pid)s%(what)s, for %(seconds)s s by now",
+        pid=number,
+        what=what,
+        seconds=int(seconds),
+    )
 
 
 def idle_sessions(access: SourceAccess, sessions: Collection[int]) -> frozenset[int]:

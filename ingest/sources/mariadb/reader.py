@@ -21,6 +21,7 @@ import pymysql
 from catalog.schema.limits import LIMITS
 from catalog.sources.mariadb.types import OPEN_TRANSACTIONS
 from core.errors import TransientError
+from core.sentences import Sentence
 from ingest.contract.positions import OpenTransaction, SourceClock
 from ingest.contract.source_positions import MariaDbLog
 from ingest.contract.table import TableSpec
@@ -122,7 +123,7 @@ class MariadbSource:
     def who_is_open(self, before: int) -> str:
         if shown_number(self.rows) >= before:
             return ""
-        return "a commit that is in its log and not visible yet"
+        return Sentence("a commit that is in its log and not visible yet")
 
     def here(self) -> str:
         return self._place().encode()
@@ -163,12 +164,15 @@ class MariadbSource:
         """Needs PROCESS; MariaDB does not say who holds a lock on a table, only who
         waits for it."""
         if self.gave_way:
-            return f"asked for by {self.gave_way}, for which reading stopped"
+            return Sentence(
+                "asked for by %(gave_way)s, for which reading stopped",
+                gave_way=self.gave_way,
+            )
         found = self.rows(_LOCK_WAITERS)
         if not found:
             return ""
         pid, query = found[0]
-        return f"asked for by pid {pid} ({query})"
+        return Sentence("asked for by pid %(pid)s (%(query)s)", pid=pid, query=query)
 
     def columns(self, table: TableSpec) -> dict[str, tuple[str, bool]]:
         found = self._columns(table)

@@ -11,6 +11,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from catalog.schema.limits import LIBPQ_KEEPALIVE, LIMITS
+from core.sentences import Sentence
 from ingest.sources.dialects import dialect_of
 from ingest.sources.port import Row, Snapshot, SourceAccess, pinned_to
 from ingest.sources.postgresql.snapshot import IMPORT, UNLIMITED, hang_up
@@ -65,10 +66,15 @@ def describe_sessions(access: SourceAccess) -> str:
     """See `ingest.sources.registry.describe_sessions`."""
     found = _asked(access, _SESSIONS, [access.application])
     if not found:
-        return "its server runs no statement of this job"
+        return Sentence("its server runs no statement of this job")
     pid, seconds, waits = found[0]
-    what = f", which waits for {waits}" if waits else ""
-    return f"its server runs pid {pid}{what}, for {int(seconds)} s by now"
+    what = Sentence(", which waits for %(waits)s", waits=waits) if waits else ""
+    return Sentence(
+        "its server runs pid %(pid)s%(what)s, for %(seconds)s s by now",
+        pid=pid,
+        what=what,
+        seconds=int(seconds),
+    )
 
 
 def idle_sessions(access: SourceAccess, sessions: Collection[int]) -> frozenset[int]:

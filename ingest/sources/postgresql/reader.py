@@ -18,6 +18,7 @@ import psycopg
 from catalog.schema.limits import LIMITS
 from catalog.sources.postgresql.columns import COLUMNS, readable
 from core.errors import TransientError
+from core.sentences import Sentence
 from ingest.contract.positions import OpenTransaction, Replica, SourceClock
 from ingest.contract.table import TableSpec
 from ingest.sources.dialects import dialect_of
@@ -56,7 +57,9 @@ class PostgresSource:
     """See `Source`. One open connection for facts, autocommit, read only."""
 
     dialect = DIALECT
-    right_to_see_others = "pg_read_all_stats, or track_activities of a session,"
+    right_to_see_others = Sentence(
+        "pg_read_all_stats, or track_activities of a session,"
+    )
 
     def __init__(
         self, connection: psycopg.Connection[Row], access: SourceAccess
@@ -203,7 +206,10 @@ class PostgresSource:
 
     def lock_holders(self, table: TableSpec) -> str:
         if self.gave_way:
-            return f"asked for by {self.gave_way}, for which reading stopped"
+            return Sentence(
+                "asked for by %(gave_way)s, for which reading stopped",
+                gave_way=self.gave_way,
+            )
         return describe_holder(self.rows, DIALECT, relation_of(DIALECT, table))
 
     def columns(self, table: TableSpec) -> dict[str, tuple[str, bool]]:
@@ -521,7 +527,10 @@ def find_bad_text(ask: Callable[[str], list[Row]], table: TableSpec) -> str:
         f"{name} = {str(value)[:_MOST_SHOWN]}"
         for name, value in zip(table.key or ("ctid",), values, strict=True)
     )
-    return (
-        f"column '{column}' of the row with {row} has bytes that are no UTF-8, which"
-        f" the database's encoding {encoding} takes unchecked"
+    return Sentence(
+        "column '%(column)s' of the row with %(row)s has bytes that are no"
+        " UTF-8, which the database's encoding %(encoding)s takes unchecked",
+        column=column,
+        row=row,
+        encoding=encoding,
     )

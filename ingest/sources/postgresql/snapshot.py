@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 import psycopg
 
 from catalog.schema.limits import LIMITS
+from core.sentences import Sentence
 from ingest.sources.dialects import Dialect
 from ingest.sources.port import Row
 
@@ -112,8 +113,10 @@ def describe_holder(
     if not found:
         return ""
     pid, is_granted, query = found[0]
-    verb = "held" if is_granted else "asked for"
-    return f"{verb} by pid {pid}" + (f" ({query})" if query else "")
+    shown = {"pid": pid, "query": query or "…"}
+    if is_granted:
+        return Sentence("held by pid %(pid)s (%(query)s)", **shown)
+    return Sentence("asked for by pid %(pid)s (%(query)s)", **shown)
 
 
 def hang_up(connection: psycopg.Connection[Row]) -> None:

@@ -7,15 +7,20 @@ are English for all readers: log lines, decisions of plans, what a source report
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
 import pytest
 from django.apps import apps
+from django.test import Client
 from django.urls import reverse
 from django.utils import translation
 
+from core.models import Job
+from core.sentences import Sentence, origins_in
 from core.translation import translated
 from ingest.actions.registry import ACTIONS
 from tests.integration.frontend.test_pages import PAGES
@@ -38,7 +43,7 @@ sluice schema
 IDENTIFIERS = """
 discover select operate manage require verify off NULL MERGE ON READ BUCKET info warn lake
 gateway rest web cli system test user grant create database broker migrations scheduler
-postgresql id schedule everyone tls
+postgresql id schedule everyone tls mask redact string null true
 """
 # of the world that is shown, and of examples in help texts
 NAMES = """
@@ -177,3 +182,93 @@ def test_refusals_of_forms(world, read_english):
         {"tags": "标" * 60},
     ):
         assert read_english("/tables/labels", table=orders, **wrong) == []
+
+
+def test_warnings_of_syncs(world, read_english):
+    orders = world.lake_tables["orders"]
+    warning = Sentence(
+        "%(where)s has columns that are not synced: %(new)s",
+        where="shop.orders",
+        new="free",
+    )
+    report = {"warnings": [warning], "sentences": origins_in([warning])}
+    Job.objects.create(
+        kind="sync",
+        subject="orders",
+        subject_id=str(orders.pk),
+        state="SUCCEEDED",
+        report=report,
+    )
+    assert read_english("/sources/shop/pipeline") == []
+
+
+def test_refusals_of_sources(world, read_english):
+    given = {"kind": "postgresql", "name": "free", "port": "5432", "tls": "verify"}
+    for wrong in ({}, {"name": "shop", "host": "db.example.com"}):
+        asked = {**given, **wrong}
+        assert read_english("/sources/new", status=422, **asked) == []
+
+
+RULE = {"what": "row_filter", "on": "lake.shop.orders", "applies_to": "everyone"}
+MASK = {**RULE, "what": "hash", "on": "lake.shop.orders.id"}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        RULE,
+        {**RULE, "expression": "id < 3", "on": "lake.shop"},
+        {**RULE, "expression": "id < 3", "on": "lake.shop.order"},
+        {**RULE, "expression": "id < 3", "on": "orders.shop.id"},
+        {**RULE, "expression": "(select 1) < id"},
+        MASK,
+        {**MASK, "expression": "1"},
+        {**MASK, "on": "lake.shop.orders"},
+        {**MASK, "on": "lake.shop.orders.free"},
+    ],
+)
+def test_refusals_of_rules(wrong, world, read_english):
+    assert read_english("/rules", **wrong) == []
+
+
+def test_names_that_a_grant_may_have_meant(world, read_english):
+    for on in ("free", "lake.free", "lake.shop.free", "shop.orders"):
+        asked = {"principal": "user:ann", "privilege": "select", "on": on}
+        assert read_english("/grants", **asked) == []
+
+
+def test_absent_things(world, read_english):
+    assert read_english("/users/customers", status=404) == []
+    assert read_english("/tables/0", status=404) == []
+
+
+def read_login(client: Client, url: str = "/login", **data: str) -> list[str]:
+    ask = client.post if data else client.get
+    response = ask(url, data, HTTP_ACCEPT_LANGUAGE="zh-CN")
+    assert response.status_code in {403, 503}, response.content
+    return list(
+        english_in(
+            response.content.decode(), re.compile("the firm|Connection refused|Errno")
+        )
+    )
+
+
+def test_refusals_of_logins(world, redis_url):
+    for _ in range(20):
+        shown = read_login(Client(), username="ann", password="wrong")
+        assert shown == []
+
+
+def test_refusals_of_sign_ins(world, provider, settings, redis_url):
+    begun = Client()
+    assert begun.get("/login/provider").status_code == 302
+    for client, answer in (
+        (Client(), "code=1&state=1"),
+        (begun, "code=1&state=1"),
+    ):
+        assert read_login(client, f"/login/provider/back?{answer}") == []
+    with socket.socket() as bound:  # nobody answers there
+        bound.bind(("127.0.0.1", 0))
+        away = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        settings.SLUICE_OIDC = replace(settings.SLUICE_OIDC, issuer=away)
+        assert read_login(Client(), "/login/provider") == []

@@ -10,6 +10,7 @@ import pytest
 
 from catalog.schema.limits import LIMITS
 from core.errors import TransientError
+from core.sentences import Sentence
 from ingest.contract.table import SourceSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.capture.gate import SourceGate
@@ -297,9 +298,11 @@ def test_who_waits_for_something_else_is_not_asked_about(
     run: JobRun, clock: Clock, server: Server, watch: SourceWatch
 ) -> None:
     server.answer = None
-    run.explain("waits for a lock at the source")
+    waits = Sentence("waits for a transaction at the source: %(holder)s", holder="7")
+    run.explain(waits)
     for _ in range(100):
         clock.now += 10
         watch.look()
-    assert run.progress.reason == "waits for a lock at the source"
+    assert run.progress.reason == waits
+    assert run.progress.sentences == {waits: waits.origin}
     assert server.hung_up == 0

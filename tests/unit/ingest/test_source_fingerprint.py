@@ -7,7 +7,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.utils import translation
 
+from core.translation import translated
 from ingest.contract.positions import Replica, SourceClock, plan_bound, wall_clock
 from ingest.sources.fingerprint import (
     MOST_NOTICES,
@@ -33,6 +35,18 @@ SERVER = replace(SERVER, columns={"id": 1, "v": 2}, forms={"v": {"50": "sad"}})
 BEFORE = SourceFingerprint(SERVER, clock=(NOW - timedelta(minutes=1)).isoformat())
 
 
+def test_notices_keep_in_json_what_they_were_made_of():
+    moved = BEFORE.noticing(what_changed(BEFORE, replace(SERVER, server="7002"), NOW))
+    kept = from_data(json.loads(json.dumps(to_data(moved))))
+    assert kept.notices == moved.notices
+    (said,) = sentences_of(kept)
+    with translation.override("zh-hans"):
+        assert translated(said) == (
+            "自 2026-05-01 12:00 UTC 起由另一台服务器响应（原为 7001，现为 7002）："
+            "发生了故障切换或恢复；请校验此表"
+        )
+
+
 @pytest.mark.parametrize(
     ("now", "part"),
     [
@@ -49,7 +63,7 @@ BEFORE = SourceFingerprint(SERVER, clock=(NOW - timedelta(minutes=1)).isoformat(
         (replace(SERVER, relation="x", is_exact=False), "truncated or rebuilt"),
         (replace(SERVER, columns={"id": 1, "v": 3}), "v was dropped and added again"),
         (replace(SERVER, columns={"id": 1, "w": 3}), ""),
-        (replace(SERVER, forms={"v": {"50": "blue"}}), "v (sad, now blue) read other"),
+        (replace(SERVER, forms={"v": {"50": "blue"}}), "v (sad → blue) read other"),
         (replace(SERVER, forms={"v": {"50": "sad", "51": "blue"}}), ""),
         (replace(SERVER, forms={"v": {"51": "blue"}, "w": {"50": "blue"}}), ""),
         (replace(SERVER, forms={}), ""),
@@ -66,7 +80,7 @@ def test_many_values_that_read_otherwise_are_counted() -> None:
     was = replace(SERVER, forms={"v": labels})
     now = replace(SERVER, forms={"v": {kept: f"{kept}!" for kept in labels}})
     (told,) = what_changed(SourceFingerprint(was), now, NOW)
-    assert "v (0, now 0!; 1, now 1!; 2, now 2!; and 6 more)" in told
+    assert "v (0 → 0!; 1 → 1!; 2 → 2!; … +6)" in told
 
 
 def test_numbers_of_labels_say_nothing_of_another_server() -> None:

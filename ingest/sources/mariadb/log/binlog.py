@@ -223,7 +223,7 @@ class Decoder:
         """Without its checksum."""
         kind = event[4]
         if len(event) != HEAD.unpack_from(event)[3]:
-            _refuse(event, "an event of another length than it says")
+            _refuse(event, Sentence("an event of another length than it says"))
         if kind == 15:
             # before the checksum, which is there in any case: how events are summed
             self._is_summed = event[-5] == 1
@@ -238,7 +238,7 @@ class Decoder:
         if not self._is_summed:
             return event
         if _sum_of(event) != event[-4:]:
-            _refuse(event, "an event with another checksum")
+            _refuse(event, Sentence("an event with another checksum"))
         return event[:-5] if kind == 15 else event[:-4]
 
     def _decode(self, event: bytes) -> tuple[What, ...]:
@@ -272,13 +272,13 @@ class Decoder:
             _incident(event)
         is_ignorable = HEAD.unpack_from(event)[5] & _IGNORABLE
         if kind not in _SKIPPED and not is_ignorable:
-            _refuse(event, "an event of an unknown kind")
+            _refuse(event, Sentence("an event of an unknown kind"))
         return ()
 
     def _format(self, event: bytes) -> tuple[What, ...]:
         version, server, made, head = struct.unpack_from("<H50sIB", event, HEAD.size)
         if version != 4 or head != HEAD.size:
-            _refuse(event, f"a log of version {version}")
+            _refuse(event, Sentence("a log of version %(version)s", version=version))
         found = Format(server.rstrip(b"\0").decode(), made)
         self._is_mariadb |= "mariadb" in found.server.lower()
         # a server that died within a transaction begins the next file without its end
@@ -286,7 +286,7 @@ class Decoder:
 
     def _begin_by_number(self, kind: int, event: bytes) -> tuple[What, ...]:
         if self._is_within:
-            _refuse(event, "a transaction within another one")
+            _refuse(event, Sentence("a transaction within another one"))
         self._gtid = ""
         if kind == 34 or kind == 42:  # none, or one with a tag
             return ()
@@ -302,7 +302,7 @@ class Decoder:
 
     def _begin(self, event: bytes) -> Begin:
         if self._is_within:
-            _refuse(event, "a transaction within another one")
+            _refuse(event, Sentence("a transaction within another one"))
         self._is_within, self._is_taken = True, False
         self._touched, self._savepoints = {}, {}
         self._numbers.clear()
@@ -310,7 +310,7 @@ class Decoder:
 
     def _end(self, event: bytes) -> Commit:
         if not self._is_within:
-            _refuse(event, "a commit of no transaction")
+            _refuse(event, Sentence("a commit of no transaction"))
         self._is_within, self._gtid = False, ""
         return Commit(_when(event))
 
@@ -341,7 +341,7 @@ class Decoder:
             return (self._end(event),)
         if word == "ROLLBACK" and len(short) == 8:
             if not self._is_within:
-                _refuse(event, "a rollback of no transaction")
+                _refuse(event, Sentence("a rollback of no transaction"))
             return (self._undone(),)
         if found := _BACK.fullmatch(short):
             return self._back_to(found[1])
@@ -396,7 +396,7 @@ class Decoder:
         if is_one_phase:
             return (self._end(event),)
         if not self._is_within:
-            _refuse(event, "what is prepared is no transaction")
+            _refuse(event, Sentence("what is prepared is no transaction"))
         # bodies, for tables that are not wanted now may be when it is committed
         names = (table_name(body) for body in self._numbers.values())
         at = HEAD.size + _PREPARED.size
@@ -421,7 +421,7 @@ class Decoder:
             size = HEAD.unpack_from(data, at)[3]
             inner = data[at : at + size]
             if size < HEAD.size or len(inner) != size:
-                _refuse(event, "events that are cut off")
+                _refuse(event, Sentence("events that are cut off"))
             found += self._decode(inner)
             at += size
         return tuple(found)
@@ -479,9 +479,9 @@ class Decoder:
             return None
         body = self._numbers.get(number)
         if body is None:
-            _refuse(event, "a row without its table")
+            _refuse(event, Sentence("a row without its table"))
         if not self._is_within:
-            _refuse(event, "a row without its transaction")
+            _refuse(event, Sentence("a row without its transaction"))
         return self._tables[body]
 
     def _refused(self, table: _Table, reason: str) -> tuple[What, ...]:

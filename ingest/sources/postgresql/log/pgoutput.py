@@ -17,6 +17,7 @@ from core.sentences import Sentence
 
 # What `OPS` of `ingest.contract.segments` names, by its place.
 INSERT, UPDATE, DELETE, MOVED, TRUNCATE = range(5)
+_OTHER_COLUMNS = Sentence("a row with another number of columns than its table")
 # Microseconds from 1970 to 2000, where PostgreSQL's time begins.
 _EPOCH = 946_684_800_000_000
 _BEGIN = struct.Struct(">xQqI")
@@ -199,21 +200,21 @@ class Decoder:
         table = self._tables.get(key)
         if table is None:
             if key not in self._tables:
-                _refuse(message, "a row without its table")
+                _refuse(message, Sentence("a row without its table"))
             return
         if self._xid < 0:
-            _refuse(message, "a row without its transaction")
+            _refuse(message, Sentence("a row without its transaction"))
         self.size += len(message)
         mark = message[5]
         if message[6:8] != table.count:
-            _refuse(message, "a row with another number of columns than its table")
+            _refuse(message, _OTHER_COLUMNS)
         row, end, unsent = table.split(message, 8)
         rows = table.rows
         if kind == 85 and mark != 78:
             if (mark != 75 and mark != 79) or message[end] != 78:
-                _refuse(message, "an update without a row")
+                _refuse(message, Sentence("an update without a row"))
             if message[end + 1 : end + 3] != table.count:
-                _refuse(message, "a row with another number of columns than its table")
+                _refuse(message, _OTHER_COLUMNS)
             old, is_whole = row, mark == 79
             row, end, unsent = table.split(message, end + 3)
             if unsent and table.is_full and _has_null(old, unsent):
@@ -229,16 +230,16 @@ class Decoder:
                 op = UPDATE
         elif kind == 68:
             if mark != 75 and mark != 79:
-                _refuse(message, "a delete without its old row")
+                _refuse(message, Sentence("a delete without its old row"))
             op = DELETE
         elif mark != 78:
-            _refuse(message, "an insert without a row")
+            _refuse(message, Sentence("an insert without a row"))
         else:
             op = INSERT if kind == 73 else UPDATE
             if kind == 85 and table.is_full:
                 rows.lacks_old = True
         if end != len(message):
-            _refuse(message, f"a row that ends at {end}")
+            _refuse(message, Sentence("a row that ends at %(end)s", end=end))
         if unsent:
             rows.unchanged[len(rows.ops)] = unsent
         rows.ops.append(op)
@@ -256,7 +257,7 @@ class Decoder:
     def _begin(self, message: bytes) -> Begin:
         commit, committed, xid = _whole(_BEGIN, message)
         if self._xid >= 0:
-            _refuse(message, "a transaction within another one")
+            _refuse(message, Sentence("a transaction within another one"))
         self._xid = xid
         self._described.clear()
         self._met.clear()
@@ -265,7 +266,7 @@ class Decoder:
     def _commit(self, message: bytes) -> Commit:
         _, commit, end, committed = _whole(_COMMIT, message)
         if self._xid < 0:
-            _refuse(message, "a commit of no transaction")
+            _refuse(message, Sentence("a commit of no transaction"))
         self._xid = -1
         return Commit(commit, end, committed + _EPOCH)
 
@@ -278,7 +279,7 @@ class Decoder:
         if kind == 77:
             return _message(message)
         if kind not in (79, 89):  # origins, types
-            _refuse(message, "an unknown kind")
+            _refuse(message, Sentence("an unknown kind"))
         return None
 
     def _relation(self, message: bytes) -> Relation | None:
@@ -311,13 +312,16 @@ class Decoder:
         count, _ = _TRUNCATED.unpack_from(message)
         oids = message[_TRUNCATED.size :]
         if self._xid < 0 or len(oids) != count * 4:
-            _refuse(message, "tables that were emptied")
+            _refuse(message, Sentence("tables that were emptied"))
         self.size += len(message)
         self._described.clear()
         for at in range(0, len(oids), 4):
             key = oids[at : at + 4]
             if key not in self._tables:
-                _refuse(message, "a table that was emptied without its description")
+                _refuse(
+                    message,
+                    Sentence("a table that was emptied without its description"),
+                )
             table = self._tables[key]
             if table is not None:
                 table.rows.parts.append((0, self._xid, 0))
@@ -329,7 +333,7 @@ class Decoder:
 
 def _whole(form: struct.Struct, message: bytes) -> tuple[Any, ...]:
     if len(message) != form.size:
-        _refuse(message, f"{form.size} bytes were expected")
+        _refuse(message, Sentence("%(size)s bytes were expected", size=form.size))
     return form.unpack(message)
 
 
@@ -348,7 +352,7 @@ def _relation(message: bytes) -> Relation:
         at += _COLUMN.size
         columns.append(RelationColumn(column, type, modifier, is_key))
     if at != len(message):
-        _refuse(message, f"a table that ends at {at}")
+        _refuse(message, Sentence("a table that ends at %(at)s", at=at))
     # "" stands for pg_catalog
     return Relation(oid, schema or "pg_catalog", name, identity, tuple(columns))
 
@@ -359,7 +363,10 @@ def _message(message: bytes) -> Message:
     (length,) = _LENGTH.unpack_from(message, at)
     content = message[at + 4 :]
     if len(content) != length:
-        _refuse(message, f"{length} bytes of content were expected")
+        _refuse(
+            message,
+            Sentence("%(length)s bytes of content were expected", length=length),
+        )
     return Message(place, prefix, content)
 
 
