@@ -275,7 +275,7 @@ def test_rows_that_are_suddenly_gone_do_not_empty_the_lake(bench: LakeBench) -> 
     report = bench.load(table, kind="resync")
     assert report.error is not None
     assert (report.outcome, report.error.code) == ("terminal", "source_reads_empty")
-    assert "lake table has 1000 rows or more" in report.error.message
+    assert "lake table has rows (≥ 1000)" in report.error.message
     assert bench.frame(table).count() == 2500
     report = assert_done(bench.load(table, kind="resync", accept_empty=True))
     assert any("was accepted" in w for w in report.warnings)

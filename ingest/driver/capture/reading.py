@@ -469,7 +469,7 @@ def _given_up(table: TableSpec, code: str, reason: str) -> TransientError:
             " tries; nothing of this job is visible",
             table=_name(table),
             reason=reason,
-            tries=len(PAUSES) + 1,
+            count=len(PAUSES) + 1,
         ),
         code=code,
         hint="it is tried again automatically; end what changes or locks the table at"

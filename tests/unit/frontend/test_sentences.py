@@ -10,7 +10,10 @@ import pytest
 
 from frontend.messages import CALLS, messages, moved_files, shown_texts
 
-FRONTEND = Path(__file__).resolve().parents[3] / "frontend"
+PRODUCT = Path(__file__).resolve().parents[3]
+FRONTEND = PRODUCT / "frontend"
+PACKAGES = {"core", "catalog", "ingest", "gateway", "frontend", "config"}
+PARAMETER = re.compile(r"%\((\w+)\)")
 SENTENCE = re.compile(r"[A-Za-z]+,? [a-z]+,? [a-z]")
 # code, headers, and what only programs or service errors say
 OTHERS = re.compile(r"pyhive|the Hudi bundle|SELECT|beeline|input changed")
@@ -56,3 +59,29 @@ def test_a_sentence_of_a_moved_module_is_a_constant(path):
     """`Sentence("… %(name)s …", name=…)`, not an f-string: pages translate it."""
     found = shown_texts(ast.parse(path.read_text()))
     assert [ast.unparse(one) for one in found if isinstance(one, ast.JoinedStr)] == []
+
+
+def test_a_sentence_is_given_what_its_message_names():
+    """Else it fails as somebody is to read it, in place of what went wrong."""
+    lacking = []
+    for path in sorted(PRODUCT.glob("*/**/*.py")):
+        if path.relative_to(PRODUCT).parts[0] not in PACKAGES:
+            continue
+        for call in ast.walk(ast.parse(path.read_text())):
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "Sentence":
+                lacking += [
+                    f"{path.name}:{call.lineno} {name}" for name in _not_given(call)
+                ]
+    assert lacking == []
+
+
+def _not_given(call: ast.Call) -> set[str]:
+    given = {keyword.arg for keyword in call.keywords}
+    if not given or None in given:  # a message alone, or names that are not seen here
+        return set()
+    texts = [
+        node.value
+        for node in ast.walk(call.args[0])
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    return {name for text in texts for name in PARAMETER.findall(text)} - given
