@@ -84,11 +84,11 @@ class Collector:
         self.unread = problems[0] if problems else ""
         # what was applied is read first: a segment that came since is not collected
         self._take_up()
-        needs = self._index.needs(*self._needs())
+        needs, newest = self._index.needs(*self._needs()), self._newest
         recent = self._recent(before=self._index.needed_from(needs))
         collect(self._index, first=recent, needs=needs)
         self._take_up()
-        while self._folder.fold(needs, before=self._recent(before=self._newest)):
+        while self._folder.fold(needs, before=self._recent(before=newest)):
             self._take_up()
         recent = max(recent, self._index.beginning.number)
         first = self._index.needed_from(needs)

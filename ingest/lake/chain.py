@@ -463,8 +463,8 @@ def collect(index: ChainIndex, *, first: int, needs: Mapping[int, int]) -> None:
 def fold(index: ChainIndex, *, end: int, lasts: Mapping[int, int]) -> bool:
     """Puts folds in the place of the segments from the index's beginning to before
     `end`. Their files are there already, and were made of segments that were all there:
-    False, and nothing is changed, when the beginning has moved since, for then some of
-    them may have been the files of stopped writers.
+    nothing is named when the beginning has moved since, for then some of them may have
+    been the files of stopped writers. Whether these segments are gone.
 
     lasts  table → the last of these segments with rows of it
     """

@@ -40,7 +40,9 @@ class Folder:
         """Folds the oldest run of segments that ends before that one, if at most half
         of it is needed. The index is to be refreshed then, and it may be asked again.
 
-        needs  as `ChainIndex.needs` says
+        needs   as `ChainIndex.needs` says
+        before  at most the newest segment as that was asked: a load that began later
+                has its cut behind it
         """
         index, first = self.index, self.index.beginning.number
         is_long = before - first >= LEAST_SEGMENTS

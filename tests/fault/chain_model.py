@@ -298,11 +298,14 @@ def collector(world: World) -> None:
         needs = index.needs(applied, {} if "kept" in world.broken else kept)
         if "needed" in world.broken:
             needs = {}
+        end = _newest(index)
         world.pause()
         chain.collect(index, first=index.needed_from(needs), needs=needs)
         world.pause()
         index.refresh()
-        while folder.fold(needs, before=index.newest.number if index.newest else 0):
+        while folder.fold(
+            needs, before=_newest(index) if "asked" in world.broken else end
+        ):
             world.facts["folds"] += 1
             index.refresh()
         if world.rng.random() < 0.3:
@@ -310,6 +313,10 @@ def collector(world: World) -> None:
         if world.is_calm:
             return
         world.pause()
+
+
+def _newest(index: chain.ChainIndex) -> int:
+    return index.newest.number if index.newest else 0
 
 
 def act(world: World) -> None:
@@ -425,7 +432,7 @@ RULES = (
     "order",  # the beginning moves on before segments go
     "needed",  # what the slowest table needs stays
     "kept",  # and what a kept savepoint needs
-    "moved",  # a fold is named only when the beginning is still where it was
+    "asked",  # what came since it was asked what is needed is not folded
     "unnamed",  # a fold that may be named yet is no orphan
     "gap",  # a table whose segments are gone is loaded again
     "told",  # the source is told what is durable, no more
@@ -467,26 +474,6 @@ def deleting_first(index: chain.ChainIndex, *, first: int, **more: Any) -> None:
     COLLECT(index, first=first, **more)
 
 
-def naming_all(index: chain.ChainIndex, *, end: int, lasts: Mapping[int, int]) -> bool:
-    """As `chain.fold`, wherever the beginning is by now."""
-    first, after = index.beginning.number, index.tables(before=end)
-
-    def folded(text: str | None) -> str:
-        found = segments.decode_beginning(text or "")
-        folds = {**found.folds}
-        for one, last in lasts.items():
-            made = segments.Fold(first, last, found.last_before(one))
-            folds[one] = (*folds.get(one, ()), made)
-        if found.number >= end:
-            return segments.encode_beginning(replace(found, folds=folds))
-        return segments.encode_beginning(segments.Beginning(end, after, folds))
-
-    (index.folder / "beginning.json").update(folded)
-    for name in index.files_before(end):
-        (index.folder / name).delete()
-    return True
-
-
 def with_all_unnamed(folder: Place) -> list[str]:
     named = chain.read_beginning(folder).folds
     names = {one.name_for(table) for table, many in named.items() for one in many}
@@ -503,7 +490,6 @@ PATCHES = {
     "collected": (chain, "_make", without_a_look),
     "claim": (chain, "take_over", without_a_claim),
     "order": (chain, "collect", deleting_first),
-    "moved": (folding, "fold", naming_all),
     "unnamed": (chain, "remove_orphans", with_all_unnamed),
     "gap": (chain.ChainIndex, "is_lost", lambda *_: False),
 }

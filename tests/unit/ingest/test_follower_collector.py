@@ -12,7 +12,14 @@ from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.follower import collector
 from ingest.follower.collector import Collector, Kept
 from ingest.lake import folding
-from ingest.lake.chain import begin_stream, read_segment, stream_folder, take_over
+from ingest.lake.chain import (
+    ChainIndex,
+    begin_stream,
+    collect,
+    read_segment,
+    stream_folder,
+    take_over,
+)
 from ingest.lake.hudi.identity import identity_for
 from ingest.lake.hudi.options import EXTRA_KEY, CommitPosition, encode_position
 from ingest.lake.port import Place
@@ -238,3 +245,28 @@ def test_old_segments_that_few_tables_need_are_folded(
     stream.collector.collect()
     assert stream.collector.first == 36
     assert not [n for n in stream.folder.names() if n.endswith(".fold")]
+
+
+def test_what_a_load_needs_that_began_meanwhile_is_not_folded(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When it was asked who needs what, nothing was waited for."""
+    monkeypatch.setattr(folding, "LEAST_SEGMENTS", 2)
+    stream.applied(1, 3)
+    builder, end = stream.builder, stream.builder.writer.last.end
+    builder.close(end=end, controls=[Control("deferred", 2, reason="late")])
+
+    def collect_then_write(*given: object, **more: object) -> None:
+        collect(*given, **more)  # type: ignore[arg-type]
+        builder.close(end=end, controls=[Control("cut", 2, load="M")])
+        stream.segment(*[2] * 30)
+        stream.segment()
+
+    monkeypatch.setattr(collector, "collect", collect_then_write)
+    stream.collector.collect()
+    assert {8, 9, 10} <= {*stream.numbers()}
+    index = ChainIndex(stream.folder, "pg1")
+    while index.refresh():
+        pass
+    assert not index.is_lost(2, 8)
+    assert index.about(2, after=8) == [9]

@@ -18,7 +18,7 @@ NEEDED_BY = {
     "needed": 1,
     "kept": 54,
     "unnamed": 425,
-    "moved": 16_493,
+    "asked": 16_493,
     "gap": 643,
     "told": 200,
     "cut": 0,

@@ -168,6 +168,9 @@ def test_a_second_collector_folds_nothing_of_what_moved(folder: Place) -> None:
     before = read_beginning(folder)
     assert not Folder(late).fold({7: 102}, before=LAST)
     assert read_beginning(folder) == before
+    # it had read them all, and stood still before it named its folds
+    assert chain.fold(late, end=107, lasts={7: 106})
+    assert read_beginning(folder) == before
     assert rows_of(index_of(folder), 7) == found
 
 
