@@ -50,14 +50,6 @@ def reader_for(datasource: Datasource, *, job: object = "discovery") -> SourceRe
     return discoverer_of(datasource.kind).reader(access_for(datasource, job=job))
 
 
-def table_at_source(
-    datasource: Datasource, database: str, name: str, *, job: object = "discovery"
-) -> DiscoveredTable | None:
-    """One table as the source has it now: for the look right before a run."""
-    with reader_for(datasource, job=job) as reader:
-        return reader.table(database, name)
-
-
 def save_look(datasource: Datasource, found: Sequence[DiscoveredTable]) -> bool:
     """Whether the columns of any of these known tables had changed since it was last
     read.

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from core.errors import TerminalError
-from ingest.contract.segments import Fold, Folded, Segment, TablePart, encode_fold
+from ingest.contract.segments import Fold, Folded, Segment, encode_fold
 from ingest.lake.chain import (
     BODY_AT,
     ChainIndex,
@@ -109,20 +111,8 @@ def _folded(folder: Place, run: list[Segment], table_id: int, name: str) -> byte
         parts = []
         for part in segment.parts_of(table_id):
             body.append(read_rows(folder, segment, part))
-            parts.append(_moved(part, at, name))
+            parts.append(msgspec.structs.replace(part, offset=at, file=name))
             at += part.bytes
         if parts:
             found.append(replace(segment, parts=tuple(parts)))
     return encode_fold(Folded(tuple(found)), b"".join(body))
-
-
-def _moved(part: TablePart, offset: int, file: str) -> TablePart:
-    return TablePart(
-        part.table_id,
-        part.schema_version,
-        part.rows,
-        offset,
-        part.bytes,
-        part.crc,
-        file,
-    )

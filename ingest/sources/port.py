@@ -416,6 +416,16 @@ def rows_hidden(where: str) -> TerminalError:
     )
 
 
+def session_in_words(pid: int, what: str, seconds: float) -> str:
+    """What a server does for a job. what: a part of the sentence; "" = nothing known"""
+    return Sentence(
+        "its server runs pid %(pid)s%(what)s, for %(seconds)s s by now",
+        pid=pid,
+        what=what,
+        seconds=int(seconds),
+    )
+
+
 def pinned_to(access: SourceAccess, factory: str) -> dict[str, str]:
     """JDBC options that send the connections to its addresses and nowhere else, with
     our times for keepalives, and by which all sockets of its application are found. The

@@ -15,7 +15,13 @@ from catalog.schema.limits import EVERY_ROW, KEEPALIVE, LIMITS
 from core.sentences import Sentence
 from core.sockets import keep_alive
 from ingest.sources.dialects import dialect_of
-from ingest.sources.port import Row, Snapshot, SourceAccess, pinned_to
+from ingest.sources.port import (
+    Row,
+    Snapshot,
+    SourceAccess,
+    pinned_to,
+    session_in_words,
+)
 
 Connection = pymysql.Connection
 
@@ -74,12 +80,7 @@ def describe_sessions(access: SourceAccess) -> str:
         return Sentence("its server runs no statement of this job")
     number, seconds, state = found[0]
     what = Sentence(", which is '%(state)s'", state=state) if state else ""
-    return Sentence(
-        "its server runs pid %(pid)s%(what)s, for %(seconds)s s by now",
-        pid=number,
-        what=what,
-        seconds=int(seconds),
-    )
+    return session_in_words(number, what, seconds)
 
 
 def idle_sessions(access: SourceAccess, sessions: Collection[int]) -> frozenset[int]:

@@ -13,7 +13,13 @@ from psycopg.rows import tuple_row
 from catalog.schema.limits import LIBPQ_KEEPALIVE, LIMITS
 from core.sentences import Sentence
 from ingest.sources.dialects import dialect_of
-from ingest.sources.port import Row, Snapshot, SourceAccess, pinned_to
+from ingest.sources.port import (
+    Row,
+    Snapshot,
+    SourceAccess,
+    pinned_to,
+    session_in_words,
+)
 from ingest.sources.postgresql.snapshot import IMPORT, UNLIMITED, hang_up
 
 DIALECT = dialect_of("postgresql")
@@ -69,12 +75,7 @@ def describe_sessions(access: SourceAccess) -> str:
         return Sentence("its server runs no statement of this job")
     pid, seconds, waits = found[0]
     what = Sentence(", which waits for %(waits)s", waits=waits) if waits else ""
-    return Sentence(
-        "its server runs pid %(pid)s%(what)s, for %(seconds)s s by now",
-        pid=pid,
-        what=what,
-        seconds=int(seconds),
-    )
+    return session_in_words(pid, what, seconds)
 
 
 def idle_sessions(access: SourceAccess, sessions: Collection[int]) -> frozenset[int]:

@@ -13,6 +13,7 @@ from catalog.discovery import services
 from catalog.models import Datasource, Table
 from catalog.secrets import encrypt
 from catalog.sources.access import SourceAccess, access_for
+from catalog.sources.port import DiscoveredTable
 from core.jobs import pages
 from core.models import Job
 
@@ -100,3 +101,11 @@ def table(source: Source, name: str, database: str = "public") -> Table:
     return Table.objects.get(
         database__datasource=source.datasource, database__name=database, name=name
     )
+
+
+def table_at_source(
+    datasource: Datasource, database: str, name: str
+) -> DiscoveredTable | None:
+    """One table as the source has it now."""
+    with services.reader_for(datasource) as reader:
+        return reader.table(database, name)

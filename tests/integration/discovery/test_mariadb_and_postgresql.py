@@ -13,7 +13,7 @@ from catalog.models import Column, Table
 from catalog.sources.registry import kind_named
 from core import jobs
 from core.errors import InvalidRequest
-from tests.integration.discovery.support import discover, finish
+from tests.integration.discovery.support import discover, finish, table_at_source
 
 pytestmark = pytest.mark.django_db
 
@@ -101,8 +101,8 @@ def test_pages_and_cursor_survive_a_change_of_worker(any_source, monkeypatch) ->
     make(source, *(f"CREATE TABLE t{n:02d} (id int)" for n in range(25)))
     job = discover(source.datasource)
     assert (job.report["pages"], job.report["tables"]) == (3, 25)
-    assert services.table_at_source(source.datasource, database, "t07") is not None
-    assert services.table_at_source(source.datasource, database, "gone") is None
+    assert table_at_source(source.datasource, database, "t07") is not None
+    assert table_at_source(source.datasource, database, "gone") is None
 
 
 def test_only_what_is_included_and_not_excluded(any_source) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from catalog.discovery import services
 from catalog.models import Table
 from catalog.sources.mariadb import discover as mariadb
 from catalog.sources.mariadb.discover import MariadbReader
 from core import jobs
 from core.errors import SluiceError
-from tests.integration.discovery.support import READER, discover
+from tests.integration.discovery.support import READER, discover, table_at_source
 from tests.mariadb import quoted
 from tests.unit.catalog.sources.test_mariadb_mapping import CARRIED
 
@@ -69,11 +68,11 @@ def test_a_discovery_fills_the_catalog_and_a_second_changes_nothing(maria) -> No
 
 def test_one_table_as_it_is_now(maria) -> None:
     maria.run("CREATE TABLE t (a INT)")
-    found = services.table_at_source(maria.datasource, "shop", "t")
+    found = table_at_source(maria.datasource, "shop", "t")
     assert found is not None
     assert found.name == "t"
     for database, name in [("shop", "T"), ("shop", "x"), ("mysql", "user"), ("", "")]:
-        assert services.table_at_source(maria.datasource, database, name) is None
+        assert table_at_source(maria.datasource, database, name) is None
 
 
 def test_keys_and_indexes(maria) -> None:

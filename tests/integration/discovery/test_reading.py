@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from catalog.discovery import services
 from catalog.discovery.choosing import uncarried
 from catalog.discovery.facts import source_facts
 from catalog.models import Database, Table
@@ -12,7 +11,7 @@ from catalog.schema.naming import lake_columns, lake_tables
 from catalog.sources.postgresql import discover as postgresql
 from core import jobs
 from ingest.pipelines.table_facts import facts_of
-from tests.integration.discovery.support import READER, discover, table
+from tests.integration.discovery.support import READER, discover, table, table_at_source
 
 pytestmark = pytest.mark.django_db
 
@@ -52,11 +51,8 @@ def test_keys_indexes_comments_and_nullability(source) -> None:
     assert facts.schema.column("b").comment == "b: 订单"
     assert facts.fingerprint == row.schema_fingerprint != ""
     assert facts.sees_all_transactions is False
-    assert (
-        services.table_at_source(source.datasource, "public", "t").schema
-        == facts.schema
-    )
-    assert services.table_at_source(source.datasource, "public", "nope") is None
+    assert table_at_source(source.datasource, "public", "t").schema == facts.schema
+    assert table_at_source(source.datasource, "public", "nope") is None
 
 
 HOSTILE = [
@@ -110,7 +106,7 @@ def test_hostile_names_of_schemas_tables_and_columns(source) -> None:
     assert len(set(lake_columns(HOSTILE).values())) == len(HOSTILE)
     assert len(set(lake_tables(found).values())) == 2 * len(HOSTILE)
     for name in HOSTILE:
-        assert services.table_at_source(source.datasource, name, name) is not None
+        assert table_at_source(source.datasource, name, name) is not None
 
 
 def test_many_columns(source) -> None:
