@@ -64,6 +64,8 @@ def as_sentence(text: str) -> Sentence:
 NEXT = Sentence("%(first)s; %(then)s")
 STOP = Sentence("%(first)s. %(then)s")
 AND = Sentence("%(first)s, %(then)s")
+# of sentences with their full stops
+THEN = Sentence("%(first)s %(then)s")
 
 
 def joined(parts: Iterable[str], by: str = NEXT) -> str:

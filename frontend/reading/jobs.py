@@ -15,6 +15,8 @@ from django.utils.translation import gettext_lazy as _
 
 from catalog.access.policy import Principal
 from core.models import Job, JobLog
+from core.sentences import with_sentences
+from core.translation import translated
 from frontend.charts import Mark, lane_of
 from frontend.reading.health_charts import TimelineChart
 from frontend.templatetags.figures import duration
@@ -108,7 +110,7 @@ class Repaired:
 
 def repaired_of(job: Job, *, may_read_rows: bool) -> Repaired | None:
     """None until the repair has ended well."""
-    facts = (job.report or {}).get("facts") or {}
+    facts = with_sentences(job.report or {}).get("facts") or {}
     if "action" not in facts:
         return None
     keys = (facts.get("keys") or {}).get("duplicated") or []
@@ -117,7 +119,7 @@ def repaired_of(job: Job, *, may_read_rows: bool) -> Repaired | None:
 
 def _said(facts: Mapping[str, Any]) -> str:
     if summary := facts.get("summary"):
-        return str(summary)
+        return translated(summary)
     report = action_of(RepairWork(facts["action"])).report
     if report:
         return gettext(report) % defaultdict(lambda: "?", facts)
@@ -156,13 +158,13 @@ class Findings:
 
 def findings_of(job: Job, *, may_read_rows: bool) -> Findings | None:
     """None until the verification has ended well."""
-    facts = (job.report or {}).get("facts") or {}
+    facts = with_sentences(job.report or {}).get("facts") or {}
     if "verdict" not in facts:
         return None
     listed = facts.get("keys") or {} if may_read_rows else {}
     keys = [(str(DIFFERENCES[kind]), found) for kind, found in listed.items() if found]
     is_equal = facts["verdict"] == "equal"
-    return Findings(facts.get("summary", ""), is_equal, facts, keys)
+    return Findings(translated(facts.get("summary", "")), is_equal, facts, keys)
 
 
 def verified_of(principal: Principal, table_id: int) -> tuple[Job, Findings] | None:

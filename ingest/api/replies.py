@@ -90,7 +90,7 @@ class JobDetail(SyncingJob):
 
     @staticmethod
     def facts_of(job: JobRow) -> Mapping[str, Any] | None:
-        facts = (job.report or {}).get("facts")
+        facts: Mapping[str, Any] | None = with_sentences(job.report or {}).get("facts")
         seen = facts and facts.get("source_fingerprint")
         if not facts or not seen:
             return facts

@@ -346,7 +346,7 @@ def _report(run: JobRun, outcome: Outcome, facts: dict[str, Any]) -> JobReport:
         outcome,
         facts={**facts, **_pending(run.spec)},
         warnings=run.warnings,
-        sentences=origins_in(run.warnings),
+        sentences=origins_in([run.warnings, facts]),
     )
 
 

@@ -43,7 +43,7 @@ from core.errors import InvalidRequest, SluiceError
 from core.jobs import ACTIVE, LAUNCHING, QUEUED, UNKNOWN, moves
 from core.jobs.moves import End, enqueue, move_job, names_of
 from core.models import Job
-from core.sentences import Sentence
+from core.sentences import Sentence, with_sentences
 from ingest.contract.job import JobReport
 from ingest.contract.members import as_data
 from ingest.jobs import leases
@@ -476,8 +476,9 @@ def finish(job: Job, report: JobReport, error: SluiceError | None) -> End:
     """
     job.report = as_data(report)
     Job.objects.filter(pk=job.pk).update(report=job.report)
+    facts = with_sentences(job.report)["facts"]
     if report.outcome == "succeeded":
-        return moves.succeed(job, report.facts)
+        return moves.succeed(job, facts)
     if error is None:
-        return moves.end_cancelled(job, report.facts, reason=job.reason)
-    return moves.fail_or_retry(job, error, report.facts, tried=job.attempts)
+        return moves.end_cancelled(job, facts, reason=job.reason)
+    return moves.fail_or_retry(job, error, facts, tried=job.attempts)

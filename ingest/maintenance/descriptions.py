@@ -12,6 +12,7 @@ _COUNTED = {
         Sentence("1 later instant"),
         Sentence("%(count)s later instants"),
     ),
+    "row": (Sentence("1 row"), Sentence("%(count)s rows")),
 }
 
 

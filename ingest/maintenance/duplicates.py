@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from core.sentences import Sentence, joined
+
 _JAVA_INT = 1 << 32
 
 
@@ -56,39 +58,54 @@ def likely_cause(found: Duplicates, signs: Signs) -> str:
     if found.is_clean:
         return ""
     if signs.highest >= signs.buckets or signs.misplaced:
-        seen = f", bucket {signs.highest} among them" if signs.highest >= 0 else ""
-        return (
-            f"a writer used another number of buckets than {signs.buckets}"
-            f" (rows lie in buckets that are not their keys'{seen})"
+        if signs.highest < 0:
+            return Sentence(
+                "a writer used another number of buckets than %(buckets)s (rows lie in"
+                " buckets that are not their keys')",
+                buckets=signs.buckets,
+            )
+        return Sentence(
+            "a writer used another number of buckets than %(buckets)s (rows lie in"
+            " buckets that are not their keys', bucket %(highest)s among them)",
+            buckets=signs.buckets,
+            highest=signs.highest,
         )
     if found.conflicts and signs.loads > 1:
-        return (
-            f"the table was loaded {signs.loads} times without replacing what was there"
+        return Sentence(
+            "the table was loaded %(loads)s times without replacing what was there",
+            loads=signs.loads,
         )
     if found.conflicts:
-        return (
+        return Sentence(
             "tasks of a write ran twice (speculation, or a retry after a lost executor)"
             " and each left its file group"
         )
     if found.across and not found.within:
-        return "rows changed their partition at the source; the old copies stayed"
-    return "a writer outside Sluice added rows under keys that were there"
+        return Sentence(
+            "rows changed their partition at the source; the old copies stayed"
+        )
+    return Sentence("a writer outside Sluice added rows under keys that were there")
 
 
 def words_for(found: Duplicates, cause: str) -> str:
     if found.is_clean:
-        return f"No duplicates: {found.rows:,} rows, each key once."
-    parts = []
-    if found.surplus:
-        parts.append(f"{found.surplus:,} of {found.rows:,} rows are copies")
-    if found.within:
-        parts.append(f"{found.within:,} keys occur more than once in a partition")
-    if found.across:
-        parts.append(f"{found.across:,} keys in several partitions")
-    if found.conflicts:
-        parts.append(f"{found.conflicts:,} buckets have several file groups")
-    said = f"{'; '.join(parts)}."
-    return f"{said} Likely cause: {cause}." if cause else said
+        return Sentence(
+            "No duplicates: %(rows)s rows, each key once.", rows=f"{found.rows:,}"
+        )
+    counts = (
+        (found.surplus, "%(count)s of %(rows)s rows are copies"),
+        (found.within, "%(count)s keys occur more than once in a partition"),
+        (found.across, "%(count)s keys in several partitions"),
+        (found.conflicts, "%(count)s buckets have several file groups"),
+    )
+    said = joined(
+        Sentence(text, count=f"{count:,}", rows=f"{found.rows:,}")
+        for count, text in counts
+        if count
+    )
+    if not cause:
+        return Sentence("%(what)s.", what=said)
+    return Sentence("%(what)s. Likely cause: %(cause)s.", what=said, cause=cause)
 
 
 def facts_of(

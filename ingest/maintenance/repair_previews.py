@@ -13,6 +13,7 @@ from django.utils.translation import gettext
 
 from catalog.models import Table
 from core.errors import InvalidRequest
+from core.translation import translated
 from ingest.contract.job import RepairWork
 from ingest.jobs.kinds import keep_seconds
 from ingest.lake.commits import read_commit, read_timeline
@@ -133,7 +134,7 @@ def preview_restore(table: Table, facts: LakeFacts, work: RepairWork) -> Preview
         raise InvalidRequest(
             f"{table} has no savepoint {work.instant or 'named'}",
             code="unknown_instant",
-            hint="GET its savepoints",
+            hint="choose one of its savepoints",
             facts={"savepoints": list(timeline.savepoints)},
         )
     later = [i.asked for i in timeline.writes_after(work.instant)]
@@ -160,7 +161,7 @@ def preview_restore(table: Table, facts: LakeFacts, work: RepairWork) -> Preview
     pipeline = pipeline_of(table.pk)
     follows_log = pipeline is not None and pipeline.capture == LOG
     misses = list(
-        what_is_missed(table.cursor, position, gettext, follows_log=follows_log)
+        map(translated, what_is_missed(table.cursor, position, follows_log=follows_log))
     )
     if pipeline and (
         altered := source_changed(pipeline, plan_from_json(pipeline.plan))

@@ -6,13 +6,15 @@ again, as far as the source still says it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+
+from core.sentences import Sentence
+from ingest.maintenance.descriptions import counted
 
 # Counting on would tell nobody anything new.
 MOST_COUNTED = 100_000
 
-FOLLOWS_NOTHING = (
+FOLLOWS_NOTHING = Sentence(
     "The table follows nothing at its source: it stays as it was then, until a resync"
 )
 AGAIN_AFTER = (
@@ -23,7 +25,7 @@ AGAIN_ALL = (
     "The next sync reads again the rows whose %(cursor)s lies at all times, as the"
     " source has them now"
 )
-DELETED = (
+DELETED = Sentence(
     "Rows that were deleted at the source since then are there again, and no sync sees"
     " that: they stay until a resync"
 )
@@ -31,11 +33,10 @@ UNMARKED = (
     "Rows that were changed without a newer %(cursor)s keep the values of that moment"
     " until a resync"
 )
-FROM_LOG = (
+FROM_LOG = Sentence(
     "What the source's log had since then is applied again, deletes too. If the lake"
     " has not kept all of it, the table needs a resync"
 )
-MISSED = (FOLLOWS_NOTHING, FROM_LOG, AGAIN_AFTER, AGAIN_ALL, DELETED, UNMARKED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +61,20 @@ class Reach:
 
 
 def what_is_missed(
-    cursor: str | None,
-    position: str,
-    translate: Callable[[str], str] = str,
-    *,
-    follows_log: bool = False,
+    cursor: str | None, position: str, *, follows_log: bool = False
 ) -> tuple[str, ...]:
     """After going back to rows of that position; without `cursor` and log it follows
     nothing."""
     if follows_log:
-        return (translate(FROM_LOG),)
+        return (FROM_LOG,)
     if not cursor:
-        return (translate(FOLLOWS_NOTHING),)
+        return (FOLLOWS_NOTHING,)
     again = AGAIN_AFTER if position else AGAIN_ALL
-    given = {"cursor": cursor, "position": position}
-    return tuple(translate(text) % given for text in (again, DELETED, UNMARKED))
+    return (
+        Sentence(again, cursor=cursor, position=position),
+        DELETED,
+        Sentence(UNMARKED, cursor=cursor),
+    )
 
 
 def what_the_source_says(cursor: str | None, reach: Reach) -> tuple[str, ...]:
@@ -83,22 +83,37 @@ def what_the_source_says(cursor: str | None, reach: Reach) -> tuple[str, ...]:
         return ()
     if reach.broken:
         return (
-            "The source no longer reaches back to that moment, so no sync can catch"
-            f" up: {reach.broken}. Resync the table",
+            Sentence(
+                "Resync the table: the source no longer reaches back to that moment,"
+                " and each sync fails: %(why)s",
+                why=reach.broken,
+            ),
         )
     if reach.silent:
         return (
-            "Whether the source still reaches back to that moment is not known, it"
-            f" could not be asked: {reach.silent}",
+            Sentence(
+                "Whether the source still reaches back to that moment is not known, it"
+                " could not be asked: %(why)s",
+                why=reach.silent,
+            ),
         )
-    told = [f"The source was asked: {_many(reach.later)} will be read again"]
+    told = [
+        Sentence(
+            "The source was asked: %(rows)s will be read again", rows=_many(reach.later)
+        )
+    ]
     if reach.unmarked:
-        many = _many(reach.unmarked)
-        told.append(f"{many} there have no {cursor} that a sync reads")
+        told.append(
+            Sentence(
+                "%(rows)s there have no %(cursor)s that a sync reads",
+                rows=_many(reach.unmarked),
+                cursor=cursor,
+            )
+        )
     return tuple(told)
 
 
 def _many(rows: int) -> str:
     if rows >= MOST_COUNTED:
-        return f"{MOST_COUNTED} rows or more"
-    return "1 row" if rows == 1 else f"{rows} rows"
+        return Sentence("%(count)s rows or more", count=MOST_COUNTED)
+    return counted(rows, "row")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.sentences import STOP, Sentence, joined, origins_in
+from ingest.lake.hudi.descriptions import STATES, named
 from ingest.maintenance.buckets import is_skewed, suggest_buckets
 from ingest.maintenance.descriptions import counted, sized
 from ingest.maintenance.facts import MB, LakeFacts, Pending
@@ -77,21 +78,6 @@ class Health:
     issues: tuple[HealthIssue, ...]
 
 
-# Hudi's words for what is on a timeline, as sentences name it
-ACTIONS_OF_HUDI: Mapping[str, str] = {
-    "compaction": Sentence("compaction"),
-    "deltacommit": Sentence("deltacommit"),
-    "commit": Sentence("commit"),
-    "replacecommit": Sentence("replacecommit"),
-    "rollback": Sentence("rollback"),
-    "clean": Sentence("clean"),
-    "restore": Sentence("restore"),
-    "indexing": Sentence("indexing"),
-}
-STATES: Mapping[str, str] = {
-    "REQUESTED": Sentence("requested"),
-    "INFLIGHT": Sentence("inflight"),
-}
 # By how the table stands: what its files are like does not matter to
 # a user who waits for its rows.
 STOPPED: Mapping[str, tuple[int, str, str, Repair]] = {
@@ -275,7 +261,7 @@ def _stuck(facts: LakeFacts, policy: MaintenancePolicy) -> Iterator[HealthIssue]
 
 def _standing(pending: Pending) -> tuple[str, int, str]:
     """Code, points and reason of an instant without a running job."""
-    name, span = _named(pending), _span(pending.age_seconds)
+    name, span = named(pending.action, pending.instant), _span(pending.age_seconds)
     if not pending.is_readable:
         return (
             "plan_unreadable",
@@ -300,11 +286,6 @@ def _standing(pending: Pending) -> tuple[str, int, str]:
     if pending.action == "compaction":
         return "compaction_stuck", 25, reason
     return "write_stuck", 10, reason
-
-
-def _named(pending: Pending) -> Sentence:
-    action = ACTIONS_OF_HUDI.get(pending.action, pending.action)
-    return Sentence("%(action)s %(instant)s", action=action, instant=pending.instant)
 
 
 def is_stuck(pending: Pending, after_seconds: float) -> bool:

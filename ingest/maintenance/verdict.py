@@ -11,11 +11,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from core.sentences import AND, THEN, Sentence, joined
+
 Verdict = Literal["equal", "different"]
 
 KINDS_OF_DIFFERENCE = ("missing", "extra", "different")
 KEYS_LISTED = 100
 _WORD = 1 << 64
+_COUNTED = {
+    "row": (Sentence("1 row"), Sentence("%(count)s rows")),
+    "key": (Sentence("1 key"), Sentence("%(count)s keys")),
+    "newer change": (Sentence("1 newer change"), Sentence("%(count)s newer changes")),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,65 +79,89 @@ def words_for(found: Comparison, *, position: str, is_log: bool = False) -> str:
     """One or more sentences; `position` "" = the table follows no cursor."""
     if is_log:
         return _of_log(found)
+    changes = _count(found.pending, "newer change")
     if found.verdict == "equal" and found.pending:
-        said = f"Equal up to {position}: {_count(found.pending, 'newer change')}"
-        return f"{said} at the source will come with the next sync.{_rest(found)}"
+        said = Sentence(
+            "Equal up to %(position)s: %(changes)s at the source will come with the"
+            " next sync.",
+            position=position,
+            changes=changes,
+        )
+        return joined((said, *_rest(found)), THEN)
     if found.verdict == "equal":
         rows = _count(found.source_rows, "row")
-        return f"Equal: {rows} on both sides.{_rest(found)}"
-    said = _different(found)
+        said = Sentence("Equal: %(rows)s on both sides.", rows=rows)
+        return joined((said, *_rest(found)), THEN)
+    parts = [_different(found)]
     if found.pending:
-        said += f" {_count(found.pending, 'newer change')} not counted: pending."
+        parts.append(Sentence("%(changes)s not counted: pending.", changes=changes))
     if not position:
-        said += " The table follows no cursor, so changes since its load count too."
-    elif found.extra:
-        said += (
-            " Timestamp capture does not see deletes: rows deleted at the source stay"
-            " in the lake until a repair."
+        parts.append(
+            Sentence(
+                "The table follows no cursor, so changes since its load count too."
+            )
         )
-    return said + _rest(found)
+    elif found.extra:
+        parts.append(
+            Sentence(
+                "Timestamp capture does not see deletes: rows deleted at the source"
+                " stay in the lake until a repair."
+            )
+        )
+    return joined((*parts, *_rest(found)), THEN)
 
 
 def _of_log(found: Comparison) -> str:
     rows = _count(found.source_rows, "row")
-    is_equal = found.verdict == "equal"
-    said = f"Equal: {rows} at the source." if is_equal else _different(found)
+    said = _different(found)
+    if found.verdict == "equal":
+        said = Sentence("Equal: %(rows)s at the source.", rows=rows)
     if not found.pending:
         return said
-    changed = _count(found.pending, "key")
-    return f"{said} Not counted: {changed} that changed while they were compared."
-
-
-def _different(found: Comparison) -> str:
-    parts = [
-        f"{_count(found.missing, 'row')} missing in the lake" if found.missing else "",
-        f"{_count(found.extra, 'row')} only in the lake" if found.extra else "",
-        f"{_count(found.different, 'key')} with other values"
-        if found.different
-        else "",
-    ]
-    return f"Different: {', '.join(p for p in parts if p)}."
-
-
-def _rest(found: Comparison) -> str:
-    if not found.ahead:
-        return _kept(found)
-    rows = _count(found.ahead, "row")
-    return (
-        f"{_kept(found)} {rows} at the source with a cursor value ahead of its clock:"
-        " no sync reads them before that time."
+    changing = Sentence(
+        "Not counted: %(keys)s that changed while they were compared.",
+        keys=_count(found.pending, "key"),
     )
+    return joined((said, changing), THEN)
 
 
-def _kept(found: Comparison) -> str:
-    if not found.kept:
-        return ""
-    keys = _count(found.kept, "key")
-    return f" Partial updates kept values that are NULL at the source for {keys}."
+def _different(found: Comparison) -> Sentence:
+    parts = []
+    if found.missing:
+        rows = _count(found.missing, "row")
+        parts.append(Sentence("%(rows)s missing in the lake", rows=rows))
+    if found.extra:
+        rows = _count(found.extra, "row")
+        parts.append(Sentence("%(rows)s only in the lake", rows=rows))
+    if found.different:
+        keys = _count(found.different, "key")
+        parts.append(Sentence("%(keys)s with other values", keys=keys))
+    return Sentence("Different: %(what)s.", what=joined(parts, AND))
 
 
-def _count(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+def _rest(found: Comparison) -> list[Sentence]:
+    rest = []
+    if found.kept:
+        rest.append(
+            Sentence(
+                "Partial updates kept values that are NULL at the source for %(keys)s.",
+                keys=_count(found.kept, "key"),
+            )
+        )
+    if found.ahead:
+        rest.append(
+            Sentence(
+                "%(rows)s at the source with a cursor value ahead of its clock: no sync"
+                " reads them before that time.",
+                rows=_count(found.ahead, "row"),
+            )
+        )
+    return rest
+
+
+def _count(number: int, thing: str) -> Sentence:
+    one, many = _COUNTED[thing]
+    return one if number == 1 else Sentence(many, count=f"{number:,}")
 
 
 def differing_buckets(

@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from core.errors import InvalidRequest, SluiceError, TerminalError, TransientError
+from core.sentences import AND, Sentence, joined
 from ingest.contract.job import JobSpec
 from ingest.contract.positions import later, seq_of
 from ingest.contract.source_positions import is_of_log
@@ -105,18 +106,26 @@ def require_undone(spec: JobSpec, left: set[str], timeline: Timeline) -> None:
     """Raises for instants that are there after their rollback."""
     if not left:
         return
-    which = f"{', '.join(sorted(left))} of {qualified_name(spec)}"
+    which = ", ".join(sorted(left))
     begun = {r.undoes for r in read_begun_rollbacks(spec.table.path, timeline)}
     if left & begun:
         # it leaves a rollback alone for some seconds after its last sign of life
         raise TransientError(
-            f"the rollback of {which} was begun by a driver that is gone, and Hudi"
-            " does not take it over yet",
+            Sentence(
+                "the rollback of %(instants)s of %(table)s was begun by a driver that"
+                " is gone, and Hudi does not take it over yet",
+                instants=which,
+                table=qualified_name(spec),
+            ),
             code="rollback_begun",
             hint="nothing: it is tried again",
         )
     raise TerminalError(
-        f"could not roll back {which}",
+        Sentence(
+            "could not roll back %(instants)s of %(table)s",
+            instants=which,
+            table=qualified_name(spec),
+        ),
         code="rollback_failed",
         hint="look at the driver's log; readers do not see these instants",
     )
@@ -161,11 +170,20 @@ def _is_beside(name: str) -> bool:
 
 def _not_ours(spec: JobSpec, name: str) -> TerminalError:
     return TerminalError(
-        f"the timeline of {qualified_name(spec)} shows no commit, yet {name} lies there"
-        " which no unfinished load made. Nothing was removed or written",
+        Sentence(
+            "the timeline of %(table)s shows no commit, yet %(name)s lies"
+            " there which no unfinished load made. Nothing was removed or"
+            " written",
+            table=qualified_name(spec),
+            name=name,
+        ),
         code="timeline_lost",
-        hint=f"put back the folder {META} of {spec.table.path}, or move what is there"
-        " to another place and retry",
+        hint=Sentence(
+            "put back the folder %(folder)s of %(path)s, or move what is there"
+            " to another place and retry",
+            folder=META,
+            path=spec.table.path,
+        ),
     )
 
 
@@ -296,8 +314,13 @@ def _counted(
     found = sum(file.rows for file in files)
     if found != staged.rows:
         raise TransientError(
-            f"{found} rows are staged for {qualified_name(spec)}, and {staged.rows}"
-            " were read. Nothing was written",
+            Sentence(
+                "%(found)s rows are staged for %(table)s, and %(rows)s were read."
+                " Nothing was written",
+                found=found,
+                table=qualified_name(spec),
+                rows=staged.rows,
+            ),
             code="rows_miscounted",
             hint="it is tried again, and reads them again",
         )
@@ -307,17 +330,22 @@ def _counted(
 def refuse_changes(table: TableSpec, *, has_partition: bool = False) -> None:
     """InvalidRequest where a delete cannot say which row of the lake is gone.
     has_partition: it says more than the key, the partition at least."""
-    why = ""
+    why: str = ""
     if table.row_hash:
-        why = "it has no key, its rows are counted"
+        why = Sentence("it has no key, its rows are counted")
     elif table.updates == "partial":
-        why = "a NULL leaves a column as it was there, and a deleted row comes back"
+        why = Sentence(
+            "a NULL leaves a column as it was there, and a deleted row comes back"
+        )
     elif not has_partition and not set(table.partition_by) <= set(table.key):
-        why = "a delete tells its key, and the partition is of other columns"
+        why = Sentence("a delete tells its key, and the partition is of other columns")
     if why:
         raise InvalidRequest(
-            f"changes cannot be applied to {table.database}.{table.name}: {why}."
-            " Nothing was written",
+            Sentence(
+                "changes cannot be applied to %(table)s: %(why)s. Nothing was written",
+                table=f"{table.database}.{table.name}",
+                why=why,
+            ),
             code="changes_unsupported",
             hint="sync it by a cursor, or plan it with a key that has the partition",
         )
@@ -340,13 +368,17 @@ def require_loaded(spec: JobSpec, state: LakeState) -> None:
         return
     if behind := spec.sync.behind if spec.sync else 0:
         raise TerminalError(
-            f"the files of {qualified_name(spec)} are gone from the lake, where it was"
-            f" at epoch {behind}, and Sluice did not remove them. Nothing was read",
+            Sentence(
+                "the files of %(table)s are gone from the lake, where it was at"
+                " epoch %(behind)s, and Sluice did not remove them. Nothing was read",
+                table=qualified_name(spec),
+                behind=behind,
+            ),
             code="files_gone",
             hint="put them back, or resync the table: the source has its rows",
         )
     raise InvalidRequest(
-        f"lake table {qualified_name(spec)} has no load yet",
+        Sentence("lake table %(table)s has no load yet", table=qualified_name(spec)),
         code="not_loaded",
         hint="load the table first",
     )
@@ -358,8 +390,13 @@ def refuse_gone_back(spec: JobSpec, state: LakeState) -> None:
     behind, reached = spec.sync.behind if spec.sync else 0, reached_by(spec, state)
     if behind > reached:
         raise TerminalError(
-            f"{qualified_name(spec)} was at epoch {behind} and is at epoch {reached}"
-            " now: it went back, and no restore is known. Nothing was read",
+            Sentence(
+                "%(table)s was at epoch %(behind)s and is at epoch %(reached)s"
+                " now: it went back, and no restore is known. Nothing was read",
+                table=qualified_name(spec),
+                behind=behind,
+                reached=reached,
+            ),
             code="lake_went_back",
             hint="its capture goes on from there with the next sync; resync the table"
             " if it does not",
@@ -411,10 +448,25 @@ def refuse_other_types(spec: JobSpec, state: LakeState) -> None:
     if not found:
         return
     wanted = {c.name: c.type for c in columns}
-    said = ", ".join(f"{n} is {t}, not {wanted[n]}" for n, t in found.items())
+    said = joined(
+        (
+            Sentence(
+                "%(column)s is %(type)s, not %(planned)s",
+                column=name,
+                type=kind,
+                planned=wanted[name],
+            )
+            for name, kind in found.items()
+        ),
+        AND,
+    )
     raise TerminalError(
-        f"the lake table {qualified_name(spec)} has its columns in other types than"
-        f" the plan: {said}. Nothing was read",
+        Sentence(
+            "the lake table %(table)s has its columns in other types than the"
+            " plan: %(types)s. Nothing was read",
+            table=qualified_name(spec),
+            types=said,
+        ),
         code="lake_types_differ",
         hint="resync the table: readers keep the present copy until then",
     )
@@ -426,9 +478,13 @@ def refuse_unreadable_plan(spec: JobSpec, state: LakeState) -> None:
         if not read_compaction_plan(spec.table.path, plan.asked).is_readable:
             # not terminal: once it is repaired, the next sync goes on
             raise TransientError(
-                f"the request of planned compaction {plan.asked} of"
-                f" {qualified_name(spec)} is gone or damaged: the table can neither be"
-                " read nor written. Nothing was read",
+                Sentence(
+                    "the request of planned compaction %(asked)s of %(table)s is gone"
+                    " or damaged: the table can neither be read nor written. Nothing"
+                    " was read",
+                    asked=plan.asked,
+                    table=qualified_name(spec),
+                ),
                 code="plan_unreadable",
                 hint="unschedule it: the table's health page offers that",
             )

@@ -17,6 +17,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from core.errors import TransientError
+from core.sentences import Sentence
 from ingest.contract.job import CLOCK
 from ingest.contract.positions import SourceClock
 from ingest.driver.apply.jobrun import JobRun
@@ -66,7 +67,7 @@ def require_clock(run: JobRun) -> None:
         # one answer may have been under way for another job for some seconds
         ahead = min(_ahead_of_database(run), _ahead_of_database(run))
         if ahead > MOST_AHEAD:
-            raise _ahead(ahead, of="the metadata database")
+            raise _ahead(ahead, of=Sentence("the metadata database"))
         _LAST.wall, _LAST.steady = wall(), time.monotonic()
 
 
@@ -77,8 +78,11 @@ def require_not_behind(run: JobRun) -> None:
     behind = told - wall()
     if behind > MOST_AHEAD:
         raise TransientError(
-            f"the clock of this driver's host is {behind.total_seconds():.0f} s behind"
-            " the clock of the metadata database. Nothing was removed",
+            Sentence(
+                "the clock of this driver's host is %(seconds)s s behind the"
+                " clock of the metadata database. Nothing was removed",
+                seconds=f"{behind.total_seconds():.0f}",
+            ),
             code="clock_behind",
             hint="set the clock that is wrong right, best by NTP; the job is tried"
             " again",
@@ -97,15 +101,19 @@ def checked_clock(ask: Callable[[], SourceClock]) -> SourceClock:
     began = wall()
     told = ask()
     if began - told.now > MOST_AHEAD_OF_SOURCE:
-        raise _ahead(began - told.now, of="the source")
+        raise _ahead(began - told.now, of=Sentence("the source"))
     return told
 
 
 def _ahead(by: timedelta, *, of: str) -> TransientError:
     return TransientError(
-        f"the clock of this driver's host is {by.total_seconds():.0f} s ahead of the"
-        f" clock of {of}. Nothing was written: a commit from the future would shut its"
-        " table until then",
+        Sentence(
+            "the clock of this driver's host is %(seconds)s s ahead of"
+            " the clock of %(of)s. Nothing was written: a commit from the"
+            " future would shut its table until then",
+            seconds=f"{by.total_seconds():.0f}",
+            of=of,
+        ),
         code="clock_ahead",
         hint="set the clock that is wrong right, best by NTP; the job is tried again",
         facts={"ahead_seconds": round(by.total_seconds(), 3)},

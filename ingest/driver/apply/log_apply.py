@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from core.errors import TerminalError, TransientError
+from core.sentences import Sentence
 from ingest.contract.applying import (
     COLUMNS_UNDECIDED,
     LEFT_LOG,
@@ -209,8 +210,13 @@ class LogTable:
         if now - self.ahead_since > AHEAD_SECONDS:
             newest = stream.newest.number if stream.newest else 0
             raise TransientError(
-                f"{qualified_name(self.spec)} is at epoch {position.epoch_to}, and its"
-                f" stream ends at {newest}: segments are missing. Nothing was written",
+                Sentence(
+                    "%(table)s is at epoch %(epoch)s, and its stream ends at"
+                    " %(newest)s: segments are missing. Nothing was written",
+                    table=qualified_name(self.spec),
+                    epoch=position.epoch_to,
+                    newest=newest,
+                ),
                 code="table_ahead",
                 hint="start its follower, which reads again what a storage lost as its"
                 " power failed; resync the table if the stream is one of a backup",
@@ -472,9 +478,13 @@ def _written(path: Path, columns: Sequence[str]) -> pa.Table:
 
 def _undecided(spec: JobSpec, names: Sequence[str]) -> TransientError:
     return TransientError(
-        f"{', '.join(names)} of {qualified_name(spec)} was added, widened or dropped at"
-        " the source, and its plan does not have that yet: its rows wait. Nothing was"
-        " written",
+        Sentence(
+            "%(names)s of %(table)s was added, widened or dropped at the"
+            " source, and its plan does not have that yet: its rows wait."
+            " Nothing was written",
+            names=", ".join(names),
+            table=qualified_name(spec),
+        ),
         code=COLUMNS_UNDECIDED,
         hint="its columns at the source are read; where the policy asks, approve the"
         " change on the table's page",
@@ -487,8 +497,11 @@ def _refuse_synced(spec: JobSpec, position: CommitPosition) -> None:
     if not position.start or is_of_log(position.end):
         return
     raise TransientError(
-        f"the newest commit of {qualified_name(spec)} is of a sync by its cursor, and"
-        " the table follows its source's log still. Nothing was written",
+        Sentence(
+            "the newest commit of %(table)s is of a sync by its cursor, and"
+            " the table follows its source's log still. Nothing was written",
+            table=qualified_name(spec),
+        ),
         code=LEFT_LOG,
         hint="the table goes over to its cursor once that commit can be read; else"
         " resync the table",
@@ -497,8 +510,12 @@ def _refuse_synced(spec: JobSpec, position: CommitPosition) -> None:
 
 def _lost(spec: JobSpec, position: CommitPosition) -> TerminalError:
     return TerminalError(
-        f"{qualified_name(spec)} is at epoch {position.epoch_to} of its stream, and"
-        " later rows of it are missing there. Nothing was written",
+        Sentence(
+            "%(table)s is at epoch %(epoch)s of its stream, and later rows"
+            " of it are missing there. Nothing was written",
+            table=qualified_name(spec),
+            epoch=position.epoch_to,
+        ),
         code=NEEDS_RESYNC,
         hint="resync the table: readers keep the present copy until then",
     )

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from catalog.schema.types import DataType
 from catalog.schema.widening import widens_in_place
 from core.errors import TerminalError
+from core.sentences import Sentence, joined
 from ingest.contract.applying import SEGMENT_LACKS_COLUMNS, SEGMENT_TYPES_DIFFER
 from ingest.contract.positions import INDEX_BITS, MAX_INDEX
 from ingest.contract.segments import INDEX, OP, OPS, UNCHANGED, XID
@@ -502,21 +503,36 @@ def _refuse_others(part: Part, there: Sequence[SealedColumn], shape: Shape) -> N
     ]
     if lacks:
         raise TerminalError(
-            f"segment {part.number} has rows of {shape.name} without the columns"
-            f" {', '.join(lacks)}, which its plan has. Nothing was written",
+            Sentence(
+                "segment %(number)s has rows of %(table)s without the columns"
+                " %(lacks)s, which its plan has. Nothing was written",
+                number=part.number,
+                table=shape.name,
+                lacks=", ".join(lacks),
+            ),
             code=SEGMENT_LACKS_COLUMNS,
             hint="resync the table: the load reads these columns of every row",
         )
     others = [
-        f"{c.source_name} as {types[c.source_name]}, not {c.type}"
+        Sentence(
+            "%(column)s is %(type)s, not %(planned)s",
+            column=c.source_name,
+            type=types[c.source_name],
+            planned=c.type,
+        )
         for c in shape.columns
         if types.get(c.source_name, c.type) != c.type
         and not widens_in_place(types[c.source_name], c.type)
     ]
     if others:
         raise TerminalError(
-            f"segment {part.number} has rows of {shape.name} with"
-            f" {'; '.join(others)}. Nothing was written",
+            Sentence(
+                "segment %(number)s has columns of %(table)s in other types than the"
+                " plan: %(types)s. Nothing was written",
+                number=part.number,
+                table=shape.name,
+                types=joined(others),
+            ),
             code=SEGMENT_TYPES_DIFFER,
             hint="resync the table",
         )
@@ -531,20 +547,33 @@ def _refuse_null_keys(rows: pa.Table, shape: Shape) -> None:
         bad = pc.and_(is_there, pc.is_null(rows[column.alias]))
         if count := pc.sum(bad).as_py():
             raise TerminalError(
-                f"{count} rows of {shape.name} have in the key {column.source_name}"
-                f" NULL or a value for which {column.type} of the lake has no form."
-                " Nothing was written",
+                Sentence(
+                    "%(count)s rows of %(table)s have in the key %(column)s NULL"
+                    " or a value for which %(type)s of the lake has no form. Nothing"
+                    " was written",
+                    count=count,
+                    table=shape.name,
+                    column=column.source_name,
+                    type=column.type,
+                ),
                 code="key_without_form",
-                hint="mend the value at the source, then resync the table; or remove it"
-                f" and add it again with 'as_text': [\"{column.source_name}\"], or with"
-                " another key",
+                hint=Sentence(
+                    "mend the value at the source, then resync the table; or remove it"
+                    " and add it again with 'as_text': [\"%(column)s\"], or with"
+                    " another key",
+                    column=column.source_name,
+                ),
             )
 
 
 def _missing(shape: Shape, count: int) -> TerminalError:
     return TerminalError(
-        f"the log did not send unchanged long values of {count} rows of {shape.name},"
-        " and the lake has no such rows. Nothing was written",
+        Sentence(
+            "the log did not send unchanged long values of %(count)s rows of"
+            " %(table)s, and the lake has no such rows. Nothing was written",
+            count=count,
+            table=shape.name,
+        ),
         code="row_missing",
         hint="resync the table; ALTER TABLE … REPLICA IDENTITY FULL at the source makes"
         " the log send every value",

@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from core.errors import InvalidRequest
+from core.sentences import Sentence
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.rows import counted_signs, selected
 from ingest.lake.hudi.identity import partition_columns
@@ -33,9 +34,14 @@ def refuse_many_partitions(rows: DataFrame, table: TableSpec) -> None:
     found = rows.select(*columns).distinct().limit(MOST_PARTITIONS + 1).count()
     if found > MOST_PARTITIONS:
         raise InvalidRequest(
-            f"{_name(table)} has more than"
-            f" {MOST_PARTITIONS:,} different values of {', '.join(table.partition_by)}:"
-            " each would be a partition of the lake table. Nothing was loaded",
+            Sentence(
+                "%(table)s has more than %(most)s different values of"
+                " %(columns)s: each would be a partition of the lake table."
+                " Nothing was loaded",
+                table=_name(table),
+                most=f"{MOST_PARTITIONS:,}",
+                columns=", ".join(table.partition_by),
+            ),
             code="too_many_partitions",
             hint="remove the table and plan it partitioned by columns with few values,"
             " or not at all",
@@ -57,9 +63,13 @@ def refuse_long_partitions(
         if longest <= limit:
             continue
         raise InvalidRequest(
-            f"a value of {_source_name(table, column)} of {_name(table)}"
-            f" {_what_is_wrong(longest, limit)}, so it can be no partition of the lake"
-            " table. Nothing was written",
+            Sentence(
+                "a value of %(column)s of %(table)s %(why)s, so it"
+                " can be no partition of the lake table. Nothing was written",
+                column=_source_name(table, column),
+                table=_name(table),
+                why=_what_is_wrong(longest, limit),
+            ),
             code="partition_too_long",
             hint="shorten the value at the source, then resume; or remove the table"
             " and plan it partitioned by another column, or not at all",
@@ -95,8 +105,12 @@ def _folder_bytes(column: SelectedColumn) -> Column:
 
 def _what_is_wrong(longest: int, limit: int) -> str:
     if longest == _HAS_NUL:
-        return "has a NUL character, which no folder can have in its name"
-    return f"takes {longest:,} bytes as the name of a folder, {limit} at most do"
+        return Sentence("has a NUL character, which no folder can have in its name")
+    return Sentence(
+        "takes %(longest)s bytes as the name of a folder, %(limit)s at most do",
+        longest=f"{longest:,}",
+        limit=limit,
+    )
 
 
 def _source_name(table: TableSpec, column: SelectedColumn) -> str:

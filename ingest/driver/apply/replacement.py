@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from core.errors import TerminalError
+from core.sentences import Sentence
 from ingest.contract.job import JobSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.writer import Batch, Span, commit_rows, qualified_name
@@ -120,8 +121,13 @@ def require_same(
 ) -> None:
     if after != before:
         raise TerminalError(
-            f"after its repair {qualified_name(spec)} has {after[0]} rows, or others,"
-            f" where {before[0]} were kept",
+            Sentence(
+                "after its repair %(table)s has %(after)s rows, or others, where"
+                " %(before)s were kept",
+                table=qualified_name(spec),
+                after=after[0],
+                before=before[0],
+            ),
             code="repair_differs",
             hint="resync the table; the savepoint holds what was there before",
         )
@@ -129,8 +135,13 @@ def require_same(
 
 def _changed(spec: JobSpec, wanted: int, found: int) -> TerminalError:
     return TerminalError(
-        f"{found} rows of {qualified_name(spec)} would stay, but {wanted} keys were"
-        " counted. Nothing was written",
+        Sentence(
+            "%(found)s rows of %(table)s would stay, but %(wanted)s keys were"
+            " counted. Nothing was written",
+            found=found,
+            table=qualified_name(spec),
+            wanted=wanted,
+        ),
         code="repair_differs",
         hint="run the repair again",
     )

@@ -11,12 +11,14 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, TerminalError
+from core.sentences import Sentence
 from ingest.contract.job import JobSpec, RepairWork
 from ingest.driver.apply.apply import require_undone, unfinished_writes, write_client
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.writer import qualified_name
 from ingest.lake.commits import read_timeline
 from ingest.lake.fence import require_fence
+from ingest.lake.hudi.descriptions import in_state
 from ingest.lake.hudi.timeline import WRITES, Instant, Timeline
 from ingest.lake.layout import (
     read_begun_rollbacks,
@@ -86,7 +88,11 @@ def unschedule(
     left = {i.asked for i in _timeline(spec).pending_compactions}
     if kept := sorted(left & {i.asked for i in wanted}):
         raise TerminalError(
-            f"{', '.join(kept)} of {qualified_name(spec)} is still planned",
+            Sentence(
+                "%(instants)s of %(table)s: still planned after its unscheduling",
+                instants=", ".join(kept),
+                table=qualified_name(spec),
+            ),
             code="repair_incomplete",
             hint="look at the job's log, then ask again; readers see the same rows",
         )
@@ -115,8 +121,12 @@ def _undo(spark: SparkSession, spec: JobSpec, client: Any, instant: Instant) -> 
         return
     if not read_compaction_plan(spec.table.path, instant.asked).is_readable:
         raise InvalidRequest(
-            f"the request of compaction {instant.asked} of {qualified_name(spec)} is"
-            " gone or damaged, so it cannot go back to being planned",
+            Sentence(
+                "the request of compaction %(asked)s of %(table)s is gone or"
+                " damaged, so it cannot go back to being planned",
+                asked=instant.asked,
+                table=qualified_name(spec),
+            ),
             code="plan_unreadable",
             hint="unschedule it: what the attempt wrote is removed with it",
         )
@@ -167,9 +177,16 @@ def _refuse_unless_done(run: JobRun, asked: str) -> None:
     if run.spec.attempt > 1:
         return
     found = _timeline(run.spec).find(asked)
-    state = "absent" if found is None else f"{found.action} {found.state.lower()}"
+    state: str = (
+        Sentence("absent") if found is None else in_state(found.action, found.state)
+    )
     raise InvalidRequest(
-        f"{qualified_name(run.spec)} has nothing unfinished at {asked}: it is {state}",
+        Sentence(
+            "%(table)s has nothing unfinished at %(asked)s: it is %(state)s",
+            table=qualified_name(run.spec),
+            asked=asked,
+            state=state,
+        ),
         code="unknown_instant",
         hint="read the table's health again",
     )

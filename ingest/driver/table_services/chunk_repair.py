@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from core.errors import InvalidRequest, TransientError
+from core.sentences import Sentence
 from ingest.contract.job import VERIFY_CHUNK_ROWS, JobSpec, RepairWork
 from ingest.contract.positions import MAX_INDEX, later, seq_of
 from ingest.contract.source_positions import is_of_log
@@ -237,8 +238,12 @@ def _require_columns(spec: JobSpec, state: LakeState) -> None:
     new = [c.source_name for c in spec.table.columns if c.name not in state.columns]
     if new:
         raise TransientError(
-            f"{qualified_name(spec)} has no rows yet with its new columns:"
-            f" {', '.join(new)}. Nothing was read",
+            Sentence(
+                "%(table)s has no rows yet with its new columns: %(columns)s. Nothing"
+                " was read",
+                table=qualified_name(spec),
+                columns=", ".join(new),
+            ),
             code="columns_not_there",
             hint="sync the table, or let its log go on; then it is repaired",
         )
@@ -252,8 +257,11 @@ def _record_for(run: JobRun, kept: Differences, work: RepairWork) -> Differing:
     if record and is_meant and is_same and is_repairable(table):
         return record
     raise InvalidRequest(
-        f"which rows of {qualified_name(run.spec)} differ from its source is not known"
-        " any more. Nothing was read",
+        Sentence(
+            "which rows of %(table)s differ from its source is not known any"
+            " more. Nothing was read",
+            table=qualified_name(run.spec),
+        ),
         code="differences_gone",
         hint="verify the table, then repair what that finds",
     )
@@ -373,11 +381,15 @@ def _require_same_source(repair: _Repair, source: Source) -> None:
     now = source.source_fingerprint(sources_of(repair.run.spec.table)[0])
     changes = what_changed(before, now, source.clock().now)
     if is_recreated(before.server, now):
-        changes = ("the table was dropped and created again", *changes)
+        changes = (Sentence("the table was dropped and created again"), *changes)
     if changes:
         raise InvalidRequest(
-            f"{qualified_name(repair.run.spec)} was compared with another source:"
-            f" {changes[0]}. Nothing was read",
+            Sentence(
+                "%(table)s was compared with another source: %(change)s. Nothing"
+                " was read",
+                table=qualified_name(repair.run.spec),
+                change=changes[0],
+            ),
             code="source_changed",
             hint="verify the table again, then repair what that finds",
         )

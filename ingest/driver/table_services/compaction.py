@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, TerminalError
+from core.sentences import Sentence
 from ingest.contract.job import CompactionBudget, CompactWork, JobSpec
 from ingest.driver.apply.apply import (
     remove_sign_of_life,
@@ -27,6 +28,7 @@ from ingest.driver.jvm import failure_of
 from ingest.driver.table_services.cleaning import tidy
 from ingest.lake.commits import read_lake_table, read_timeline
 from ingest.lake.hudi.budget import Choice, choose, credit_after, first_credit
+from ingest.lake.hudi.descriptions import STATES
 from ingest.lake.hudi.layout import GroupKey
 from ingest.lake.hudi.options import chosen_options
 from ingest.lake.hudi.timeline import Timeline, instant_of
@@ -102,14 +104,22 @@ def _execute(session: SparkSession, spec: JobSpec, asked: str) -> None:
         return  # a former attempt of this job got that far
     if instant is None or instant.action != "compaction":
         raise InvalidRequest(
-            f"{qualified_name(spec)} has no compaction {asked}",
+            Sentence(
+                "%(table)s has no compaction %(asked)s",
+                table=qualified_name(spec),
+                asked=asked,
+            ),
             code="unknown_instant",
             hint="read the table's timeline again",
         )
     if not read_compaction_plan(spec.table.path, asked).is_readable:
         raise TerminalError(
-            f"the request of compaction {asked} of {qualified_name(spec)} is gone or"
-            " damaged: it can neither be executed nor undone",
+            Sentence(
+                "the request of compaction %(asked)s of %(table)s is gone or"
+                " damaged: it can neither be executed nor undone",
+                asked=asked,
+                table=qualified_name(spec),
+            ),
             code="plan_unreadable",
             hint="unschedule it: the table's health page offers that",
         )
@@ -126,9 +136,14 @@ def _execute(session: SparkSession, spec: JobSpec, asked: str) -> None:
         raise
     done = _timeline(spec).find(asked)
     if done is None or done.state != "COMPLETED":
-        state = "gone" if done is None else done.state
+        state = Sentence("gone") if done is None else STATES.get(done.state, done.state)
         raise TerminalError(
-            f"compaction {asked} of {qualified_name(spec)} did not complete: {state}",
+            Sentence(
+                "compaction %(asked)s of %(table)s did not complete: %(state)s",
+                asked=asked,
+                table=qualified_name(spec),
+                state=state,
+            ),
             code="compaction_incomplete",
             hint="run it again; readers see the table as before",
         )

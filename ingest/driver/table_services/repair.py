@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, TerminalError
+from core.sentences import Sentence
 from ingest.contract.job import JobSpec, RepairAction, RepairWork
 from ingest.driver.apply.apply import (
     roll_back_writes,
@@ -115,7 +116,11 @@ def _savepoint(
     _begin(run, spark, adds=True)
     unschedule_all(run, spark)
     run.enter("keeping a savepoint")
-    made = make_savepoint(spark, run.spec, why=f"asked for by job {run.spec.job_id}")
+    made = make_savepoint(
+        spark,
+        run.spec,
+        why=f"by job {run.spec.job_id}",
+    )
     return {"action": "savepoint", "savepoint": made}
 
 
@@ -188,7 +193,11 @@ def drop_metadata_table(run: JobRun, spark: SparkSession) -> dict[str, Any]:
             )
     if left := metadata_partitions(base):
         raise TerminalError(
-            f"{qualified_name(spec)} still has a metadata table: {', '.join(left)}",
+            Sentence(
+                "%(table)s still has a metadata table: %(partitions)s",
+                table=qualified_name(spec),
+                partitions=", ".join(left),
+            ),
             code="repair_incomplete",
             hint="look whether another writer works on it, then ask again",
         )

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from core.errors import InvalidRequest
+from core.sentences import Sentence
 from ingest.contract.job import JobSpec
 from ingest.driver.apply.apply import roll_back_writes
 from ingest.driver.apply.jobrun import JobRun
@@ -50,7 +51,10 @@ def resize(
     state = checked_state(spec)
     if state.position is None:
         raise InvalidRequest(
-            f"lake table {qualified_name(spec)} has no load yet", code="not_loaded"
+            Sentence(
+                "lake table %(table)s has no load yet", table=qualified_name(spec)
+            ),
+            code="not_loaded",
         )
     before = read_layout(spec.table.path, state.timeline)
     run.enter("counting")
@@ -103,9 +107,14 @@ def _require_unique(spec: JobSpec, rows: DataFrame, layout: Layout) -> int:
     count, keys = int(counted[0]), int(counted[1])
     if count != keys or layout.conflicts:
         raise InvalidRequest(
-            f"{qualified_name(spec)} has {count} rows of {keys} keys, and"
-            f" {len(layout.conflicts)} buckets with several file groups. Nothing was"
-            " written",
+            Sentence(
+                "%(table)s has %(rows)s rows of %(keys)s keys, and %(buckets)s"
+                " buckets with several file groups. Nothing was written",
+                table=qualified_name(spec),
+                rows=count,
+                keys=keys,
+                buckets=len(layout.conflicts),
+            ),
             code="has_duplicates",
             hint="deduplicate it first",
         )

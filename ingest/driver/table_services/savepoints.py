@@ -15,6 +15,7 @@ from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, SluiceError, TerminalError
+from core.sentences import Sentence, sentence_of
 from ingest.contract.job import JobSpec
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.apply import write_client
@@ -82,9 +83,13 @@ def restore(
     before = read_lake_table(spec.table.path)
     if asked not in before.timeline.savepoints:
         raise InvalidRequest(
-            f"{qualified_name(spec)} has no savepoint {asked}",
+            Sentence(
+                "%(table)s has no savepoint %(asked)s",
+                table=qualified_name(spec),
+                asked=asked,
+            ),
             code="unknown_instant",
-            hint="GET its savepoints",
+            hint="choose one of its savepoints",
         )
     run.enter("asking the source")
     reach = ask_reach(run, access, _position_at(spec, before, asked))
@@ -98,20 +103,19 @@ def restore(
             client.restoreToSavepoint(asked)
     after, position = _require_restored(spec, asked)
     run.add_done(len(gone))
-    newest, cursor = after.timeline.completed_writes[-1].asked, _cursor_of(spec)
-    told = what_the_source_says(cursor, reach)
+    cursor = _cursor_of(spec)
     follows_log = spec.repair is not None and spec.repair.stream != ""
     return {
         "action": "restore",
         "restored": asked,
         "taken_away": gone,
-        "instant": newest,
+        "instant": after.timeline.completed_writes[-1].asked,
         "position": {"to": position.end},
         "epoch": position.epoch_to,
         "buckets": position.identity.buckets,
         "reaches_back": reach.reaches_back if cursor else None,
         "misses": [
-            *told,
+            *what_the_source_says(cursor, reach),
             *what_is_missed(cursor, position.end, follows_log=follows_log),
         ],
         "then": "resync",
@@ -140,13 +144,20 @@ def _require_restored(spec: JobSpec, asked: str) -> tuple[LakeState, CommitPosit
     after = read_lake_table(spec.table.path)
     if left := _later(after, asked):
         raise TerminalError(
-            f"{qualified_name(spec)} still has {', '.join(left)} after its restore",
+            Sentence(
+                "%(table)s still has %(instants)s after its restore",
+                table=qualified_name(spec),
+                instants=", ".join(left),
+            ),
             code="restore_incomplete",
             hint="ask for the restore again",
         )
     if after.position is None:
         raise TerminalError(
-            f"{qualified_name(spec)} has no position after its restore",
+            Sentence(
+                "%(table)s has no position after its restore",
+                table=qualified_name(spec),
+            ),
             code="no_position",
             hint="resync the table",
         )
@@ -187,10 +198,10 @@ def ask_reach(run: JobRun, access: Callable[[], SourceAccess], position: str) ->
             return _reach(source, run.spec.table, position)
     except (SluiceError, *SOURCE_ERRORS) as error:
         fact = failure_of(error).error
-        words = fact.message.removesuffix(". Nothing was written")
+        why = sentence_of(fact.message, fact.sentences)
         if fact.code in _BROKEN:
-            return Reach(broken=words)
-        return Reach(silent=words)
+            return Reach(broken=why)
+        return Reach(silent=why)
 
 
 def _reach(source: Source, table: TableSpec, position: str) -> Reach:

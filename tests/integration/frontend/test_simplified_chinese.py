@@ -23,6 +23,12 @@ from core.models import Job
 from core.sentences import Sentence, origins_in
 from core.translation import translated
 from ingest.actions.registry import ACTIONS
+from ingest.contract.members import as_data
+from ingest.maintenance.duplicates import Duplicates, Signs, likely_cause
+from ingest.maintenance.duplicates import facts_of as duplicated
+from ingest.maintenance.rewinding import Reach, what_is_missed, what_the_source_says
+from ingest.maintenance.verdict import Comparison
+from ingest.maintenance.verdict import facts_of as compared
 from tests.integration.frontend.test_pages import PAGES
 from tests.integration.frontend.world import HOSTILE, LONG
 
@@ -200,6 +206,50 @@ def test_warnings_of_syncs(world, read_english):
         report=report,
     )
     assert read_english("/sources/shop/pipeline") == []
+
+
+def report(*, facts: dict[str, Any]) -> dict[str, Any]:
+    """As the driver stores it."""
+    return {"facts": as_data(facts), "sentences": origins_in(facts)}
+
+
+def findings() -> Iterator[dict[str, Any]]:
+    """Of each kind of job that ends with sentences about rows."""
+    for found, position in (
+        (Comparison(1, 1), ""),
+        (Comparison(2, 2, pending=2, kept=1, ahead=2), "2026-01-01"),
+        (Comparison(9, 9, missing=1, extra=2, different=3, pending=1), "2026-01-01"),
+        (Comparison(9, 9, extra=1), ""),
+    ):
+        for is_log in (False, True):
+            yield compared(
+                found, keys={}, instant="1", position=position, is_log=is_log
+            )
+    seen = Duplicates(9, 7, within=1, across=1, conflicts=1)
+    for signs in (Signs(4, highest=7), Signs(4, misplaced=1), Signs(4, loads=2)):
+        cause = likely_cause(seen, signs)
+        yield {"action": "deduplicate", **duplicated(seen, cause, examples=())}
+    clean = duplicated(Duplicates(7, 7), "", examples=())
+    yield {"action": "deduplicate", **clean}
+    gone = Sentence("the table was dropped and created again")
+    for reach in (Reach(later=1, unmarked=2), Reach(broken=gone), Reach(silent=gone)):
+        told = what_the_source_says("amount", reach)
+        missed = what_is_missed("amount", "2026-01-01")
+        yield {"action": "restore", "restored": "1", "misses": [*told, *missed]}
+
+
+def test_reports_of_verifications_and_repairs(world, read_english):
+    orders = world.lake_tables["orders"]
+    for facts in findings():
+        job = Job.objects.create(
+            kind="verify" if "verdict" in facts else "repair",
+            subject="orders",
+            subject_id=str(orders.pk),
+            state="SUCCEEDED",
+            payload={"table": orders.pk},
+            report=report(facts=facts),
+        )
+        assert read_english(f"/jobs/{job.pk}") == [], facts
 
 
 def test_refusals_of_sources(world, read_english):

@@ -171,7 +171,7 @@ def test_a_restore_says_what_it_cannot_bring_back() -> None:
         (Reach(), True, ["0 rows will be read again"]),
         (Reach(later=1, unmarked=3), True, ["1 row will", "3 rows there have no at"]),
         (Reach(later=MOST_COUNTED), True, ["100000 rows or more will"]),
-        (Reach(broken="column at is gone"), False, ["gone. Resync the table"]),
+        (Reach(broken="column at is gone"), False, ["Resync the table: the source"]),
         (Reach(silent="it is away"), None, ["could not be asked: it is away"]),
     ],
 )

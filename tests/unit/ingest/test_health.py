@@ -9,6 +9,7 @@ import pytest
 from django.utils import translation
 
 from core.translation import translated
+from ingest.lake.hudi.descriptions import ACTIONS, STATES
 from ingest.lake.hudi.layout import TableFile, bucket_of, layout_of, parse_file
 from ingest.lake.hudi.timeline import Timeline
 from ingest.maintenance.duplicates import (
@@ -30,7 +31,7 @@ from ingest.maintenance.facts import (
     read_facts,
 )
 from ingest.maintenance.plan import plan_maintenance
-from ingest.maintenance.score import ACTIONS_OF_HUDI, STATES, score
+from ingest.maintenance.score import score
 from ingest.pipelines.policies.maintenance import MaintenancePolicy, opens_at
 from ingest.pipelines.policies.maintenance import MaintenanceWindow as Window
 
@@ -277,7 +278,7 @@ def test_every_lost_point_has_a_reason_and_names_its_repair(
     assert worse.score == max(0, health.score - 30)
 
 
-@pytest.mark.parametrize("action", sorted(ACTIONS_OF_HUDI))
+@pytest.mark.parametrize("action", sorted(ACTIONS))
 @pytest.mark.parametrize("state", sorted(STATES))
 def test_what_is_unfinished_is_named_in_the_language_of_its_reader(
     action: str, state: str

@@ -206,12 +206,12 @@ def test_columns_are_found_by_name_whatever_their_order_is() -> None:
         (
             (ID, LONG, SealedColumn("c2", "amount", "string")),
             "segment_types_differ",
-            r"amount as string, not decimal\(9,2\)",
+            r"amount is string, not decimal\(9,2\)",
         ),
         (
             (ID, LONG, SealedColumn("c2", "amount", "decimal(12,2)", 0)),
             "segment_types_differ",
-            "amount as decimal",
+            "amount is decimal",
         ),
     ],
 )
