@@ -64,6 +64,21 @@ def test_all_kinds_of_changes_come_in_their_order(maria: MariaWorld) -> None:
     assert place.gtids
 
 
+def test_a_statement_is_read_as_its_session_wrote_it(maria: MariaWorld) -> None:
+    """The log has it with its comments, and with the quotes that its session uses."""
+    run = maria.following(FIRST)
+    maria.run(
+        "INSERT INTO t VALUES (1, 'a')",
+        "--\n-- from a file\n--\nTRUNCATE TABLE t",
+        "INSERT INTO t VALUES (2, 'b')",
+        "SET sql_mode = 'ANSI_QUOTES'",
+        'TRUNCATE TABLE "t"',
+        "SET sql_mode = DEFAULT",
+    )
+    maria.durable(run)
+    assert [one.op for one in maria.changes()] == ["insert", "truncate"] * 2
+
+
 def test_a_killed_reader_goes_on_and_a_rotated_log_too(maria: MariaWorld) -> None:
     run = maria.following(FIRST)
     maria.run("INSERT INTO t VALUES (1, 'a')")

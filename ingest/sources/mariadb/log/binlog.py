@@ -17,7 +17,8 @@ from core.errors import TerminalError
 from core.sentences import Sentence
 from ingest.sources.mariadb.log.packed import inflated, unpacked
 from ingest.sources.mariadb.log.rows import Row, Split, form_of, split_of
-from ingest.sources.mariadb.log.sessions import is_strict, text_of
+from ingest.sources.mariadb.log.sessions import is_strict, quoting_of, text_of
+from ingest.sources.mariadb.log.statements import BY_DEFAULT, Quoting
 from ingest.sources.mariadb.log.table_map import (
     TableMap,
     packed_int,
@@ -118,6 +119,7 @@ class Statement:
     committed: int
     is_within: bool
     is_strict: bool = False
+    quoting: Quoting = BY_DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,10 +359,11 @@ class Decoder:
     def _statement(
         self, event: bytes, text: str, database: str, said: bytes
     ) -> Statement:
-        gtid, strict = self._gtid, is_strict(said)
-        if not self._is_within:
+        gtid, is_within = self._gtid, self._is_within
+        if not is_within:
             self._gtid = ""
-        return Statement(database, text, gtid, _when(event), self._is_within, strict)
+        session = is_strict(said), quoting_of(said)
+        return Statement(database, text, gtid, _when(event), is_within, *session)
 
     def _back_to(self, savepoint: str) -> tuple[What, ...]:
         """A server leaves out of its log what was rolled back, unless it is between

@@ -299,7 +299,8 @@ class MariaDbLogReader:
                 pass
 
     def _note_statement(self, statement: Statement) -> None:
-        effect = effect_of(statement.text, statement.database).named(self._named)
+        effect = effect_of(statement.text, statement.database, statement.quoting)
+        effect = effect.named(self._named)
         for name, table in self._tables.items():
             if is_swap(self._shadows.of(name), name, effect):
                 self._note_swap(name, table, statement)

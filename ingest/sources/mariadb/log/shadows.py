@@ -52,7 +52,7 @@ class Shadows:
         """A statement that is no swap."""
 
         def is_copy() -> bool:
-            made = definition_of(statement.text)
+            made = definition_of(statement.text, statement.quoting)
             return made == definition_of(self.control.definition(self._tables[name]))
 
         shadow = shadow_behind(self._known.get(name), name, effect, is_copy=is_copy)

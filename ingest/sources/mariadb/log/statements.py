@@ -9,18 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 
 Name = tuple[str, str]
 
-# Of a version's own comments only the marks go.
-_TOKEN = re.compile(
-    r"(?P<skip>\s+|/\*M?!\d*|\*/|/\*.*?\*/|--[ \t][^\n]*|\#[^\n]*)"
-    r"|(?P<text>'(?:[^'\\]|''|\\.)*')"
-    r"|(?P<quoted>`(?:[^`]|``)+`|\"(?:[^\"]|\"\")*\")"
-    r"|(?P<word>[\w$@]+)"
-    r"|(?P<sign>.)",
-    re.DOTALL,
+# Of a version's own comments only the marks go. What is no letter, but beyond ASCII, is
+# part of a name.
+_TOKEN = (
+    r"(?P<skip>[ \t\n\v\f\r]+|/\*M?!\d*|\*/|/\*.*?\*/|\#[^\n]*"
+    r"|--(?=[\x00-\x20\x7f]|\Z)[^\n]*)"
+    r"|(?P<text>{texts})"
+    r"|(?P<quoted>{names})"
+    r"|(?P<word>[\w$@\u0080-\uffff]+)"
+    r"|(?P<sign>.)"
 )
 _DOT = "."
 # What these are about holds no rows, or its rows stay as they are.
@@ -67,6 +69,7 @@ _BETWEEN = frozenset({"OR", "REPLACE", "IF", "NOT", "EXISTS", "ONLINE", "IGNORE"
 _KEEPS = frozenset(
     {
         "COMMENT",
+        "ENGINE",
         "AUTO_INCREMENT",
         "ROW_FORMAT",
         "FORCE",
@@ -127,6 +130,16 @@ class Effect:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Quoting:
+    """By a session's sql_mode. has_names: "t" is a name, not a text (ANSI_QUOTES).
+    is_plain: a backslash in a text is one (NO_BACKSLASH_ESCAPES)."""
+
+    has_names: bool = False
+    is_plain: bool = False
+
+
+BY_DEFAULT = Quoting()
 NOTHING = Effect()
 # As a session logs it that does not log rows.
 _ANYTHING = Effect(may_be_any=True)
@@ -141,17 +154,17 @@ class _Token:
     sign: str = ""
 
 
-def effect_of(statement: str, database: str) -> Effect:
+def effect_of(statement: str, database: str, quoting: Quoting = BY_DEFAULT) -> Effect:
     """database: in which it ran."""
-    tokens = _without_settings(list(_tokens(statement)))
+    tokens = _without_settings(list(_tokens(statement, quoting)))
     verb = tokens[0].word if tokens else ""
     rest = tokens[1:]
     head = [token.word for token in rest[:4]]
     is_analysis = verb == "ANALYZE" and bool({*head[:2]} & {"TABLE", "TABLES"})
-    if verb in _HARMLESS or not verb or is_analysis:
+    if verb in _HARMLESS or not tokens or is_analysis:
         return NOTHING
     if verb == "TRUNCATE":
-        name, _ = _name(rest[head[0] == "TABLE" :], database)
+        name, _ = _name(rest[head[:1] == ["TABLE"] :], database)
         return Effect(frozenset({name}), empties=True)
     if verb == "RENAME":
         renames = tuple(_renames(rest, database))
@@ -238,10 +251,11 @@ def _like(tokens: Sequence[_Token], database: str) -> Name:
     return _name(inner[1:], database)[0] if is_like else ("", "")
 
 
-def definition_of(statement: str) -> tuple[str, ...]:
+def definition_of(statement: str, quoting: Quoting = BY_DEFAULT) -> tuple[str, ...]:
     """Of CREATE TABLE: what is behind its name, but for texts, the names of constraints
     and the next number that it counts up to."""
-    words = [one.word or one.name or one.sign for one in _tokens(statement)]
+    tokens = _tokens(statement, quoting)
+    words = [one.word or one.name or one.sign for one in tokens]
     words = words[words.index("(") :] if "(" in words else []
     return tuple(
         word
@@ -274,11 +288,17 @@ def _touched(part: Sequence[_Token]) -> frozenset[str] | None:
         return _columns_of(part)
     keeps = (
         (verb == "RENAME" and kind in {"INDEX", "KEY"})
-        or (verb == "ENGINE" and part[-1].word == "INNODB")
         or (verb == "DROP" and kind in _DROPS)
-        or verb in _KEEPS
+        or (verb in _KEEPS and _stays_in_innodb(part))
     )
     return frozenset() if keeps else None
+
+
+def _stays_in_innodb(part: Sequence[_Token]) -> bool:
+    """Options of a table may follow each other without a comma."""
+    words = [token.word for token in part if token.sign != "="] + [""]
+    pairs = pairwise(words)
+    return all(engine == "INNODB" for option, engine in pairs if option == "ENGINE")
 
 
 def _dropped(part: Sequence[_Token]) -> str:
@@ -359,7 +379,9 @@ def _split(tokens: Sequence[_Token]) -> Iterator[list[_Token]]:
 
 
 def _name(tokens: Sequence[_Token], database: str) -> tuple[Name, Sequence[_Token]]:
-    """The name at the front, and what is behind it."""
+    """The name at the front, and what is behind it. `.t` is `t`."""
+    if tokens and tokens[0].sign == _DOT:
+        tokens = tokens[1:]
     if len(tokens) > 2 and tokens[1].sign == _DOT:
         return (tokens[0].name, tokens[2].name), tokens[3:]
     return (database, tokens[0].name if tokens else ""), tokens[1:]
@@ -376,8 +398,22 @@ def _names(tokens: Sequence[_Token], database: str) -> Iterator[Name]:
             yield database, token.name
 
 
-def _tokens(statement: str) -> Iterator[_Token]:
-    for found in _TOKEN.finditer(statement):
+@cache
+def _pattern(quoting: Quoting) -> re.Pattern[str]:
+    # a mark that is doubled ends a text, and begins one more
+    inside = "[^{0}]" if quoting.is_plain else r"(?:[^{0}\\]|\\.)"
+    text = f"{{0}}{inside}*{{0}}"
+    texts, names = [text.format("'")], ["`(?:[^`]|``)+`"]
+    if quoting.has_names:
+        names.append('"(?:[^"]|"")+"')
+    else:
+        texts.append(text.format('"'))
+    found = _TOKEN.format(texts="|".join(texts), names="|".join(names))
+    return re.compile(found, re.DOTALL)
+
+
+def _tokens(statement: str, quoting: Quoting) -> Iterator[_Token]:
+    for found in _pattern(quoting).finditer(statement):
         if found["quoted"]:
             mark, inner = found["quoted"][0], found["quoted"][1:-1]
             yield _Token(name=inner.replace(mark * 2, mark))
