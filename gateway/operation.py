@@ -168,7 +168,6 @@ class Operation:
     runner: asyncio.Task[None] | None = None
     log: list[str] = field(default_factory=list)
     log_position: int = 0
-    held_reads: int = 0  # bytes, see `Services.keep_reads`
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property

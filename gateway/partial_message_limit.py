@@ -6,9 +6,11 @@ Must not know sockets: the holder of bytes is asked to drop them.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Generic, Protocol, TypeVar
+
+from gateway.budget import Budget
 
 
 class Holder(Protocol):
@@ -26,28 +28,21 @@ class HeldBytes(Generic[H]):
     connection that holds most, by `drop`."""
 
     def __init__(self, most: int, drop: Callable[[H], None]) -> None:
-        self.total = 0
-        self._most = most
+        self._bytes: Budget[str, H] = Budget(most)
         self._drop = drop
-        self._held: dict[H, int] = {}
+
+    @property
+    def total(self) -> int:
+        """Bytes of all connections."""
+        return self._bytes.held
 
     def note(self, holder: H, size: int) -> None:
         """Tell how many bytes are held for a connection now."""
-        self.total += size - self._held.pop(holder, 0)
-        if size:
-            self._held[holder] = size
-        while self.total > self._most:
-            victim = self._greatest()
-            self.total -= self._held.pop(victim)
+        self._bytes.hold(holder.who, holder, size)
+        while theirs := next(self._bytes.losers(holder.who), None):
+            victim, _ = max(theirs, key=itemgetter(1))
+            self._bytes.let_go(victim)
             self._drop(victim)
-
-    def _greatest(self) -> H:
-        shares: Counter[str] = Counter()
-        for holder, size in self._held.items():
-            shares[holder.who] += size
-        ((who, _),) = shares.most_common(1)
-        of_his = (holder for holder in self._held if holder.who == who)
-        return max(of_his, key=self._held.__getitem__)
 
 
 class Deadline:

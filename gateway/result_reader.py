@@ -11,6 +11,7 @@ import contextlib
 import time
 from dataclasses import dataclass
 
+from gateway.budget import Budget
 from gateway.engines.port import (
     EngineOperation,
     EngineRefused,
@@ -32,19 +33,6 @@ FULL_SECONDS = 0.4
 SLICED_AT_ONCE = 256 * 1024
 
 
-@dataclass(slots=True)
-class ReadAheadRoom:
-    """Bytes that may be held for clients who have not asked yet."""
-
-    total: int
-    per_batch: int
-    held: int = 0
-
-    def has(self, size: int) -> bool:
-        """True when a batch of about `size` bytes may be read ahead."""
-        return size <= self.per_batch and self.held + size <= self.total
-
-
 @dataclass(frozen=True, slots=True)
 class _Rest:
     """Rows of `batch` that its client has not asked for yet."""
@@ -60,16 +48,20 @@ class _Rest:
 
 
 class ResultReader:
-    """One statement's result. Calls must not overlap, `end` and `close` excepted."""
+    """One statement's result. Calls must not overlap, `end` and `close` excepted.
+
+    `room` is for rows that clients have not asked for yet; each batch is a share."""
 
     def __init__(
-        self, session: EngineSession, operation: EngineOperation, room: ReadAheadRoom
+        self,
+        session: EngineSession,
+        operation: EngineOperation,
+        room: Budget[ResultReader, ResultReader],
     ) -> None:
         self.is_at_end = False  # the engine has nothing more to do for it
         self._session = session
         self._operation = operation
         self._room = room
-        self._held = 0
         self._ahead: asyncio.Future[FetchedBatch] | None = None
         self._rest: _Rest | None = None
         self._is_moved = False
@@ -86,7 +78,7 @@ class ResultReader:
     def begin(self) -> None:
         """Start to read the first rows: nearly every client asks for them at once, and
         for many plans the engine computes nothing before."""
-        if self._room.has(FIRST_BYTES):
+        if self._room.fits(self, FIRST_BYTES):
             self._read_ahead(Orientation.NEXT, FIRST_ROWS, FIRST_BYTES)
 
     async def ready(self) -> None:
@@ -189,7 +181,7 @@ class ResultReader:
         if is_ahead or self._is_closed or batch.rows <= 0 or is_last:
             return
         estimate = len(batch.row_set) * max_rows // batch.rows
-        if self._room.has(estimate):
+        if self._room.fits(self, estimate):
             self._read_ahead(Orientation.NEXT, max_rows, estimate)
 
     def _read_ahead(
@@ -217,8 +209,7 @@ class ResultReader:
         self._hold(0 if is_lost else len(ahead.result().row_set))
 
     def _hold(self, size: int) -> None:
-        self._room.held += size - self._held
-        self._held = size
+        self._room.hold(self, self, size)
 
 
 async def _sliced(row_set: bytes | memoryview) -> RowSetRest:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import math
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -15,6 +16,7 @@ from weakref import WeakSet
 from core.counts import discount
 from core.errors import InvalidRequest
 from gateway.abuse_throttle import MOST_COUNTED_SECONDS, Waste
+from gateway.budget import Budget
 from gateway.engines.port import EnginePolicy, EngineRefused, EngineUnavailable
 from gateway.engines.supervisor import EngineSupervisor
 from gateway.fair import Caller, FairPlaces
@@ -22,7 +24,7 @@ from gateway.faults import DISK_FULL, TOO_LARGE
 from gateway.idle_sessions import IdleSessions
 from gateway.limits import GatewayLimits
 from gateway.operation import Operation
-from gateway.result_reader import ReadAheadRoom
+from gateway.result_reader import ResultReader
 from gateway.session_registry import SessionRegistry
 from gateway.store import Store
 
@@ -43,46 +45,27 @@ class MetadataResults:
     never."""
 
     def __init__(self, *, most: int, most_each: int) -> None:
-        self.rows: Counter[str] = Counter()
-        self._most = most
-        self._most_each = most_each
-        self._kept: dict[str, OrderedDict[Operation, tuple[Owner, int]]] = {}
+        self.rows: Budget[str, Operation] = Budget(most, most_each)
+        self._owners: dict[Operation, Owner] = {}
 
     async def keep(self, user: str, owner: Owner, operation: Operation) -> None:
         """Count a result's rows as they are now, and make room for them."""
         size = len(operation.local.rows) if operation.local else 0
-        kept = self._kept.setdefault(user, OrderedDict())
-        self.rows[user] += size - kept.get(operation, (owner, 0))[1]
-        kept[operation] = (owner, size)  # one that has grown keeps its age
-        while self.rows[user] > self._most_each:
-            if not await self._free_oldest(user, spared=operation):
-                break
-        while self.rows.total() > self._most:
-            for name, _ in self.rows.most_common():
-                if await self._free_oldest(name, spared=operation):
-                    break
-            else:
-                return
+        self.rows.hold(user, operation, size)
+        self._owners[operation] = owner
+        while victim := self._victim(user, spared=operation):
+            owner = self._owners[victim]
+            self.forget(victim)
+            await owner.free(victim)
 
-    async def _free_oldest(self, user: str, *, spared: Operation) -> bool:
-        """Free a user's oldest result; False when there is none but `spared`."""
-        kept = self._kept.get(user, OrderedDict())
-        oldest = next((one for one in kept if one is not spared), None)
-        if oldest is None:
-            return False
-        owner = kept[oldest][0]
-        self.forget(user, oldest)
-        await owner.free(oldest)
-        return True
+    def _victim(self, user: str, *, spared: Operation) -> Operation | None:
+        of_losers = itertools.chain.from_iterable(self.rows.losers(user))
+        return next((one for one, _ in of_losers if one is not spared), None)
 
-    def forget(self, user: str, operation: Operation) -> None:
+    def forget(self, operation: Operation) -> None:
         """Count a result no more. Idempotent."""
-        kept = self._kept.get(user, OrderedDict())
-        if operation not in kept:
-            return
-        self.rows[user] -= kept.pop(operation)[1]
-        if not kept:
-            del self._kept[user], self.rows[user]
+        self.rows.let_go(operation)
+        self._owners.pop(operation, None)
 
 
 class HasEngine(Protocol):
@@ -103,11 +86,11 @@ class Services:
     lake_root: str = ""
     sessions: SessionRegistry = field(init=False)
     slots: FairPlaces = field(init=False)
-    room: ReadAheadRoom = field(init=False)
+    read_ahead: Budget[ResultReader, ResultReader] = field(init=False)
     metadata_results: MetadataResults = field(init=False)
     idle: IdleSessions = field(init=False)
-    texts: Counter[str] = field(default_factory=Counter)
-    reads: Counter[str] = field(default_factory=Counter)
+    texts: Budget[str, object] = field(init=False)
+    reads: Budget[str, Operation] = field(init=False)
     statements: Counter[str] = field(default_factory=Counter)
     policies: dict[str, EnginePolicy] = field(default_factory=dict)
     in_engine: dict[str, WeakSet[HasEngine]] = field(default_factory=dict)
@@ -130,8 +113,14 @@ class Services:
         self.idle = IdleSessions(
             most=self.limits.idle_sessions, most_each=self.limits.idle_sessions_per_user
         )
-        self.room = ReadAheadRoom(
+        self.read_ahead = Budget(
             self.limits.read_ahead_bytes, self.limits.read_ahead_batch_bytes
+        )
+        self.texts = Budget(
+            self.limits.statement_texts, self.limits.statement_texts_per_user
+        )
+        self.reads = Budget(
+            self.limits.read_list_bytes, self.limits.read_list_bytes_per_user
         )
 
     def caller(self, user: str) -> Caller:
@@ -216,37 +205,31 @@ class Services:
 
     def hold_text(self, user: str, size: int) -> Callable[[], None]:
         """Take room for a statement's text; call what is returned to give it back."""
-        all_of_them, own = self.texts.total(), self.texts[user]
-        if all_of_them + size > self.limits.statement_texts:
-            raise _too_much_text(f"the statements that wait or run have {all_of_them}")
-        if own + size > self.limits.statement_texts_per_user:
-            raise _too_much_text(f"your statements that wait or run have {own}")
-        self.texts[user] += size
-        return functools.partial(discount, self.texts, user, size)
+        if self.texts.is_beyond_total(size):
+            raise _too_much_text(
+                f"the statements that wait or run have {self.texts.held}"
+            )
+        if self.texts.is_beyond_share(user, size):
+            raise _too_much_text(
+                f"your statements that wait or run have {self.texts.share(user)}"
+            )
+        text = object()
+        self.texts.hold(user, text, size)
+        return functools.partial(self.texts.let_go, text)
 
     def keep_reads(self, user: str, operation: Operation) -> None:
         """Count what a result was read from, by which a revoke ends it. What has no
         room is not known from now on: then any revoke of a right of theirs does."""
-        self.forget_reads(user, operation)
+        self.reads.let_go(operation)
         for ended in operation.runs[:-1]:
             ended.reads = None
         run = operation.run
         if run is None or run.reads is None:
             return
-        size, limits = run.reads.size, self.limits
-        if (
-            self.reads[user] + size > limits.read_list_bytes_per_user
-            or self.reads.total() + size > limits.read_list_bytes
-        ):
+        if self.reads.fits(user, run.reads.size):
+            self.reads.hold(user, operation, run.reads.size)
+        else:
             run.reads = run.reads.unknown()
-            return
-        self.reads[user] += size
-        operation.held_reads = size
-
-    def forget_reads(self, user: str, operation: Operation) -> None:
-        """Count it no more. Idempotent."""
-        discount(self.reads, user, operation.held_reads)
-        operation.held_reads = 0
 
 
 def _too_much_text(what: str) -> InvalidRequest:

@@ -318,7 +318,7 @@ class Session:
         if self.operations.pop(operation.handle.guid, None) is None:
             return
         self._services.sessions.forget_operation(operation)
-        self._services.metadata_results.forget(self.user, operation)
+        self._services.metadata_results.forget(operation)
         if operation.is_alive:
             await self.cancel(operation)
         if operation.kind is OperationType.EXECUTE_STATEMENT:
@@ -326,7 +326,7 @@ class Session:
             if operation.rows:
                 self._audit.note_fetch(operation)
         operation.advance("close")
-        self._services.forget_reads(self.user, operation)
+        self._services.reads.let_go(operation)
         self._let_go(operation, is_reading=True)
         if operation.reader:
             operation.reader.close()

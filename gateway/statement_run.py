@@ -39,7 +39,7 @@ async def run_to_first_rows(
             return
         operation.log_line(stage_line(1, 1))
         if operation.has_result_set:
-            reader = ResultReader(run.engine, handle, services.room)
+            reader = ResultReader(run.engine, handle, services.read_ahead)
             await _read_first(run, reader, operation)
     except EngineRefused:
         if not operation.is_left:  # else it was told to drop what it is asked about

@@ -11,13 +11,13 @@ import logging
 import sys
 import time
 import uuid
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 from core.errors import InvalidRequest, NotFound, SluiceError
+from gateway.budget import Budget
 from gateway.ending import end_all
 from gateway.engines.port import (
     EngineColumn,
@@ -124,6 +124,10 @@ class StatementService:
         self._services = services
         self._directory = directory
         self._statements: dict[str, Statement] = {}
+        limits = services.limits
+        self._results: Budget[str, Statement] = Budget(
+            limits.result_bytes, limits.result_bytes_per_user
+        )
         self._tasks: set[asyncio.Task[None]] = set()
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -291,11 +295,11 @@ class StatementService:
             log.exception("collecting rows into %s failed", statement.result.path)
             is_full = isinstance(error, OSError) and error.errno in _FULL
             if is_full:
-                statement.result.remove()  # others need the room at once
+                self._remove_rows(statement)  # others need the room at once
             statement.fault = results_full() if is_full else Fault(_FAILED)
         finally:
             if statement.fault or statement.is_cancelled:
-                statement.result.remove()
+                self._remove_rows(statement)
             statement.done.set()
             await statement.session.close()
             if statement.id in self._statements:  # a revoke is to end it
@@ -324,35 +328,31 @@ class StatementService:
     async def _make_room(self, growing: Statement) -> None:
         """Free the user's old results while theirs take too much, and those of who
         keeps most while all do."""
-        limits = self._services.limits
-        await self._free(limits.result_bytes_per_user, growing.user)
-        await self._free(limits.result_bytes)
-
-    async def _free(self, most: int, user: str | None = None) -> None:
-        def kept() -> list[Statement]:
-            every = self._statements.values()
-            return [s for s in every if user is None or s.user == user]
-
-        while sum(s.result.size for s in kept()) > most:
-            victim = self._spare_result(kept())
+        self._results.hold(growing.user, growing, growing.result.size)
+        while not self._results.fits(growing.user, 0):
+            victim = self._spare_result(growing.user)
             if victim is None:
-                whose = "all statements" if user is None else "your statements"
-                raise InvalidRequest(
-                    f"the results of {whose} over REST take {most} bytes, as many as"
-                    " are kept",
-                    code="results_full",
-                    hint="select fewer rows or columns, or read it over HiveServer2,"
-                    " which keeps no result",
-                )
+                raise self._results_full(growing.user)
             await self._drop(victim)
 
-    def _spare_result(self, of: Iterable[Statement]) -> Statement | None:
-        spare = [s for s in of if s.is_kept]
-        shares: Counter[str] = Counter()
-        for one in spare:
-            shares[one.user] += one.result.size
-        theirs = (s for s in spare if s.user == shares.most_common(1)[0][0])
-        return min(theirs, key=lambda s: s.touched, default=None)
+    def _spare_result(self, user: str) -> Statement | None:
+        for theirs in self._results.losers(user):
+            spare = (one for one, _ in theirs if one.is_kept)
+            if victim := min(spare, key=lambda s: s.touched, default=None):
+                return victim
+        return None
+
+    def _results_full(self, user: str) -> InvalidRequest:
+        limits, whose = self._services.limits, "all statements"
+        most = limits.result_bytes
+        if self._results.is_beyond_share(user):
+            whose, most = "your statements", limits.result_bytes_per_user
+        return InvalidRequest(
+            f"the results of {whose} over REST take {most} bytes, as many as are kept",
+            code="results_full",
+            hint="select fewer rows or columns, or read it over HiveServer2,"
+            " which keeps no result",
+        )
 
     async def _drop_all(self, statements: Iterable[Statement]) -> None:
         await end_all(self._drop(one) for one in [*statements])
@@ -361,8 +361,12 @@ class StatementService:
         self._statements.pop(statement.id, None)
         statement.is_cancelled = True
         await statement.session.close()
-        self._services.forget_reads(statement.user, statement.operation)
+        self._services.reads.let_go(statement.operation)
+        self._remove_rows(statement)
+
+    def _remove_rows(self, statement: Statement) -> None:
         statement.result.remove()
+        self._results.let_go(statement)
 
     async def _sweep(self) -> None:
         while True:

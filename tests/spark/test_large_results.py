@@ -8,11 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from gateway.arrow_rows import batch_of, json_rows
+from gateway.budget import Budget
 from gateway.engines.port import EngineRefused, OperationState, Orientation
 from gateway.engines.spark_thrift import run_statement
 from gateway.faults import DISK_FULL, clean
 from gateway.hs2.rowset import decode_row_set
-from gateway.result_reader import ReadAheadRoom, ResultReader
+from gateway.result_reader import ResultReader
 from tests.spark.engine_bench import (
     MAX_RESULT_MIB,
     SPOOL_MIB,
@@ -214,7 +215,7 @@ def test_closing_a_result_stops_the_job_that_reads_ahead(client: Client) -> None
         while not status.state.is_terminal:
             status = await session.status(operation)
         assert status.state is OperationState.FINISHED
-        room = ReadAheadRoom(1 << 20, 1 << 20)
+        room = Budget(1 << 20, 1 << 20)
         reader = ResultReader(session, operation, room)
         reader.begin()
         waiting = asyncio.create_task(reader.fetch(Orientation.NEXT, 10))

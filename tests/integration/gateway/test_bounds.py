@@ -77,7 +77,7 @@ def test_a_user_has_so_many_open_statements_in_all_his_sessions(users, tmp_path)
         ann.cursor().execute("SELECT 7")
         assert held == {"ann": 2, "bob": 1}
     assert eventually(lambda: not held)
-    assert not gateway.gateway.services.texts
+    assert not gateway.gateway.services.texts.held
 
 
 def test_what_nobody_touches_for_long_is_freed(gateway):

@@ -138,4 +138,4 @@ def test_waiting_statements_hold_a_bounded_length_of_text(users, tmp_path):
             with pytest.raises(OperationalError, match="have 604 characters"):
                 second.execute("slow" + " " * 600, async_=True)
             cursor.cancel()
-            assert eventually(lambda: gateway.gateway.services.texts.total() == 0)
+            assert eventually(lambda: gateway.gateway.services.texts.held == 0)

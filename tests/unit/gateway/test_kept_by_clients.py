@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from core.errors import InvalidRequest
+from gateway.budget import Budget
 from gateway.engines.port import ReadTables
 from gateway.hs2.connection import CallReceived
 from gateway.hs2.messages import StatusReply
@@ -27,6 +28,11 @@ def session() -> Session:
     limits = GatewayLimits(operations_per_session=KEPT, answered_rows_per_session=ROWS)
     services = Services(cast(Any, None), cast(Any, None), limits)
     return Session(services, "ann", protocol=SERVER_VERSION)
+
+
+def shares(budget: Budget[str, Any]) -> dict[str, int]:
+    of_each = {user: budget.share(user) for user in ("ann", "bob", "cy", "eve")}
+    return {user: size for user, size in of_each.items() if size}
 
 
 def answer(rows: int) -> Operation:
@@ -83,10 +89,10 @@ async def test_the_oldest_answers_of_a_user_go_whatever_session_they_are_of():
     assert grown.local
     grown.local.rows += [()] * 20
     await second.keep(grown)
-    assert services.metadata_results.rows == {"ann": 25, "bob": 9}
+    assert shares(services.metadata_results.rows) == {"ann": 25, "bob": 9}
     await first.close()
     await second.close()
-    assert services.metadata_results.rows == {"bob": 9}
+    assert shares(services.metadata_results.rows) == {"bob": 9}
 
 
 async def test_the_rows_of_all_users_are_bounded_and_the_greediest_loses_his_oldest():
@@ -100,7 +106,7 @@ async def test_the_rows_of_all_users_are_bounded_and_the_greediest_loses_his_old
         made = answer(size)
         held.add(made)
         await held.keep(made)
-    assert services.metadata_results.rows == {"ann": 5, "bob": 8, "eve": 4}
+    assert shares(services.metadata_results.rows) == {"ann": 5, "bob": 8, "eve": 4}
     assert [len(one.operations) for one in (ann, bob, eve)] == [1, 2, 1]
 
 
@@ -121,9 +127,9 @@ async def test_what_results_were_read_from_takes_bounded_room():
     assert is_known == [True, True, False, True, False]
     assert kept[2].run
     assert kept[2].run.reads == ReadTables(3, {}, is_whole=False)
-    for user, made in zip(("ann", "ann", "ann", "bob", "cy"), kept, strict=True):
-        services.forget_reads(user, made)
-    assert not services.reads
+    for made in kept:
+        services.reads.let_go(made)
+    assert not services.reads.held
 
 
 async def test_statements_are_not_closed_for_a_metadata_call():
@@ -164,7 +170,7 @@ def test_long_statements_of_one_user_leave_room_for_those_of_others():
         services.hold_text("eve", 1)
     release()
     services.hold_text("ann", 6)
-    assert services.texts == {"ann": 6, "bob": 4}
+    assert shares(services.texts) == {"ann": 6, "bob": 4}
 
 
 @dataclass(eq=False)

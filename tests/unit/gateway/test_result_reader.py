@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from gateway import result_reader
+from gateway.budget import Budget
 from gateway.engines.port import (
     EngineOperation,
     EngineRefused,
@@ -16,7 +17,7 @@ from gateway.engines.port import (
 )
 from gateway.hs2.rowset import RowSetRest, decode_row_set, encode_row_set
 from gateway.hs2.values import TypeId
-from gateway.result_reader import FIRST_ROWS, ReadAheadRoom, ResultReader
+from gateway.result_reader import FIRST_ROWS, ResultReader
 
 NEXT, FIRST = Orientation.NEXT, Orientation.FIRST
 
@@ -51,7 +52,7 @@ class Engine:
 class Reading:
     def __init__(self, rows=1000, bad=None, total=1 << 20, per_batch=1 << 19) -> None:
         self.engine = Engine(rows, bad)
-        self.room = ReadAheadRoom(total, per_batch)
+        self.room = Budget(total, per_batch)
         self.reader = ResultReader(self.engine, EngineOperation(b"", b""), self.room)
 
     async def numbers(self, count, orientation=NEXT):

@@ -36,6 +36,7 @@ def service_with(tmp_path: Path, kept: list[tuple[str, int, bool]]) -> Statement
         if is_done:
             made.done.set()
         service._statements[made.id] = made
+        service._results.hold(user, made, size)
     return service
 
 
