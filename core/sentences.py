@@ -68,6 +68,20 @@ AND = Sentence("%(first)s, %(then)s")
 THEN = Sentence("%(first)s %(then)s")
 
 
+def replaced_in(text: str, old: str, new: str) -> str:
+    """With another text for one that stands in its parameters."""
+    if not isinstance(text, Sentence) or not text.parameters:
+        return text.replace(old, new)
+
+    def told(value: Any) -> Any:
+        if isinstance(value, Sentence):
+            return replaced_in(value, old, new)
+        return new if str(value) == old else str(value).replace(old, new)
+
+    shown = {name: told(value) for name, value in text.parameters.items()}
+    return Sentence(text.message, **shown)
+
+
 def joined(parts: Iterable[str], by: str = NEXT) -> str:
     """Sentences one after the other, as one; "" of none."""
     first, *others = [part for part in parts if part] or [""]

@@ -14,12 +14,31 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers as s
 
 from core.json_values import exact, iso
-from core.sentences import Sentence
+from core.sentences import Sentence, as_sentence
 
-# Members that hold them; one without parameters is stored as its text alone.
-SENTENCES = frozenset({"message", "hint", "reason", "status_reason", "closed_reason"})
+# Members that hold them, or lists of them; one without parameters is stored as its text
+# alone.
+SENTENCES = frozenset(
+    {
+        "message", "hint", "reason", "status_reason", "closed_reason", "waits_for",
+        "way_out", "changes", "will", "misses", "warnings", "partial_columns",
+        "resync_needed", "replaced",
+    }
+)  # fmt: skip
 Body = dict[str, Any]
 _Show = Callable[[Any], Any]
+
+
+class _Sentences(list[Sentence]):
+    pass
+
+
+def _kept(value: Any) -> Any:
+    if isinstance(value, str):
+        return as_sentence(value)
+    if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+        return _Sentences(map(as_sentence, value))
+    return value
 
 
 # Base of all replies; OpenAPI shows docstrings of serializers, inherited ones too.
@@ -34,9 +53,9 @@ class Reply(s.Serializer[Any]):
         for name, read, show in self._members:
             value = read(row)
             # a sentence is kept as one: its reader may want another language
-            if name in SENTENCES and type(value) is str:
-                value = Sentence(value)
-            is_shown = value is None or isinstance(value, Sentence)
+            if name in SENTENCES:
+                value = _kept(value)
+            is_shown = value is None or isinstance(value, Sentence | _Sentences)
             found[name] = value if is_shown else show(value)
         return found
 

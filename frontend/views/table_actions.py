@@ -24,6 +24,7 @@ from core.errors import InvalidRequest, NotFound, SluiceError, StaleState
 from core.jobs import SUCCEEDED
 from core.models import Job
 from core.sentences import Sentence
+from core.translation import translated
 from frontend.pages import (
     NOT_CONFIRMED,
     PageRequest,
@@ -138,7 +139,7 @@ def effects_of(action: TableAction, table: Table, given: Given) -> Effects:
 
 def sentences(lines: Iterable[str]) -> tuple[str, ...]:
     end = gettext(".")
-    return tuple(f"{line}{end}" for line in lines)
+    return tuple(f"{translated(line)}{end}" for line in lines)
 
 
 @page

@@ -331,7 +331,7 @@ def _describe_removal(table: Table) -> Iterator[str]:
     """Both of what can be chosen."""
     kept = removal.plan_removal(table, drop_data=False)
     dropped = removal.plan_removal(table, drop_data=True)
-    yield kept.will[0].capitalize()
+    yield kept.will[0]
     yield gettext("If you keep the data: %(effect)s") % {"effect": kept.will[1]}
     yield gettext("If you delete it: %(effect)s") % {"effect": dropped.will[1]}
 

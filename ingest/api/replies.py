@@ -133,7 +133,7 @@ class Onboarding(HasSchedule):
 
     @staticmethod
     def waits_for_of(shown: Scheduled) -> str | None:
-        return shown.row.request.get("waits")  # type: ignore[no-any-return]
+        return with_sentences(shown.row.request).get("waits")
 
     @staticmethod
     def links_of(shown: Scheduled) -> Mapping[str, str]:
@@ -166,7 +166,8 @@ class PlannedTable(HasSchedule):
 
     @staticmethod
     def status_reason_of(shown: Scheduled) -> str:
-        return str(shown.row.plan.blocked)
+        blocked: str = shown.row.plan.blocked
+        return blocked
 
     @staticmethod
     def plan_of(shown: Scheduled) -> Mapping[str, Any]:
@@ -208,7 +209,8 @@ class OnboardedTable(PlannedTable):
 
     @staticmethod
     def status_reason_of(shown: Any) -> str:
-        return str(shown.row.status_reason)
+        reason: str = shown.row.status_reason
+        return reason
 
     @staticmethod
     def plan_of(shown: Any) -> Mapping[str, Any]:

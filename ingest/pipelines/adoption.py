@@ -25,6 +25,7 @@ from core.errors import SluiceError, TerminalError, TransientError
 from core.jobs import ACTIVE, TERMINAL, WAITING
 from core.jobs.moves import Cancelled, conclude, move_job, names_of
 from core.models import Job, Lease
+from core.sentences import Sentence, as_sentence
 from ingest.contract.job import LOADS, REMOVE
 from ingest.contract.source_positions import is_of_log
 from ingest.jobs import leases
@@ -111,6 +112,9 @@ def follow_stream(
 
 
 WHY = "the database was restored"
+_BEFORE_LOADED = "the database was restored before the table was loaded: resume it"
+_JOB_ENDED = "the database was restored: ask again if it is still wanted"
+_REMOVAL_ENDED = "the database was restored while it was being removed: remove it again"
 PAGE = 500
 _LIFT_IDS = """
 SELECT CASE WHEN %(dry_run)s THEN %(known)s ELSE setval(name, %(known)s) END
@@ -259,7 +263,9 @@ def _look(
         seen = _seen(pipeline, state)
     except SluiceError as error:
         is_passing = isinstance(error, TransientError)
-        return judge(known, Seen(problem=str(error), is_passing=is_passing)), None
+        return judge(
+            known, Seen(problem=error.as_sentence, is_passing=is_passing)
+        ), None
     return judge(known, seen), state
 
 
@@ -269,7 +275,11 @@ def _seen(pipeline: Pipeline, state: LakeState) -> Seen:
         return Seen()
     newest = max(i.asked for i in done)
     if position is None:
-        return Seen(problem=f"commit {newest} of the lake has no position of ours")
+        return Seen(
+            problem=Sentence(
+                "commit %(newest)s of the lake has no position of ours", newest=newest
+            )
+        )
     commit = state.newest_write
     found, planned = position.identity, planned_identity(pipeline)
     differing = drift(found, planned)
@@ -382,7 +392,10 @@ def _load_is_there(pipeline: Pipeline, state: LakeState, jobs: Sequence[Job]) ->
 
 
 def _needs_resync(pipeline: Pipeline, finding: Finding) -> None:
-    reason = f"{WHY}, and {finding.message}: resync the table, or remove it"
+    reason = Sentence(
+        "the database was restored, and %(why)s: resync the table, or remove it",
+        why=as_sentence(finding.message),
+    )
     transitions.lose_position(pipeline, reason=reason, actor=ACTOR)
 
 
@@ -397,14 +410,14 @@ def _pause_unloaded(pipeline: Pipeline) -> None:
     """Nothing would begin the load of a table that comes back without a job."""
     pipeline.refresh_from_db(fields=["state", "resume_event"])
     if pipeline.state == APPROVED:
-        reason = f"{WHY} before the table was loaded: resume it"
+        reason = _BEFORE_LOADED
         transitions.stop(pipeline, "pause", reason=reason, actor=ACTOR)
 
 
 def _end(job: Job, pipeline: Pipeline) -> None:
     """A job of the backup never runs again: what it was for may be done, or wrong."""
     event = "cancel" if job.state in WAITING else "cancelled"
-    reason = f"{WHY}: ask again if it is still wanted"
+    reason = _JOB_ENDED
     move_job(job, event, reason=reason, actor=ACTOR, finished_at=SystemClock().now())
     Lease.objects.filter(owner__startswith=f"job:{job.pk}:").update(
         owner="", expires_at=None
@@ -415,7 +428,7 @@ def _end(job: Job, pipeline: Pipeline) -> None:
             transitions.move(
                 pipeline,
                 "keep",
-                reason=f"{WHY} while it was being removed: remove it again",
+                reason=_REMOVAL_ENDED,
                 actor=ACTOR,
                 resume_event="resume_catch_up",
                 drop_data=False,

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from core.sentences import Sentence, joined
 from ingest.contract.source_positions import is_of_log
 from ingest.planning.facts import TIMESTAMP
 
@@ -19,6 +20,7 @@ Status = Literal[
 
 # Statuses whose rows take over what the lake says.
 FOLLOWED: frozenset[Status] = frozenset({"ahead", "went back"})
+_TWO_PLACES = "the lake is at %(lake)s, the database at %(database)s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +89,17 @@ def judge(known: Known, seen: Seen) -> Finding:
         return Finding("needs resync", why)
     if not known.instant:
         return Finding(
-            "ahead", f"its snapshot is in the lake: {seen.instant}", seen.end
+            "ahead",
+            Sentence("its snapshot is in the lake: %(instant)s", instant=seen.instant),
+            seen.end,
         )
     if seen.epoch < known.epoch or seen.newest < known.instant:
-        said = f"the lake is at {seen.newest}, the database at {known.instant}"
+        said = Sentence(_TWO_PLACES, lake=seen.newest, database=known.instant)
         return Finding("went back", said, seen.end)
     if seen.instant > known.instant or seen.epoch > known.epoch:
-        said = f"the lake is at {seen.instant}, the database at {known.instant}"
+        said = Sentence(_TWO_PLACES, lake=seen.instant, database=known.instant)
         return Finding("ahead", said, _goes_on(known, seen))
-    return Finding("agrees", f"both are at {seen.instant}")
+    return Finding("agrees", Sentence("both are at %(instant)s", instant=seen.instant))
 
 
 def _goes_on(known: Known, seen: Seen) -> str:
@@ -107,18 +111,33 @@ def _goes_on(known: Known, seen: Seen) -> str:
 
 def _without_commit(known: Known) -> Finding:
     if known.instant:
-        said = f"the database knows commit {known.instant}, the lake has none"
+        said = Sentence(
+            "the database knows commit %(instant)s, the lake has none",
+            instant=known.instant,
+        )
         return Finding("missing", said)
     return Finding("agrees", "not loaded yet")
 
 
 def _differs(known: Known, seen: Seen) -> str:
     if seen.source not in {0, known.source}:
-        return f"the lake's rows are of source {seen.source}, not {known.source}"
+        return Sentence(
+            "the lake's rows are of source %(source)s, not %(planned)s",
+            source=seen.source,
+            planned=known.source,
+        )
     if seen.drift:
-        return f"the lake is not what the plan says: {'; '.join(seen.drift)}"
+        return Sentence(
+            "the lake is not what the plan says: %(drift)s", drift=joined(seen.drift)
+        )
     more = _names(seen.columns - known.columns) if seen.columns else ""
-    return f"the lake has columns that the plan does not know: {more}" if more else ""
+    return (
+        Sentence(
+            "the lake has columns that the plan does not know: %(more)s", more=more
+        )
+        if more
+        else ""
+    )
 
 
 def _names(columns: frozenset[str]) -> str:

@@ -20,7 +20,7 @@ from catalog.models import Table
 from catalog.sources.registry import kind_named
 from core.errors import InvalidRequest
 from core.models import Job
-from core.sentences import Sentence
+from core.sentences import Sentence, as_sentence
 from ingest.contract.job import RESYNC, SYNC
 from ingest.jobs.queue import new_job, put
 from ingest.models import Pipeline, SourceFollower
@@ -72,14 +72,22 @@ def plan_by_log(pipeline: Pipeline) -> TablePlan:
     assert table is not None
     if pipeline.capture != TIMESTAMP or plan.step(ApplyChanges) is None:
         raise InvalidRequest(
-            f"{table} is not synced by a cursor: its capture is {pipeline.capture}",
+            Sentence(
+                "%(table)s is not synced by a cursor: its capture is %(capture)s",
+                table=table,
+                capture=pipeline.capture,
+            ),
             code="not_now",
         )
     _refuse_unsettled(pipeline, plan)
     facts = _facts(pipeline)
     if why := _why_not(pipeline, facts, plan):
         raise InvalidRequest(
-            f"{table} cannot follow its source's log as it is: {why}",
+            Sentence(
+                "%(table)s cannot follow its source's log as it is: %(why)s",
+                table=table,
+                why=as_sentence(why),
+            ),
             code="not_followable",
         )
     return _by_log(pipeline, facts, plan)
@@ -103,17 +111,15 @@ def plan_by_cursor(pipeline: Pipeline, cursor: str = "") -> TablePlan:
     assert table is not None
     if pipeline.capture != LOG or plan.step(FollowLog) is None:
         raise InvalidRequest(
-            f"{table} does not follow a log: its capture is {pipeline.capture}",
+            Sentence(
+                "%(table)s does not follow a log: its capture is %(capture)s",
+                table=table,
+                capture=pipeline.capture,
+            ),
             code="not_now",
         )
     create: CreateTable = plan.step(CreateTable)
-    if create.shards:
-        raise InvalidRequest(
-            f"{table} has the rows of {len(create.shards)} tables, and syncs by a"
-            " cursor read one",
-            code="no_cursor",
-            hint="it follows its source's log",
-        )
+    _refuse_shards(table, create)
     _refuse_unsettled(pipeline, plan)
     facts = _facts(pipeline)
     read = {column.source_name for column in create.columns}
@@ -136,11 +142,29 @@ def plan_by_cursor(pipeline: Pipeline, cursor: str = "") -> TablePlan:
     )
     if then.blocked:
         raise InvalidRequest(
-            f"{table} cannot be synced by a cursor as it is: {then.blocked}",
+            Sentence(
+                "%(table)s cannot be synced by a cursor as it is: %(blocked)s",
+                table=table,
+                blocked=as_sentence(then.blocked),
+            ),
             code="no_cursor",
             hint='name one: {"cursor": "updated_at"}',
         )
     return by_cursor(plan, then)
+
+
+def _refuse_shards(table: Table, create: CreateTable) -> None:
+    if create.shards:
+        raise InvalidRequest(
+            Sentence(
+                "%(table)s has the rows of %(count)s tables, and syncs by a cursor"
+                " read one",
+                table=table,
+                count=len(create.shards),
+            ),
+            code="no_cursor",
+            hint="it follows its source's log",
+        )
 
 
 def _refuse_unsettled(pipeline: Pipeline, plan: TablePlan) -> None:
@@ -148,8 +172,10 @@ def _refuse_unsettled(pipeline: Pipeline, plan: TablePlan) -> None:
         raise table_commands.not_now(pipeline, Sentence("change the capture of"))
     if pipeline.drift or drift_of(pipeline, plan).is_open:
         raise InvalidRequest(
-            f"columns of {pipeline.lake_table} changed at its source, and that is not"
-            " settled",
+            Sentence(
+                "columns of %(table)s changed at its source, and that is not settled",
+                table=pipeline.lake_table,
+            ),
             code="not_now",
             hint="approve or resync what its page shows, then ask again",
         )
@@ -177,9 +203,11 @@ def _why_not(pipeline: Pipeline, facts: TableFacts, plan: TablePlan) -> str:
         # a row that moves to another key would get a value of a later row
         privileges = kind_named(facts.source_kind).privileges
         statement = privileges.full_rows_logged(facts.database, facts.name)
-        return (
-            f"the log may leave out long values of {', '.join(long)}, which only a"
-            f" whole load knows exactly: {statement}"
+        return Sentence(
+            "the log may leave out long values of %(long)s, which only a whole"
+            " load knows exactly: %(statement)s",
+            long=", ".join(long),
+            statement=statement,
         )
     return _why_behind(pipeline)
 
@@ -191,10 +219,12 @@ def _why_behind(pipeline: Pipeline) -> str:
     synced = (table.last_commit_epoch if table else None) or 0
     if follower is None or not follower.number or follower.number > synced:
         return ""
-    return (
-        f"its syncs are numbered up to {synced}, and the stream of its source's log is"
-        f" at {follower.number} only; remove the table and onboard it with capture"
-        " 'log', which reads it again"
+    return Sentence(
+        "its syncs are numbered up to %(synced)s, and the stream of its"
+        " source's log is at %(number)s only; remove the table and onboard"
+        " it with capture 'log', which reads it again",
+        synced=synced,
+        number=follower.number,
     )
 
 

@@ -14,6 +14,7 @@ from catalog.models import Datasource, Table
 from catalog.selectors import TableFilter, tables_for
 from catalog.selectors.contents import whole_sources
 from core.clock import SystemClock
+from core.sentences import Sentence
 from ingest.models import Pipeline, SourceFollower
 from ingest.models.states import LOADED, RETIRED
 from ingest.pipelines import followers
@@ -132,7 +133,10 @@ def observed_of(row: SourceFollower, now: datetime) -> tuple[str, str, str]:
         return row.observed, row.reason, row.hint
     return (
         SILENT,
-        f"no host of followers wrote of it since {written:%Y-%m-%d %H:%M:%S} UTC",
+        Sentence(
+            "no host of followers wrote of it since %(written)s UTC",
+            written=f"{written:%Y-%m-%d %H:%M:%S}",
+        ),
         "see that `manage.py followers` runs and reaches the metadata database; the"
         " source keeps its log until then",
     )

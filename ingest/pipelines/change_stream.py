@@ -67,7 +67,11 @@ def changes_of(table: Table, *, after: str | None, limit: int) -> Changes:
     pipeline = require_pipeline(table)
     if pipeline.capture != LOG:
         raise InvalidRequest(
-            f"{table} does not follow a log, so its changes are not known one by one",
+            Sentence(
+                "%(table)s does not follow a log, so its changes are not known one"
+                " by one",
+                table=table,
+            ),
             code="not_followed",
             hint="capture it by `log`",
         )
@@ -122,7 +126,7 @@ def _opened(table: Table, token: str) -> list[Any]:
         return key_of(token, _scope(table))
     except InvalidRequest as error:
         raise InvalidRequest(
-            f"`after` is no token of the changes of {table}",
+            Sentence("`after` is no token of the changes of %(table)s", table=table),
             code="bad_after",
             hint="begin without it",
         ) from error

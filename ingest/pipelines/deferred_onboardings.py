@@ -17,6 +17,7 @@ from django.db.models import QuerySet
 from catalog.access.policy import Principal
 from catalog.models import Datasource
 from core.errors import SluiceError
+from core.sentences import origins_in
 from ingest.models import Onboarding, Pipeline
 from ingest.pipelines.onboarding import start_onboarding
 from ingest.pipelines.policies.policy import changed
@@ -106,7 +107,8 @@ def _plan_if_waiting(pk: UUID, seen: str) -> bool:
         try:
             _plan(row)
         except SluiceError as error:
-            row.request |= {"waits": str(error), "tried": seen}
+            why = error.as_sentence
+            row.request |= {"waits": why, "tried": seen, "sentences": origins_in([why])}
             row.save(update_fields=["request"])
             log.warning("onboarding %s waits: %s", row.pk, error)
             return False

@@ -17,6 +17,7 @@ from catalog.discovery.store import NOT_SYNCED
 from catalog.models import Datasource, Table
 from core.errors import InvalidRequest, NotFound
 from core.json_values import escape
+from core.sentences import Sentence, as_sentence, joined
 from ingest.models import Pipeline
 from ingest.models.states import RETIRED
 from ingest.pipelines import table_facts as reading
@@ -33,6 +34,7 @@ from ingest.planning.plan import CreateTable, TablePlan, plan_from_json
 from ingest.planning.shards import Shards, joined_facts, sharded
 
 MOST_TOLD = 1000
+_AND_MORE = Sentence("%(first)s (and %(more)s more)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class Mistakes:
             pointer = f"/tables/{escape(str(table))}/{name}"
             given = [{"pointer": pointer, "detail": error.message}]
         for one in given:
-            pointer, detail = str(one["pointer"]), str(one["detail"])
+            pointer, detail = str(one["pointer"]), as_sentence(one["detail"])
             self.add(pointer, detail, code=error.code, hint=error.hint)
 
     def tell(self) -> None:
@@ -88,12 +90,16 @@ class Mistakes:
         more = len(self.found) - 1
         hints = dict.fromkeys(hint for *_, hint in self.found if hint)
         raise InvalidRequest(
-            f"{detail} (and {more} more)" if more else detail,
+            Sentence(
+                "%(first)s (and %(more)s more)", first=as_sentence(detail), more=more
+            )
+            if more
+            else detail,
             code=code,
-            hint="; ".join(list(hints)[:3]),
+            hint=joined(list(hints)[:3]),
             facts={
                 "errors": [
-                    {"pointer": pointer, "detail": said}
+                    {"pointer": pointer, "detail": as_sentence(said)}
                     for pointer, said, _, _ in self.found[:MOST_TOLD]
                 ]
             },
@@ -106,7 +112,7 @@ def plan_onboarding(request: OnboardingRequest, *, principal: Principal) -> Draf
     source = Datasource.objects.filter(name=request.datasource).first()
     if source is None or source.is_lake:
         raise NotFound(
-            f"there is no datasource '{request.datasource}'",
+            Sentence("there is no datasource '%(name)s'", name=request.datasource),
             code="datasource_not_found",
             hint="see /api/v1/datasources for those there are",
         )
@@ -305,7 +311,7 @@ def _chosen_tables(
         if name not in present:
             mistakes.add(
                 f"/tables/{escape(name)}",
-                f"'{name}' is not among the chosen tables",
+                Sentence("'%(name)s' is not among the chosen tables", name=name),
                 code="unknown_table",
                 hint="add it to 'include', or take its choices away",
             )
@@ -332,15 +338,26 @@ def _unmatched(
     """A name that means no table, or only one that cannot be carried."""
     pattern, at = request.include[index], f"/include/{index}"
     if one := others.get(pattern):
-        detail = f"'{pattern}' cannot be synced: {one.reason}"
+        detail = Sentence(
+            "'%(pattern)s' cannot be synced: %(reason)s",
+            pattern=pattern,
+            reason=as_sentence(one.reason),
+        )
         mistakes.add(at, detail, code="unknown_table", hint=one.way_out)
         return
     mistakes.add(
         at,
-        f"'{pattern}' matches no table of {source.name}; "
-        "discover the source again if it is new",
+        Sentence(
+            "'%(pattern)s' matches no table of %(name)s; discover the source"
+            " again if it is new",
+            pattern=pattern,
+            name=source.name,
+        ),
         code="unknown_table",
-        hint=f"POST /api/v1/datasources/{source.name}:discover, and see its tables",
+        hint=Sentence(
+            "POST /api/v1/datasources/%(name)s:discover, and see its tables",
+            name=source.name,
+        ),
     )
 
 
@@ -365,9 +382,14 @@ def _find_other_updates(
         if create is not None and create.updates != asked[name]:
             mistakes.add(
                 f"/tables/{escape(name)}/updates",
-                f"'{name}' is synced with {create.updates} updates, not with"
-                f" {asked[name]} ones, and that is fixed for its life: remove its"
-                " onboarding and ask again, which loads it into a new lake table",
+                Sentence(
+                    "'%(name)s' is synced with %(updates)s updates, not with %(asked)s"
+                    " ones, and that is fixed for its life: remove its onboarding and"
+                    " ask again, which loads it into a new lake table",
+                    name=name,
+                    updates=create.updates,
+                    asked=asked[name],
+                ),
                 code="updates_fixed",
             )
 
@@ -382,10 +404,14 @@ def _find_named_again(
     places = _where_synced(source, again) if again else {}
     for index, pattern in enumerate(request.include):
         if pattern in again:
-            place = places.get(pattern, "its plan")
+            place = places.get(pattern, Sentence("its plan"))
             mistakes.add(
                 f"/include/{index}",
-                f"'{pattern}' is onboarded already: change or remove {place}",
+                Sentence(
+                    "'%(pattern)s' is onboarded already: change or remove %(place)s",
+                    pattern=pattern,
+                    place=place,
+                ),
                 code="already_onboarded",
                 hint="leave it out here; a pattern such as db.* passes over it",
             )
@@ -402,6 +428,8 @@ def _where_synced(source: Datasource, names: Collection[str]) -> dict[str, str]:
     return {
         f"{row.source_table.database.name}.{row.source_table.name}": str(row.lake_table)
         if row.lake_table
-        else f"it in onboarding {row.onboarding_id}"
+        else Sentence(
+            "it in onboarding %(onboarding_id)s", onboarding_id=row.onboarding_id
+        )
         for row in rows
     }

@@ -16,6 +16,7 @@ from catalog.models import Datasource
 from catalog.sources.registry import family_of
 from core.clock import SystemClock
 from core.errors import InvalidRequest
+from core.sentences import STOP, Sentence, as_sentence, joined
 from ingest.models import Pipeline, SourceFollower
 from ingest.models.states import DISCOVERED, DRAFT, PROPOSED, RETIRED
 from ingest.pipelines.log_tables import name_at_source
@@ -25,6 +26,8 @@ from ingest.planning.facts import LOG
 RELEASE_SECONDS = 60.0
 # The hosts listen to this channel of PostgreSQL.
 CHANNEL = "sluice_followers"
+_WHY = Sentence("%(first)s: %(then)s")
+_LATER = "delete it in a minute; if its server is gone for ever, too"
 # One that is removed is followed until its end is in the stream.
 WITHOUT_PLAN = (DRAFT, DISCOVERED, PROPOSED, RETIRED)
 
@@ -70,11 +73,11 @@ def release_before_deletion(source: Datasource) -> None:
     if row.written_at < latest or is_failing:
         audit.record("capture.left", on=source.name, statement=remedy)
         return
-    why = f": {row.reason}" if row.reason else ""
+    held = Sentence("the log of %(name)s is not given back yet", name=source.name)
     raise InvalidRequest(
-        f"the log of {source.name} is not given back yet{why}",
+        joined([held, row.reason], _WHY),
         code="log_not_released",
-        hint=f"delete it in a minute; if its server is gone for ever, too. {remedy}",
+        hint=joined([_LATER, remedy], STOP),
     )
 
 
@@ -83,9 +86,11 @@ def drop_statement(source: Datasource) -> str:
     if family_of(source.kind) != "postgresql":
         return ""
     name = name_at_source(source.pk)
-    return (
-        f"What is left there keeps the server's log: SELECT"
-        f" pg_drop_replication_slot('{name}'); DROP PUBLICATION IF EXISTS {name};"
+    return Sentence(
+        "What is left there keeps the server's log: SELECT"
+        " pg_drop_replication_slot('%(name)s'); DROP PUBLICATION IF EXISTS"
+        " %(name)s;",
+        name=name,
     )
 
 
@@ -107,7 +112,10 @@ def start_capture(source: Datasource, *, begin_anew: bool = False) -> None:
     follower = SourceFollower.objects.filter(datasource=source).first()
     if begin_anew and (follower is None or follower.code not in LOST):
         raise InvalidRequest(
-            f"nothing of the log of {source.name} is lost, so there is nothing to skip",
+            Sentence(
+                "nothing of the log of %(name)s is lost, so there is nothing to skip",
+                name=source.name,
+            ),
             code="nothing_lost",
             hint="start it without begin_anew",
         )
@@ -129,9 +137,15 @@ def why_not_read(source: Datasource) -> str:
     if row is None:
         return ""
     if row.desired == SourceFollower.STOPPED:
-        return f"waits for the log of {source.name}, whose reading was stopped"
+        return Sentence(
+            "waits for the log of %(name)s, whose reading was stopped", name=source.name
+        )
     if row.observed in {"failed", "waiting"}:
-        return f"waits for the log of {source.name}: {row.reason or row.observed}"
+        return Sentence(
+            "waits for the log of %(name)s: %(why)s",
+            name=source.name,
+            why=as_sentence(row.reason or row.observed),
+        )
     return ""
 
 
@@ -152,7 +166,7 @@ def _want(
 ) -> None:
     if not is_followed(source):
         raise InvalidRequest(
-            f"no table of {source.name} is followed by its log",
+            Sentence("no table of %(name)s is followed by its log", name=source.name),
             code="not_followed",
             hint="add tables of it with capture 'log'",
         )

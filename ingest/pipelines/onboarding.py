@@ -22,6 +22,7 @@ from catalog.models import Column, Database, Datasource, SchemaVersion, Table
 from core.advance import advance_all, record_moves
 from core.errors import InvalidRequest, StaleState
 from core.models import Job
+from core.sentences import Sentence, as_sentence, origins_in
 from ingest.contract.job import SNAPSHOT
 from ingest.contract.members import as_data
 from ingest.jobs.kinds import table_spec
@@ -65,14 +66,14 @@ def start_onboarding(
         # one request at a time: each source table has one sync
         Datasource.objects.select_for_update().get(pk=draft.source.pk)
         _refuse_taken(draft)
+        left_out = [dataclasses.asdict(one) for one in passed_over or draft.uncarried]
         row = Onboarding.objects.create(
             datasource=draft.source,
             request=request.to_data()
             | {
                 "skipped": list(draft.skipped),
-                "uncarried": [
-                    dataclasses.asdict(one) for one in passed_over or draft.uncarried
-                ],
+                "uncarried": left_out,
+                "sentences": origins_in(left_out),
             },
             requested_by=actor,
         )
@@ -96,7 +97,7 @@ def _refuse_taken(draft: Draft) -> None:
         for table in each.shards or (each.table,):
             if table.pk in taken:
                 raise StaleState(
-                    f"{table} was onboarded by another request",
+                    Sentence("%(table)s was onboarded by another request", table=table),
                     code="already_onboarded",
                     hint="send the request again",
                 )
@@ -107,11 +108,15 @@ def _nothing_left(draft: Draft) -> InvalidRequest:
         return InvalidRequest(
             "every table of this request is onboarded already",
             code="already_onboarded",
-            hint="look at /api/v1/onboardings",
+            hint="choose other tables, or remove these from their sync first",
         )
     first = draft.uncarried[0]
     return InvalidRequest(
-        f"no table of this request can be synced: {first.name}, {first.reason}",
+        Sentence(
+            "no table of this request can be synced: %(name)s, %(reason)s",
+            name=first.name,
+            reason=as_sentence(first.reason),
+        ),
         code="unknown_table",
         hint=first.way_out,
     )
@@ -169,7 +174,7 @@ def discard_onboarding(row: Onboarding, *, actor: str, only: int | None = None) 
         open_rows = Pipeline.objects.select_for_update().filter(onboarding=row)
         open_rows = open_rows.filter(pk=only) if only is not None else open_rows
         pipelines = list(open_rows.filter(state=PROPOSED).order_by("pk"))
-        reason = f"discarded by {actor}"
+        reason = Sentence("discarded by %(name)s", name=actor)
         advance_all(pipelines, "discard", actor=actor, status_reason=reason)
     return len(pipelines)
 
@@ -187,11 +192,12 @@ def _ready(row: Onboarding) -> list[tuple[Pipeline, TablePlan]]:
     for pipeline, plan in plans:
         reason = plan.blocked
         if changed := source_changed(pipeline, plan):
-            reason = str(changed)
+            reason = changed.as_sentence
         elif f"{plan.database}.{plan.name}" in taken:
-            reason = (
-                f"lake.{plan.database}.{plan.name} exists already: remove it, or ask "
-                "again with another 'target_database'"
+            reason = Sentence(
+                "lake.%(table)s exists already: remove it, or ask again with"
+                " another 'target_database'",
+                table=f"{plan.database}.{plan.name}",
             )
         if reason:
             pipeline.status_reason = reason

@@ -16,6 +16,7 @@ from django.db.models import QuerySet
 from catalog.access.policy import Principal
 from core.advance import advance, record_moves
 from core.errors import InvalidRequest, StaleState
+from core.sentences import Sentence
 from ingest.models import Pipeline
 from ingest.models.states import PROPOSED
 from ingest.pipelines import table_facts as reading
@@ -60,7 +61,11 @@ def choose_for(
         row = _locked(Pipeline.objects.filter(pk=pipeline.pk)).get()
         if row.state != PROPOSED:
             raise StaleState(
-                f"{row.source_table} is {row.state}: its plan is fixed",
+                Sentence(
+                    "%(table)s is %(state)s: its plan is fixed",
+                    table=row.source_table,
+                    state=Sentence(row.state),
+                ),
                 hint="remove the table and ask again",
             )
         new = _Anew.of([row])
@@ -107,7 +112,10 @@ def choose_for_many(
         rows = list(_locked(pipelines.filter(state=PROPOSED))[: MOST_AT_ONCE + 1])
         if len(rows) > MOST_AT_ONCE:
             raise InvalidRequest(
-                f"more than {MOST_AT_ONCE:,} tables at once",
+                Sentence(
+                    "more than %(most)s tables at once",
+                    most=f"{MOST_AT_ONCE:,}",
+                ),
                 hint="choose for some of them first",
             )
         if not rows:
@@ -142,7 +150,11 @@ def _shown_name(row: Pipeline) -> str:
 def _refuse_given_out(lake: str | None, given_out: Mapping[str, str]) -> None:
     """Tables of several schemas may be called the same, and none is stored yet."""
     if lake is not None and lake in given_out:
-        raise InvalidRequest(f"{given_out[lake]} becomes lake.{lake}")
+        raise InvalidRequest(
+            Sentence(
+                "%(table)s becomes lake.%(lake)s", table=given_out[lake], lake=lake
+            )
+        )
 
 
 def chosen_in(plan: Mapping[str, Any]) -> Choices:

@@ -17,6 +17,7 @@ from catalog.datasources import lake_database
 from catalog.models import Column, Database, Datasource, SchemaVersion, Table
 from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError, TransientError
+from core.sentences import Sentence
 from ingest.contract.members import as_data, value_of
 from ingest.contract.records import SourceRecord, TableRecord
 from ingest.lake.place import place_at
@@ -59,7 +60,7 @@ def rebuild(*, dry_run: bool) -> Iterator[Rebuilt]:
     for table_id in recorded_tables(lake):
         if table_id in known:
             continue
-        name = f"the table with id {table_id}"
+        name: str = Sentence("the table with id %(table_id)s", table_id=table_id)
         try:
             record = read_table_record(lake, table_id)
             if record is None:
@@ -108,7 +109,10 @@ def _rebuild(lost: _Lost, onboardings: dict[int, Onboarding], *, dry_run: bool) 
         source = read_source_record(settings.SLUICE_LAKE_URI, record.source_id)
         if source is None:
             raise _cannot(
-                f"the lake has no record of its source, which had id {record.source_id}"
+                Sentence(
+                    "the lake has no record of its source, which had id %(source_id)s",
+                    source_id=record.source_id,
+                )
             )
     _require_free(lost, source)
     if dry_run:
@@ -127,7 +131,11 @@ def _rebuild(lost: _Lost, onboardings: dict[int, Onboarding], *, dry_run: bool) 
 def _require_free(lost: _Lost, source: SourceRecord | None) -> None:
     record, plan = lost.record, lost.plan
     if Table.objects.filter(pk=record.table_id).exists():
-        raise _cannot(f"its id {record.table_id} is another table's here")
+        raise _cannot(
+            Sentence(
+                "its id %(table_id)s is another table's here", table_id=record.table_id
+            )
+        )
     names = Table.objects.filter(kind=Table.LAKE, name=plan.name)
     if names.filter(database__name=plan.database).exists():
         raise _cannot("another table has its name here")
@@ -136,11 +144,20 @@ def _require_free(lost: _Lost, source: SourceRecord | None) -> None:
     for known in Datasource.objects.filter(name__iexact=source.name):
         if known.pk != source.source_id:
             raise _cannot(
-                f"its source {source.name} was added here again: delete that source"
+                Sentence(
+                    "its source %(name)s was added here again: delete that source",
+                    name=source.name,
+                )
             )
     taken = Datasource.objects.filter(pk=source.source_id).first()
     if taken is not None and taken.name != source.name:
-        raise _cannot(f"the id of its source {source.name} is {taken.name}'s here")
+        raise _cannot(
+            Sentence(
+                "the id of its source %(name)s is %(other)s's here",
+                name=source.name,
+                other=taken.name,
+            )
+        )
     if taken is None:
         return
     carried = shards.carried_in(taken)

@@ -14,6 +14,7 @@ from typing import Any, Literal, NoReturn
 
 from core.errors import InvalidRequest
 from core.json_values import below
+from core.sentences import Sentence, as_sentence
 from ingest.pipelines.policies.schedule import (
     Schedule,
     parse_schedule,
@@ -25,7 +26,7 @@ from ingest.planning.patterns import is_wild
 from ingest.planning.shards import ShardPattern, check_column
 
 MOST_WILD, LONGEST_WILD = 100, 500
-_CORRECT = "correct what 'errors' points at, and send the request again"
+_CORRECT = "correct that, and send the request again"
 _SHARDS_BY_TIMESTAMP = (
     "a sharded table follows its source's log, or is loaded once: syncs by a timestamp"
     " read one table"
@@ -127,11 +128,21 @@ def _check_patterns(patterns: list[str]) -> None:
     if len(wild) > MOST_WILD:
         refuse(
             "/include",
-            f"{len(wild):,} patterns with a star within a name; at most {MOST_WILD},"
-            " and any number of names and of db.*",
+            Sentence(
+                "%(count)s patterns with a star within a name; at most"
+                " %(most)s, and any number of names and of db.*",
+                count=f"{len(wild):,}",
+                most=MOST_WILD,
+            ),
         )
     if any(len(pattern) > LONGEST_WILD for pattern in wild):
-        refuse("/include", f"a pattern has at most {LONGEST_WILD} characters")
+        refuse(
+            "/include",
+            Sentence(
+                "a pattern has at most %(most)s characters",
+                most=LONGEST_WILD,
+            ),
+        )
 
 
 def refuse(pointer: str, detail: str, *, code: str = "invalid_request") -> NoReturn:
@@ -139,7 +150,7 @@ def refuse(pointer: str, detail: str, *, code: str = "invalid_request") -> NoRet
         detail,
         code=code,
         hint=_CORRECT,
-        facts={"errors": [{"pointer": pointer, "detail": detail}]},
+        facts={"errors": [{"pointer": pointer, "detail": as_sentence(detail)}]},
     )
 
 

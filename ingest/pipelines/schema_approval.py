@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from django.db import transaction
 from django.db.models import F, QuerySet
 from django.db.models.fields.json import KeyTextTransform
-from django.utils.translation import gettext
 
 from catalog.access import audit
 from catalog.models import Table
@@ -18,6 +17,7 @@ from catalog.schema.diff import SchemaChange
 from core.errors import InvalidRequest, SluiceError
 from core.jobs import ACTIVE
 from core.models import Job
+from core.sentences import Sentence, joined
 from ingest.contract.job import LOADS
 from ingest.models import Pipeline
 from ingest.models.states import (
@@ -85,7 +85,7 @@ def _proposal(pipeline: Pipeline, policies: Policies | None = None) -> SchemaPro
     partial = schema_diff.partial_columns(pipeline)
     return SchemaProposal(
         diff=(*drift.to_approve, *drift.followed, *drift.left_out),
-        changes=tuple(str(change) for change in drift.to_approve),
+        changes=tuple(change.as_sentence for change in drift.to_approve),
         will=_what_happens(drift, pipeline) if drift.is_open else (),
         choices=drift.aside,
         is_possible=not drift.impossible,
@@ -150,10 +150,17 @@ def _refuse_choices(
         return
     offered = "; ".join(f"{how}: {name}" for name, how in sorted(drift.aside.items()))
     raise InvalidRequest(
-        f"of {table} this cannot be chosen for {', '.join(others)}",
+        Sentence(
+            "of %(table)s this cannot be chosen for %(others)s",
+            table=table,
+            others=", ".join(others),
+        ),
         code="choice_not_offered",
-        hint=f"what can be chosen now: {offered or 'nothing'}. A key, and what the lake"
-        " table is partitioned or followed by, is followed only",
+        hint=Sentence(
+            "what can be chosen now: %(choices)s. A key, and what the lake table"
+            " is partitioned or followed by, is followed only",
+            choices=offered or Sentence("nothing"),
+        ),
     )
 
 
@@ -172,18 +179,24 @@ def _set_aside_in_words(
 ) -> Iterator[str]:
     for change in aside:
         if change.kind == "added":
-            text = gettext("Column %(name)s is left out of the lake table")
-        elif is_read_again:
-            text = gettext(
-                "Column %(name)s stays in the lake table, without its values: NULL in "
-                "every row"
-            )
+            text = _LEFT_OUT
         else:
-            text = gettext(
-                "Column %(name)s stays in the lake table with its values; rows that "
-                "change from now on have NULL there, and after a resync all have"
-            )
-        yield text % {"name": change.column}
+            text = _NULL_IN_ALL if is_read_again else _NULL_FROM_NOW_ON
+        yield Sentence(text, name=change.column)
+
+
+_LEFT_OUT = "Column %(name)s is left out of the lake table"
+_NULL_IN_ALL = (
+    "Column %(name)s stays in the lake table, without its values: NULL in every row"
+)
+_NULL_FROM_NOW_ON = (
+    "Column %(name)s stays in the lake table with its values; rows that change from now"
+    " on have NULL there, and after a resync all have"
+)
+_READ_AGAIN = (
+    "The whole table is read from the source again, and one commit replaces what is"
+    " there: readers see the old rows or the new ones, never a mixture"
+)
 
 
 def _what_happens(
@@ -191,41 +204,37 @@ def _what_happens(
 ) -> tuple[str, ...]:
     if drift.impossible:
         return (drift.impossible,)
-    is_read_again = drift.needs_resync
-    said = tuple(_set_aside_in_words(aside, is_read_again=is_read_again))
-    taken: tuple[str, ...] = ()
-    if drift.to_approve:
-        text = gettext("The lake table takes over: %(changes)s") % {
-            "changes": in_sentence(drift.to_approve)
-        }
-        if drift.followed:
-            along = gettext("So does it with what is followed: %(changes)s")
-            text += "; " + along % {"changes": in_sentence(drift.followed)}
-        taken = (text,)
-    taken += said
-    if not drift.needs_resync and pipeline.capture == LOG:
-        return *taken, gettext("What waits of the source's log is applied with it")
-    if not drift.needs_resync and not drift.to_approve:
-        return *taken, gettext("Nothing is read again")
+    taken = [] if not drift.to_approve else [_taken_over(drift)]
+    taken += _set_aside_in_words(aside, is_read_again=drift.needs_resync)
     if not drift.needs_resync:
-        brought = gettext(
-            "A sync brings it, with rows that got values of new columns before"
-        )
-        return *taken, brought
-    return (
-        *taken,
-        gettext(
-            "The whole table is read from the source again, and one commit replaces "
-            "what is there: readers see the old rows or the new ones, never a mixture"
-        ),
-        *(
-            gettext("Column %(name)s and its values leave the lake table")
-            % {"name": change.column}
-            for change in drift.blocking
-            if change.kind == "removed"
-        ),
-        *_of_another_key(drift, pipeline),
+        return *taken, _without_reading(drift, pipeline)
+    gone = (
+        Sentence("Column %(name)s and its values leave the lake table", name=one.column)
+        for one in drift.blocking
+        if one.kind == "removed"
     )
+    return *taken, _READ_AGAIN, *gone, *_of_another_key(drift, pipeline)
+
+
+def _taken_over(drift: SchemaDrift) -> str:
+    over = Sentence(
+        "The lake table takes over: %(changes)s", changes=in_sentence(drift.to_approve)
+    )
+    if not drift.followed:
+        return over
+    along = Sentence(
+        "So does it with what is followed: %(changes)s",
+        changes=in_sentence(drift.followed),
+    )
+    return joined([over, along])
+
+
+def _without_reading(drift: SchemaDrift, pipeline: Pipeline) -> str:
+    if pipeline.capture == LOG:
+        return "What waits of the source's log is applied with it"
+    if not drift.to_approve:
+        return "Nothing is read again"
+    return "A sync brings it, with rows that got values of new columns before"
 
 
 def _of_another_key(drift: SchemaDrift, pipeline: Pipeline) -> tuple[str, ...]:
@@ -233,12 +242,13 @@ def _of_another_key(drift: SchemaDrift, pipeline: Pipeline) -> tuple[str, ...]:
     create = _create_of(pipeline)
     if create.row_hash or all(change.kind != "key" for change in drift.blocking):
         return ()
-    keyed = gettext(
+    keyed = Sentence(
         "The lake table stays keyed by %(key)s: a load that finds a key twice is "
         "refused; where no index of the source begins with %(key)s, later syncs look "
-        "for repeated keys among the changed rows only, and warn"
+        "for repeated keys among the changed rows only, and warn",
+        key=", ".join(create.record_key),
     )
-    return (keyed % {"key": ", ".join(create.record_key)},)
+    return (keyed,)
 
 
 def approve_schema_change(
@@ -282,13 +292,17 @@ def approve_schema_change(
 def _refuse(table: Table, drift: SchemaDrift) -> None:
     if not drift.is_open:
         raise InvalidRequest(
-            f"{table} waits for no decision about its columns",
+            Sentence("%(table)s waits for no decision about its columns", table=table),
             code="nothing_to_approve",
             hint="discover the source again when it changed since",
         )
     if drift.impossible:
         raise InvalidRequest(
-            f"{table} cannot take over: {in_sentence(drift.to_approve)}",
+            Sentence(
+                "%(table)s cannot take over: %(changes)s",
+                table=table,
+                changes=in_sentence(drift.to_approve),
+            ),
             code="cannot_take_over",
             hint=drift.impossible,
         )
@@ -322,7 +336,11 @@ def _is_loading(table: Table) -> bool:
 
 def _busy(pipeline: Pipeline, table: Table) -> InvalidRequest:
     return InvalidRequest(
-        f"{table} is {pipeline.state}: its columns do not change under a running load",
+        Sentence(
+            "%(table)s is %(state)s: its columns do not change under a running load",
+            table=table,
+            state=Sentence(pipeline.state),
+        ),
         code="not_now",
         hint="approve when the load has ended, or cancel it first",
         facts={"state": pipeline.state},

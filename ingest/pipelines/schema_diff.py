@@ -253,7 +253,7 @@ def partial_columns(pipeline: Pipeline) -> dict[str, str]:
 
 def describe_earlier(partial: Mapping[str, str]) -> str:
     """Of `partial_columns`; "" when there are none."""
-    return "; ".join(
+    return joined(
         Sentence(
             "column %(name)s counts from %(start)s: rows from before that"
             " have NULL there in the lake until a resync",

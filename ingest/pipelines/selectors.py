@@ -36,6 +36,7 @@ from catalog.names import LAKE
 from catalog.selectors.tables import securable_of
 from core.errors import NotFound
 from core.models import Job
+from core.sentences import Sentence, replaced_in, with_sentences
 from ingest.models import Onboarding, Pipeline
 from ingest.models.states import LOADED, PROPOSED
 from ingest.pipelines.policies.schedule import MANUAL
@@ -95,7 +96,9 @@ def job_for(principal: Principal, job_id: UUID) -> Job:
     """NotFound when absent or hidden."""
     job = jobs_for(principal).filter(pk=job_id).first()
     if job is None:
-        raise NotFound(f"there is no job {job_id}", code="job_not_found")
+        raise NotFound(
+            Sentence("there is no job %(job_id)s", job_id=job_id), code="job_not_found"
+        )
     return job
 
 
@@ -128,7 +131,7 @@ def onboardings_for(principal: Principal) -> QuerySet[Onboarding]:
 def request_shown(principal: Principal, onboarding: Onboarding) -> dict[str, Any]:
     """What was asked for, without names that the principal may not see. For showing:
     rights are judged on what is stored."""
-    request: dict[str, Any] = onboarding.request
+    request = with_sentences(onboarding.request)
     source = onboarding.datasource.name
     held = [] if principal.is_admin else grants_of(principal)
 
@@ -199,7 +202,10 @@ def hide_places(
         row.plan = _placeless(plan)
         row.lake_table = None
         for said in (f"{LAKE}.{database}.{name}", f"{database}.{name}"):
-            row.status_reason = row.status_reason.replace(said, "its lake table")
+            row.status_reason = replaced_in(row.status_reason, said, _PLACE)
+
+
+_PLACE = Sentence("its lake table")
 
 
 def _placeless(plan: Mapping[str, Any]) -> dict[str, Any]:
@@ -230,7 +236,10 @@ def onboarding_for(principal: Principal, onboarding_id: UUID) -> Onboarding:
     row = onboardings_for(principal).filter(pk=onboarding_id).first()
     if row is None:
         raise NotFound(
-            f"there is no onboarding {onboarding_id}", code="onboarding_not_found"
+            Sentence(
+                "there is no onboarding %(onboarding_id)s", onboarding_id=onboarding_id
+            ),
+            code="onboarding_not_found",
         )
     return row
 

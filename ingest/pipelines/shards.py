@@ -205,14 +205,21 @@ def grouped(
         for name, why in _refused(pattern, [*map(_name, meant)], cannot):
             mistakes.add(
                 f"/include/{index}",
-                f"{name} is not taken as a shard of {text}: {why}",
+                Sentence(
+                    "%(name)s is not taken as a shard of %(text)s: %(why)s",
+                    name=name,
+                    text=text,
+                    why=as_sentence(why),
+                ),
                 code="invalid_shards",
                 hint="exclude it to go on without it, or remove it from its sync first",
             )
         if twice := [t for t in meant if t.pk in taken]:
             mistakes.add(
                 f"/include/{index}",
-                f"{_name(twice[0])} would be a shard of two tables",
+                Sentence(
+                    "%(table)s would be a shard of two tables", table=_name(twice[0])
+                ),
                 code="invalid_shards",
                 hint="let each table be meant by one pattern",
             )
@@ -328,7 +335,7 @@ def _unlike(table: Table, why: Sentence) -> InvalidRequest:
         Sentence(
             "%(shard)s cannot be read with the other shards: %(why)s",
             shard=_name(table),
-            why=why,
+            why=as_sentence(why),
         ),
         code="invalid_shards",
         hint=Sentence("make its columns like theirs, and discover the source again"),

@@ -25,6 +25,7 @@ from catalog.schema.naming import (
 )
 from catalog.sources.registry import kind_named, proposed_choice
 from core.errors import InvalidRequest
+from core.sentences import Sentence
 from ingest.lake.place import place_at
 from ingest.models import Pipeline
 from ingest.models.states import RETIRED
@@ -167,11 +168,14 @@ def is_usable_database(name: str) -> bool:
 
 def _require_usable(name: str) -> None:
     if not is_usable_database(name):
-        detail = f"'{name}' cannot be a lake database"
+        detail = Sentence("'%(name)s' cannot be a lake database", name=name)
         raise InvalidRequest(
             detail,
             code="invalid_name",
-            hint=f"use '{plain_name(name)}', say: lower case letters, digits and _",
+            hint=Sentence(
+                "use '%(name)s', say: lower case letters, digits and _",
+                name=plain_name(name),
+            ),
             facts={"errors": [{"pointer": "/target_database", "detail": detail}]},
         )
 
@@ -229,7 +233,9 @@ def pin_targets(
             continue
         database, name = _lake_name(lake, source)
         if lake in used:
-            raise _lake_refusal(source, f"another table is synced as lake.{lake}")
+            raise _lake_refusal(
+                source, Sentence("another table is synced as lake.%(lake)s", lake=lake)
+            )
         used.add(lake)
         pinned.append(renamed(target, database, name, is_chosen=True))
     return pinned
@@ -244,7 +250,9 @@ def _lake_name(text: str, source: str) -> tuple[str, str]:
     database, _, name = text.partition(".")
     is_right = is_usable_database(database) and plain_name(name) == name
     if not name or not is_right:
-        raise _lake_refusal(source, f"'{text}' cannot be a table of the lake")
+        raise _lake_refusal(
+            source, Sentence("'%(text)s' cannot be a table of the lake", text=text)
+        )
     return database, name
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.errors import InvalidRequest, TerminalError
+from core.sentences import Sentence, joined
 from ingest.contract.members import as_data, value_of
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.planning.partitions import BY_DAY, DAY, PARTITION_TYPES
@@ -103,17 +104,25 @@ def _partition_column(name: str, column: ColumnSpec | None) -> str:
     if column is not None and column.type in BY_DAY:
         return DAY
     raise InvalidRequest(
-        f"column {name} ({column.type if column else 'not synced'}) cannot partition a"
-        " lake table",
+        Sentence(
+            "column %(name)s (%(type)s) cannot partition a lake table",
+            name=name,
+            type=column.type if column else Sentence("not synced"),
+        ),
         code="bad_partition",
-        hint="partition by a column of type " + ", ".join((*PARTITION_TYPES, *BY_DAY)),
+        hint=Sentence(
+            "partition by a column of type %(types)s",
+            types=", ".join((*PARTITION_TYPES, *BY_DAY)),
+        ),
     )
 
 
 def _lock_provider(table: TableSpec) -> str:
     providers = {"": LOCK_PROVIDER, "zookeeper": SHARED_LOCK_PROVIDER}
     if table.lock not in providers:
-        raise InvalidRequest(f"no lock is called {table.lock}", code="unknown_lock")
+        raise InvalidRequest(
+            Sentence("no lock is called %(lock)s", lock=table.lock), code="unknown_lock"
+        )
     return providers[table.lock]
 
 
@@ -126,11 +135,18 @@ def key_column(table: TableSpec) -> str:
     return column.name if is_native else KEY
 
 
+_DIFFERS = "%(name)s is %(lake)s in the lake, %(plan)s in the plan"
+
+
 def drift(pinned: TableIdentity, wanted: TableIdentity) -> tuple[str, ...]:
     """One sentence per field that differs, naming both values."""
     return tuple(
-        f"{f.name} is {getattr(pinned, f.name)!r} in the lake, "
-        f"{getattr(wanted, f.name)!r} in the plan"
+        Sentence(
+            _DIFFERS,
+            name=f.name,
+            lake=repr(getattr(pinned, f.name)),
+            plan=repr(getattr(wanted, f.name)),
+        )
         for f in dataclasses.fields(pinned)
         if getattr(pinned, f.name) != getattr(wanted, f.name)
     )
@@ -142,7 +158,9 @@ def property_drift(
     """The same against `hoodie.properties`, which holds only part of an identity."""
     expected = properties_of(wanted)
     return tuple(
-        f"{name} is {properties.get(name, '')!r} in the lake, {value!r} in the plan"
+        Sentence(
+            _DIFFERS, name=name, lake=repr(properties.get(name, "")), plan=repr(value)
+        )
         for name, value in expected.items()
         if properties.get(name, "") != value
     )
@@ -188,8 +206,12 @@ def refuse_drift(table: str, differences: Iterable[str]) -> None:
     found = tuple(differences)
     if found:
         raise TerminalError(
-            f"lake table {table} is not what the plan says: {'; '.join(found)}."
-            " Nothing was written",
+            Sentence(
+                "lake table %(table)s is not what the plan says: %(found)s."
+                " Nothing was written",
+                table=table,
+                found=joined(found),
+            ),
             code="identity_drift",
             hint="plan the table again, or resync it into a new lake table",
             facts={"differences": list(found)},

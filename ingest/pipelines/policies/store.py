@@ -26,6 +26,7 @@ from core.errors import InvalidRequest
 from core.jobs import TERMINAL
 from core.models import Job
 from core.outbox import NewEvent
+from core.sentences import as_sentence
 from ingest.contract.job import SYNC
 from ingest.models import Pipeline, Policy
 from ingest.models.states import LIVE, RETIRED
@@ -189,7 +190,7 @@ def require_syncs(capture: str, pointer: str) -> None:
         detail,
         code=code,
         hint=hint,
-        facts={"errors": [{"pointer": pointer, "detail": detail}]},
+        facts={"errors": [{"pointer": pointer, "detail": as_sentence(detail)}]},
     )
 
 

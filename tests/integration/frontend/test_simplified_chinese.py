@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -19,6 +19,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import translation
 
+from catalog.discovery.choosing import uncarried
+from catalog.discovery.store import HIDES_ROWS, NO_PRIVILEGE, UNSUPPORTED, VANISHED
+from catalog.models import Column, Table
 from core.models import Job
 from core.sentences import Sentence, origins_in
 from core.translation import translated
@@ -29,15 +32,18 @@ from ingest.maintenance.duplicates import facts_of as duplicated
 from ingest.maintenance.rewinding import Reach, what_is_missed, what_the_source_says
 from ingest.maintenance.verdict import Comparison
 from ingest.maintenance.verdict import facts_of as compared
+from ingest.models import Pipeline
 from tests.integration.frontend.test_pages import PAGES
-from tests.integration.frontend.world import HOSTILE, LONG
+from tests.integration.frontend.world import HOSTILE, LONG, plan_of
 
 CODE = {"code", "pre", "kbd", "script", "style", "textarea", "datalist"}
 SHOWN = {"title", "aria-label", "placeholder", "alt"}
 VOID = {"br", "hr", "img", "input", "link", "meta", "source", "path", "rect", "use"}
 WORD = re.compile(r"[A-Za-z][A-Za-z]+")
 # statements for the source with their comments, names of settings
-CODE_IN_TEXT = re.compile(r"\b(?:GRANT|ALTER)\b[^;]*;(?: -- [a-z ]+)?|\b\w+_\w+\b")
+CODE_IN_TEXT = re.compile(
+    r"\b(?:GRANT|ALTER)\b[^;]*;(?: -- [a-z ]+)?|\b\w+_\w+\b|(?:GET|POST) /api/[\w/:.{}-]+"
+)
 UNITS = {"kB", "MB", "GB", "TB", "UTC"}
 PRODUCTS = """
 Sluice SQL REST JDBC HTTP Apache Hive HiveServer PyHive SQLAlchemy beeline DBeaver dbt Superset
@@ -54,7 +60,7 @@ postgresql id schedule everyone tls mask redact string null true
 # of the world that is shown, and of examples in help texts
 NAMES = """
 shop public orders customers events legacy free name amount updated at pager root ann eve
-bi bigint text numeric character varying timestamp with time zone db example internal https
+bi bigint decimal text numeric character varying timestamp with time zone db example internal https
 hooks host path order log table docs connect md Asia Shanghai MON FRI LIMIT FROM SELECT
 group row hash email region eu
 """
@@ -250,6 +256,61 @@ def test_reports_of_verifications_and_repairs(world, read_english):
             report=report(facts=facts),
         )
         assert read_english(f"/jobs/{job.pk}") == [], facts
+
+
+@pytest.mark.parametrize("gone", ["amount", "id", "updated_at", "name"])
+def test_columns_that_changed(gone, world, read_english):
+    source, lake = world.source_tables["orders"], world.lake_tables["orders"]
+    Column.objects.filter(table=source, name=gone).delete()
+    if gone == "name":
+        Column.objects.filter(table=source, name="amount").update(type="string")
+    Table.objects.filter(pk=source.pk).update(schema_fingerprint="now")
+    note = {"state": "partial", "from": "2026-01-02T03:04:05Z"}
+    Pipeline.objects.filter(source_table=source).update(
+        plan=plan_of("orders") | {"fingerprint": "then"},
+        drift={"email": note, "region": note},
+    )
+    for page in (f"/tables/{lake.pk}", "/tables/changes"):
+        assert read_english(page) == []
+    if gone == "amount":
+        assert read_english(f"/tables/{lake.pk}/approve-schema-change") == []
+
+
+def test_tables_that_a_plan_left_out(world, read_english):
+    left_out = [
+        asdict(
+            uncarried(
+                "public",
+                "orders",
+                status=status,
+                reason=reason,
+                login=("postgresql", "sluice"),
+            )
+        )
+        for status, reason in (
+            (NO_PRIVILEGE, "the datasource's user may not SELECT it"),
+            (NO_PRIVILEGE, HIDES_ROWS),
+            (UNSUPPORTED, ""),
+            (VANISHED, ""),
+        )
+    ]
+    for row in (world.proposed, world.onboarding):
+        row.request |= {"uncarried": left_out, "sentences": origins_in(left_out)}
+        row.save()
+        assert read_english(f"/onboardings/{row.pk}") == []
+
+
+def test_refusals_of_requests(world, read_english):
+    url = "/sources/shop/onboard"
+    for asked in (
+        {"include": "public.orders"},
+        {"include": "public.region"},
+        {"include": "public.region\npublic.email"},
+        {"include": "public.*", "target_database": "A-B"},
+        {"include": "public.*", "shard_column": "region"},
+        {"include": "public.*", "capture": "log"},
+    ):
+        assert read_english(url, **asked) == []
 
 
 def test_refusals_of_sources(world, read_english):
