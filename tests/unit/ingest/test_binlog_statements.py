@@ -48,6 +48,8 @@ def test_a_truncation(statement: str, name: tuple[str, str]) -> None:
         "ALTER TABLE t TRUNCATE PARTITION p",
         "ALTER TABLE t DROP PARTITION p",
         "ALTER TABLE o EXCHANGE PARTITION p WITH TABLE t",
+        "ALTER TABLE o CONVERT TABLE t TO PARTITION p VALUES LESS THAN (9)",
+        "ALTER TABLE other.o CONVERT PARTITION p TO TABLE db.t",
         "ALTER ONLINE TABLE IF EXISTS t CONVERT TO CHARACTER SET latin1",
         "ALTER TABLE t DISCARD TABLESPACE",
         "CREATE OR REPLACE TABLE t (id int)",

@@ -84,6 +84,8 @@ _KEEPS = frozenset(
 )
 _DROPS = frozenset({"INDEX", "KEY", "CONSTRAINT", "CHECK", "FOREIGN"})
 _UNIQUE = frozenset({"UNIQUE", "PRIMARY"})
+# An ALTER TABLE that does this names other tables, too.
+_OF_OTHERS = frozenset({"RENAME", "EXCHANGE", "CONVERT"})
 # What is added beside columns.
 _ADDS = frozenset(
     {"INDEX", "KEY", "CONSTRAINT", "PRIMARY", "UNIQUE", "FULLTEXT", "SPATIAL"}
@@ -216,7 +218,7 @@ def _definition(verb: str, rest: Sequence[_Token], database: str) -> Effect:
         # IGNORE deletes rows that a new key does not allow
         if "IGNORE" not in skipped and (effect := _altered(name, parts)):
             return effect
-        if not {"RENAME", "EXCHANGE"} & {token.word for token in parts}:
+        if not _OF_OTHERS & {token.word for token in parts}:
             return Effect(frozenset({name}))
     return Effect(frozenset(_names(rest, database)))
 
