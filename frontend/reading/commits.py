@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.utils import timezone
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 
 from catalog.models import Table
 from frontend.charts import Chart, Point, chart_of
+from frontend.reading.health_charts import ACTIONS_OF_HUDI
 from frontend.templatetags.figures import duration, figure
 from ingest.lake.commits import Commit
 from ingest.lake.hudi.timeline import at_of
@@ -23,19 +24,24 @@ LISTED = 20
 class CommitRow:
     """One commit as a line of the list.
 
+    action   what Hudi calls it
     seconds  from asking for the instant to its completion
     lag      how far the source's changes were behind when they could be read here
     """
 
     instant: str
     at: datetime | None
-    what: str
+    action: str
     rows: int
     size: int
     seconds: float | None
     lag: float | None
     epochs: str
     position: str
+
+    @property
+    def what(self) -> str:
+        return str(ACTIONS_OF_HUDI.get(self.action, self.action))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +66,12 @@ def charts_of(rows: list[CommitRow]) -> list[Chart]:
         f"{timezone.localtime(row.at):%H:%M:%S}" if row.at else row.instant
         for row in oldest_first
     ]
-    tones = ["idle" if row.what == "compaction" else "" for row in oldest_first]
+    tones = ["idle" if row.action == "compaction" else "" for row in oldest_first]
     drawn = (
         (
             gettext("Rows per commit"),
             [float(row.rows) for row in oldest_first],
-            _rows_shown,
+            rows_shown,
         ),
         (
             gettext("Time a commit took"),
@@ -83,8 +89,10 @@ def charts_of(rows: list[CommitRow]) -> list[Chart]:
     return charts
 
 
-def _rows_shown(value: float) -> str:
-    return f"{figure(int(value))} rows"
+def rows_shown(value: float) -> str:
+    """The number with its word, for the tips of a chart."""
+    text = ngettext("%(count)s row", "%(count)s rows", int(value))
+    return text % {"count": figure(int(value))}
 
 
 def _row(commit: Commit) -> CommitRow:
@@ -92,19 +100,19 @@ def _row(commit: Commit) -> CommitRow:
     epochs, end = "", None
     if position is not None:
         first, last = position.epoch_from, position.epoch_to
-        epochs = str(last) if first == last else f"{first} to {last}"
+        epochs = str(last) if first == last else f"{first}-{last}"
         end = _source_time(position.end)
     asked = at_of(commit.instant.asked)
     completed = at_of(commit.instant.completed or commit.instant.asked)
-    is_write = commit.instant.action != "compaction"
+    action = commit.instant.action
     return CommitRow(
         instant=commit.instant.asked,
         at=completed,
-        what=commit.operation.replace("_", " ").lower(),
+        action=action,
         rows=commit.rows_written,
         size=commit.bytes_written,
         seconds=_between(asked, completed),
-        lag=_between(end, completed) if is_write else None,
+        lag=None if action == "compaction" else _between(end, completed),
         epochs=epochs,
         position=position.end if position else "",
     )

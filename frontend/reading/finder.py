@@ -23,6 +23,7 @@ from catalog.names import LAKE
 from catalog.saved_queries import queries_for
 from catalog.selectors import Found, TableFilter, datasources_for, tables_for
 from frontend.places import sections_for
+from frontend.templatetags.states import as_work
 from ingest.actions.registry import ACTIONS
 from ingest.pipelines.selectors import jobs_for
 
@@ -136,7 +137,7 @@ def _jobs(principal: Principal, q: str) -> Iterator[Hit]:
     first, last = (UUID(digits.ljust(32, end)) for end in "0f")
     for job in jobs_for(principal).filter(pk__gte=first, pk__lte=last)[:MOST]:
         url = reverse("frontend:job", args=[job.pk])
-        yield Hit(str(job.pk), url, "job", f"{job.kind} {job.subject}")
+        yield Hit(str(job.pk), url, "job", f"{as_work(job.kind)} {job.subject}")
 
 
 def _people(principal: Principal, q: str) -> Iterator[Hit]:

@@ -15,6 +15,7 @@ from catalog.access.policy import Principal
 from catalog.models import Datasource, Table
 from core.models import Job
 from frontend.charts import Chart, Point, chart_of
+from frontend.reading.commits import rows_shown
 from frontend.templatetags.figures import figure
 from ingest.models import SourceFollower
 from ingest.models.states import FAILED, LIVE, NEEDS_RESYNC
@@ -103,7 +104,7 @@ def _throughput(
         return None
     minutes = [start + timedelta(minutes=number) for number in range(MINUTES)]
     points = [Point(f"{at:%H:%M}", float(found.get(at) or 0)) for at in minutes]
-    return chart_of(gettext("Rows synced per minute"), points, shown=_rows)
+    return chart_of(gettext("Rows synced per minute"), points, shown=rows_shown)
 
 
 def _lags(tables: QuerySet[Table], now: datetime) -> Chart | None:
@@ -117,11 +118,6 @@ def _lags(tables: QuerySet[Table], now: datetime) -> Chart | None:
     return chart_of(
         gettext("Live tables by lag"), points, shown=_tables, names_all=True
     )
-
-
-def _rows(value: float) -> str:
-    text = ngettext("%(count)s row", "%(count)s rows", int(value))
-    return text % {"count": figure(int(value))}
 
 
 def _tables(value: float) -> str:

@@ -6,6 +6,7 @@ import math
 from datetime import UTC, datetime
 
 import pytest
+from django.utils import translation
 
 from frontend.charts import Point, chart_of, shares_of
 from frontend.reading.commits import CommitRow, charts_of
@@ -52,12 +53,12 @@ def test_an_instant_as_a_time(instant, text):
 
 
 def test_commits_as_charts():
-    def row(instant: str, what: str, lag: float | None) -> CommitRow:
-        return CommitRow(instant, at_of(instant), what, 7, 1, 2.0, lag, "1", "")
+    def row(instant: str, action: str, lag: float | None) -> CommitRow:
+        return CommitRow(instant, at_of(instant), action, 7, 1, 2.0, lag, "1", "")
 
     rows = [
         row("20261121113010000", "compaction", None),
-        row("20261121113000000", "upsert", 12.0),
+        row("20261121113000000", "deltacommit", 12.0),
     ]
     charts = charts_of(rows)
     assert [chart.title for chart in charts] == [
@@ -69,6 +70,9 @@ def test_commits_as_charts():
     assert charts[0].bars[1].tone == "idle"
     assert [bar.tip for bar in charts[2].bars] == ["11:30:00: 12 s"]
     assert charts_of(rows[:1]) == []
+    with translation.override("zh-hans"):
+        assert charts_of(rows)[0].top == "7 行"
+        assert [row.what for row in rows] == ["压缩", "写入"]
 
 
 def test_a_part_of_a_bar_is_drawn_over_it_and_a_root_lifts_low_bars():
