@@ -64,6 +64,7 @@ def as_sentence(text: str) -> Sentence:
 NEXT = Sentence("%(first)s; %(then)s")
 STOP = Sentence("%(first)s. %(then)s")
 AND = Sentence("%(first)s, %(then)s")
+COLON = Sentence("%(first)s: %(then)s")
 # of sentences with their full stops
 THEN = Sentence("%(first)s %(then)s")
 

@@ -17,6 +17,7 @@ from django.template.base import FilterExpression, Node, Template, Variable
 from django.template.loader import get_template
 from django.templatetags.i18n import BlockTranslateNode, TranslateNode
 
+from catalog.api import problems
 from catalog.sources.registry import KINDS
 from core.jobs import JOB
 from core.jobs.moves import JobKind, names_of
@@ -43,6 +44,15 @@ MOVED = (
     "ingest/jobs/leases.py",
     "ingest/jobs/queue.py",
     "ingest/jobs/reconcile.py",
+    "catalog/api/access.py",
+    "catalog/api/etag.py",
+    "catalog/api/idempotency.py",
+    "catalog/api/instance.py",
+    "catalog/api/people.py",
+    "catalog/api/problems.py",
+    "catalog/api/tables.py",
+    "catalog/api/user_concurrency.py",
+    "catalog/api/views.py",
     "catalog/access/authentication.py",
     "catalog/access/enforcement.py",
     "catalog/access/existence.py",
@@ -321,6 +331,8 @@ def _of_tables() -> Iterator[tuple[str, Message]]:
     for name in names_of(JobKind):
         yield "templatetags/states.py", Message(name)
     yield "pages.py", Message(NOT_CONFIRMED)
+    for title in sorted(problems.TITLES):
+        yield "catalog/api/problems.py", Message(title)
     yield from _of_kinds()
     for action in ACTIONS.values():
         for text in _shown(action):

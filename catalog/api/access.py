@@ -22,6 +22,7 @@ from catalog.api.serializers import PasswordChange, TokenNew, UserNew, UserPatch
 from catalog.api.views import PAGING, ApiView, body_of, paged, truth
 from catalog.models import ApiToken, AuditEntry
 from core.errors import NotFound
+from core.sentences import Sentence
 
 NEWEST_FIRST = {"id": ("-id",)}
 
@@ -75,7 +76,10 @@ class UserView(ApiView):
         is_own = name == self.principal.name
         row = _users().filter(username=name).first()
         if row is None or not (is_own or self.principal.is_admin):
-            raise NotFound(f"there is no user '{name}'", code="user_not_found")
+            raise NotFound(
+                Sentence("there is no user '%(name)s'", name=name),
+                code="user_not_found",
+            )
         return tagged(request, replies.User.body(row), _user_tag(row))
 
     @extend_schema(request=UserPatch, responses=replies.User)

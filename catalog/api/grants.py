@@ -21,6 +21,7 @@ from catalog.api.serializers import GrantNew
 from catalog.api.views import PAGING, ApiView, body_of, paged
 from catalog.models import Grant
 from core.errors import InvalidRequest
+from core.sentences import Sentence
 
 
 class GrantsView(ApiView):
@@ -105,7 +106,8 @@ class EffectiveView(ApiView):
     def get(self, request: Request) -> Response:
         if not (on := request.query_params.get("on")):
             raise InvalidRequest(
-                "`on` is missing", hint="on=lake, lake.shop or lake.shop.orders"
+                Sentence("`on` is missing"),
+                hint="on=lake, lake.shop or lake.shop.orders",
             )
         own = f"user:{self.principal.name}"
         asked = request.query_params.get("principal") or own

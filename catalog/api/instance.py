@@ -37,6 +37,7 @@ from catalog.extensions import registered
 from catalog.selectors.paging import DEFAULT_SIZE, LARGEST_SIZE
 from catalog.sources.registry import KINDS
 from core.errors import NotFound
+from core.sentences import Sentence
 
 
 class OneGenerator(SchemaGenerator):
@@ -126,7 +127,7 @@ class NothingHere(ApiView):
 
     def _answer(self, request: Request, rest: str) -> Response:
         raise NotFound(
-            f"there is nothing at /api/v1/{rest[:200]}",
+            Sentence("there is nothing at /api/v1/%(address)s", address=rest[:200]),
             hint="see GET /api/v1/schema for what there is",
         )
 

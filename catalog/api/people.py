@@ -20,6 +20,7 @@ from catalog.api.replies import page_of
 from catalog.api.serializers import InvitationNew
 from catalog.api.views import PAGING, ApiView, body_of, paged
 from core.errors import NotFound
+from core.sentences import Sentence
 
 MOST_MEMBERS = 100
 
@@ -89,7 +90,10 @@ class GroupView(ApiView):
         require_admin(self.principal)
         row = _groups().filter(name=name).first()
         if row is None:
-            raise NotFound(f"there is no group '{name}'", code="group_not_found")
+            raise NotFound(
+                Sentence("there is no group '%(name)s'", name=name),
+                code="group_not_found",
+            )
         return Response(replies.Group.body(row))
 
     @extend_schema(responses={204: None})

@@ -30,9 +30,10 @@ from core.errors import (
 )
 from core.json_values import below
 from core.redaction import redact
-from core.sentences import as_sentence
+from core.sentences import Sentence, as_sentence, joined
 
 _DISK_FULL = "53100"
+_AT = Sentence("%(pointer)s: %(detail)s")
 log = logging.getLogger("sluice.rest")
 CONTENT_TYPE = "application/problem+json"
 
@@ -74,6 +75,10 @@ _CODES = {
     429: "too_many_requests",
     500: "internal_error",
 }
+TITLES = frozenset(
+    HTTPStatus(status).phrase
+    for status in (*BY_CODE.values(), *(status for _, status in BY_CLASS), *_CODES)
+)
 _HINTS = {
     401: "send Authorization: Bearer slt_…",
     404: "see GET /api/v1/schema for what there is",
@@ -107,7 +112,7 @@ def problem_body(
     """The members of a problem; `more` adds facts, among them `errors`."""
     body: dict[str, object] = {
         "type": f"urn:sluice:problem:{code}",
-        "title": HTTPStatus(status).phrase,
+        "title": Sentence(HTTPStatus(status).phrase),
         "status": status,
         "detail": _redacted(detail),
         "code": code,
@@ -116,8 +121,16 @@ def problem_body(
     }
     reserved = set(body)
     body |= {k: v for k, v in (more or {}).items() if k not in reserved}
-    body.setdefault("errors", [])
+    errors = body.get("errors") or []
+    body["errors"] = list(map(_told, errors)) if isinstance(errors, list) else errors
     return body
+
+
+def _told(error: Any) -> Any:
+    """A detail without parameters is a sentence, too."""
+    if not isinstance(error, Mapping) or not isinstance(error.get("detail"), str):
+        return error
+    return {**error, "detail": as_sentence(error["detail"])}
 
 
 def _redacted(text: str) -> str:
@@ -190,10 +203,11 @@ def _of_framework(
 ) -> tuple[dict[str, object], dict[str, str]]:
     status = error.status_code
     errors: list[dict[str, str]] = []
-    detail = str(error.detail)
+    detail: str = Sentence(str(error.detail))
     if isinstance(error, exceptions.ValidationError):
         errors = list(flattened(error.detail, ""))
-        detail = "; ".join(f"{e['pointer']}: {e['detail']}" for e in errors[:5])
+        parts = ((e["pointer"], as_sentence(e["detail"])) for e in errors[:5])
+        detail = joined(Sentence(_AT, pointer=at, detail=said) for at, said in parts)
     code = _CODES.get(status, "error")
     body = problem_body(
         status,

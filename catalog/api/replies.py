@@ -26,7 +26,7 @@ from catalog.schema.diff import columns_as_json, columns_from_json
 from catalog.selectors.facts import TableFacts
 from catalog.sources.kinds import SourceKind, json_schema
 from core.models import Job as JobRow
-from core.sentences import restored, without_origins
+from core.sentences import COLON, STOP, Sentence, joined, restored, without_origins
 
 
 @cache
@@ -297,7 +297,7 @@ class Table(Reply):
         if table.status != DISCOVERED:
             return table.status_reason or _synced_how(table)
         # which columns are hidden takes nothing from that
-        return ". ".join(filter(None, (_synced_how(table), table.status_reason)))
+        return joined((_synced_how(table), table.status_reason), STOP)
 
     @staticmethod
     def lag_seconds_of(table: TableFacts) -> float | None:
@@ -328,10 +328,18 @@ def _synced_how(table: TableFacts) -> str:
         return ""
     state, reason = table.sync["state"], restored(table.sync["reason"])
     if table.lake_table:
-        message = f"synced as lake.{table.lake_table}, which is {state}"
+        message = Sentence(
+            "synced as lake.%(table)s, which is %(state)s",
+            table=table.lake_table,
+            state=Sentence(state),
+        )
     else:
-        message = f"its plan is {state}: see /api/v1/onboardings/{table.onboarding}"
-    return f"{message}: {reason}" if reason else message
+        message = Sentence(
+            "its plan is %(state)s: see /api/v1/onboardings/%(id)s",
+            state=Sentence(state),
+            id=table.onboarding,
+        )
+    return joined([message, reason], COLON)
 
 
 class Match(Reply):

@@ -8,6 +8,7 @@ from rest_framework import serializers as s
 
 from catalog.access.invitations import DAYS
 from catalog.access.table_rights import MaskKind, RuleKind
+from core.sentences import Sentence
 
 MOST_ERRORS = 100
 
@@ -157,7 +158,7 @@ class GrantNew(s.Serializer[Any]):
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if ("privilege" in attrs) == ("role" in attrs):
-            raise s.ValidationError("give exactly one of privilege and role")
+            raise s.ValidationError(Sentence("give exactly one of privilege and role"))
         return attrs
 
 

@@ -24,6 +24,7 @@ from catalog.api.views import PAGING, ApiView, body_of, page_size, paged
 from catalog.labels import Labels, label_locked, lock_tables
 from catalog.selectors.paging import offset_of, offset_token
 from core.errors import InvalidRequest, NotFound
+from core.sentences import Sentence
 
 SORTS = {"name": ("name", "id"), "id": ("id",)}
 FILTERS = frozenset({"status", "kind", "tag", "owner"})
@@ -97,9 +98,15 @@ class TableSchemaView(ApiView):
         found = rows.filter(version=int(asked)).first() if is_number else None
         if found is None:
             raise NotFound(
-                f"table {table.id} has no schema version '{asked}'",
+                Sentence(
+                    "table %(number)s has no schema version '%(asked)s'",
+                    number=table.id,
+                    asked=asked,
+                ),
                 code="schema_version_not_found",
-                hint=f"1 to {table.schema_version}, see schema-history",
+                hint=Sentence(
+                    "1 to %(latest)s, see schema-history", latest=table.schema_version
+                ),
             )
         return Response(replies.TableSchema.former(found))
 

@@ -6,7 +6,7 @@ A view is three lines: who asks, which service or selector, which body.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from django.conf import settings
@@ -28,6 +28,7 @@ from catalog.api.user_concurrency import take_place
 from catalog.selectors.paging import DEFAULT_SIZE, LARGEST_SIZE, Page, keyset_page
 from core.errors import InvalidRequest
 from core.json_values import below
+from core.sentences import Sentence
 from core.translation import all_translated
 
 R = TypeVar("R")
@@ -65,9 +66,11 @@ class ApiView(APIView):
         unknown = sorted(set(request.query_params) - self.queries - {"format"})
         if unknown:
             raise InvalidRequest(
-                f"unknown query parameter(s): {', '.join(unknown)}",
+                Sentence(
+                    "unknown query parameter(s): %(names)s", names=", ".join(unknown)
+                ),
                 code="unknown_parameter",
-                hint="known here: " + (", ".join(sorted(self.queries)) or "none"),
+                hint=_known(sorted(self.queries)),
                 facts={"errors": [{"parameter": p, "detail": "?"} for p in unknown]},
             )
 
@@ -95,14 +98,20 @@ class ApiView(APIView):
         return self.request.user
 
 
+def _known(names: Sequence[str]) -> Sentence:
+    if not names:
+        return Sentence("known: none")
+    return Sentence("known: %(names)s", names=", ".join(names))
+
+
 def _require_sane(request: Request) -> None:
     """Refuse what no column can hold and what no body needs to be."""
     length = str(request.META.get("CONTENT_LENGTH") or "0")
     if not length.isdigit() or int(length) > LARGEST_BODY:
         raise InvalidRequest(
-            f"the body has {length} bytes",
+            Sentence("the body has %(count)s bytes", count=length),
             code="body_too_large",
-            hint=f"at most {LARGEST_BODY}",
+            hint=Sentence("at most %(most)s", most=LARGEST_BODY),
         )
     texts = [request.path, *map(str, request.query_params.values())]
     if not all(map(is_storable, texts)):
@@ -130,7 +139,7 @@ def _texts(request: Request) -> Iterator[str]:
             left += value
     if left:
         raise InvalidRequest(
-            f"the body has more than {MOST_VALUES:,} values",
+            Sentence("the body has more than %(most)s values", most=f"{MOST_VALUES:,}"),
             code="body_too_large",
             hint="send it in parts",
         )
@@ -180,7 +189,7 @@ def page_size(request: Request) -> int:
         raise InvalidRequest(
             f"page_size is '{text}'",
             code="invalid_page_size",
-            hint=f"a number from 1 to {LARGEST_SIZE}",
+            hint=Sentence("a number from 1 to %(most)s", most=LARGEST_SIZE),
         )
     return min(int(text), LARGEST_SIZE)
 
@@ -217,9 +226,11 @@ def members_of(request: Request, known: Iterable[str] = ()) -> dict[str, Any]:
     unknown = sorted(set(map(str, body)) - set(names))
     if unknown:
         raise InvalidRequest(
-            f"unknown field(s): {', '.join(unknown[:MOST_ERRORS])}",
+            Sentence(
+                "unknown field(s): %(names)s", names=", ".join(unknown[:MOST_ERRORS])
+            ),
             code="unknown_field",
-            hint="known: " + (", ".join(names) or "none"),
+            hint=_known(names),
             facts={
                 "errors": [
                     {"pointer": below("", name), "detail": "unknown"}
@@ -236,5 +247,8 @@ def truth(request: Request, name: str) -> bool | None:
     if text is None:
         return None
     if text not in {"true", "false"}:
-        raise InvalidRequest(f"{name} is '{text}'", hint="true or false")
+        raise InvalidRequest(
+            Sentence("%(name)s is '%(value)s'", name=name, value=text),
+            hint=Sentence("true or false"),
+        )
     return text == "true"

@@ -16,7 +16,7 @@ from catalog.models import Datasource
 from catalog.sources.registry import family_of
 from core.clock import SystemClock
 from core.errors import InvalidRequest
-from core.sentences import STOP, Sentence, as_sentence, joined
+from core.sentences import COLON, STOP, Sentence, as_sentence, joined
 from ingest.models import Pipeline, SourceFollower
 from ingest.models.states import DISCOVERED, DRAFT, PROPOSED, RETIRED
 from ingest.pipelines.log_tables import name_at_source
@@ -26,7 +26,6 @@ from ingest.planning.facts import LOG
 RELEASE_SECONDS = 60.0
 # The hosts listen to this channel of PostgreSQL.
 CHANNEL = "sluice_followers"
-_WHY = Sentence("%(first)s: %(then)s")
 _LATER = "delete it in a minute; if its server is gone for ever, too"
 # One that is removed is followed until its end is in the stream.
 WITHOUT_PLAN = (DRAFT, DISCOVERED, PROPOSED, RETIRED)
@@ -75,7 +74,7 @@ def release_before_deletion(source: Datasource) -> None:
         return
     held = Sentence("the log of %(name)s is not given back yet", name=source.name)
     raise InvalidRequest(
-        joined([held, row.reason], _WHY),
+        joined([held, row.reason], COLON),
         code="log_not_released",
         hint=joined([_LATER, remedy], STOP),
     )

@@ -107,6 +107,28 @@ def test_sentences_are_in_the_language_that_a_request_accepts(admin, shop):
     assert admin("GET", f"jobs/{job.pk}").json()["error"]["message"] == str(why)
 
 
+@pytest.mark.parametrize(
+    ("asked", "title", "said"),
+    [
+        (("POST", "datasources", {"colour": 1}), "请求有误", "未知字段：colour"),
+        (("GET", "tables?colour=1"), "请求有误", "未知查询参数：colour"),
+        (("GET", "colours"), "不存在", "/api/v1/colours 不存在"),
+        (("GET", "jobs/00000000-0000-0000-0000-000000000000"), "不存在", "不存在"),
+        (("DELETE", "datasources"), "不允许此方法", ""),
+        (
+            ("POST", "grants", {"principal": "user:ann", "on": "lake"}),
+            "请求有误",
+            "只能",
+        ),
+    ],
+)
+def test_problems_are_in_the_language_that_a_request_accepts(admin, asked, title, said):
+    shown = admin(*asked, Accept_Language="zh-CN").json()
+    assert shown["title"] == title
+    assert said in shown["detail"], shown
+    assert admin(*asked).json()["detail"].isascii()
+
+
 def test_a_later_kind_answers_501_whatever_else_is_missing(admin):
     problem(admin("POST", "datasources", {"kind": "hana"}), 501, "not_yet")
 
