@@ -123,6 +123,7 @@ PHASES: Mapping[str, object] = {
     "comparing": _("comparing"),
     "listing differences": _("listing differences"),
     "applying": _("applying"),
+    "applying what the log has": _("applying what the log has"),
     "committing": _("committing"),
     "compacting": _("compacting"),
     "cleaning": _("cleaning"),
@@ -130,6 +131,8 @@ PHASES: Mapping[str, object] = {
     "replacing": _("replacing"),
     "restoring": _("restoring"),
     "rolling back": _("rolling back"),
+    "unscheduling": _("unscheduling"),
+    "removing the metadata table": _("removing the metadata table"),
     "looking for duplicates": _("looking for duplicates"),
     "keeping a savepoint": _("keeping a savepoint"),
 }
@@ -164,6 +167,11 @@ WORDS: Mapping[str, Mapping[str, object]] = {
         "steps": _("steps"),
         "tables": _("tables"),
         "chunks": _("chunks"),
+        "commits": _("commits"),
+        "instants": _("instants"),
+        "partitions": _("partitions"),
+        "plans": _("plans"),
+        "sides": _("sides"),
     },
 }
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+from core.sentences import Sentence
 from ingest.alerts.messages import Body, headline, lines_of, subject
 from ingest.alerts.rules import OPENED, SEVERITY, TEST
 
@@ -71,10 +72,15 @@ def refusal(kind: str, reply: bytes) -> str:
         answer = json.loads(reply)
         value = answer.get(code, answer.get("StatusCode"))
     except (ValueError, AttributeError):
-        return "its answer is not the JSON of a robot: check the address"
+        return Sentence("its answer is not the JSON of a robot: check the address")
     if value == 0:
         return ""
-    return f"it refused the message: {code} {value}, {answer.get(said, '')}"[:300]
+    return Sentence(
+        "it refused the message: %(code)s %(value)s, %(why)s",
+        code=code,
+        value=str(value)[:100],
+        why=str(answer.get(said, ""))[:300],
+    )
 
 
 def _base64(mac: hmac.HMAC) -> str:

@@ -26,6 +26,7 @@ from catalog.compiled import AnyRow
 from catalog.secrets import decrypt
 from core.clock import SystemClock
 from core.errors import SluiceError
+from core.sentences import Sentence
 from ingest.alerts import chat, mail, messages, webhook
 from ingest.alerts.rules import (
     LONGEST_KEPT,
@@ -147,7 +148,7 @@ def attempt(claim: Claim) -> Answer:
     except Exception:
         # unrecorded, it would come again each time its lease ends, and show nothing
         log.exception("a message to %s could not be made", claim.target)
-        return Answer(error="a defect of Sluice: its log has the trace")
+        return Answer(error=Sentence("a defect of Sluice: its log has the trace"))
 
 
 def _webhook(claim: Claim) -> Answer:
@@ -181,7 +182,7 @@ def egress() -> webhook.Egress:
 
 def _mail(claim: Claim) -> Answer:
     if settings.SLUICE_SMTP is None:
-        return Answer(error="no mail server is set: SLUICE_SMTP_URL")
+        return Answer(error=Sentence("no mail server is set: SLUICE_SMTP_URL"))
     bodies = [row.body for row in claim.deliveries]
     message = mail.compose(
         sender=settings.SLUICE_SMTP_FROM,
@@ -226,9 +227,11 @@ def _note_target(target: AlertTarget, answer: Answer, now: datetime) -> None:
         if target.paused_at is None and is_to_pause(target.failing_since, now):
             target.paused_at = now
             failing = span((now - target.failing_since).total_seconds())
-            target.paused_reason = (
-                f"nothing arrived for {failing}; last: {answer.error}. It is tried once"
-                " an hour and continues automatically when that arrives"
+            target.paused_reason = Sentence(
+                "nothing arrived for %(span)s; last: %(error)s. It is tried once an"
+                " hour and continues automatically when that arrives",
+                span=failing,
+                error=answer.error,
             )
         wait = PAUSED_WAIT if target.paused_at else wait_after(target.failures)
         target.retry_at = now + timedelta(seconds=wait)

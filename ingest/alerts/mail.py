@@ -15,6 +15,7 @@ from typing import Final
 from catalog.sources.tls import ca_file
 from core.clock import SystemClock
 from core.errors import InvalidRequest
+from core.sentences import Sentence
 from ingest.alerts.rules import Answer
 from ingest.alerts.smtp_spec import Smtp
 
@@ -32,7 +33,11 @@ def check_address(address: str) -> str:
             "that cannot be an e-mail address",
             code="invalid_address",
             hint="one plain address: ops@example.com",
-            facts={"errors": [{"pointer": "/address", "detail": "not an address"}]},
+            facts={
+                "errors": [
+                    {"pointer": "/address", "detail": Sentence("not an address")}
+                ]
+            },
         )
     return address
 
@@ -62,16 +67,28 @@ def send(message: EmailMessage, smtp: Smtp) -> Answer:
                 server.quit()
             server.close()
     except smtplib.SMTPResponseException as error:
-        return Answer(error.smtp_code, f"the mail server says: {_said(error)}")
+        return Answer(
+            error.smtp_code,
+            Sentence("the mail server answered: %(answer)s", answer=_said(error)),
+        )
     except smtplib.SMTPRecipientsRefused as error:
         code, words = next(iter(error.recipients.values()))
-        return Answer(code, f"the mail server refuses the address: {words!r}"[:300])
+        refused = Sentence(
+            "the mail server refuses the address: %(answer)s", answer=f"{words!r}"[:300]
+        )
+        return Answer(code, refused)
     except ssl.SSLCertVerificationError as error:
-        said = f"the mail server's certificate is not accepted: {error.verify_message}"
-        return Answer(error=said)
+        refused = Sentence(
+            "the mail server's certificate is not accepted: %(why)s",
+            why=error.verify_message,
+        )
+        return Answer(error=refused)
     except UnicodeError:
-        said = "name or password for the mail server is not ASCII, as SMTP wants it"
-        return Answer(error=said)
+        return Answer(
+            error=Sentence(
+                "name or password for the mail server is not ASCII, as SMTP wants it"
+            )
+        )
     except (OSError, smtplib.SMTPException) as error:
         return Answer(error=str(error)[:300] or type(error).__name__)
 

@@ -21,6 +21,7 @@ from catalog.models import Database, Datasource, Table
 from catalog.names import LAKE
 from core.clock import SystemClock
 from core.errors import InvalidRequest, NotFound
+from core.sentences import Sentence
 from ingest.alerts.rules import ALERTS
 from ingest.models.alerts import SOURCE_KINDS, Alert, AlertMute
 
@@ -45,7 +46,7 @@ def mute(
     _check(thing, seconds=seconds, kind=kind)
     if isinstance(on, str) and not _is_there(thing):
         raise NotFound(
-            f"there is no {thing}",
+            Sentence("there is no %(name)s", name=thing),
             code="nothing_to_mute",
             hint="write it as the page Tables or Sources does, with lake. before a"
             " database of the lake",
@@ -55,7 +56,7 @@ def mute(
         _drop_lapsed()
         if AlertMute.objects.count() >= MOST_MUTES:
             raise InvalidRequest(
-                f"{MOST_MUTES} things are muted already",
+                Sentence("%(count)s things are muted already", count=MOST_MUTES),
                 code="too_many_mutes",
                 hint="mute a database or the whole lake instead of its tables",
             )
@@ -74,7 +75,9 @@ def unmute(principal: Principal, mute_id: int) -> None:
     """End it now; what is still open there is announced."""
     row = AlertMute.objects.filter(pk=mute_id).first()
     if row is None or row not in mutes_for(principal):
-        raise NotFound(f"there is no mute {mute_id}", code="mute_not_found")
+        raise NotFound(
+            Sentence("there is no mute %(id)s", id=mute_id), code="mute_not_found"
+        )
     with transaction.atomic():
         row.delete()
         audit.record("alert.unmute", on=row.on, kind=row.kind)
@@ -118,11 +121,24 @@ def _thing(row: AlertMute) -> Securable:
 
 def _check(thing: Securable, *, seconds: int, kind: str) -> None:
     if kind and kind not in ALERTS:
-        raise _refused("/kind", f"one of {', '.join(ALERTS)}, or none for all")
+        raise _refused(
+            "/kind",
+            Sentence(
+                "'%(kind)s' is no kind of alert: it is one of %(kinds)s, or none for"
+                " all",
+                kind=kind,
+                kinds=", ".join(ALERTS),
+            ),
+        )
     if not 60 <= seconds <= LONGEST.total_seconds():
-        raise _refused("/seconds", "from a minute to 31 days")
+        raise _refused("/seconds", Sentence("alerts are muted for a minute to 31 days"))
     if thing.datasource != LAKE and thing.database:
-        raise _refused("/on", "lake, lake.shop, lake.shop.orders or a source")
+        raise _refused(
+            "/on",
+            Sentence(
+                "give it as lake, lake.shop, lake.shop.orders or the name of a source"
+            ),
+        )
 
 
 def _is_there(thing: Securable) -> bool:
@@ -140,8 +156,8 @@ def _drop_lapsed() -> None:
     AlertMute.objects.filter(until__lte=Now()).delete()
 
 
-def _refused(pointer: str, detail: str) -> InvalidRequest:
+def _refused(pointer: str, why: Sentence) -> InvalidRequest:
     return InvalidRequest(
-        f"{pointer[1:]}: {detail}",
-        facts={"errors": [{"pointer": pointer, "detail": detail}]},
+        why,
+        facts={"errors": [{"pointer": pointer, "detail": why}]},
     )

@@ -17,7 +17,7 @@ from catalog.access.scope import Reach, in_scope, scope_of
 from catalog.models import Table
 from catalog.selectors.tables import securable_of
 from core.errors import NotFound
-from core.sentences import with_sentences
+from core.sentences import Sentence, with_sentences
 from ingest.alerts import lag, store
 from ingest.alerts.mutes import with_mutes
 from ingest.alerts.rules import ALERTS, LATE
@@ -63,14 +63,16 @@ def alert_for(principal: Principal, alert_id: int) -> Alert:
     """NotFound when absent or hidden."""
     row = alerts_for(principal).filter(pk=alert_id).first()
     if row is None:
-        raise NotFound(f"there is no alert {alert_id}", code="alert_not_found")
+        raise NotFound(
+            Sentence("there is no alert %(id)s", id=alert_id), code="alert_not_found"
+        )
     return row
 
 
 def dismiss(principal: Principal, alert_id: int) -> Alert:
     """End it by hand; rules.AGAIN says when a new one opens. Twice is once."""
     row = _operable(principal, alert_id)
-    reason = f"closed by {principal.name}"
+    reason = Sentence("closed by %(name)s", name=principal.name)
     with transaction.atomic():
         if store.close(Alert.objects.filter(pk=row.pk), store.DISMISSED, reason):
             if row.kind == LATE and row.table_id is not None:

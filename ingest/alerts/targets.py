@@ -19,6 +19,7 @@ from catalog.secrets import encrypt
 from core.clock import SystemClock
 from core.errors import InvalidRequest, NotFound
 from core.redaction import remember_secret
+from core.sentences import Sentence
 from ingest.alerts.chat import CHATS, SIGNED
 from ingest.alerts.delivery import egress
 from ingest.alerts.mail import check_address
@@ -59,7 +60,9 @@ def create_target(new: NewTarget, *, by: str) -> AlertTarget:
     with transaction.atomic():
         if AlertTarget.objects.count() >= MOST_TARGETS:
             raise InvalidRequest(
-                f"there are {MOST_TARGETS} alert targets already",
+                Sentence(
+                    "there are %(count)s alert targets already", count=MOST_TARGETS
+                ),
                 code="too_many_targets",
                 hint="delete one; a webhook can hand on to many",
             )
@@ -68,9 +71,9 @@ def create_target(new: NewTarget, *, by: str) -> AlertTarget:
                 row.save(force_insert=True)
         except IntegrityError:
             raise InvalidRequest(
-                f"there is an alert target '{new.name}' already",
+                Sentence("there is an alert target '%(name)s' already", name=new.name),
                 code="name_taken",
-                facts={"errors": [{"pointer": "/name", "detail": "taken"}]},
+                facts={"errors": [{"pointer": "/name", "detail": Sentence("taken")}]},
             ) from None
         audit.record(
             "alert_target.create",
@@ -102,7 +105,10 @@ def change_target(
 def target_named(name: str) -> AlertTarget:
     row = AlertTarget.objects.filter(name__iexact=name).first()
     if row is None:
-        raise NotFound(f"there is no alert target '{name}'", code="target_not_found")
+        raise NotFound(
+            Sentence("there is no alert target '%(name)s'", name=name),
+            code="target_not_found",
+        )
     return row
 
 
@@ -157,14 +163,23 @@ def scope_text(row: AlertTarget) -> str | None:
 
 def _name(text: str) -> str:
     if not text.strip() or not text.isprintable() or "/" in text or ":" in text:
-        raise _refused("/name", "a printable name without / and :")
+        raise _refused(
+            "/name", Sentence("a name has printable characters, and no / or :")
+        )
     return text.strip()
 
 
 def _kinds(given: Sequence[str]) -> list[str]:
     unknown = sorted(set(given) - set(KINDS))
     if unknown:
-        raise _refused("/kinds", f"'{unknown[0]}' is none of {', '.join(KINDS)}")
+        raise _refused(
+            "/kinds",
+            Sentence(
+                "'%(kind)s' is no kind of alert: it is one of %(kinds)s",
+                kind=unknown[0],
+                kinds=", ".join(KINDS),
+            ),
+        )
     return [kind for kind in KINDS if kind in given]
 
 
@@ -173,29 +188,49 @@ def _scope(on: str) -> dict[str, str]:
         return {}
     securable: Securable = parse_securable(on)
     if securable.datasource != LAKE:
-        raise _refused("/on", "lake, lake.shop or lake.shop.orders")
+        raise _refused(
+            "/on", Sentence("give it as lake, lake.shop or lake.shop.orders")
+        )
     return {"database": securable.database, "table": securable.table}
 
 
 def _address(new: NewTarget) -> dict[str, str]:
     if new.kind == AlertTarget.EMAIL:
         if new.url or new.secret:
-            raise _refused("/url", "an e-mail target has an address only")
+            raise _refused(
+                "/url",
+                Sentence("an e-mail target has an address, no URL and no secret"),
+            )
         if settings.SLUICE_SMTP is None:
             raise InvalidRequest(
                 "no mail server is set",
                 code="no_mail_server",
-                hint="set SLUICE_SMTP_URL and SLUICE_SMTP_FROM",
+                hint=Sentence("set SLUICE_SMTP_URL and SLUICE_SMTP_FROM"),
             )
         return {"address": check_address(new.address)}
     if new.address:
-        raise _refused("/address", "this kind has a url")
+        raise _refused(
+            "/address", Sentence("a target of this kind has a URL, and no address")
+        )
     if new.kind in CHATS:
         return _chat_address(new)
     if new.kind != AlertTarget.WEBHOOK:
-        raise _refused("/kind", f"one of {', '.join(TARGET_KINDS)}")
+        raise _refused(
+            "/kind",
+            Sentence(
+                "'%(kind)s' is no kind of target: it is one of %(kinds)s",
+                kind=new.kind,
+                kinds=", ".join(TARGET_KINDS),
+            ),
+        )
     if len(new.secret) < SHORTEST_SECRET:
-        raise _refused("/secret", f"at least {SHORTEST_SECRET} characters; it signs")
+        raise _refused(
+            "/secret",
+            Sentence(
+                "a secret has at least %(least)s characters: it signs each message",
+                least=SHORTEST_SECRET,
+            ),
+        )
     remember_secret(new.secret)
     url = check_url(new.url, egress())
     return {"address": url, "secret": encrypt(new.secret)}
@@ -204,9 +239,14 @@ def _address(new: NewTarget) -> dict[str, str]:
 def _chat_address(new: NewTarget) -> dict[str, str]:
     """Only the host is kept in the open: who has the address writes to the group."""
     if new.secret and new.kind not in SIGNED:
-        raise _refused("/secret", f"{new.kind} has none: its address is the secret")
+        raise _refused(
+            "/secret",
+            Sentence(
+                "a target of %(kind)s has no secret: its address is one", kind=new.kind
+            ),
+        )
     if not new.secret.isprintable():
-        raise _refused("/secret", "printable characters")
+        raise _refused("/secret", Sentence("a secret has printable characters only"))
     url = check_url(new.url, egress())
     for each in filter(None, (url, new.secret)):
         remember_secret(each)
@@ -215,9 +255,9 @@ def _chat_address(new: NewTarget) -> dict[str, str]:
     return {"address": address, "secret": encrypt(chat_place(url, new.secret))}
 
 
-def _refused(pointer: str, detail: str) -> InvalidRequest:
+def _refused(pointer: str, why: Sentence) -> InvalidRequest:
     return InvalidRequest(
-        f"{pointer[1:]}: {detail}",
+        why,
         code="invalid_request",
-        facts={"errors": [{"pointer": pointer, "detail": detail}]},
+        facts={"errors": [{"pointer": pointer, "detail": why}]},
     )

@@ -25,6 +25,7 @@ from urllib.parse import SplitResult, urlsplit
 from catalog.networks import check_host, require_public
 from catalog.sources.tls import ca_file
 from core.errors import InvalidRequest, SluiceError
+from core.sentences import Sentence
 from ingest.alerts import chat
 from ingest.alerts.rules import Answer
 
@@ -55,9 +56,13 @@ def check_url(url: str, egress: Egress) -> str:
         port = 0
     is_plain = parts.scheme in PORTS and parts.hostname and port != 0
     if not is_plain or parts.username or parts.password or parts.fragment:
-        raise _bad_url("give https://host:port/path, without user and fragment")
+        raise _bad_url(
+            Sentence("give https://host:port/path, without user and fragment")
+        )
     if not url.isascii() or not url.isprintable() or " " in url:
-        raise _bad_url("letters outside ASCII and spaces must be percent-encoded")
+        raise _bad_url(
+            Sentence("letters outside ASCII and spaces must be percent-encoded")
+        )
     host = check_host(str(parts.hostname), egress.denied)
     with contextlib.suppress(ValueError):
         address = str(ipaddress.ip_address(host))
@@ -107,7 +112,13 @@ def post(
     """The same for any JSON. refusal: what the body of a good answer says against it,
     "" = nothing."""
     if len(body) > MOST_BODY:
-        return Answer(error=f"the message has {len(body)} bytes")
+        return Answer(
+            error=Sentence(
+                "the message has %(size)s bytes, more than the %(most)s that are sent",
+                size=len(body),
+                most=MOST_BODY,
+            )
+        )
     headers = {
         "Content-Type": "application/json",
         "User-Agent": "Sluice",
@@ -121,9 +132,15 @@ def post(
     except SluiceError as error:
         return Answer(error=error.message)
     except TimeoutError:
-        return Answer(error=f"no answer within {seconds:g} s")
+        return Answer(
+            error=Sentence("no answer within %(seconds)s s", seconds=f"{seconds:g}")
+        )
     except ssl.SSLCertVerificationError as error:
-        return Answer(error=f"its certificate is not accepted: {error.verify_message}")
+        return Answer(
+            error=Sentence(
+                "its certificate is not accepted: %(why)s", why=error.verify_message
+            )
+        )
     except (OSError, http.client.HTTPException, ValueError) as error:
         return Answer(error=str(error)[:300] or type(error).__name__)
     answer = _answer(status)
@@ -197,8 +214,8 @@ def _answer(status: int) -> Answer:
     if 200 <= status < 300:
         return Answer(status)
     if 300 <= status < 400:
-        return Answer(status, "it redirects; give the address where it leads")
-    return Answer(status, f"it answered {status}")
+        return Answer(status, Sentence("it redirects; give the address where it leads"))
+    return Answer(status, Sentence("it answered %(status)s", status=status))
 
 
 def _resolve(host: str, port: int, egress: Egress) -> str:
@@ -206,7 +223,9 @@ def _resolve(host: str, port: int, egress: Egress) -> str:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except socket.gaierror:
-        raise InvalidRequest(f"the name '{host}' has no address") from None
+        raise InvalidRequest(
+            Sentence("the name '%(host)s' has no address", host=host)
+        ) from None
     addresses = [str(entry[4][0]) for entry in found]
     for address in addresses:
         require_public(address, allowed=egress.allowed, denied=egress.denied)
@@ -230,7 +249,7 @@ def _hang_up(links: Sequence[socket.socket], is_over: threading.Event) -> None:
 
 def _bad_url(why: str) -> InvalidRequest:
     return InvalidRequest(
-        f"that cannot be the address of a webhook: {why}",
+        Sentence("that cannot be the address of a webhook: %(why)s", why=why),
         code="invalid_url",
         facts={"errors": [{"pointer": "/url", "detail": why}]},
     )

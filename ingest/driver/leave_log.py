@@ -17,6 +17,7 @@ from tempfile import mkdtemp
 from pyspark.sql import SparkSession
 
 from core.errors import TransientError
+from core.sentences import Sentence
 from ingest.contract.positions import to_text
 from ingest.contract.source_positions import is_of_log
 from ingest.driver.apply.jobrun import JobRun
@@ -66,8 +67,12 @@ def _bring_level(run: JobRun, table: LogTable, end: str) -> None:
     while not _is_level(run, table, stream, end):
         if time.monotonic() > until:
             raise TransientError(
-                f"{qualified_name(run.spec)} did not get what its source's log had"
-                f" {LEVEL_SECONDS:.0f} s ago. It follows the log as before",
+                Sentence(
+                    "%(table)s did not get what its source's log had %(seconds)s"
+                    " s ago. It follows the log as before",
+                    table=qualified_name(run.spec),
+                    seconds=f"{LEVEL_SECONDS:.0f}",
+                ),
                 code="not_level",
                 hint="see whether the source's log is read, then ask again",
             )

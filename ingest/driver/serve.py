@@ -357,7 +357,7 @@ class RunningJobs:
     def _wait_for_turn(self, run: JobRun) -> None:
         """Older attempts of the job end first."""
         while self._has_older(run):
-            run.explain("waits for an earlier attempt to end")
+            run.explain(Sentence("waits for an earlier attempt to end"))
             time.sleep(_POLL_SECONDS)
             run.check()
         with self._lock:

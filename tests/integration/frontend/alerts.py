@@ -50,5 +50,8 @@ def show_alerts(tables: dict[str, Table]) -> None:
     store.close(rows, reason="its verify went well")
     fan_out.announce()
     AlertDelivery.objects.update(
-        attempts=3, last_code=500, last_error="it answered 500", last_at=timezone.now()
+        attempts=3,
+        last_code=500,
+        last_error=Sentence("it answered %(status)s", status=500),
+        last_at=timezone.now(),
     )

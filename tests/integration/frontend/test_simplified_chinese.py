@@ -10,6 +10,7 @@ import re
 import socket
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from datetime import timedelta
 from html.parser import HTMLParser
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 from django.apps import apps
 from django.test import Client
 from django.urls import reverse
-from django.utils import translation
+from django.utils import timezone, translation
 
 from catalog.discovery.choosing import uncarried
 from catalog.discovery.store import HIDES_ROWS, NO_PRIVILEGE, UNSUPPORTED, VANISHED
@@ -26,6 +27,7 @@ from core.models import Job
 from core.sentences import Sentence, origins_in
 from core.translation import translated
 from ingest.actions.registry import ACTIONS
+from ingest.alerts import delivery, webhook
 from ingest.contract.members import as_data
 from ingest.maintenance.duplicates import Duplicates, Signs, likely_cause
 from ingest.maintenance.duplicates import facts_of as duplicated
@@ -33,6 +35,7 @@ from ingest.maintenance.rewinding import Reach, what_is_missed, what_the_source_
 from ingest.maintenance.verdict import Comparison
 from ingest.maintenance.verdict import facts_of as compared
 from ingest.models import Pipeline
+from ingest.models.alerts import AlertDelivery, AlertTarget
 from tests.integration.frontend.test_pages import PAGES
 from tests.integration.frontend.world import HOSTILE, LONG, plan_of
 
@@ -42,7 +45,7 @@ VOID = {"br", "hr", "img", "input", "link", "meta", "source", "path", "rect", "u
 WORD = re.compile(r"[A-Za-z][A-Za-z]+")
 # statements for the source with their comments, names of settings
 CODE_IN_TEXT = re.compile(
-    r"\b(?:GRANT|ALTER)\b[^;]*;(?: -- [a-z ]+)?|\b\w+_\w+\b|(?:GET|POST) /api/[\w/:.{}-]+"
+    r"https://\S+|\b(?:GRANT|ALTER)\b[^;]*;(?: -- [a-z ]+)?|\b\w+_\w+\b|(?:GET|POST) /api/[\w/:.{}-]+"
 )
 UNITS = {"kB", "MB", "GB", "TB", "UTC"}
 PRODUCTS = """
@@ -61,7 +64,7 @@ postgresql id schedule everyone tls mask redact string null true
 NAMES = """
 shop public orders customers events legacy free name amount updated at pager root ann eve
 bi bigint decimal text numeric character varying timestamp with time zone db example internal https
-hooks host path order log table docs connect md Asia Shanghai MON FRI LIMIT FROM SELECT
+hooks host port path order log table docs connect md Asia Shanghai MON FRI LIMIT FROM SELECT
 group row hash email region eu
 """
 ALLOWED = UNITS | {
@@ -148,7 +151,7 @@ def read_english(world, browse, redis_url):
     """What stays English on a page, asked for in Simplified Chinese."""
     client, stored = browse("root"), stored_sentences()
 
-    def read(url: str, *, status: int = 200, **data: Any) -> list[str]:
+    def read(url: str, /, *, status: int = 200, **data: Any) -> list[str]:
         ask = client.post if data else client.get
         response = ask(url, data, HTTP_ACCEPT_LANGUAGE="zh-CN")
         assert response.status_code == status, url
@@ -311,6 +314,34 @@ def test_refusals_of_requests(world, read_english):
         {"include": "public.*", "capture": "log"},
     ):
         assert read_english(url, **asked) == []
+
+
+def test_a_target_that_nothing_reaches(world, read_english):
+    long_ago = timezone.now() - timedelta(days=2)
+    AlertTarget.objects.update(retry_at=None, failing_since=long_ago)
+    AlertDelivery.objects.update(next_try_at=long_ago)
+    claim = delivery.take()
+    answer = webhook.post("http://127.0.0.1/", b"{}", {}, egress=webhook.Egress())
+    assert delivery.record(claim, answer)
+    assert read_english("/alert-targets/pager") == []
+
+
+def test_refusals_about_alerts(world, read_english):
+    hook = {"kind": "webhook", "name": "free", "url": "https://hooks.example.com/path"}
+    for wrong in (
+        {},
+        {"secret": "x" * 20, "on": "shop"},
+        {"secret": "x" * 20, "url": "https://root@hooks.example.com"},
+        {"secret": "x" * 20, "name": "pager"},
+        {"kind": "slack", "name": "free/free"},
+        {"kind": "email", "name": "free", "address": "root"},
+    ):
+        assert read_english("/alert-targets", **{**hook, **wrong}) == [], wrong
+    assert read_english("/alert-targets/free", status=404) == []
+    for on, seconds in (("lake.free", "60"), ("lake.shop", "1"), ("shop.public", "60")):
+        asked = {"on": on, "seconds": seconds}
+        assert read_english("/alerts/mute", status=302, **asked) == []
+        assert read_english("/alerts") == [], asked
 
 
 def test_refusals_of_sources(world, read_english):

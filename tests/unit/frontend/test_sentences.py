@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from frontend.messages import CALLS, messages, moved_files, shown_texts
+from frontend.templatetags.states import WORDS
 
 PRODUCT = Path(__file__).resolve().parents[3]
 FRONTEND = PRODUCT / "frontend"
@@ -59,6 +60,22 @@ def test_a_sentence_of_a_moved_module_is_a_constant(path):
     """`Sentence("… %(name)s …", name=…)`, not an f-string: pages translate it."""
     found = shown_texts(ast.parse(path.read_text()))
     assert [ast.unparse(one) for one in found if isinstance(one, ast.JoinedStr)] == []
+
+
+def test_each_phase_of_a_job_has_a_word_and_what_it_counts():
+    lacking = []
+    for path in sorted((PRODUCT / "ingest" / "driver").rglob("*.py")):
+        for call in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(call, ast.Call) or not ast.unparse(call.func).endswith(
+                "run.enter"
+            ):
+                continue
+            units = [k.value for k in call.keywords if k.arg == "unit"]
+            for of, found in (("phase", call.args), ("unit", units)):
+                for one in found:
+                    word = ast.literal_eval(one)
+                    lacking += [] if word in WORDS[of] else [f"{path.name}: {word}"]
+    assert lacking == []
 
 
 def test_a_sentence_is_given_what_its_message_names():
