@@ -84,14 +84,16 @@ def followed(
     problems: Problems,
     new_columns: Mapping[int, tuple[str, ...]],
     replaced: Mapping[int, Replaced] = MappingProxyType({}),
+    reasons: Problems = MappingProxyType({}),
 ) -> tuple[FollowedTable, ...]:
-    """What is told of the wanted tables."""
+    """What is told of the wanted tables. reasons: of deferrals that are recorded, where
+    they are remembered."""
     return tuple(
         FollowedTable(
             one.table.table_id,
             _state(one, known),
             problems.get(one.table.table_id)
-            or (one.deferred if one.is_unread else _lost_before(one, known)),
+            or (one.deferred if one.is_unread else _lost_before(one, known, reasons)),
             _undecided(one, new_columns.get(one.table.table_id, ())),
             replaced.get(one.table.table_id),
         )
@@ -108,12 +110,15 @@ def _state(one: FollowTable, known: Known) -> ControlKind | Literal[""]:
     return state.state if state else ""
 
 
-def _lost_before(one: FollowTable, known: Known) -> str:
+def _lost_before(one: FollowTable, known: Known, reasons: Problems) -> str:
     """Who wants the table may not know that it was deferred: they died in between."""
     is_asked = one.deferred or is_new_load(one, known)
     if _state(one, known) != "deferred" or is_asked:
         return ""
-    return _lacking(one, known[one.table.table_id]) or Sentence(
+    table_id = one.table.table_id
+    if reason := _lacking(one, known[table_id]) or reasons.get(table_id):
+        return reason
+    return Sentence(
         "changes of %(table)s are missing in what was read of the source's log; resync"
         " the table",
         table=one.table.at_source,

@@ -92,6 +92,8 @@ class Follower:
     _next: tuple[FollowTable, ...] | None = None
     _known: dict[int, StreamTable] = field(default_factory=dict)
     _lost: dict[int, str] = field(default_factory=dict)
+    # why tables were deferred, which the log says once
+    _reasons: dict[int, str] = field(default_factory=dict)
     _position: str = ""
     _number: int = 0
     _rows: int = 0
@@ -272,6 +274,7 @@ class Follower:
         log.acknowledge(segment.end)
         said = ((segment.number, one) for one in controls)
         self._known = state_of(self._known, said)
+        self._reasons |= {c.table_id: c.reason for c in controls if c.reason}
         self._position, self._number = segment.end, segment.number
         self._rows += rows
         self._committed = max(self._committed, segment.committed)
@@ -324,6 +327,7 @@ class Follower:
                     log.problems if log else {},
                     log.new_columns if log else {},
                     log.replaced if log else {},
+                    self._reasons,
                 ),
             )
         )

@@ -84,3 +84,6 @@ def test_what_empties_one_shard_defers_the_table_and_no_row_of_others_goes(
     assert "truncate" not in {op for op, *_ in rows(followed)}
     assert followed.controls()[-1] == ("deferred", 1)
     assert "shop_2.t, one of the tables" in followed.reasons()[-1]
+    # who looks at it later is told the same
+    run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
+    assert "shop_2.t, one of the tables" in run.problem(1)
