@@ -56,11 +56,17 @@ class SealedColumn:
 @dataclass(frozen=True, slots=True)
 class ShardSpec:
     """One of the source tables that are one lake table. value: what the lake's column
-    `SHARD` has in its rows."""
+    `SHARD` has in its rows. is_unread: it came later, and no job has read it yet: of
+    its rows the lake has those that changed since, at most."""
 
     schema: str
     table: str
     value: str
+    is_unread: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.schema}.{self.table}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +130,11 @@ def sources_of(table: TableSpec) -> tuple[TableSpec, ...]:
         )
         for one in table.shards
     )
+
+
+def read_shards(table: TableSpec) -> frozenset[str]:
+    """The values of those that the lake has."""
+    return frozenset(one.value for one in table.shards if not one.is_unread)
 
 
 @dataclass(frozen=True, slots=True)

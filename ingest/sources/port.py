@@ -370,6 +370,9 @@ class LogReader(Protocol):
     def has_passed(self, wanted: str, *, at: str = "") -> bool:
         """Whether a position (`position`, by itself) is there, or beyond."""
 
+    def here(self) -> str:
+        """Where the log ends now: all that was committed until now is before it."""
+
     def acknowledge(self, position: str) -> None:
         """All up to there is durable here: the source may forget it."""
 

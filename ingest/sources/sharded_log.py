@@ -2,6 +2,11 @@
 and what comes of it is of the lake table that all of them are.
 
 The reader of the kind knows no shards. Between them each shard has a number of its own.
+
+A shard that comes while the others are followed is taken up first, and belongs to the
+table's identity once the log was read beyond where it ended then. Who reads the shard
+behind the record that says so sees all that came of it before: so that does not matter,
+neither rows nor what was wrong with it.
 """
 
 from __future__ import annotations
@@ -82,6 +87,16 @@ class Shards:
         found = {n for n, shard in self._shards.items() if shard.of in table_ids}
         return found | {*table_ids} - {s.of for s in self._shards.values()}
 
+    def new(self, identities: Mapping[int, str]) -> set[int]:
+        """The shards that what `joined` made does not have."""
+        said = {shard.of for shard in self._shards.values()} & {*identities}
+        known = {table_id: shards_in(identities[table_id]) for table_id in said}
+        return {
+            number
+            for number, shard in self._shards.items()
+            if shard.of in known and shard.name not in known[shard.of]
+        }
+
     def first(self, said: Mapping[int, str]) -> dict[int, str]:
         """By lake table what is said of it, or of the first of its shards."""
         found: dict[int, str] = {}
@@ -118,14 +133,25 @@ class Shards:
         return found
 
 
+def shards_in(identity: str) -> frozenset[str]:
+    """By their names the shards that a sharded table's identity has."""
+    return frozenset(json.loads(identity) if identity else ())
+
+
 @dataclass(slots=True)
 class ShardedLog:
-    """See `LogReader`. reader: of the kind."""
+    """See `LogReader`. reader: of the kind.
+
+    _lost  by lake table
+    _new   shards that are taken up, and where the log ended then
+    """
 
     reader: LogReader
     shards: Shards
-    _emptied: dict[int, str] = field(default_factory=dict)
+    _lost: dict[int, str] = field(default_factory=dict)
     _identities: tuple[dict[int, str], dict[int, str]] = ({}, {})
+    _new: dict[int, str] = field(default_factory=dict)
+    _followed: Sequence[TableSpec] = ()
 
     @property
     def server(self) -> str:
@@ -145,16 +171,25 @@ class ShardedLog:
 
     @property
     def problems(self) -> Mapping[int, str]:
-        return self.shards.first(self.reader.problems)
+        return self.shards.first(self._of_known(self.reader.problems))
 
     def lost(self) -> dict[int, str]:
-        emptied, self._emptied = self._emptied, {}
-        return emptied | self.shards.first(self.reader.lost())
+        self._note_lost()
+        found, self._lost = self._lost, {}
+        return found
+
+    def _note_lost(self) -> None:
+        lost = self.shards.first(self._of_known(self.reader.lost()))
+        self._lost = lost | self._lost
+
+    def _of_known(self, said: Mapping[int, str]) -> dict[int, str]:
+        return {n: text for n, text in said.items() if n not in self._new}
 
     @property
     def identities(self) -> Mapping[int, str]:
         """Asked for many times a second, and seldom another one."""
-        now = dict(self.reader.identities)
+        self._admit()
+        now = self._of_known(self.reader.identities)
         if now != self._identities[0]:
             self._identities = now, self.shards.joined(now)
         return self._identities[1]
@@ -207,10 +242,42 @@ class ShardedLog:
         anew: Collection[int] = (),
         loaded: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
-        apart = self.shards.apart(tables)
+        self._followed = apart = self.shards.apart(tables)
+        now = self.shards.new(loaded) & {one.table_id for one in apart}
+        came = now - self._new.keys()
         self.reader.follow(
-            apart, anew=self.shards.numbers(anew), loaded=self.shards.parted(loaded)
+            apart,
+            anew=self.shards.numbers(anew) | came,
+            loaded=self.shards.parted(loaded),
         )
+        self._new = {n: here for n, here in self._new.items() if n in now}
+        self._note_taken_up(came)
+
+    def _note_taken_up(self, numbers: Collection[int]) -> None:
+        if numbers:
+            self._new |= dict.fromkeys(numbers, self.reader.here())
+            # of these that they did not come before
+            self._note_lost()
+
+    def _admit(self) -> None:
+        """Shards of which all comes from here on."""
+        there = {n for n, here in self._new.items() if self.reader.has_passed(here)}
+        if admitted := there - self.reader.problems.keys():
+            self._note_lost()
+            self._new = {n: p for n, p in self._new.items() if n not in admitted}
+
+    def _take_up_again(self) -> None:
+        """New ones whose rows do not come: they were made in what is read by now, or
+        somebody has mended since what was wrong with them."""
+        problems = self.reader.problems
+        again = {
+            number
+            for number, here in self._new.items()
+            if number in problems and self.reader.has_passed(here)
+        }
+        if again and not (self.reader.is_within or self.reader.size):
+            self.reader.follow(self._followed, anew=again)
+            self._note_taken_up(again)
 
     def start(self, after: str) -> None:
         self.reader.start(after)
@@ -224,9 +291,11 @@ class ShardedLog:
             shard = self.shards.shard(rows.table_id)
             if shard is None:
                 found.append(rows)
+            elif rows.table_id in self._new:
+                continue
             elif pc.any(pc.equal(rows.batch[OP], _TRUNCATE)).as_py():
                 # in the lake it would empty the others, too
-                self._emptied[shard.of] = Sentence(
+                self._lost[shard.of] = Sentence(
                     "%(shard)s, one of the tables that are this lake table, was emptied"
                     " at the source (TRUNCATE); resync the table",
                     shard=shard.name,
@@ -242,8 +311,13 @@ class ShardedLog:
     def acknowledge(self, position: str) -> None:
         self.reader.acknowledge(position)
 
+    def here(self) -> str:
+        return self.reader.here()
+
     def look(self) -> SourceLog:
-        return self.reader.look()
+        found = self.reader.look()
+        self._take_up_again()
+        return found
 
 
 def with_shard(batch: pa.RecordBatch, value: str) -> pa.RecordBatch:

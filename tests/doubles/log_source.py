@@ -164,6 +164,9 @@ class FakeLog:
     def has_passed(self, wanted: str, *, at: str = "") -> bool:
         return int(at or self.position) >= int(wanted)
 
+    def here(self) -> str:
+        return str(len(self.source.transactions))
+
     def acknowledge(self, position: str) -> None:
         self.source.step()
         self.source.told = int(position)

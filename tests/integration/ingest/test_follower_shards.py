@@ -6,9 +6,13 @@ from __future__ import annotations
 import signal
 from dataclasses import replace
 
+import pytest
+
 from ingest.contract.following import FollowTable
 from ingest.contract.table import SHARD, ColumnSpec, ShardSpec
+from ingest.sources.sharded_log import shards_in
 from tests.integration.ingest.following import World, table
+from tests.waiting import wait_for
 
 SHARDED = replace(
     table(1),
@@ -87,3 +91,82 @@ def test_what_empties_one_shard_defers_the_table_and_no_row_of_others_goes(
     # who looks at it later is told the same
     run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
     assert "shop_2.t, one of the tables" in run.problem(1)
+
+
+THIRD = ShardSpec("shop_3", "t", "3", is_unread=True)
+MORE = FollowTable(replace(SHARDED, shards=(*SHARDED.shards, THIRD)), load="first")
+
+
+def known_shards(world: World) -> list[frozenset[str]]:
+    """What each record says that has an identity."""
+    said = [c for s in world.segments() for c in s.controls if c.table_id == 1]
+    return [shards_in(one.identity) for one in said if one.identity]
+
+
+def came(world: World) -> None:
+    world.link.execute(
+        "CREATE SCHEMA shop_3; CREATE TABLE shop_3.t (id int PRIMARY KEY, v text)"
+    )
+    world.link.execute("INSERT INTO shop_3.t VALUES (1, 'before')")
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_shard_that_comes_gets_its_record_and_stops_no_other(
+    followed: World, dies: bool
+) -> None:
+    """Also where who reads the log dies between the plan and the record."""
+    made(followed)
+    run = followed.following(FIRST)
+    followed.durable(run)
+    came(followed)
+    if dies:
+        run.signal(signal.SIGSTOP)
+    run.want(MORE)
+    if dies:
+        run.signal(signal.SIGKILL)
+        run.kill()
+        followed.link.execute("INSERT INTO shop_1.t VALUES (2, 'unread')")
+        run = followed.following(MORE)
+    three = frozenset({"shop_1.t", "shop_2.t", "shop_3.t"})
+    wait_for(lambda: run.look() or three in known_shards(followed), "its record")
+    followed.link.execute("INSERT INTO shop_3.t VALUES (2, 'behind')")
+    followed.link.execute("INSERT INTO shop_1.t VALUES (3, 'behind')")
+    followed.durable(run)
+    assert run.problem(1) == ""
+    kinds = [kind for kind, _ in followed.controls()]
+    assert kinds == ["added", "cut", "left"]
+    assert ("insert", "3", 2, "behind") in rows(followed)
+    assert ("insert", "1", 3, "behind") in rows(followed)
+    assert (("insert", "1", 2, "unread") in rows(followed)) is dies
+    # and who reads on behind the record takes nothing up anew
+    run.kill()
+    followed.link.execute("UPDATE shop_3.t SET v = 'later' WHERE id = 2")
+    again = followed.following(MORE)
+    followed.durable(again)
+    assert rows(followed)[-1] == ("update", "3", 2, "later")
+    assert "deferred" not in {kind for kind, _ in followed.controls()}
+
+
+def test_a_shard_whose_rows_do_not_come_gets_no_record_until_it_is_mended(
+    followed: World,
+) -> None:
+    made(followed)
+    run = followed.following(FIRST)
+    followed.durable(run)
+    followed.link.execute(
+        "CREATE SCHEMA shop_3; CREATE TABLE shop_3.t (id int NOT NULL, v text)"
+    )
+    run.want(MORE)
+    followed.link.execute("INSERT INTO shop_1.t VALUES (2, 'goes on')")
+    followed.durable(run)
+    assert rows(followed)[-1] == ("insert", "1", 2, "goes on")
+    assert run.problem(1) == ""
+    assert all("shop_3.t" not in names for names in known_shards(followed))
+    followed.link.execute("ALTER TABLE shop_3.t ADD PRIMARY KEY (id)")
+    wait_for(
+        lambda: run.look() or "shop_3.t" in known_shards(followed)[-1], "its record"
+    )
+    followed.link.execute("INSERT INTO shop_3.t VALUES (1, 'comes')")
+    followed.durable(run)
+    assert rows(followed)[-1] == ("insert", "3", 1, "comes")
+    assert "deferred" not in {kind for kind, _ in followed.controls()}

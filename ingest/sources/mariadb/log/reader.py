@@ -169,6 +169,9 @@ class MariaDbLogReader:
         here = MariaDbLog.decode(at) if at else self._end
         return here.order(MariaDbLog.decode(wanted)) in {"after", "equal"}
 
+    def here(self) -> str:
+        return self.control.place().encode()
+
     def follow(
         self,
         tables: Sequence[TableSpec],

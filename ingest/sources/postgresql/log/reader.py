@@ -156,6 +156,10 @@ class PostgresLogReader:
         here = PostgresLog.decode(at or self.position)
         return here.order(PostgresLog.decode(wanted)) in {"after", "equal"}
 
+    def here(self) -> str:
+        here = lsn_of(str(self.control.rows(_HERE)[0][0]))
+        return replace(self.started, lsn=here).encode()
+
     def follow(
         self,
         tables: Sequence[TableSpec],

@@ -1,0 +1,191 @@
+"""Shards between a log's reader and its follower: one that comes to a table belongs to
+it once all of it comes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+
+from ingest.contract.following import SourceLog
+from ingest.contract.segments import OPS
+from ingest.contract.table import SHARD, ColumnSpec, ShardSpec, TableSpec
+from ingest.sources.port import LogReader, LogRows
+from ingest.sources.row_batches import schema_of
+from ingest.sources.sharded_log import ShardedLog, Shards, shards_in
+
+TABLE = 7
+
+
+def table(*names: str) -> TableSpec:
+    columns = (ColumnSpec(SHARD, "s", "", "string"), ColumnSpec("id", "id", "", "int"))
+    shards = tuple(ShardSpec(name, "o", name) for name in names)
+    key = (SHARD, "id")
+    return TableSpec(
+        TABLE, names[0], "o", "db", "o", "/x", "", columns, key, shards=shards
+    )
+
+
+@dataclass
+class Reader:
+    """Says what a test wants; positions are numbers."""
+
+    at: int = 0
+    end: int = 0
+    names: dict[str, int] = field(default_factory=dict)
+    problems: dict[int, str] = field(default_factory=dict)
+    passed_over: dict[int, str] = field(default_factory=dict)
+    rows: list[LogRows] = field(default_factory=list)
+    anew: list[set[str]] = field(default_factory=list)
+    is_within: bool = False
+    size: int = 0
+
+    def follow(
+        self,
+        tables: Sequence[TableSpec],
+        *,
+        anew: Collection[int] = (),
+        loaded: Mapping[int, str] = MappingProxyType({}),
+    ) -> None:
+        self.names = {one.source_schema: one.table_id for one in tables}
+        of = {number: name for name, number in self.names.items()}
+        self.anew.append({of[number] for number in anew})
+        self.problems = {k: v for k, v in self.problems.items() if k not in anew}
+
+    @property
+    def identities(self) -> dict[int, str]:
+        return {number: f"is {name}" for name, number in self.names.items()}
+
+    def lost(self) -> dict[int, str]:
+        found, self.passed_over = self.passed_over, {}
+        return found
+
+    def here(self) -> str:
+        return str(self.end)
+
+    def has_passed(self, wanted: str) -> bool:
+        return self.at >= int(wanted)
+
+    def take(self) -> list[LogRows]:
+        found, self.rows = self.rows, []
+        return found
+
+    def look(self) -> SourceLog:
+        return SourceLog()
+
+    def has(self, name: str, op: str = "insert") -> None:
+        values = [[OPS.index(op)], [0], [None]]
+        schema = schema_of((), [], 0)
+        arrays = [pa.array(v, f.type) for v, f in zip(values, schema, strict=True)]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+        self.rows.append(LogRows(self.names[name], 1, batch))
+
+
+@dataclass
+class Followed:
+    reader: Reader
+    log: ShardedLog
+
+    def identity(self) -> dict[str, str]:
+        found: dict[str, str] = json.loads(self.log.identities[TABLE])
+        return found
+
+    def taken(self) -> int:
+        return sum(rows.batch.num_rows for rows in self.log.take())
+
+
+@pytest.fixture
+def followed() -> Followed:
+    """Two shards are known to the stream, and a third is taken up at 5 of 9."""
+    reader = Reader(at=5, end=9)
+    log = ShardedLog(cast("LogReader", cast("Any", reader)), Shards())
+    log.follow([table("a", "b")])
+    loaded = dict(log.identities)
+    log.follow([table("a", "b", "c")], loaded=loaded)
+    assert reader.anew[-1] == {"c"}
+    return Followed(reader, log)
+
+
+def test_it_belongs_to_the_table_once_the_log_was_read_beyond_where_it_ended(
+    followed: Followed,
+) -> None:
+    assert followed.identity() == {"a.o": "is a", "b.o": "is b"}
+    followed.reader.at = 9
+    assert followed.identity() == {"a.o": "is a", "b.o": "is b", "c.o": "is c"}
+
+
+def test_what_came_of_it_before_does_not_matter(followed: Followed) -> None:
+    reader, log = followed.reader, followed.log
+    c, a = reader.names["c"], reader.names["a"]
+    reader.has("c")
+    reader.has("c", "truncate")
+    reader.has("a")
+    reader.passed_over = {c: "was not in the publication"}
+    reader.problems = {c: "was made again"}
+    assert followed.taken() == 1
+    assert (log.lost(), log.problems) == ({}, {})
+    reader.problems = {a: "is gone"}
+    assert log.problems == {TABLE: "is gone"}
+    # noted before it is admitted, asked for behind that
+    reader.problems, reader.passed_over, reader.at = {}, {c: "early"}, 9
+    assert len(followed.identity()) == 3
+    assert log.lost() == {}
+
+
+def test_from_then_on_it_is_as_the_others(followed: Followed) -> None:
+    reader, log = followed.reader, followed.log
+    reader.at = 9
+    assert len(followed.identity()) == 3
+    reader.has("c")
+    assert followed.taken() == 1
+    reader.has("c", "truncate")
+    assert followed.taken() == 0
+    assert "c.o, one of the tables" in log.lost()[TABLE]
+    reader.problems = {reader.names["c"]: "is gone"}
+    assert log.problems == {TABLE: "is gone"}
+
+
+def test_one_whose_rows_do_not_come_is_taken_up_again(followed: Followed) -> None:
+    reader, log = followed.reader, followed.log
+    reader.problems, reader.at = {reader.names["c"]: "may not be read"}, 9
+    assert len(followed.identity()) == 2
+    times = len(reader.anew)
+    reader.is_within = True
+    log.look()
+    reader.is_within, reader.size = False, 1
+    log.look()
+    assert len(reader.anew) == times, "there is something to take"
+    reader.size, reader.end = 0, 12
+    log.look()
+    assert reader.anew[-1] == {"c"}
+    assert len(followed.identity()) == 2
+    reader.at = 12
+    assert len(followed.identity()) == 3
+
+
+def test_a_new_load_has_all_from_its_beginning_on(followed: Followed) -> None:
+    followed.log.follow([table("a", "b", "c")], anew=[TABLE])
+    assert len(followed.identity()) == 3
+
+
+def test_who_takes_over_before_the_record_takes_it_up_again(
+    followed: Followed,
+) -> None:
+    recorded = json.dumps(followed.identity())
+    assert shards_in(recorded) == {"a.o", "b.o"}
+    reader = Reader(at=5, end=20)
+    log = ShardedLog(cast("LogReader", cast("Any", reader)), Shards())
+    log.follow([table("a", "b", "c")], loaded={TABLE: recorded})
+    again = Followed(reader, log)
+    reader.at = 9
+    assert len(again.identity()) == 2
+    reader.at = 20
+    assert len(again.identity()) == 3
+    # and who takes over behind it has it
+    log.follow([table("a", "b", "c")], loaded=dict(log.identities))
+    assert len(again.identity()) == 3
