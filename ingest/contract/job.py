@@ -69,7 +69,7 @@ T = TypeVar("T")
 
 RepairAction = Literal[
     "rollback", "unschedule", "deduplicate", "clean", "savepoint", "restore",
-    "resize", "drop-metadata-table", "repair",
+    "resize", "drop-metadata-table", "repair", "join",
 ]  # fmt: skip
 Outcome = Literal[
     "succeeded", "cancelled", "paused", "transient", "terminal", "invalid_request"
@@ -188,6 +188,7 @@ class RepairWork:
     resize       the same rows in `buckets` buckets, by one commit
     drop-metadata-table  one that another writer made and ours do not keep up
     repair       rows of the keys that `verification` found to differ are read again
+    join         `shards`, by their names at the source, are read for the first time
     instant      what it is about; "" = every one that it can be about
     stream       of the log that the table follows, from which it gets what came since
     dry_run      look and count only (deduplicate)
@@ -200,6 +201,7 @@ class RepairWork:
     buckets: int = 0
     stream: str = ""
     verification: str = ""
+    shards: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import pytest
 
 from ingest.contract.job import JobSpec, RepairWork
 from ingest.contract.table import SHARD, ColumnSpec, ShardSpec, TableSpec
-from ingest.driver.table_services import chunk_repair, verify_log
+from ingest.driver.table_services import chunk_repair, reread, verify_log
 from ingest.lake.staging import Differences
 from ingest.sources.port import Moment
 from tests.spark.beginnings import Beginnings, loaded_from
@@ -116,7 +116,7 @@ def _kill(*_: Any, **__: Any) -> None:
 # the place → whether the rows are in the lake then
 KILLS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool]] = {
     "read": (lambda p: p.setattr(chunk_repair, "_changed_rows", _kill), False),
-    "staged": (lambda p: p.setattr(chunk_repair, "commit_rows", _kill), False),
+    "staged": (lambda p: p.setattr(reread, "commit_rows", _kill), False),
     "committed": (lambda p: p.setattr(Differences, "clear", _kill), True),
 }
 

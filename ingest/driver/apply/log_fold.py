@@ -20,7 +20,7 @@ from core.sentences import Sentence, joined
 from ingest.contract.applying import SEGMENT_LACKS_COLUMNS, SEGMENT_TYPES_DIFFER
 from ingest.contract.positions import INDEX_BITS, MAX_INDEX
 from ingest.contract.segments import INDEX, OP, OPS, UNCHANGED, XID
-from ingest.contract.table import ColumnSpec, SealedColumn, TableSpec
+from ingest.contract.table import ColumnSpec, SealedColumn, TableSpec, read_shards
 from ingest.planning.partitions import IN_FOLDER_OF_NULL
 from ingest.sources.postgresql.log.values import codec_of
 from ingest.sources.row_batches import arrow_type, columns_in, columns_of
@@ -46,6 +46,7 @@ class Shape:
     partition  of what partitions the lake table beside that
     added      source name → the value in rows from before it was added, of columns that
                the lake table does not have yet
+    read       see `read_shards`; None = it is not sharded
     """
 
     name: str
@@ -54,6 +55,7 @@ class Shape:
     key: tuple[str, ...]
     partition: tuple[str, ...] = ()
     added: Mapping[str, pa.Scalar] = field(default_factory=dict)
+    read: frozenset[str] | None = None
 
     @classmethod
     def of(
@@ -75,12 +77,18 @@ class Shape:
                 for c in table.columns
                 if c.source_name in added
             },
+            read_shards(table) if table.shards else None,
         )
 
     def carrying(self, names: Collection[str]) -> Shape:
         """For rows behind those that had these columns."""
         added = {k: v for k, v in self.added.items() if k not in names}
         return self if len(added) == len(self.added) else replace(self, added=added)
+
+    def is_unread(self, key: tuple[Any, ...]) -> bool:
+        """Whether the row is of a shard that the lake does not have yet, or that this
+        plan does not know yet."""
+        return self.read is not None and key[0] not in self.read
 
     @property
     def masked(self) -> tuple[str, ...]:
@@ -133,15 +141,18 @@ class Merged:
 
     def filled(self, shape: Shape, found: pa.Table) -> pa.Table:
         """The rows with the values that they lack. found: rows of the lake with the key
-        and the columns of `lacking`, in any order, by their aliases. TerminalError
-        `row_missing` when one is not there."""
+        and the columns of `lacking`, in any order, by their aliases. Of one that is not
+        there the row is left out where its shard is read later, and TerminalError
+        `row_missing` elsewhere."""
         lacking = self.lacking
         if lacking is None:
             return self.rows
         there = {key: n for n, key in enumerate(_record_keys(found, shape))}
-        places = [there.get(key) for key in _record_keys(lacking.keys, shape)]
-        if None in places:
-            raise _missing(shape, sum(place is None for place in places))
+        keys = _record_keys(lacking.keys, shape)
+        places = [there.get(key) for key in keys]
+        missing = [n for n, place in enumerate(places) if place is None]
+        if lost := [n for n in missing if not shape.is_unread(keys[n])]:
+            raise _missing(shape, len(lost))
         rows, columns = self.rows, list(shape.columns)
         for alias in lacking.aliases(shape):
             column = next(n for n, c in enumerate(columns) if c.alias == alias)
@@ -149,14 +160,14 @@ class Merged:
             for row, bits, place in zip(
                 lacking.places, lacking.bits, places, strict=True
             ):
-                if bits >> column & 1:
-                    wanted[row] = rows.num_rows + (place or 0)
+                if bits >> column & 1 and place is not None:
+                    wanted[row] = rows.num_rows + place
             both = pa.chunked_array(
                 [*rows[alias].chunks, *found[alias].cast(rows[alias].type).chunks]
             )
             taken = both.take(pa.array(wanted, pa.int64()))
             rows = rows.set_column(column, rows.schema.field(column), taken)
-        return rows
+        return _without(rows, {lacking.places[n] for n in missing})
 
 
 def merge(parts: Iterable[Part], shape: Shape, *, order: int = 1) -> Merged:
@@ -375,6 +386,12 @@ def _viewed(values: pa.ChunkedArray, type: pa.DataType) -> pa.ChunkedArray:
 def _keys(rows: pa.Table, shape: Shape) -> list[tuple[Any, ...]]:
     columns = (values.to_pylist() for values in _identity(rows, shape).values())
     return list(zip(*columns, strict=True))
+
+
+def _without(rows: pa.Table, places: Collection[int]) -> pa.Table:
+    if not places:
+        return rows
+    return rows.take([n for n in range(rows.num_rows) if n not in places])
 
 
 def _record_keys(rows: pa.Table, shape: Shape) -> list[tuple[Any, ...]]:

@@ -14,7 +14,7 @@ leaves it, which is exact as that change has the whole row.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TypeVar
 
 from core.errors import StaleState, TerminalError, TransientError
@@ -33,6 +33,7 @@ from ingest.lake.chain import ChainIndex, stream_folder
 from ingest.lake.commits import LakeState
 from ingest.sources.port import LogSource, Moment
 from ingest.sources.registry import Source
+from ingest.sources.sharded_log import shards_in
 
 T = TypeVar("T")
 
@@ -77,6 +78,39 @@ def wait_for_cut(run: JobRun, log: LogLoad) -> int:
     if known.state != "cut":
         raise _gone(run.spec)
     return known.cut
+
+
+def wait_for_shards(run: JobRun, stream: str, names: Collection[str]) -> None:
+    """Until the stream has all that comes of these shards: what it has not is seen by
+    who reads them behind that.
+
+    TransientError `log_not_followed` when it has not for a minute."""
+    folder, table_id = stream_folder(run.spec.lake, stream), run.spec.table.table_id
+    index = ChainIndex(folder, stream)
+
+    def is_there() -> bool:
+        while (folder / "beginning.json").exists() and index.refresh():
+            run.check()
+        known = index.tables().get(table_id)
+        if known is None or known.state not in {"cut", "finished"}:
+            return False
+        return {*names} <= shards_in(known.identity)
+
+    reason = "waits for the follower of the source's log to begin with these shards"
+    if _waited(run, is_there, reason, CUT_SECONDS):
+        return
+    raise TransientError(
+        Sentence(
+            "the follower of the source's log has not begun with %(shards)s of"
+            " %(table)s. Nothing was read",
+            shards=", ".join(names),
+            table=qualified_name(run.spec),
+        ),
+        code=CUT_MISSING,
+        hint="start the follower, or see what keeps it from these tables at the"
+        " source: GET /api/v1/datasources/{name}/capture; the job goes on"
+        " automatically",
+    )
 
 
 def refuse_passed(spec: JobSpec, state: LakeState) -> None:

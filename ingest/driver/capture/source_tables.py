@@ -33,6 +33,12 @@ class SourceTable:
         facts = self.facts
         return facts is not None and facts.is_walkable and facts.is_not_null
 
+    @property
+    def is_key_unique(self) -> bool:
+        """Whether the source guarantees it."""
+        facts = self.facts
+        return facts is not None and facts.is_unique and facts.is_exact
+
     def where(self, source: Source, by: ChunkBy, chunk: Chunk) -> str:
         parts = key_parts(self.table, self.facts)
         return predicate_for(source.dialect, by, parts, chunk)

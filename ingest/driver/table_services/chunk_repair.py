@@ -11,19 +11,16 @@ compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
-from core.errors import InvalidRequest, TransientError
+from core.errors import InvalidRequest
 from core.sentences import Sentence
-from ingest.contract.job import VERIFY_CHUNK_ROWS, JobSpec, RepairWork
+from ingest.contract.job import VERIFY_CHUNK_ROWS, RepairWork
 from ingest.contract.positions import MAX_INDEX, later, seq_of
 from ingest.contract.source_positions import is_of_log
 from ingest.contract.table import ColumnSpec, TableSpec, sources_of
@@ -35,13 +32,11 @@ from ingest.driver.apply.apply import (
 )
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.partitions import nameless_partitions
-from ingest.driver.apply.replacement import own_columns, same_span, snapshot_of
+from ingest.driver.apply.replacement import snapshot_of
 from ingest.driver.apply.rows import lake_rows, read_staged, record_key, unfit_counts
 from ingest.driver.apply.writer import (
-    Batch,
     checked_state,
     commit_of,
-    commit_rows,
     qualified_name,
 )
 from ingest.driver.capture.chunking import (
@@ -63,14 +58,19 @@ from ingest.driver.capture.reading import (
     require_shown,
 )
 from ingest.driver.capture.source_tables import SourceTable, look_at_one
+from ingest.driver.table_services.reread import (
+    commit_here,
+    own_folder,
+    require_columns_there,
+    with_deletes,
+)
 from ingest.driver.table_services.verify_log import (
     require_behind_lake,
     require_sent_values,
     take_moment_of,
 )
-from ingest.lake.commits import Commit, LakeState
-from ingest.lake.hudi.identity import DELETED, SEQ, key_column, partition_columns
-from ingest.lake.place import place_at
+from ingest.lake.commits import Commit
+from ingest.lake.hudi.identity import key_column
 from ingest.lake.port import Place
 from ingest.lake.staging import Differences, Differing
 from ingest.maintenance.verdict import KINDS_OF_DIFFERENCE
@@ -200,12 +200,12 @@ def repair_differences(
     require_loaded(spec, state)
     refuse_other_types(spec, state)
     refuse_unreadable_plan(spec, state)
-    _require_columns(spec, state)
+    require_columns_there(spec, state)
     record = _record_for(run, kept, work)
     state = roll_back_writes(spark, spec, state)
     assert state.position is not None, "a table that was compared has a load"
     selection = select_columns(dialect_of(access.spec.kind), spec.table.columns)
-    with _own_folder(run) as folder:
+    with own_folder(run) as folder:
         repair = _Repair(
             run,
             spark,
@@ -227,26 +227,9 @@ def repair_differences(
             # no commit says so: whoever asks again finds the keys, and nothing to do
             return {"action": "repair", "written": 0, "deleted": 0}
         run.enter("committing", unit="commits")
-        done = _commit(repair, state, rows, is_unique=read.is_unique)
+        done = commit_here(run, state, rows, is_unique=read.is_unique)
     kept.clear()
     return _facts(done)
-
-
-def _require_columns(spec: JobSpec, state: LakeState) -> None:
-    """What brings a column to the lake also brings what older rows have in it, and
-    would not look for that in one that has the column by then."""
-    new = [c.source_name for c in spec.table.columns if c.name not in state.columns]
-    if new:
-        raise TransientError(
-            Sentence(
-                "%(table)s has no rows yet with its new columns: %(columns)s. Nothing"
-                " was read",
-                table=qualified_name(spec),
-                columns=", ".join(new),
-            ),
-            code="columns_not_there",
-            hint="sync the table, or let its log go on; then it is repaired",
-        )
 
 
 def _record_for(run: JobRun, kept: Differences, work: RepairWork) -> Differing:
@@ -265,18 +248,6 @@ def _record_for(run: JobRun, kept: Differences, work: RepairWork) -> Differing:
         code="differences_gone",
         hint="verify the table, then repair what that finds",
     )
-
-
-@contextmanager
-def _own_folder(run: JobRun) -> Iterator[Place]:
-    """Of this attempt; what dead ones left goes first."""
-    area = place_at(run.spec.table.staging) / "repair"
-    area.delete_all()
-    own = area / f"{run.spec.job_id}-{run.spec.attempt}"
-    try:
-        yield own
-    finally:
-        own.delete_all()
 
 
 def _facts(done: Commit) -> dict[str, Any]:
@@ -337,12 +308,8 @@ def _read(repair: _Repair, source: Source, trial: Trial) -> _Read:
         tuple(uri for n, uri in folders.items() if n in whole),
         tuple(uri for n, uri in folders.items() if n not in whole),
         sum(c.unfit for n, c in found.items() if n in whole),
-        all(_is_unique(one) for one in tables.values()),
+        all(one.is_key_unique for one in tables.values()),
     )
-
-
-def _is_unique(one: SourceTable) -> bool:
-    return one.facts is not None and one.facts.is_unique and one.facts.is_exact
 
 
 def _look_at(
@@ -488,42 +455,5 @@ def _changed_rows(repair: _Repair, read: _Read, listed: DataFrame) -> DataFrame 
         kept = read_staged(repair.spark, _keys_only(repair), list(read.keys))
         there = kept.select(record_key(table, _keys_only(repair)).alias("k"))
         lake = lake.join(there, key == there["k"], "left_anti")
-    gone = _without(lake, rows, [key_column(table), *partition_columns(table)])
-    own = {SEQ: seq, DELETED: F.lit(True)}  # noqa: FBT003
-    names = [c for c in own_columns(lake) if c in rows.columns]
-    deletes = gone.select(*(own.get(c, F.col(f"`{c}`")).alias(c) for c in names))
-    target = (repair.folder / "rows").uri
-    rows.unionByName(deletes, allowMissingColumns=True).write.parquet(target)
-    found = repair.spark.read.schema(rows.schema).parquet(target)
-    found = found.select(*(_as_solid(field) for field in rows.schema))
-    return None if found.isEmpty() else found
-
-
-def _as_solid(field: T.StructField) -> Column:
-    """A file says of no column that it is never NULL, and Hudi would widen the table's
-    schema."""
-    value = F.col(f"`{field.name}`")
-    if not field.nullable:
-        value = F.coalesce(value, F.lit(0).cast(field.dataType))
-    return value.alias(field.name)
-
-
-def _without(rows: DataFrame, others: DataFrame, names: list[str]) -> DataFrame:
-    """Rows with a key and a partition that none of the others has."""
-    left, right = rows.alias("l"), others.select(*(f"`{n}`" for n in names)).alias("r")
-    same: list[Column] = [
-        F.col(f"l.`{n}`").eqNullSafe(F.col(f"r.`{n}`")) for n in names
-    ]
-    return left.join(right, reduce(Column.__and__, same), "left_anti")
-
-
-def _commit(
-    repair: _Repair, state: LakeState, rows: DataFrame, *, is_unique: bool
-) -> Commit:
-    """At the position where the table is: what comes behind it goes on as before."""
-    position = state.position
-    assert position is not None
-    span = replace(same_span(position), unsent=position.unsent)
-    repair.run.check()
-    batch = Batch(rows, "upsert", span, unique_keys=is_unique)
-    return commit_rows(repair.run.spec, batch, state)
+    target = repair.folder / "rows"
+    return with_deletes(repair.spark, table, rows, lake, seq=seq, target=target)

@@ -34,6 +34,7 @@ from ingest.driver.table_services.compaction import schedule_compaction
 from ingest.driver.table_services.dedupe import deduplicate
 from ingest.driver.table_services.resize import resize
 from ingest.driver.table_services.savepoints import make_savepoint, restore
+from ingest.driver.table_services.shard_join import join_shards
 from ingest.lake.commits import read_lake_table, read_properties
 from ingest.lake.fence import require_fence
 from ingest.lake.hudi.identity import identity_for, property_drift, put_back
@@ -137,6 +138,12 @@ def _read_again(
     return repair_differences(run, spark, work, *access())
 
 
+def _join(
+    run: JobRun, spark: SparkSession, work: RepairWork, access: Access
+) -> dict[str, Any]:
+    return join_shards(run, spark, work, *access())
+
+
 # by the names of `ingest.contract`; a test compares them with the table actions
 REPAIRS: Mapping[RepairAction, Repair] = {
     "rollback": _roll_back,
@@ -148,6 +155,7 @@ REPAIRS: Mapping[RepairAction, Repair] = {
     "resize": _resize,
     "drop-metadata-table": _drop_metadata_table,
     "repair": _read_again,
+    "join": _join,
 }
 
 
