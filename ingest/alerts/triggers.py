@@ -30,10 +30,11 @@ from ingest.alerts.rules import (
 )
 from ingest.contract.applying import ENDED_BY_LOADS
 from ingest.contract.job import LOADS, RESYNC, VERIFY
+from ingest.contract.table import ShardSpec
 from ingest.models import Pipeline
 from ingest.models.alerts import SOURCE_KINDS, Alert
 from ingest.models.states import DISCOVERED, DRAFT, NEEDS_RESYNC, PROPOSED, RETIRED
-from ingest.pipelines import needed_resync, schema_diff, shards
+from ingest.pipelines import needed_resync, schema_diff, shard_joins, shards
 from ingest.pipelines.schema_diff import (
     APPROVE,
     describe_earlier,
@@ -244,8 +245,27 @@ def _not_taken(pattern: str, tables: Sequence[Table]) -> Finding:
             first=first,
         ),
         code="shards_not_read",
-        hint="resync the table, which reads them with the others; or exclude them",
-        repair="resync",
+        hint="let them join, which reads only them; or exclude them",
+        repair="join-shards",
+    )
+
+
+def _unread(pattern: str, waiting: Sequence[ShardSpec]) -> Finding:
+    first = waiting[0].name
+    return Finding(
+        SCHEMA_CHANGE,
+        cause=f"unread:{len(waiting)}:{first}",
+        message=Sentence(
+            "the table lacks the rows of %(count)s tables of %(pattern)s, which are not"
+            " read yet: %(first)s is the first of them",
+            count=len(waiting),
+            pattern=pattern,
+            first=first,
+        ),
+        code="shards_unread",
+        hint="see whether the job that reads them goes on; else let them join again, or"
+        " resync the table",
+        repair="join-shards",
     )
 
 
@@ -257,6 +277,8 @@ def _about_columns(pipeline: Pipeline) -> Finding | None:
         return Finding(SCHEMA_CHANGE, GONE, message, code=gone.code, hint=gone.hint)
     if shards.is_sharded(pipeline) and (more := shards.not_taken(pipeline)):
         return _not_taken(name, more)
+    if waiting := shard_joins.unread(pipeline):
+        return _unread(name, waiting)
     drift = drift_of(pipeline, plan)
     if drift.is_open:
         return Finding(

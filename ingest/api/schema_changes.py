@@ -64,6 +64,11 @@ class SchemaProposal(Reply):
         help_text="what took the place of the source table, until it is verified; or"
         " empty"
     )
+    unread_shards = s.ListField(
+        child=s.CharField(),
+        help_text="source tables of a sharded table that are not read yet: the lake"
+        " lacks their rows",
+    )
 
 
 class SchemaChangeView(ApiView):

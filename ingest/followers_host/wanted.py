@@ -6,6 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import Count
+
 from ingest.models import Pipeline, Policy, SourceFollower
 from ingest.pipelines.followers import (
     WITHOUT_PLAN,
@@ -51,7 +53,8 @@ def table_marks(sources: Collection[int]) -> dict[int, Any]:
     given = Policy.objects.filter(datasource__in=list(sources)).order_by("pk")
     for source, policy in given.values_list("datasource", "given"):
         found[source].append(policy)
-    shown = rows.exclude(state__in=WITHOUT_PLAN).order_by("pk")
-    for source, *mark in shown.values_list(of, *columns):
+    # one that joins a table moves it in no other way
+    shown = rows.exclude(state__in=WITHOUT_PLAN).annotate(shard_count=Count("shards"))
+    for source, *mark in shown.order_by("pk").values_list(of, *columns, "shard_count"):
         found[source].append(mark)
     return found

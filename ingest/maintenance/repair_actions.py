@@ -18,6 +18,7 @@ from ingest.maintenance.table_action import (
     TableAction,
 )
 from ingest.models import TableHealth
+from ingest.pipelines import shard_joins, shards
 
 _NO_SYNC = "No sync of this table runs; reading continues."
 _INSTANT = Field("instant", "instant", is_nullable=True)
@@ -239,6 +240,27 @@ REPAIR = TableAction(
     repair=RepairWork("repair"),
     report="As the source has them: %(written)s rows written, %(deleted)s deleted.",
 )
+JOIN_SHARDS = TableAction(
+    name="join-shards",
+    title="Read new shards",
+    icon="plus",
+    group="maintenance",
+    does=(
+        "Reads the source tables that came to this sharded table, and no others; writes"
+        " their rows by one commit."
+    ),
+    blocks=(
+        "No sync of this table runs, and what its source's log brings waits; reading "
+        "continues."
+    ),
+    undo="Exclude them, then resync the table.",
+    states=shard_joins.STATES,
+    is_open=shards.is_sharded,
+    request=_OF_ALL,
+    preview=repair_previews.preview_join,
+    repair=RepairWork("join"),
+    report="The new shards are read: %(written)s rows written, %(deleted)s deleted.",
+)
 RESTORE = TableAction(
     name="restore",
     title="Restore",
@@ -268,6 +290,7 @@ REPAIR_ACTIONS = (
     SAVEPOINT,
     CLEAN,
     REPAIR,
+    JOIN_SHARDS,
     RESIZE,
     RESTORE,
     DROP_METADATA_TABLE,

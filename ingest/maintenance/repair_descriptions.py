@@ -15,6 +15,7 @@ from ingest.maintenance.facts import LakeFacts, Pending
 
 if TYPE_CHECKING:
     from ingest.maintenance.repair_previews import Rereading
+    from ingest.pipelines.shard_joins import Joining
 
 
 def externally_modified(facts: LakeFacts) -> Sequence[str]:
@@ -197,6 +198,25 @@ def read_again(found: Rereading, *, follows_log: bool) -> Iterator[str]:
         yield gettext("Changes from its source's log are applied after that")
     else:
         yield gettext("No sync runs until it ends; the next one begins where it would")
+    yield gettext("Readers see all of it at once, by one commit")
+
+
+# Of hundreds nobody reads all.
+_MOST_NAMES = 10
+
+
+def joined(found: Joining, *, follows_log: bool) -> Iterator[str]:
+    names = found.names
+    text = ngettext(
+        "%(count)s table of the source is read, and no other: %(names)s",
+        "%(count)s tables of the source are read, and no other: %(names)s",
+        len(names),
+    )
+    told = [*names[:_MOST_NAMES], *(["…"] if len(names) > _MOST_NAMES else [])]
+    yield text % {"count": len(names), "names": ", ".join(told)}
+    yield gettext("Until then the table says that it lacks their rows")
+    if follows_log:
+        yield gettext("Changes from its source's log are applied after that")
     yield gettext("Readers see all of it at once, by one commit")
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from django.db.models.functions import Now
 
 from core.errors import SluiceError
-from core.jobs import CANCELLING
+from core.jobs import CANCELLING, moves
 from core.jobs.moves import Cancelled, End, Facts, Failed, Retried, Succeeded
 from core.models import Job
 from ingest.contract.job import REPAIR, JobSpec, RepairWork
@@ -25,9 +25,16 @@ from ingest.jobs.leases import hold_table
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.maintenance import repairs
 from ingest.models import Pipeline
-from ingest.pipelines import compaction_plans, schema_drift, transitions
+from ingest.pipelines import (
+    compaction_plans,
+    followers,
+    schema_drift,
+    shard_joins,
+    transitions,
+)
 from ingest.pipelines.lake_identity import set_buckets
 from ingest.pipelines.lake_reconcile import follow_lake, note_restored
+from ingest.pipelines.load_job import FOLLOWER_SECONDS
 from ingest.pipelines.log_tables import stream_of
 from ingest.pipelines.table_job import (
     admitted,
@@ -39,6 +46,10 @@ from ingest.pipelines.table_job import (
 )
 from ingest.planning.facts import LOG
 
+JOIN = "join"
+# Names of the shards that it reads.
+JOINING = "joining"
+
 
 def spec_for(job: Job) -> Attempt | Refused | None:
     """Return the next attempt. A rollback takes back a fence that no lease gave out."""
@@ -48,22 +59,40 @@ def spec_for(job: Job) -> Attempt | Refused | None:
     if isinstance(pipeline, Refused):
         return pipeline
     work = value_of(RepairWork, job.payload["repair"])
+    if work.action == JOIN and pipeline.state not in shard_joins.STATES:
+        return Refused(shard_joins.not_now(pipeline))
+    source, stream = pipeline.source_table.database.datasource, ""
+    if pipeline.capture == LOG:
+        stream = stream_of(source.pk)
+        why = followers.why_not_read(source) if work.action == JOIN else ""
+        if why:
+            moves.wait_on(job, reason=why, seconds=FOLLOWER_SECONDS)
+            return None
     hold = hold_table(job, pipeline, takes_back=work.action == "rollback")
     if hold is None:
         return None
     # a former attempt may have changed what the plan says
     follow_lake(pipeline)
-    source = pipeline.source_table.database.datasource
     spec = JobSpec(
         **shared_by_all(job, pipeline, hold.fence),
         source=source_spec(source),
         repair=replace(
             work,
-            stream=stream_of(source.pk) if pipeline.capture == LOG else "",
+            stream=stream,
             verification=str(pipeline.verified_job or ""),
+            shards=_joining(job, pipeline) if work.action == JOIN else (),
         ),
     )
     return Attempt(spec, hold)
+
+
+def _joining(job: Job, pipeline: Pipeline) -> tuple[str, ...]:
+    """The same in all attempts: what one has committed before it died are these."""
+    if JOINING not in job.payload:
+        names = [one.name for one in shard_joins.unread(pipeline)]
+        job.payload = job.payload | {JOINING: names}
+        Job.objects.filter(pk=job.pk).update(payload=job.payload)
+    return tuple(job.payload[JOINING])
 
 
 def _revive(job: Job, pipeline: Pipeline, actor: str) -> None:
@@ -83,7 +112,7 @@ def outcome(job: Job, end: End) -> None:
     if has_run and pipeline is not None:
         follow_lake(pipeline)
         if not isinstance(end, Retried) and _has_repaired(job, pipeline):
-            transitions.forget_verification(pipeline)
+            _note_rows(job, pipeline)
 
 
 def _note_success(job: Job, pipeline: Pipeline | None, facts: Facts) -> None:
@@ -99,16 +128,27 @@ def _note_success(job: Job, pipeline: Pipeline | None, facts: Facts) -> None:
         set_buckets(pipeline, int(facts["buckets"]), why=why)
     if facts.get("restored"):
         note_restored(pipeline, facts)
-    if facts.get("action") == "repair":
-        transitions.forget_verification(pipeline)
+    if _is_of_rows(job):
+        _note_rows(job, pipeline)
     if facts.get("instant") and not facts.get("restored"):
         # the same rows once, at the same position
         instant = str(facts["instant"])
         transitions.show(pipeline, last_commit_instant=instant, last_commit_at=Now())
 
 
+def _note_rows(job: Job, pipeline: Pipeline) -> None:
+    """Rows of the source were written."""
+    transitions.forget_verification(pipeline)
+    if job.payload["repair"]["action"] != JOIN:
+        return
+    shard_joins.note_read(pipeline, job.payload.get(JOINING, ()))
+    if shard_joins.unread(pipeline):
+        # they came while it ran
+        shard_joins.queue(pipeline, actor=job.requested_by)
+
+
 def _is_of_rows(job: Job) -> bool:
-    return bool(job.payload["repair"]["action"] == "repair")
+    return bool(job.payload["repair"]["action"] in {"repair", JOIN})
 
 
 def _has_repaired(job: Job, pipeline: Pipeline) -> bool:
@@ -134,7 +174,7 @@ def left_by(job: Job, state: LakeState) -> Left:
     }
     if _is_of_rows(job):
         counted = {"written": commit.rows_written, "deleted": commit.rows_deleted}
-        facts |= {"action": "repair"} | counted
+        facts |= {"action": job.payload["repair"]["action"]} | counted
     return Left(facts, is_done=job.state == CANCELLING)
 
 

@@ -27,8 +27,9 @@ from ingest.maintenance.remedies import Way, ways_out
 from ingest.maintenance.resizing import Resize, plan_resize, words_for
 from ingest.maintenance.rewinding import what_is_missed
 from ingest.maintenance.verification_schedule import found_by
+from ingest.pipelines import shard_joins
 from ingest.pipelines.schema_diff import source_changed
-from ingest.pipelines.transitions import pipeline_of
+from ingest.pipelines.transitions import pipeline_of, require_pipeline
 from ingest.planning.facts import LOG
 from ingest.planning.plan import plan_from_json
 
@@ -125,6 +126,17 @@ def preview_repair(table: Table, facts: LakeFacts, work: RepairWork) -> Preview:
         *words.read_again(told, follows_log=follows_log),
     )
     return Preview(str(table), work.action, (), will, repair=told)
+
+
+def preview_join(table: Table, facts: LakeFacts, work: RepairWork) -> Preview:
+    pipeline = require_pipeline(table)
+    will = (
+        *words.undone_first(facts),
+        *words.joined(
+            shard_joins.foresee(pipeline), follows_log=pipeline.capture == LOG
+        ),
+    )
+    return Preview(str(table), work.action, (), will)
 
 
 def preview_restore(table: Table, facts: LakeFacts, work: RepairWork) -> Preview:

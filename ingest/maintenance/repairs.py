@@ -6,7 +6,6 @@ table.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from django.db import transaction
@@ -17,7 +16,7 @@ from core.clock import SystemClock
 from core.errors import InvalidRequest, StaleState
 from core.models import Job
 from ingest.contract.job import REPAIR, RepairAction, RepairWork
-from ingest.contract.members import value_of
+from ingest.contract.members import as_data, value_of
 from ingest.jobs.queue import new_job, put
 from ingest.lake.commits import read_timeline
 from ingest.lake.place import place_at
@@ -28,6 +27,7 @@ from ingest.maintenance.savepoints import Savepoint, savepoints_on
 from ingest.maintenance.table_action import TableAction
 from ingest.models import Pipeline
 from ingest.models.states import REMOVING
+from ingest.pipelines import shard_joins
 from ingest.pipelines.transitions import locked_pipeline
 
 REPAIRS: dict[RepairAction, TableAction] = {
@@ -51,9 +51,10 @@ def start_repair(table: Table, work: RepairWork, *, actor: str) -> Job:
     with transaction.atomic():
         pipeline = locked_pipeline(table)
         _require_sense(table, work, pipeline)
-        job = new_job(pipeline, REPAIR, actor=actor)
-        wanted: dict[str, Any] = dataclasses.asdict(work)
-        job.payload = job.payload | {"repair": wanted}
+        if work.action == "join":
+            shard_joins.take_in(pipeline)
+        wanted: dict[str, Any] = as_data(work)
+        job = new_job(pipeline, REPAIR, actor=actor, payload={"repair": wanted})
         found = put([job])[0]
         if found.payload.get("repair") != wanted:
             raise StaleState(

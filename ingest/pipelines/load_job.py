@@ -24,6 +24,8 @@ from core.jobs.moves import (
 from core.models import Job
 from core.sentences import Sentence
 from ingest.contract.job import RESYNC, SNAPSHOT, JobSpec, LogLoad, SnapshotWork
+from ingest.contract.members import value_of
+from ingest.contract.table import ShardSpec
 from ingest.jobs.kinds import (
     Attempt,
     DriverKind,
@@ -42,6 +44,7 @@ from ingest.pipelines import (
     needed_resync,
     schema_diff,
     schema_drift,
+    shard_joins,
     shards,
     transitions,
 )
@@ -205,11 +208,18 @@ def outcome(job: Job, end: End) -> None:
 def _note_success(job: Job, pipeline: Pipeline | None, facts: Facts) -> None:
     if pipeline is not None:
         note_loaded(pipeline, facts, columns=columns_of(job))
+        shard_joins.note_read(pipeline, _shards_of(job))
     if facts.get("rows") is not None:
         # what it copied stays on its row; its last phase counted nothing
         rows = int(facts["rows"])
         done = {"phase": "loaded", "done": rows, "total": rows, "unit": "rows"}
         Job.objects.filter(pk=job.pk).update(**done)
+
+
+def _shards_of(job: Job) -> list[str]:
+    """Those that its attempt read."""
+    found = (job.spec or {}).get("table", {}).get("shards", ())
+    return [value_of(ShardSpec, one).name for one in found]
 
 
 def _pause_cancelled(job: Job, pipeline: Pipeline, *, actor: str) -> None:

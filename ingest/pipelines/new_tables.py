@@ -20,9 +20,11 @@ from catalog.models import Database, Datasource, Table
 from core.errors import SluiceError
 from core.jobs.moves import SCHEDULE
 from ingest.models import Onboarding, Pipeline, Shard
-from ingest.pipelines import schema_diff
+from ingest.models.states import RETIRED
+from ingest.pipelines import schema_diff, shard_joins, shards
 from ingest.pipelines.deferred_onboardings import OPERATOR
 from ingest.pipelines.onboarding import start_onboarding
+from ingest.pipelines.onboarding_rights import require_plan
 from ingest.pipelines.policies.store import Policies
 from ingest.pipelines.requests import parse_request
 from ingest.planning.patterns import select
@@ -85,8 +87,10 @@ def _take(source: Datasource, rows: Sequence[Onboarding]) -> int:
     for row in rows:
         taken = _meant(row, tables)
         if row.request.get("shards"):
-            # told where its tables are; a resync takes them in
-            schema_diff.report_compared(row.tables.exclude(lake_table=None))
+            # told where its tables are, unless they join
+            carried = row.tables.exclude(lake_table=None).exclude(state=RETIRED)
+            count += sum(_join(row, one, policies) for one in carried)
+            schema_diff.report_compared(carried)
             tables = [table for table in tables if table not in {*taken}]
             continue
         for wanted in ("join", "ask"):
@@ -100,6 +104,31 @@ def _take(source: Datasource, rows: Sequence[Onboarding]) -> int:
         known = {*taken}
         tables = [table for table in tables if table not in known]
     return count
+
+
+def _join(row: Onboarding, pipeline: Pipeline, policies: Policies) -> int:
+    """How many shards join a table, also such as waited to be read: by the rights of
+    who approved it, as these are now; where that fails they are told."""
+    new = shards.not_taken(pipeline)
+    waiting = shard_joins.unread(pipeline)
+    wanted = {
+        policies.of_database(one).values["new_tables"]
+        for one in {table.database for table in new or shards.tables_of(pipeline)[:1]}
+    }
+    if not (new or waiting) or wanted != {"join"}:
+        return 0
+    principal = _approver(row)
+    try:
+        with transaction.atomic():
+            require_plan(principal, row)
+            shard_joins.start_by_policy(pipeline, actor=principal.name)
+    except SluiceError as error:
+        log.warning(
+            "%d new shards of %s do not join automatically: %s",
+            len(new), pipeline.lake_table, error,
+        )  # fmt: skip
+        return 0
+    return len(new)
 
 
 def _never_onboarded(source: Datasource) -> list[_Found]:

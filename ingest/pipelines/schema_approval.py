@@ -32,6 +32,7 @@ from ingest.pipelines import (
     needed_resync,
     replaced,
     schema_diff,
+    shard_joins,
     shards,
     table_commands,
 )
@@ -59,6 +60,7 @@ class SchemaProposal:
     partial_columns  those whose older rows are NULL in the lake, in words; "" = none
     resync_needed    why a re-sync is needed that no load has brought; "" = it is not
     replaced what took the place of the source table and is not verified yet, in words
+    unread_shards    source tables of a sharded table whose rows the lake lacks
     """
 
     diff: tuple[SchemaChange, ...] = ()
@@ -72,6 +74,7 @@ class SchemaProposal:
     partial_columns: str = ""
     resync_needed: str = ""
     replaced: str = ""
+    unread_shards: tuple[str, ...] = ()
 
 
 def proposal_of(table: Table) -> SchemaProposal:
@@ -95,6 +98,7 @@ def _proposal(pipeline: Pipeline, policies: Policies | None = None) -> SchemaPro
         partial_columns=schema_diff.describe_earlier(partial),
         resync_needed=needed_resync.why_needed(pipeline),
         replaced=replaced.described(pipeline),
+        unread_shards=tuple(one.name for one in shard_joins.unread(pipeline)),
     )
 
 

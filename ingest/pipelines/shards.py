@@ -46,7 +46,7 @@ class SourceSide:
     @property
     def gone(self) -> tuple[str, ...]:
         """Which are not there any more."""
-        return tuple(_name(t) for t in self.tables if t.status == VANISHED)
+        return tuple(name_of(t) for t in self.tables if t.status == VANISHED)
 
     @property
     def fingerprint(self) -> str:
@@ -156,7 +156,7 @@ class Group:
     @property
     def name(self) -> str:
         """As choices name it."""
-        return self.pattern.text if self.pattern else _name(self.first)
+        return self.pattern.text if self.pattern else name_of(self.first)
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -201,8 +201,8 @@ def grouped(
     groups, taken = [], set[int]()
     for index, text in enumerate(request.include):
         pattern = ShardPattern.parse(text)
-        meant = [t for t in tables if _value(pattern, _name(t)) is not None]
-        for name, why in _refused(pattern, [*map(_name, meant)], cannot):
+        meant = [t for t in tables if _value(pattern, name_of(t)) is not None]
+        for name, why in _refused(pattern, [*map(name_of, meant)], cannot):
             mistakes.add(
                 f"/include/{index}",
                 Sentence(
@@ -218,7 +218,7 @@ def grouped(
             mistakes.add(
                 f"/include/{index}",
                 Sentence(
-                    "%(table)s would be a shard of two tables", table=_name(twice[0])
+                    "%(table)s would be a shard of two tables", table=name_of(twice[0])
                 ),
                 code="invalid_shards",
                 hint="let each table be meant by one pattern",
@@ -265,17 +265,20 @@ def renew(pipeline: Pipeline) -> None:
     plan = plan_from_json(pipeline.plan)
     pattern = ShardPattern.parse(plan.source)
     now = _renewed(pipeline, plan, pattern)
-    if [shard for _, shard in now] == [*_create(plan).shards]:
+    before = _create(plan).shards
+    if [shard for _, shard in now] == [*before]:
         return
     store(pipeline, [table for table, _ in now])
-    # the list is no other one when this resync is cancelled, and its rows are not there
-    needed_resync.note_needed(
-        pipeline,
-        why=Sentence(
-            "the tables of %(source)s are not those of its last load",
-            source=plan.source,
-        ),
-    )
+    if {one.name for one in before} - {shard.name for _, shard in now}:
+        # the list is no other one when this resync is cancelled, and their rows are
+        # there; those that came are marked
+        needed_resync.note_needed(
+            pipeline,
+            why=Sentence(
+                "the tables of %(source)s are not those of its last load",
+                source=plan.source,
+            ),
+        )
     pipeline.plan = plan_to_json(with_shards(plan, [shard for _, shard in now]))
     pipeline.source_table = now[0][0]
     Pipeline.objects.filter(pk=pipeline.pk).update(
@@ -286,17 +289,34 @@ def renew(pipeline: Pipeline) -> None:
 def _renewed(
     pipeline: Pipeline, plan: TablePlan, pattern: ShardPattern
 ) -> list[tuple[Table, ShardSpec]]:
-    known = tables_of(pipeline)
-    there = [table for table in known if table.status != VANISHED]
+    there = _there(pipeline)
+    found = sorted([*there, *acceptable(pipeline)], key=name_of)
+    read = {one.name for one in _create(plan).shards if not one.is_unread}
+    specs = (spec_of(pattern, table) for table in found)
+    marked = (replace(one, is_unread=one.name not in read) for one in specs)
+    return list(zip(found, marked, strict=True))
+
+
+def _there(pipeline: Pipeline) -> list[Table]:
+    there = [table for table in tables_of(pipeline) if table.status != VANISHED]
     if not there:
+        source = plan_from_json(pipeline.plan).source
         raise InvalidRequest(
-            Sentence("no table of %(source)s is there any more", source=plan.source),
+            Sentence("no table of %(source)s is there any more", source=source),
             code="source_dropped",
         )
+    return there
+
+
+def acceptable(pipeline: Pipeline) -> list[Table]:
+    """`not_taken`; InvalidRequest `invalid_shards` for one that is not like those that
+    it reads."""
     new = not_taken(pipeline)
+    if not new:
+        return []
     prefetch_related_objects(new, "columns")
     taken = carried_in(pipeline.source_table.database.datasource)
-    schema = schema_of(there[0])
+    schema = schema_of(_there(pipeline)[0])
     for table in new:
         if table.pk in taken:
             raise _unlike(table, Sentence("it is synced already"))
@@ -304,8 +324,7 @@ def _renewed(
             raise _unlike(table, as_sentence(table.status_reason))
         if changes := diff(schema, schema_of(table)):
             raise _unlike(table, changes[0].as_sentence)
-    found = sorted([*there, *new], key=_name)
-    return [(table, _spec(pattern, table)) for table in found]
+    return new
 
 
 def _matching(pipeline: Pipeline, pattern: ShardPattern) -> list[Table]:
@@ -325,7 +344,7 @@ def _matching(pipeline: Pipeline, pattern: ShardPattern) -> list[Table]:
     return [t for t in meant if pattern.value_of(t.database.name, t.name)]
 
 
-def _spec(pattern: ShardPattern, table: Table) -> ShardSpec:
+def spec_of(pattern: ShardPattern, table: Table) -> ShardSpec:
     value = pattern.value_of(table.database.name, table.name)
     return ShardSpec(table.database.name, table.name, value or "")
 
@@ -334,7 +353,7 @@ def _unlike(table: Table, why: Sentence) -> InvalidRequest:
     return InvalidRequest(
         Sentence(
             "%(shard)s cannot be read with the other shards: %(why)s",
-            shard=_name(table),
+            shard=name_of(table),
             why=as_sentence(why),
         ),
         code="invalid_shards",
@@ -361,5 +380,5 @@ def _joined(logs: Sequence[TableLog]) -> TableLog:
     )
 
 
-def _name(table: Table) -> str:
+def name_of(table: Table) -> str:
     return f"{table.database.name}.{table.name}"

@@ -84,7 +84,7 @@ REFUSALS = (
 # previews that are refused, for nothing of the kind is there
 NOTHING_TO_DO = {
     "rollback", "unschedule-compaction", "restore", "drop-metadata-table", "follow-log",
-    "follow-cursor", "repair", "approve-schema-change",
+    "follow-cursor", "repair", "join-shards", "approve-schema-change",
 }  # fmt: skip
 # the labels of no table are refused
 NO_PAGES = {"preferences", "sql-names", "grants-names", "alerts-badge", "tables-labels"}

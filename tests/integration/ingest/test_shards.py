@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
@@ -14,13 +15,16 @@ from core.errors import InvalidRequest, StaleState
 from core.jobs import RUNNING
 from core.models import Job
 from ingest.alerts.triggers import _about_columns
+from ingest.contract.job import RepairWork
 from ingest.contract.table import SHARD, ShardSpec
 from ingest.jobs.kinds import table_spec
-from ingest.models import Pipeline, Shard
+from ingest.maintenance import repair_job, repairs
+from ingest.models import Onboarding, Pipeline, Policy, Shard
 from ingest.pipelines import (
     drafting,
     load_job,
     onboarding,
+    shard_joins,
     shards,
     table_commands,
 )
@@ -28,9 +32,12 @@ from ingest.pipelines.drafting import plan_onboarding
 from ingest.pipelines.new_tables import take_new_tables
 from ingest.pipelines.plan_overrides import choose_for
 from ingest.pipelines.requests import parse_request
+from ingest.pipelines.schema_approval import proposal_of
 from ingest.pipelines.schema_diff import drift_of, source_changed
+from ingest.pipelines.table_job import queue_again
 from ingest.planning.facts import Choices
 from ingest.planning.plan import CreateTable, plan_from_json
+from tests.doubles.launcher import Fault
 from tests.integration.ingest.test_adoption import adopt as rebuild
 from tests.integration.ingest.test_new_tables import discovered
 from tests.integration.ingest.test_rebuild import lose_database
@@ -255,7 +262,7 @@ def test_a_new_shard_that_a_cancelled_resync_did_not_read_is_told_until_one_does
     table_commands.resume(row.lake_table, actor="ann")
     told = _about_columns(Pipeline.objects.get())
     assert told is not None
-    assert (told.cause, told.repair) == ("resync_needed", "resync")
+    assert (told.code, told.repair) == ("shards_unread", "join-shards")
     table_commands.start_resync(row.lake_table, actor="ann")
     shops.until(lambda: shops.jobs("resync")[-1].state == "SUCCEEDED")
     assert _about_columns(Pipeline.objects.get()) is None
@@ -310,3 +317,151 @@ def test_a_lost_database_gets_its_shards_back_from_the_lake(shops: World) -> Non
     assert [str(table) for table in shards.tables_of(row)] == names
     assert create_of(row) == create_of(before)
     assert shards.column_of(row) == "shop"
+
+
+def unread_of(row: Pipeline) -> list[str]:
+    row.refresh_from_db()
+    return [one.name for one in shard_joins.unread(row)]
+
+
+def came(shops: World, database: str = "shop_3", **more: Any) -> Pipeline:
+    """A live table, and a shard that came to it."""
+    row = live(shops)
+    make_tables(shops.source, ["orders"], database=database, **more)
+    return row
+
+
+def join(row: Pipeline) -> Job:
+    assert row.lake_table is not None
+    return repairs.start_repair(row.lake_table, RepairWork("join"), actor="ann")
+
+
+def test_a_new_shard_joins_alone_and_is_told_as_unread_until_it_is_read(
+    shops: World,
+) -> None:
+    row = came(shops)
+    told = _about_columns(row)
+    assert told is not None
+    assert told.repair == "join-shards"
+    preview = repairs.preview(row.lake_table, RepairWork("join"))
+    assert "1 table of the source is read, and no other: shop_3.orders" in preview.will
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(repair_job, "hold_table", lambda *_, **__: None)
+        join(row)
+        shops.steps(2)
+        assert unread_of(row) == ["shop_3.orders"]
+        told = _about_columns(row)
+        assert told is not None
+        assert (told.code, told.repair) == ("shards_unread", "join-shards")
+        assert proposal_of(row.lake_table).unread_shards == ("shop_3.orders",)
+        assert len(shards.tables_of(row)) == len(create_of(row).shards) == 4
+    shops.until(lambda: shops.jobs("repair")[-1].state == "SUCCEEDED")
+    spec = next(s for s in shops.launcher.submitted if s.kind == "repair")
+    assert spec.repair.shards == ("shop_3.orders",)
+    assert spec.table.shards[-1] == ShardSpec("shop_3", "orders", "3", is_unread=True)
+    assert unread_of(row) == []
+    assert _about_columns(row) is None
+    assert create_of(row).shards[-1] == ShardSpec("shop_3", "orders", "3")
+    with pytest.raises(InvalidRequest, match="that are known are read"):
+        join(row)
+
+
+def test_whatever_becomes_of_the_job_the_shard_stays_and_is_told(
+    shops: World,
+) -> None:
+    row = came(shops)
+    shops.fail_with("repair", Fault.TERMINAL)
+    job = join(row)
+    shops.until(lambda: shops.jobs("repair")[-1].state == "FAILED")
+    assert unread_of(row) == ["shop_3.orders"]
+    told = _about_columns(row)
+    assert told is not None
+    assert told.code == "shards_unread"
+    queue_again(job.pk, "ann", revive=repair_job._revive)
+    shops.until(lambda: shops.jobs("repair")[-1].state == "SUCCEEDED")
+    assert unread_of(row) == []
+
+
+def test_one_that_comes_while_others_are_read_is_read_by_the_next_job(
+    shops: World,
+) -> None:
+    """What an attempt has committed is what its job began with."""
+    row = came(shops)
+    shops.fail_with("repair", Fault.TRANSIENT)
+    first = join(row)
+    shops.until(lambda: "joining" in Job.objects.get(pk=first.pk).payload)
+    make_tables(shops.source, ["orders"], database="shop_4")
+    row.refresh_from_db()
+    shard_joins.take_in(row)
+    assert unread_of(row) == ["shop_3.orders", "shop_4.orders"]
+    shops.until(lambda: unread_of(row) == [])
+    specs = [s for s in shops.launcher.submitted if s.kind == "repair"]
+    assert [s.repair.shards for s in specs] == [
+        ("shop_3.orders",),
+        ("shop_3.orders",),
+        ("shop_4.orders",),
+    ]
+
+
+def test_a_resync_reads_what_waited_to_be_read(shops: World) -> None:
+    row = came(shops)
+    shops.fail_with("repair", Fault.TERMINAL)
+    join(row)
+    shops.until(lambda: shops.jobs("repair")[-1].state == "FAILED")
+    table_commands.start_resync(row.lake_table, actor="ann")
+    row.refresh_from_db()
+    with pytest.raises(InvalidRequest, match="no shard joins it now"):
+        join(row)
+    shops.until(lambda: shops.jobs("resync")[-1].state == "SUCCEEDED")
+    assert unread_of(row) == []
+    assert _about_columns(row) is None
+
+
+def test_one_that_is_not_like_the_others_does_not_join(shops: World) -> None:
+    row = came(shops, columns=COLUMNS[:1])
+    with pytest.raises(InvalidRequest, match="cannot be read with the other"):
+        join(row)
+    assert unread_of(row) == []
+    assert len(create_of(row).shards) == 3
+
+
+def test_one_that_went_before_it_was_read_needs_a_resync(shops: World) -> None:
+    row = came(shops)
+    shops.fail_with("repair", Fault.TERMINAL)
+    join(row)
+    shops.until(lambda: shops.jobs("repair")[-1].state == "FAILED")
+    Table.objects.filter(database__name="shop_3").update(status=VANISHED)
+    table_commands.start_resync(row.lake_table, actor="ann")
+    shops.until(lambda: shops.jobs("resync")[-1].state == "SUCCEEDED")
+    row.refresh_from_db()
+    assert [one.value for one in create_of(row).shards] == ["1", "10", "2"]
+    assert _about_columns(row) is None
+
+
+@pytest.mark.parametrize(
+    ("policy", "joins"), [("join", True), ("ask", False), ("ignore", False)]
+)
+def test_it_joins_by_itself_where_the_policy_says_so(
+    shops: World, policy: str, joins: bool
+) -> None:
+    User.objects.create(username=ANN.name, is_superuser=True)
+    row = came(shops)
+    Policy.objects.create(datasource=shops.source, given={"new_tables": policy})
+    discovered(shops)
+    assert take_new_tables() == int(joins)
+    assert bool(unread_of(row)) is joins
+    shops.until(lambda: not unread_of(row))
+    assert len(create_of(row).shards) == (4 if joins else 3)
+    assert [j.requested_by for j in shops.jobs("repair")] == (["ann"] if joins else [])
+
+
+def test_it_does_not_join_by_the_rights_that_somebody_had_once(shops: World) -> None:
+    row = came(shops)
+    Policy.objects.create(datasource=shops.source, given={"new_tables": "join"})
+    Onboarding.objects.update(approved_by="nobody")
+    discovered(shops)
+    assert take_new_tables() == 0
+    assert unread_of(row) == []
+    told = _about_columns(row)
+    assert told is not None
+    assert told.code == "shards_not_read"
