@@ -57,6 +57,8 @@ _IDLE_SECONDS, _IDLE_BYTES = 60.0, 16 << 20
 # And so soon while somebody waits for where the log is, which may last an hour.
 _AWAITED_SECONDS = 3.0
 _STATE_SECONDS, _LOOK_SECONDS = 1.0, 5.0
+# A load that something prevents from beginning is tried again: its job waits longer.
+_AGAIN_SECONDS = 20.0
 _READ_SECONDS = 0.25
 _LOADED_ELSEWHERE = Sentence(
     "its load was not over as another server took the place of the one that it was read"
@@ -103,6 +105,7 @@ class Follower:
     _told: float = float("-inf")
     _made: float = 0.0
     _looked: float = 0.0
+    _tried: float = 0.0
 
     def run(self) -> None:
         """Until `Stopped`, or an error."""
@@ -195,6 +198,7 @@ class Follower:
             if self.clock() - self._looked >= _LOOK_SECONDS:
                 self._log_state = log.look()
                 self._looked = self.clock()
+            self._try_loads_again(log)
             self._tell("following", log.waits, log=log, collector=collector)
 
     def _hear(self, log: LogReader, builder: SegmentBuilder) -> None:
@@ -209,6 +213,18 @@ class Follower:
         _move(log, builder)
         loaded = loaded_identities(wanted, self._known)
         log.follow(self._specs(), anew=anew, loaded=loaded)
+
+    def _try_loads_again(self, log: LogReader) -> None:
+        """What came before the cut of a load is no matter, so a statement that made its
+        table unreadable is not, either: it is followed anew, until it has its cut."""
+        if self.clock() - self._tried < _AGAIN_SECONDS:
+            return
+        self._tried = self.clock()
+        if any(
+            one.table.table_id in log.problems and is_new_load(one, self._known)
+            for one in self._wanted
+        ):
+            self._next = self._next or self._wanted
 
     def _pause(self, log: LogReader, builder: SegmentBuilder) -> float:
         """How long it may wait for the next of the log."""

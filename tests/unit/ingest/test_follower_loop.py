@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -264,6 +265,24 @@ def test_a_table_with_a_problem_stops_no_other(bench: Bench) -> None:
     about = {one.table_id: one for one in bench.host.states[-1].tables}
     assert (about[2].state, about[2].problem) == ("deferred", "no key")
     assert (about[1].state, about[1].problem) == ("cut", "")
+
+
+def test_a_load_begins_once_what_prevented_it_is_over(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a statement that came between its request and its cut: no list comes again."""
+    write(bench.source)
+    bench.source.problems = {1: "was dropped and made again"}
+    follow = FakeLog.follow
+
+    def follow_anew(log: FakeLog, *given: Any, **more: Any) -> None:
+        if 1 in more.get("anew", ()):
+            bench.source.problems = {}
+        follow(log, *given, **more)
+
+    monkeypatch.setattr(FakeLog, "follow", follow_anew)
+    bench.run(TABLES[0])
+    assert [kind for _, kind, _ in bench.controls] == ["added", "cut"]
 
 
 def test_a_position_without_rows_moves_on(bench: Bench) -> None:
