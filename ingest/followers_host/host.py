@@ -46,10 +46,12 @@ from ingest.pipelines.log_tables import follow_spec, followed_tables
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 1.0
+# Who asks for something wakes the host.
+LOOK_SECONDS = 2.0
 FLUSH_SECONDS = 1.0
-# Tables are compared as a whole so often, whatever the marks say.
-COMPARE_SECONDS = 10.0
+# Tables are compared as a whole so often, whatever the marks say: those know nothing of
+# settings that are inherited from above the source.
+COMPARE_SECONDS = 30.0
 # Until it imported what it needs, on a machine that is busy; and for one that gives
 # back what was made at the source, which reports nothing meanwhile.
 START_SECONDS = 120.0

@@ -6,9 +6,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count
+from django.db import connection
 
-from ingest.models import Pipeline, Policy, SourceFollower
+from ingest.models import Policy, SourceFollower
 from ingest.pipelines.followers import (
     WITHOUT_PLAN,
     abandoned_followers,
@@ -39,22 +39,35 @@ def wanted_sources() -> dict[int, Wanted]:
     return over | followed
 
 
+# What `followed_tables` are made of. The database makes a digest of it: the host reads
+# this every other second, of any number of tables. A shard that joins a table moves it
+# in no other way than by its own row.
+_MARKS = """
+SELECT d.datasource_id, md5(string_agg(md5((p.id, p.state, p.load_name, p.bound,
+  p.drift, p.status_reason, p.policy, lake.schema_version, shards.count)::text), ''
+  ORDER BY p.id))
+FROM ingest_pipeline p
+JOIN catalog_table source ON source.id = p.source_table_id
+JOIN catalog_database d ON d.id = source.database_id
+LEFT JOIN catalog_table lake ON lake.id = p.lake_table_id
+CROSS JOIN LATERAL (
+  SELECT count(*) FROM ingest_shard s WHERE s.pipeline_id = p.id) shards
+WHERE d.datasource_id = ANY(%s) AND p.capture = %s AND p.state <> ALL(%s)
+GROUP BY 1
+"""
+
+
 def table_marks(sources: Collection[int]) -> dict[int, Any]:
     """By id of the datasource what changes when its `followed_tables` do: a fraction
-    of their cost, for each second."""
-    columns = (
-        "pk", "state", "load_name", "bound", "drift", "status_reason",
-        "lake_table__schema_version", "policy",
-    )  # fmt: skip
-    of = "source_table__database__datasource"
-    rows = Pipeline.objects.filter(**{f"{of}__in": list(sources)}, capture=LOG)
+    of their cost."""
+    pks = list(sources)
     awaited = sorted(awaited_tables())
-    found: dict[int, list[Any]] = {source: [awaited] for source in sources}
-    given = Policy.objects.filter(datasource__in=list(sources)).order_by("pk")
+    found: dict[int, list[Any]] = {source: [awaited] for source in pks}
+    given = Policy.objects.filter(datasource__in=pks).order_by("pk")
     for source, policy in given.values_list("datasource", "given"):
         found[source].append(policy)
-    # one that joins a table moves it in no other way
-    shown = rows.exclude(state__in=WITHOUT_PLAN).annotate(shard_count=Count("shards"))
-    for source, *mark in shown.order_by("pk").values_list(of, *columns, "shard_count"):
-        found[source].append(mark)
+    with connection.cursor() as cursor:
+        cursor.execute(_MARKS, [pks, LOG, list(WITHOUT_PLAN)])
+        for source, digest in cursor.fetchall():
+            found[source].append(digest)
     return found

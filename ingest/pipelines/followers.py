@@ -155,7 +155,7 @@ def stop_capture(source: Datasource) -> None:
 
 def wake_followers() -> None:
     """Have the hosts look at their rows as soon as the surrounding transaction has
-    committed; else they find a change within a second."""
+    committed; else they find a change within two seconds."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_notify(%s, '')", [CHANNEL])
 
