@@ -57,12 +57,14 @@ class SealedColumn:
 class ShardSpec:
     """One of the source tables that are one lake table. value: what the lake's column
     `SHARD` has in its rows. is_unread: it came later, and no job has read it yet: of
-    its rows the lake has those that changed since, at most."""
+    its rows the lake has those that changed since, at most. since: the lake's commit
+    that brought such a one; "" = the first load, or it had no rows."""
 
     schema: str
     table: str
     value: str
     is_unread: bool = False
+    since: str = ""
 
     @property
     def name(self) -> str:

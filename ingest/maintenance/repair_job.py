@@ -22,7 +22,7 @@ from ingest.jobs.kinds import (
     source_spec,
 )
 from ingest.jobs.leases import hold_table
-from ingest.lake.commits import LakeState, read_lake_table
+from ingest.lake.commits import Commit, LakeState, read_lake_table
 from ingest.maintenance import repairs
 from ingest.models import Pipeline
 from ingest.pipelines import (
@@ -111,8 +111,9 @@ def outcome(job: Job, end: End) -> None:
     )
     if has_run and pipeline is not None:
         follow_lake(pipeline)
-        if not isinstance(end, Retried) and _has_repaired(job, pipeline):
-            _note_rows(job, pipeline)
+        done = None if isinstance(end, Retried) else _committed(job, pipeline)
+        if done is not None:
+            _note_rows(job, pipeline, instant=done.instant.asked)
 
 
 def _note_success(job: Job, pipeline: Pipeline | None, facts: Facts) -> None:
@@ -129,19 +130,20 @@ def _note_success(job: Job, pipeline: Pipeline | None, facts: Facts) -> None:
     if facts.get("restored"):
         note_restored(pipeline, facts)
     if _is_of_rows(job):
-        _note_rows(job, pipeline)
+        _note_rows(job, pipeline, instant=str(facts.get("instant") or ""))
     if facts.get("instant") and not facts.get("restored"):
         # the same rows once, at the same position
         instant = str(facts["instant"])
         transitions.show(pipeline, last_commit_instant=instant, last_commit_at=Now())
 
 
-def _note_rows(job: Job, pipeline: Pipeline) -> None:
+def _note_rows(job: Job, pipeline: Pipeline, *, instant: str) -> None:
     """Rows of the source were written."""
     transitions.forget_verification(pipeline)
     if job.payload["repair"]["action"] != JOIN:
         return
-    shard_joins.note_read(pipeline, job.payload.get(JOINING, ()))
+    names = job.payload.get(JOINING, ())
+    shard_joins.note_read(pipeline, names, instant=instant)
     if shard_joins.unread(pipeline):
         # they came while it ran
         shard_joins.queue(pipeline, actor=job.requested_by)
@@ -151,15 +153,15 @@ def _is_of_rows(job: Job) -> bool:
     return bool(job.payload["repair"]["action"] in {"repair", JOIN})
 
 
-def _has_repaired(job: Job, pipeline: Pipeline) -> bool:
-    """Whether it wrote what differed, whatever came behind that commit."""
+def _committed(job: Job, pipeline: Pipeline) -> Commit | None:
+    """The rows of the source that it wrote, whatever came behind that commit."""
     if not _is_of_rows(job) or pipeline.lake_table is None:
-        return False
+        return None
     try:
         state = read_lake_table(pipeline.lake_table.path)
     except SluiceError:
-        return False
-    return commit_of(job, state) is not None
+        return None
+    return commit_of(job, state)
 
 
 def left_by(job: Job, state: LakeState) -> Left:

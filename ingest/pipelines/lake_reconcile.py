@@ -20,7 +20,7 @@ from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.hudi.identity import drift
 from ingest.lake.hudi.options import CommitPosition
 from ingest.models import Pipeline, states
-from ingest.pipelines import schema_diff, transitions
+from ingest.pipelines import schema_diff, shard_joins, transitions
 from ingest.pipelines.lake_identity import planned_identity, set_buckets
 from ingest.planning.facts import LOG, TIMESTAMP
 
@@ -48,7 +48,14 @@ def follow_lake(pipeline: Pipeline) -> str:
     try:
         state = read_lake_table(pipeline.lake_table.path)
         return "; ".join(
-            filter(None, [_buckets(pipeline, state), _moment(pipeline, state)])
+            filter(
+                None,
+                [
+                    _buckets(pipeline, state),
+                    _moment(pipeline, state),
+                    _shards(pipeline, state),
+                ],
+            )
         )
     except SluiceError as error:
         log.warning(
@@ -62,6 +69,7 @@ def note_restored(pipeline: Pipeline, facts: Mapping[str, Any]) -> None:
     position = str(facts["position"]["to"])
     transitions.set_columns(pipeline, position=position)
     schema_diff.note_gone_back(pipeline)
+    shard_joins.note_gone_back(pipeline, to=str(facts["restored"]))
     reason = Sentence(
         "restored to savepoint %(at)s; it catches up from there",
         at=facts["restored"],
@@ -113,6 +121,19 @@ def _buckets(pipeline: Pipeline, state: LakeState) -> str:
     )
     set_buckets(pipeline, found.buckets, why=why)
     return Sentence("%(why)s: the plan says so now", why=why)
+
+
+def _shards(pipeline: Pipeline, state: LakeState) -> str:
+    """A shard joins at the position where the table is, so no epoch tells."""
+    if not state.timeline.completed_writes:
+        return ""
+    gone = shard_joins.note_gone_back(pipeline, to=_written(state))
+    if not gone:
+        return ""
+    return Sentence(
+        "the lake lacks the rows of %(shards)s, which had joined",
+        shards=", ".join(gone),
+    )
 
 
 def _moment(pipeline: Pipeline, state: LakeState) -> str:

@@ -208,7 +208,8 @@ def outcome(job: Job, end: End) -> None:
 def _note_success(job: Job, pipeline: Pipeline | None, facts: Facts) -> None:
     if pipeline is not None:
         note_loaded(pipeline, facts, columns=columns_of(job))
-        shard_joins.note_read(pipeline, _shards_of(job))
+        instant = str(facts.get("instant") or "")
+        shard_joins.note_read(pipeline, _shards_of(job), instant=instant)
     if facts.get("rows") is not None:
         # what it copied stays on its row; its last phase counted nothing
         rows = int(facts["rows"])

@@ -115,12 +115,27 @@ def take_in(pipeline: Pipeline) -> None:
     _store(pipeline, all_of_them)
 
 
-def note_read(pipeline: Pipeline, names: Collection[str]) -> None:
-    """A commit has the rows of these."""
-    if not {one.name for one in unread(pipeline)} & {*names}:
-        return
+def note_read(pipeline: Pipeline, names: Collection[str], *, instant: str) -> None:
+    """A commit has the rows of these; "" = they had none."""
+    read = {one.name for one in unread(pipeline)} & {*names}
+    if read:
+        _mark(pipeline, read, is_unread=False, since=instant)
+
+
+def note_gone_back(pipeline: Pipeline, *, to: str) -> list[str]:
+    """The newest commit of the lake is this one: which shards it has no more."""
+    there = _shards_of(pipeline) if shards.is_sharded(pipeline) else ()
+    gone = [one.name for one in there if one.since > to]
+    if gone:
+        _mark(pipeline, gone, is_unread=True, since="")
+    return gone
+
+
+def _mark(
+    pipeline: Pipeline, names: Collection[str], *, is_unread: bool, since: str
+) -> None:
     found = (
-        replace(one, is_unread=one.is_unread and one.name not in names)
+        replace(one, is_unread=is_unread, since=since) if one.name in names else one
         for one in _shards_of(pipeline)
     )
     _store(pipeline, tuple(found))

@@ -291,10 +291,10 @@ def _renewed(
 ) -> list[tuple[Table, ShardSpec]]:
     there = _there(pipeline)
     found = sorted([*there, *acceptable(pipeline)], key=name_of)
-    read = {one.name for one in _create(plan).shards if not one.is_unread}
-    specs = (spec_of(pattern, table) for table in found)
-    marked = (replace(one, is_unread=one.name not in read) for one in specs)
-    return list(zip(found, marked, strict=True))
+    known = {one.name: one for one in _create(plan).shards}
+    specs = (replace(spec_of(pattern, one), is_unread=True) for one in found)
+    now = (known.get(one.name, one) for one in specs)
+    return list(zip(found, now, strict=True))
 
 
 def _there(pipeline: Pipeline) -> list[Table]:

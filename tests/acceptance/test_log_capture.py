@@ -3,6 +3,10 @@ updated, deleted, re-keyed and truncated at the source is so in the lake."""
 
 from __future__ import annotations
 
+import itertools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -162,13 +166,85 @@ def test_equal_tables_of_two_schemas_are_one_lake_table(product: Product) -> Non
         source.execute("UPDATE part_1.t SET v = 'new' WHERE id = 1")
         source.execute("DELETE FROM part_2.t WHERE id = 1")
         source.execute("INSERT INTO part_2.t VALUES (3, 'late')")
+    table = name.removeprefix("lake.")
+    parts_become_equal(product, table, schemas)
+
+
+@pytest.mark.usefixtures("followed")
+def test_one_more_of_them_joins_when_it_is_asked_for_and_by_policy(
+    product: Product,
+) -> None:
+    """While rows of all of them are written."""
+    (found,) = [
+        item
+        for item in product.api.get("/tables?q=sharded&page_size=50")["items"]
+        if item["datasource"] == "lake"
+    ]
+    table_id, table = found["id"], found["qualified_name"].removeprefix("lake.")
+    with part_comes(product, "part_3"):
+        product.discover("followed")
+        job = product.api.post(f"/tables/{table_id}:join-shards")
+        done = product.api.wait_job(job["id"])
+    assert done["state"] == "SUCCEEDED", done
+    parts_become_equal(product, table, ("part_1", "part_2", "part_3"))
+    policy = {"new_tables": "join"}
+    product.api.call("PATCH", "/datasources/followed/policy", policy)
+    with part_comes(product, "part_4"):
+        product.discover("followed")
+        parts = ("part_1", "part_2", "part_3", "part_4")
+        wait_for(
+            lambda: (
+                {row[0] for row in rows_in_lake(product, table, "part, id")}
+                >= {"1", "2", "3", "4"}
+            ),
+            "the fourth to join",
+        )
+    parts_become_equal(product, table, parts)
+    told = product.api.get(f"/tables/{table_id}/schema-change")
+    assert told["unread_shards"] == []
+    resyncs = product.api.get(f"/jobs?kind=resync&table={table_id}")["items"]
+    assert resyncs == []
+
+
+@contextmanager
+def part_comes(product: Product, schema: str) -> Iterator[None]:
+    """It has rows, and inside rows of it and of others come and go all the time."""
+    is_over = threading.Event()
+    with product.source("followed") as source:
+        source.execute(
+            f"CREATE SCHEMA {schema}; CREATE TABLE {schema}.t (id int PRIMARY KEY,"
+            f" v text); INSERT INTO {schema}.t SELECT g, repeat('load', 1000) FROM"
+            " generate_series(1, 2000) g"
+        )
+
+    def write() -> None:
+        with product.source("followed") as own:
+            for number in itertools.count(1):
+                key = number % 2000 + 1
+                own.execute(f"UPDATE {schema}.t SET v = v WHERE id = {key}")
+                own.execute(f"DELETE FROM {schema}.t WHERE id = {(key + 700) % 2000}")
+                own.execute(f"INSERT INTO {schema}.t VALUES ({number + 5000}, 'new')")
+                own.execute(f"UPDATE part_1.t SET v = 'at {number}' WHERE id = 1")
+                if is_over.wait(0.02):
+                    return
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        writer.join()
+
+
+def parts_become_equal(product: Product, table: str, schemas: tuple[str, ...]) -> None:
+    with product.source("followed") as source:
         there = sorted(
             (schema.removeprefix("part_"), *row)
             for schema in schemas
             for row in source.execute(f"SELECT id, v FROM {schema}.t").fetchall()
         )
-    table = name.removeprefix("lake.")
     wait_for(
         lambda: sorted(rows_in_lake(product, table, "part, id, v")) == there,
-        lambda: f"{rows_in_lake(product, table, 'part, id, v')} to be {there}",
+        lambda: f"{len(rows_in_lake(product, table, 'part, id'))} to be {len(there)}",
     )

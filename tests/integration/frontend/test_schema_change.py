@@ -11,7 +11,11 @@ from django.urls import reverse
 
 from catalog.models import Column, Table
 from ingest.models import Pipeline
+from ingest.pipelines import shard_joins
+from ingest.pipelines.onboarding import start_onboarding
+from ingest.pipelines.requests import parse_request
 from tests.integration.frontend.world import plan_of
+from tests.integration.ingest.world import ANN, make_tables
 
 pytestmark = pytest.mark.django_db
 
@@ -134,3 +138,32 @@ def test_the_list_costs_no_statements_for_each_table(
     with django_assert_max_num_queries(len(of_one)):
         shown = page(client, "schema-changes")
     assert shown.count('name="table"') == 4
+
+
+def test_rows_of_a_shard_that_is_not_read_are_missing_openly(
+    world: Any, browse: Any
+) -> None:
+    for name in ("shop_1", "shop_2"):
+        make_tables(world.source, ["t"], database=name)
+    asked = {
+        "datasource": "shop",
+        "include": ["shop_*.t"],
+        "capture": "snapshot",
+        "shards": {"column": "shop"},
+        "approve": True,
+    }
+    row = start_onboarding(parse_request(asked), principal=ANN).tables.get()
+    Pipeline.objects.filter(pk=row.pk).update(state="LIVE")
+    Table.objects.filter(pk=row.lake_table_id).update(status="LIVE", is_queryable=True)
+    shown = page(browse("root"), "table", row.lake_table_id)
+    assert 'id="unread-shards"' not in shown
+    make_tables(world.source, ["t"], database="shop_3")
+    row.refresh_from_db()
+    shard_joins.take_in(row)
+    shown = page(browse("root"), "table", row.lake_table_id)
+    assert "The rows of 1 source table are missing here" in shown
+    assert "<code>shop_3.t</code>" in shown
+    where = reverse("frontend:table-action", args=[row.lake_table_id, "join-shards"])
+    assert where in shown
+    asked_for = page(browse("root"), "table-action", row.lake_table_id, "join-shards")
+    assert "1 table of the source is read, and no other: shop_3.t" in asked_for

@@ -22,6 +22,7 @@ from ingest.maintenance import repair_job, repairs
 from ingest.models import Onboarding, Pipeline, Policy, Shard
 from ingest.pipelines import (
     drafting,
+    lake_reconcile,
     load_job,
     onboarding,
     shard_joins,
@@ -361,7 +362,8 @@ def test_a_new_shard_joins_alone_and_is_told_as_unread_until_it_is_read(
     assert spec.table.shards[-1] == ShardSpec("shop_3", "orders", "3", is_unread=True)
     assert unread_of(row) == []
     assert _about_columns(row) is None
-    assert create_of(row).shards[-1] == ShardSpec("shop_3", "orders", "3")
+    found = create_of(row).shards[-1]
+    assert (found.value, found.is_unread) == ("3", False)
     with pytest.raises(InvalidRequest, match="that are known are read"):
         join(row)
 
@@ -465,3 +467,20 @@ def test_it_does_not_join_by_the_rights_that_somebody_had_once(shops: World) -> 
     told = _about_columns(row)
     assert told is not None
     assert told.code == "shards_not_read"
+
+
+def test_a_lake_that_goes_back_behind_it_lacks_it_again(shops: World) -> None:
+    """A shard joins at the position where the table is: no epoch tells."""
+    row = came(shops)
+    shard_joins.take_in(row)
+    shard_joins.note_read(row, ["shop_3.orders"], instant="20260102000000000")
+    assert unread_of(row) == []
+    assert row.lake_table is not None
+    facts = {"position": {"to": "x"}, "epoch": 1, "instant": "20260103000000000"}
+    lake_reconcile.note_restored(row, {**facts, "restored": "20260103000000000"})
+    assert unread_of(row) == []
+    lake_reconcile.note_restored(row, {**facts, "restored": "20260101000000000"})
+    assert unread_of(row) == ["shop_3.orders"]
+    told = _about_columns(row)
+    assert told is not None
+    assert told.code == "shards_unread"
