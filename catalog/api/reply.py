@@ -22,7 +22,8 @@ SENTENCES = frozenset(
     {
         "message", "hint", "reason", "status_reason", "closed_reason", "waits_for",
         "way_out", "changes", "will", "misses", "warnings", "partial_columns",
-        "resync_needed", "replaced",
+        "resync_needed", "replaced", "summary", "cause", "paused_reason", "last_error",
+        "description",
     }
 )  # fmt: skip
 Body = dict[str, Any]
@@ -33,7 +34,8 @@ class _Sentences(list[Sentence]):
     pass
 
 
-def _kept(value: Any) -> Any:
+def kept(value: Any) -> Any:
+    """A text, or a list of texts, as sentences."""
     if isinstance(value, str):
         return as_sentence(value)
     if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
@@ -54,7 +56,7 @@ class Reply(s.Serializer[Any]):
             value = read(row)
             # a sentence is kept as one: its reader may want another language
             if name in SENTENCES:
-                value = _kept(value)
+                value = kept(value)
             is_shown = value is None or isinstance(value, Sentence | _Sentences)
             found[name] = value if is_shown else show(value)
         return found

@@ -11,7 +11,7 @@ from typing import Any
 from rest_framework import serializers as s
 
 from catalog.api.replies import Job
-from catalog.api.reply import Count, Instant, Reply
+from catalog.api.reply import SENTENCES, Count, Instant, Reply, kept
 from catalog.names import LAKE, join_name
 from core.clock import SystemClock
 from core.models import Job as JobRow
@@ -91,10 +91,12 @@ class JobDetail(SyncingJob):
     @staticmethod
     def facts_of(job: JobRow) -> Mapping[str, Any] | None:
         facts: Mapping[str, Any] | None = with_sentences(job.report or {}).get("facts")
-        seen = facts and facts.get("source_fingerprint")
-        if not facts or not seen:
+        if not facts:
             return facts
-        return {**facts, "source_fingerprint": without_origins(seen)}
+        told = {k: kept(v) if k in SENTENCES else v for k, v in facts.items()}
+        if seen := told.get("source_fingerprint"):
+            told["source_fingerprint"] = without_origins(seen)
+        return told
 
     @staticmethod
     def warnings_of(job: JobRow) -> list[str]:

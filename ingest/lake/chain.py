@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from core.errors import StaleState, TerminalError, TransientError
+from core.sentences import Sentence
 from ingest.contract.segments import (
     HEADER,
     Beginning,
@@ -75,7 +76,7 @@ def read_beginning(folder: Place) -> Beginning:
     found = _beginning(folder).read()
     if found is None:
         raise TerminalError(
-            f"there is no stream at {folder.uri}",
+            Sentence("there is no stream at %(uri)s", uri=folder.uri),
             code="stream_unknown",
             hint="begin it, and resync the tables that were followed by it",
         )
@@ -206,7 +207,8 @@ def take_over(
         if _make(folder, claim, b""):
             return ChainWriter(folder, claim)
     raise TransientError(
-        f"other writers kept taking over stream {stream}", code="stream_contested"
+        Sentence("other writers kept taking over stream %(stream)s", stream=stream),
+        code="stream_contested",
     )
 
 
@@ -401,8 +403,12 @@ class ChainIndex:
         is_next = (segment.stream, segment.number) == (self.stream, self._next)
         if not is_next or (before is not None and segment.start != before.end):
             raise TerminalError(
-                f"segment {self._next} of stream {self.stream} does not go on where the"
-                " one before ended. Nothing was changed",
+                Sentence(
+                    "segment %(number)s of stream %(stream)s does not go on where the"
+                    " one before ended. Nothing was changed",
+                    number=self._next,
+                    stream=self.stream,
+                ),
                 code="stream_broken",
                 hint="resync the tables that are followed by it",
             )
@@ -553,8 +559,12 @@ def _collected(folder: Place, number: int) -> StaleState:
 
 def _superseded(segment: Segment) -> StaleState:
     return StaleState(
-        f"segment {segment.number} of stream {segment.stream} was not written: another"
-        " writer took the stream over",
+        Sentence(
+            "segment %(number)s of stream %(stream)s was not written: another"
+            " writer took the stream over",
+            number=segment.number,
+            stream=segment.stream,
+        ),
         code="superseded",
         hint="nothing is lost: that writer reads on from the last segment",
     )
@@ -562,8 +572,13 @@ def _superseded(segment: Segment) -> StaleState:
 
 def _other_server(newest: Segment, server: str) -> TerminalError:
     return TerminalError(
-        f"stream {newest.stream} was read from server {newest.server}, and {server}"
-        " answers now. Nothing was read",
+        Sentence(
+            "stream %(stream)s was read from server %(server)s, and"
+            " %(now)s answers now. Nothing was read",
+            stream=newest.stream,
+            server=newest.server,
+            now=server,
+        ),
         code="source_changed",
         hint="bring that server back, or start its reader over, which resyncs its"
         " tables",

@@ -13,6 +13,7 @@ from typing import Any
 from pyarrow import Table
 
 from core.errors import StaleState
+from core.sentences import COLON, Sentence, joined
 from ingest.contract.segments import OP, OPS, UNCHANGED, Segment, StreamTable
 from ingest.lake.chain import read_beginning, read_segment, require_kept
 from ingest.lake.port import Place
@@ -177,9 +178,9 @@ def _replaced() -> StaleState:
 
 
 def _missing(reason: str) -> StaleState:
-    why = f": {reason}" if reason else ""
+    what = Sentence("changes behind this token are missing in the stream")
     return StaleState(
-        f"changes behind this token are missing in the stream{why}",
+        joined([what, reason], COLON),
         code="changes_missing",
         hint="resync the table; then begin without `after`, and read it whole",
     )

@@ -15,6 +15,7 @@ from typing import Any
 import fastavro
 
 from core.errors import TerminalError, TransientError
+from core.sentences import Sentence
 from ingest.lake.hudi.options import EXTRA_KEY, CommitPosition, decode_position, latest
 from ingest.lake.hudi.timeline import Instant, Timeline
 from ingest.lake.place import place_at
@@ -125,11 +126,16 @@ def read_record(base: Place, instant: Instant) -> dict[str, Any]:
     found = (base / ".hoodie" / "timeline" / instant.file_name).read()
     if found is None:
         raise TransientError(
-            f"instant {instant.asked} of {base.name} went away while it was read",
+            Sentence(
+                "instant %(asked)s of %(name)s went away while it was read",
+                asked=instant.asked,
+                name=base.name,
+            ),
             code="instant_gone",
             hint="it was archived; read the table again",
         )
-    return record_of(found, of=f"instant {instant.asked} of {base.name}")
+    of = Sentence("instant %(asked)s of %(name)s", asked=instant.asked, name=base.name)
+    return record_of(found, of=of)
 
 
 def read_commit(base: Place, instant: Instant) -> Commit:
@@ -184,7 +190,12 @@ def record_of(content: bytes, *, of: str) -> dict[str, Any]:
         # with another exception, KeyError and IndexError among them
         kind = type(error).__name__
         raise TerminalError(
-            f"{of} cannot be read: {error or 'it ends too early'} ({kind})",
+            Sentence(
+                "%(of)s cannot be read: %(why)s (%(kind)s)",
+                of=of,
+                why=error if str(error) else Sentence("it ends too early"),
+                kind=kind,
+            ),
             code="timeline_damaged",
             hint="put the file back from a copy of the lake",
         ) from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from core.errors import StaleState, TerminalError
+from core.sentences import Sentence
 from ingest.contract.table import FenceSpec
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
@@ -42,7 +43,11 @@ def raise_fence(path: Place, token: int) -> None:
         current = _token(path, text)
         if current > token:
             raise StaleState(
-                f"token {token} is superseded: the fence is at {current}",
+                Sentence(
+                    "token %(token)s is superseded: the fence is at %(current)s",
+                    token=token,
+                    current=current,
+                ),
                 code="fenced",
                 hint="another job took the table over; read its jobs again",
             )
@@ -81,7 +86,11 @@ def require_fence(fence: FenceSpec) -> None:
     current = fence_at(place_at(fence.path))
     if current != fence.token:
         raise StaleState(
-            f"token {fence.token} may not write: the fence is at {current}",
+            Sentence(
+                "token %(token)s may not write: the fence is at %(current)s",
+                token=fence.token,
+                current=current,
+            ),
             code="fenced",
             hint="another job took the table over; read its jobs again",
         )
@@ -91,4 +100,6 @@ def _token(path: Place, text: str | None) -> int:
     try:
         return 0 if text is None else int(text)
     except ValueError as error:
-        raise TerminalError(f"the fence file {path.uri} is damaged") from error
+        raise TerminalError(
+            Sentence("the fence file %(uri)s is damaged", uri=path.uri)
+        ) from error

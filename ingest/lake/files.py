@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import InvalidRequest, TerminalError, TransientError
+from core.sentences import Sentence
 from ingest.lake.port import Change, StoredFile, folder_order
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -28,7 +29,7 @@ def local_path(uri: str) -> Path:
     text = uri.removeprefix("file://") if uri.startswith("file:///") else uri
     if "://" in text or not text.startswith("/"):
         raise InvalidRequest(
-            f"'{uri}' is not a lake of this release",
+            Sentence("'%(uri)s' is not a lake of this release", uri=uri),
             code="unsupported_lake",
             hint="give an absolute path, or s3://bucket/prefix",
         )
@@ -188,18 +189,31 @@ def storage_error(error: OSError, path: Path) -> TransientError | TerminalError:
     """An OSError of the lake's storage in words, with what to do about it."""
     if error.errno in _FULL:
         return TransientError(
-            f"the lake's storage is full while writing {path.name}",
+            Sentence(
+                "the lake's storage is full while writing %(name)s", name=path.name
+            ),
             code="storage_full",
-            hint=f"free space on the file system of {path.parent}; then retry",
+            hint=Sentence(
+                "free space on the file system of %(folder)s; then retry",
+                folder=path.parent,
+            ),
         )
     if error.errno in _DENIED:
         return TerminalError(
-            f"the lake is not writable at {path.parent}: {error.strerror}",
+            Sentence(
+                "the lake is not writable at %(folder)s: %(why)s",
+                folder=path.parent,
+                why=error.strerror,
+            ),
             code="lake_not_writable",
             hint="give the user that runs Sluice write access there; then retry",
         )
     return TransientError(
-        f"the lake's storage failed at {path.name}: {error.strerror or error}",
+        Sentence(
+            "the lake's storage failed at %(name)s: %(why)s",
+            name=path.name,
+            why=error.strerror or error,
+        ),
         code="storage_failed",
     )
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from core.errors import TerminalError
+from core.sentences import Sentence
 from ingest.contract.segments import (
     Control,
     Segment,
@@ -94,8 +95,11 @@ class SegmentBuilder:
         parts, body = self._encoded(0, name)
         if not (self.writer.folder / name).create(body):
             raise TerminalError(
-                f"{name} is there already, and a writer makes each once. Nothing was"
-                " written",
+                Sentence(
+                    "%(name)s is there already, and a writer makes each once. Nothing"
+                    " was written",
+                    name=name,
+                ),
                 code="part_exists",
             )
         self._spilled += parts

@@ -40,6 +40,16 @@ from ingest.pipelines.table_commands import not_now
 from ingest.pipelines.table_job import admitted, note_end, queue_again, stop_table
 from ingest.pipelines.transitions import lock_pipeline, locked_pipeline
 
+# they begin with compaction_plans.CANCELLED
+PUT_OFF_BY = (
+    "cancelled by %(actor)s; what is planned stays planned, and no automatic compaction"
+    " of the table before %(until)s UTC"
+)
+PUT_OFF = (
+    "cancelled; what is planned stays planned, and no automatic compaction of the table"
+    " before %(until)s UTC"
+)
+
 
 def spec_for(job: Job) -> Attempt | Refused | None:
     """Return the next attempt: the instants to execute; none = plan some first."""
@@ -93,10 +103,8 @@ def _put_off(job: Job, table_id: int, instants: list[str], *, actor: str) -> Non
     """What it was to execute, or planned itself, waits: it would be no cancelling if
     the next second executed it."""
     until = compaction_plans.put_off(table_id, instants)
-    by = f" by {actor}" if actor else ""
-    job.reason = (
-        f"{compaction_plans.CANCELLED}{by}; what is planned stays planned, and"
-        f" no automatic compaction of the table before {until:%H:%M} UTC"
+    job.reason = Sentence(
+        PUT_OFF_BY if actor else PUT_OFF, actor=actor, until=f"{until:%H:%M}"
     )
     Job.objects.filter(pk=job.pk).update(reason=job.reason)
 

@@ -16,6 +16,7 @@ from catalog.models import Table
 from core.errors import InvalidRequest
 from core.jobs import WAITING
 from core.models import Job
+from core.sentences import Sentence
 from ingest.contract.driver_size import parse_driver, within
 from ingest.contract.job import DriverSpec
 from ingest.lake.hudi.identity import shares_lock
@@ -57,8 +58,11 @@ def payload_for(table: Table, asked: DriverRequest) -> dict[str, Any]:
         return {}
     if not shares_lock(table.identity):
         raise InvalidRequest(
-            f"{table} has a lock that only one driver knows: a second one must not"
-            " compact it while the first one ingests",
+            Sentence(
+                "%(table)s has a lock that only one driver knows: a second one must not"
+                " compact it while the first one ingests",
+                table=table,
+            ),
             code="lock_not_shared",
             hint="compact it without a driver of its own; a table has a lock that"
             " drivers share when SLUICE_LAKE_LOCK was set at its onboarding",

@@ -23,6 +23,7 @@ from core.jobs import TERMINAL
 from core.json_values import iso
 from core.models import Job
 from core.outbox import NewEvent
+from core.sentences import Sentence, joined
 from ingest.contract.job import COMPACT, REPAIR
 from ingest.lake.hudi.budget import choose, credit_after, first_credit
 from ingest.lake.hudi.timeline import at_of, instant_of
@@ -91,8 +92,10 @@ def _words_of(error: Exception) -> str:
     if isinstance(error, SluiceError):
         return error.message
     if isinstance(error, OSError) and error.strerror:
-        return f"its files cannot be read: {error.strerror}"
-    return "its files are not what Sluice expects; the scheduler's log says more"
+        return Sentence("its files cannot be read: %(why)s", why=error.strerror)
+    return Sentence(
+        "its files are not what Sluice expects; the scheduler's log says more"
+    )
 
 
 def look_at(row: TableHealth) -> None:
@@ -240,10 +243,10 @@ def _put_off(step: Step, table_id: int, now: datetime) -> Step:
     if found is None:
         return step
     until, why = found
-    said = "was cancelled" if why.startswith(compaction_plans.CANCELLED) else "failed"
-    at = iso(until)
-    reason = f"{step.reason}; the last attempt {said}, so it waits"
-    return replace(step, name="wait", reason=reason, at=at)
+    then = Sentence("the last attempt failed, so it waits")
+    if why.startswith(compaction_plans.CANCELLED):
+        then = Sentence("the last attempt was cancelled, so it waits")
+    return replace(step, name="wait", reason=joined([step.reason, then]), at=iso(until))
 
 
 def _start(table: Table, steps: tuple[Step, ...]) -> None:

@@ -9,6 +9,7 @@ from django.utils.translation import gettext, ngettext
 from catalog.models import Table
 from core.clock import SystemClock
 from core.errors import InvalidRequest
+from core.sentences import Sentence
 from ingest.contract.job import DriverSpec
 from ingest.lake.layout import CompactionPlan
 from ingest.maintenance.compacting import Planned, foresee
@@ -150,8 +151,12 @@ def _begun(facts: LakeFacts) -> list[str]:
 
 def plan_unreadable(table: Table, asked: str) -> InvalidRequest:
     return InvalidRequest(
-        f"the request of compaction {asked} of {table} is gone or damaged: it"
-        " cannot be executed",
+        Sentence(
+            "the request of compaction %(asked)s of %(table)s is gone or damaged: it"
+            " cannot be executed",
+            asked=asked,
+            table=table,
+        ),
         code="plan_unreadable",
         hint="unschedule it first",
     )

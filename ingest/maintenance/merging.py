@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from core.sentences import Sentence
 from ingest.lake.hudi.budget import (
     MERGE_SHARE,
     Choice,
@@ -87,20 +88,29 @@ def weigh(
     )
 
 
-def describe(cost: MergeCost) -> Iterator[str]:
-    """Sentences for people; none when no log file waits."""
+def describe(cost: MergeCost) -> Iterator[Sentence]:
+    """None when no log file waits."""
     if not cost.rewrite_bytes:
         return
-    yield (
-        f"Reading the whole table takes about {cost.ratio:.1f} times as long as after a"
-        f" compaction, which would write {sized(cost.rewrite_bytes)}"
+    yield Sentence(
+        "Reading the whole table takes about %(ratio)s times as long as after a"
+        " compaction, which would write %(size)s",
+        ratio=f"{cost.ratio:.1f}",
+        size=sized(cost.rewrite_bytes),
     )
     if cost.due_groups:
         groups = counted(cost.due_groups, "file group")
-        yield f"Worth it now: {groups}, {sized(cost.due_bytes)}"
+        yield Sentence(
+            "Worth it now: %(groups)s, %(size)s",
+            groups=groups,
+            size=sized(cost.due_bytes),
+        )
     if cost.waiting_groups:
         groups = counted(cost.waiting_groups, "file group")
-        yield (
-            f"Waiting for the budget: {groups}; {sized(cost.credit)} may be written"
-            f" now, and each byte changed adds {cost.allowed - 1:g}"
+        yield Sentence(
+            "Waiting for the budget: %(groups)s; %(size)s may be written now, and each"
+            " byte changed adds %(more)s",
+            groups=groups,
+            size=sized(cost.credit),
+            more=f"{cost.allowed - 1:g}",
         )

@@ -11,6 +11,7 @@ from core.errors import SluiceError
 from core.jobs import CANCELLING, moves
 from core.jobs.moves import Cancelled, End, Facts, Failed, Retried, Succeeded
 from core.models import Job
+from core.sentences import Sentence
 from ingest.contract.job import REPAIR, JobSpec, RepairWork
 from ingest.contract.members import value_of
 from ingest.jobs.kinds import (
@@ -125,7 +126,7 @@ def _note_success(job: Job, pipeline: Pipeline | None, facts: Facts) -> None:
     if pipeline is None:
         return
     if facts.get("buckets"):
-        why = "resized, or gone back to it"
+        why = Sentence("resized, or gone back to it")
         set_buckets(pipeline, int(facts["buckets"]), why=why)
     if facts.get("restored"):
         note_restored(pipeline, facts)

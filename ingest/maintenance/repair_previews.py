@@ -6,17 +6,19 @@ is nothing of this kind to repair.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.utils.translation import gettext
 
 from catalog.models import Table
 from core.errors import InvalidRequest
+from core.sentences import Sentence
 from core.translation import translated
 from ingest.contract.job import RepairWork
 from ingest.jobs.kinds import keep_seconds
 from ingest.lake.commits import read_commit, read_timeline
+from ingest.lake.hudi.descriptions import named
 from ingest.lake.hudi.timeline import Timeline
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
@@ -32,6 +34,20 @@ from ingest.pipelines.schema_diff import source_changed
 from ingest.pipelines.transitions import pipeline_of, require_pipeline
 from ingest.planning.facts import LOG
 from ingest.planning.plan import plan_from_json
+
+NOTHING = {
+    "rollback": (
+        "%(table)s has nothing unfinished",
+        "%(table)s has nothing unfinished at %(asked)s",
+    ),
+    "": ("%(table)s has nothing planned", "%(table)s has nothing planned at %(asked)s"),
+}
+# of the actions that end what is pending
+TITLES: Mapping[str, Sentence] = {
+    "clean": Sentence("Clean"),
+    "restore": Sentence("Restore"),
+    "rollback": Sentence("Roll back"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +122,22 @@ def preview_repair(table: Table, facts: LakeFacts, work: RepairWork) -> Preview:
     found = found_by(pipeline) if pipeline else {}
     if pipeline is None or pipeline.verdict != "different" or not found:
         raise InvalidRequest(
-            f"no verification of {table} stands that found a difference",
+            Sentence(
+                "no verification of %(table)s stands that found a difference",
+                table=table,
+            ),
             code="nothing_to_do",
             hint="verify the table first; a load or a repair since makes that void",
         )
     again = found.get("repair")
     if not again:
         raise InvalidRequest(
-            f"what differs in {table} cannot be repaired by its keys: it has none, it"
-            " keeps values that are NULL at the source, or more than a million differ",
+            Sentence(
+                "what differs in %(table)s cannot be repaired by its keys: it has none,"
+                " it keeps values that are NULL at the source, or more than a million"
+                " differ",
+                table=table,
+            ),
             code="not_repairable",
             hint="resync the table",
         )
@@ -143,8 +166,13 @@ def preview_restore(table: Table, facts: LakeFacts, work: RepairWork) -> Preview
     base = place_at(table.path)
     timeline = read_timeline(base)
     if work.instant not in timeline.savepoints:
+        none = Sentence(
+            "%(table)s has no savepoint %(asked)s", table=table, asked=work.instant
+        )
+        if not work.instant:
+            none = Sentence("no savepoint of %(table)s is named", table=table)
         raise InvalidRequest(
-            f"{table} has no savepoint {work.instant or 'named'}",
+            none,
             code="unknown_instant",
             hint="choose one of its savepoints",
             facts={"savepoints": list(timeline.savepoints)},
@@ -178,8 +206,8 @@ def preview_restore(table: Table, facts: LakeFacts, work: RepairWork) -> Preview
     if pipeline and (
         altered := source_changed(pipeline, plan_from_json(pipeline.plan))
     ):
-        text = gettext("Since it was onboarded, %(change)s")
-        misses.append(text % {"change": altered.message})
+        change = Sentence("Since it was onboarded, %(change)s", change=altered.message)
+        misses.append(translated(change))
     return Preview(
         str(table), work.action, (), tuple(will), misses=tuple(misses), then="resync"
     )
@@ -188,9 +216,9 @@ def preview_restore(table: Table, facts: LakeFacts, work: RepairWork) -> Preview
 def preview_metadata_drop(table: Table, facts: LakeFacts, work: RepairWork) -> Preview:
     if not facts.foreign_index:
         raise InvalidRequest(
-            f"{table} has no metadata table, as it should be",
+            Sentence("%(table)s has no metadata table, as it should be", table=table),
             code="nothing_to_do",
-            hint="GET its health to see what costs points",
+            hint="its health shows what costs points",
         )
     will = (
         gettext(
@@ -237,10 +265,11 @@ def _wanted(
     found = tuple(p for p in facts.pending if _is_meant(p, way))
     if found or or_nothing:
         return found
-    what = "unfinished" if way.repair == "rollback" else "planned"
-    which = f" at {way.instant}" if way.instant else ""
+    nothing, nothing_there = NOTHING["rollback" if way.repair == "rollback" else ""]
     raise InvalidRequest(
-        f"{table} has nothing {what}{which}",
+        Sentence(
+            nothing_there if way.instant else nothing, table=table, asked=way.instant
+        ),
         code="nothing_to_do",
         hint=_instead(facts, way.instant),
         facts={"pending": [p.instant for p in facts.pending]},
@@ -255,16 +284,26 @@ def _is_meant(pending: Pending, wanted: Way) -> bool:
 
 
 def _instead(facts: LakeFacts, instant: str) -> str:
-    named = next((p for p in facts.pending if p.instant == instant), None)
-    if named is not None and named.action == "compaction":
-        return "it is planned only: :compact executes it, :unschedule-compaction not"
-    if named is not None:
-        way = next(iter(ways_out(named)), None)
+    there = next((p for p in facts.pending if p.instant == instant), None)
+    if there is not None and there.action == "compaction":
+        return "it is planned only: a compaction executes it, unscheduling removes it"
+    if there is not None:
+        name = named(there.action, there.instant)
+        way = next(iter(ways_out(there)), None)
         if way is None:
-            return f"no repair ends {named.action} {named.instant}: its writer has to"
-        asked = f"with instant {way.instant}" if way.instant else "without an instant"
-        return f":{way.repair} {asked} ends this {named.action}"
-    return "GET its health to see what is pending"
+            return Sentence("no repair ends %(name)s: its writer has to", name=name)
+        title = TITLES[way.repair]
+        if not way.instant:
+            return Sentence(
+                "'%(repair)s' without instant ends %(name)s", repair=title, name=name
+            )
+        return Sentence(
+            "'%(repair)s' with instant %(instant)s ends %(name)s",
+            repair=title,
+            instant=way.instant,
+            name=name,
+        )
+    return "its health shows what is pending"
 
 
 def _position_at(base: Place, timeline: Timeline, work: RepairWork) -> str:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from django.utils.translation import gettext, ngettext
 
 from core.errors import InvalidRequest
+from core.sentences import Sentence
 from core.translation import translated
 from ingest.maintenance.buckets import MOST_BUCKETS, expected_bytes, suggest_buckets
-from ingest.maintenance.descriptions import sized
+from ingest.maintenance.descriptions import counted, sized
 from ingest.maintenance.facts import LakeFacts
 from ingest.maintenance.repair_descriptions import plans_first
 
@@ -42,20 +43,29 @@ def plan_resize(name: str, facts: LakeFacts, buckets: int) -> Resize:
     table that has to be repaired first."""
     if not 1 <= buckets <= MOST_BUCKETS:
         raise InvalidRequest(
-            f"{name} cannot have {buckets} buckets",
+            Sentence(
+                "%(table)s cannot have %(buckets)s buckets", table=name, buckets=buckets
+            ),
             code="invalid_request",
-            hint=f"give 1 to {MOST_BUCKETS}",
+            hint=Sentence("give 1 to %(most)s", most=MOST_BUCKETS),
         )
     if buckets == facts.buckets:
         raise InvalidRequest(
-            f"{name} has {buckets} bucket{'s' if buckets > 1 else ''} already",
+            Sentence(
+                "%(table)s has %(buckets)s already",
+                table=name,
+                buckets=counted(buckets, "bucket"),
+            ),
             code="nothing_to_do",
-            hint="GET its health: it suggests a number, where another is better",
+            hint="its health suggests a number, where another is better",
         )
     if facts.conflicts_total:
         raise InvalidRequest(
-            f"{name} has buckets with several file groups: its rows would come into"
-            " one file twice",
+            Sentence(
+                "%(table)s has buckets with several file groups: its rows would come"
+                " into one file twice",
+                table=name,
+            ),
             code="has_duplicates",
             hint="deduplicate it first",
         )

@@ -9,6 +9,7 @@ from django.conf import settings
 
 from core.errors import SluiceError
 from core.object_store import StoreAccess, is_object_uri, split_uri
+from core.sentences import Sentence
 from ingest.lake.place import place_at
 from ingest.lake.s3.client import StoreClient
 from ingest.lake.s3.objects import ObjectPlace, require_conditions
@@ -24,7 +25,7 @@ def store_problem() -> str:
     if not is_object_uri(uri):
         return ""
     if access is None:
-        return "the lake is on an object store, and there is no key for it"
+        return Sentence("the lake is on an object store, and there is no key for it")
     bucket, prefix = split_uri(uri)
     try:
         StoreClient(access, tries=1, seconds=QUICK_SECONDS).page(

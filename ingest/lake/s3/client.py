@@ -23,6 +23,7 @@ from xml.sax.saxutils import escape
 from core.errors import TerminalError, TransientError
 from core.object_store import StoreAccess
 from core.retries import Backoff
+from core.sentences import Sentence
 from ingest.lake.s3.signing import Request, signed_headers
 
 _SECONDS = 30.0
@@ -191,8 +192,11 @@ class StoreClient:
                 return Reply(reply.status, reply.etag, reply.body, number > 0)
             failure = reply.code
         raise TransientError(
-            f"the lake's object store does not answer at {self._access.address}:"
-            f" {failure}",
+            Sentence(
+                "the lake's object store does not answer at %(address)s: %(why)s",
+                address=self._access.address,
+                why=failure,
+            ),
             code="storage_failed",
             hint="it is tried again; `manage.py doctor` tells more",
         )
@@ -252,19 +256,30 @@ def _require(reply: Reply, where: str) -> Reply:
 def _refused(reply: Reply, where: str) -> TransientError | TerminalError:
     if reply.code == "NoSuchBucket":
         return TerminalError(
-            f"the lake's bucket is missing: {where.partition('/')[0]}",
+            Sentence(
+                "the lake's bucket is missing: %(bucket)s",
+                bucket=where.partition("/")[0],
+            ),
             code="lake_bucket_missing",
             hint="create it, or correct SLUICE_LAKE_URI; Sluice makes no buckets",
         )
     if reply.status in {400, 401, 403, 405, 501}:
         return TerminalError(
-            f"the lake's object store refuses {where}: {reply.code}",
+            Sentence(
+                "the lake's object store refuses %(where)s: %(code)s",
+                where=where,
+                code=reply.code,
+            ),
             code="lake_not_writable",
             hint="check SLUICE_S3_ACCESS_KEY, its rights on the bucket, the region "
             "and this machine's clock; then retry",
         )
     return TransientError(
-        f"the lake's object store failed at {where}: {reply.code}",
+        Sentence(
+            "the lake's object store failed at %(where)s: %(code)s",
+            where=where,
+            code=reply.code,
+        ),
         code="storage_failed",
     )
 

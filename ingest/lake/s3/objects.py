@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from core.errors import TerminalError, TransientError
 from core.object_store import SCHEME
+from core.sentences import Sentence
 from ingest.lake.port import Change, StoredFile, folder_order
 from ingest.lake.s3.client import StoreClient
 
@@ -74,7 +75,8 @@ class ObjectPlace:
             if self.client.put(self.bucket, self.key, wanted.encode(), condition):
                 return
         raise TransientError(
-            f"{self.name} changes too often to be written", code="storage_busy"
+            Sentence("%(name)s changes too often to be written", name=self.name),
+            code="storage_busy",
         )
 
     def names(self) -> list[str]:
@@ -139,8 +141,11 @@ def require_conditions(place: ObjectPlace) -> None:
     try:
         if not _keeps_conditions(client, bucket, key):
             raise TerminalError(
-                f"the object store of {bucket} does not keep conditional writes"
-                " (If-None-Match, If-Match). Nothing was written",
+                Sentence(
+                    "the object store of %(bucket)s does not keep conditional writes"
+                    " (If-None-Match, If-Match). Nothing was written",
+                    bucket=bucket,
+                ),
                 code="store_without_conditions",
                 hint="fences need them: use a store that has them; see "
                 "docs/object-store.md",

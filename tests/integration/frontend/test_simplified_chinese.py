@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from datetime import timedelta
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,12 +30,13 @@ from core.translation import translated
 from ingest.actions.registry import ACTIONS
 from ingest.alerts import delivery, webhook
 from ingest.contract.members import as_data
+from ingest.maintenance import health_collector
 from ingest.maintenance.duplicates import Duplicates, Signs, likely_cause
 from ingest.maintenance.duplicates import facts_of as duplicated
 from ingest.maintenance.rewinding import Reach, what_is_missed, what_the_source_says
 from ingest.maintenance.verdict import Comparison
 from ingest.maintenance.verdict import facts_of as compared
-from ingest.models import Pipeline
+from ingest.models import Pipeline, TableHealth
 from ingest.models.alerts import AlertDelivery, AlertTarget
 from tests.integration.frontend.test_pages import PAGES
 from tests.integration.frontend.world import HOSTILE, LONG, plan_of
@@ -65,26 +67,25 @@ NAMES = """
 shop public orders customers events legacy free name amount updated at pager root ann eve
 bi bigint decimal text numeric character varying timestamp with time zone db example internal https
 hooks host port path order log table docs connect md Asia Shanghai MON FRI LIMIT FROM SELECT
-group row hash email region eu
+group row hash email region eu timeline
 """
 ALLOWED = UNITS | {
     word for text in (PRODUCTS, IDENTIFIERS, NAMES) for word in text.split()
 }
 # refusals of services; REST has them in the same words
 REFUSALS = (
-    "lake.shop.orders has 2 buckets already",
-    "GET its health: it suggests a number, where another is better",
     "the gateway process is not running",
     "start it: manage.py gateway (or make demo)",
     # parameters, as a driver and a source may report them
     "the cursor is gone",
     "terminating connection",
     "logical",
+    "Not a directory",
 )
 # previews that are refused, for nothing of the kind is there
 NOTHING_TO_DO = {
     "rollback", "unschedule-compaction", "restore", "drop-metadata-table", "follow-log",
-    "follow-cursor", "repair", "join-shards", "approve-schema-change",
+    "follow-cursor", "repair", "join-shards",
 }  # fmt: skip
 # the labels of no table are refused
 NO_PAGES = {"preferences", "sql-names", "grants-names", "alerts-badge", "tables-labels"}
@@ -172,10 +173,45 @@ def test_tables_in_every_state(world, read_english):
             assert read_english(f"/tables/{table.pk}{page}") == []
 
 
-@pytest.mark.parametrize("name", sorted(set(ACTIONS) - NOTHING_TO_DO))
+@pytest.mark.parametrize("name", sorted(ACTIONS))
 def test_previews_of_actions(name, world, read_english):
     table = world.lake_tables["orders"]
-    assert read_english(f"/tables/{table.pk}/{name}") == []
+    status = 400 if name in NOTHING_TO_DO else 200
+    assert read_english(f"/tables/{table.pk}/{name}", status=status) == []
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "rollback?instant=20260101010000000",
+        "unschedule-compaction?instant=20260101010000000",
+        "restore?instant=20260101010000000",
+    ],
+)
+def test_previews_of_what_is_not_there(asked, world, read_english):
+    table = world.lake_tables["orders"]
+    assert read_english(f"/tables/{table.pk}/{asked}", status=400) == []
+
+
+def test_refusals_of_repairs(world, read_english):
+    orders = world.lake_tables["orders"]
+    url, asked = f"/tables/{orders.pk}", {"confirm": "orders"}
+    Pipeline.objects.filter(lake_table=orders).update(state="REMOVING")
+    assert read_english(f"{url}/savepoint", **asked) == []
+    Pipeline.objects.filter(lake_table=orders).update(state="LIVE")
+    assert read_english(f"{url}/resize", buckets="2", **asked) == []
+    assert read_english(f"{url}/savepoint", status=302, **asked) == []
+    assert read_english(f"{url}/clean", **asked) == []
+
+
+def test_a_table_whose_files_cannot_be_read(world, read_english):
+    row = TableHealth.objects.get(table=world.lake_tables["orders"])
+    Path(row.table.path).parent.mkdir(parents=True, exist_ok=True)
+    Path(row.table.path).write_text("no folder")
+    health_collector.look_at(row)
+    assert read_english(f"/tables/{row.table_id}/health") == []
+    row.refresh_from_db()
+    assert row.problem
 
 
 def test_jobs_choices_and_kinds_of_sources(world, read_english):
