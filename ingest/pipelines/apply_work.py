@@ -10,13 +10,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any
 
+from django.db import connection
 from django.db.models import QuerySet, TextField
 from django.db.models.functions import MD5, Cast, Concat
 
-from catalog.compiled import AnyRow, CompiledValues
+from catalog.compiled import AnyRow
 from catalog.models import Datasource
 from ingest.contract.applying import ApplyTable
 from ingest.contract.job import CompactionBudget
@@ -69,51 +69,67 @@ class WantedStream:
     tables: Mapping[int, Wanted]
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What was made of a table's rows as they were at `mark`."""
+
+    mark: _Mark
+    signature: str
+    wanted: Wanted
+
+
 @dataclass(slots=True)
 class WantedTables:
-    """Read every other second, so a plan is read only when it is another one."""
+    """Read every other second: rows that were not written since are not read again,
+    and a plan only when it is another one."""
 
-    _known: dict[int, tuple[str, Wanted]] = field(default_factory=dict)
+    _known: dict[int, _Known] = field(default_factory=dict)
     _policies: list[Any] = field(default_factory=list)
 
     def read(self) -> dict[str, WantedStream]:
         """By stream."""
-        rows = _rows().all()
-        sources = Datasource.objects.in_bulk({row.datasource_id for row in rows})
-        self._forget(rows, sources)
-        fresh = [row.table_id for row in rows if row.table_id not in self._known]
-        signatures = {row.table_id: row.signature for row in rows}
-        for table_id, wanted in _whole(fresh, sources).items():
-            self._known[table_id] = signatures[table_id], wanted
+        marks = _marks()
+        sources = Datasource.objects.in_bulk({mark.datasource_id for mark in marks})
+        self._forget(marks, sources)
+        known = {pk: one.mark for pk, one in self._known.items()}
+        self._read_again([m for m in marks if known.get(m.table_id) != m], sources)
+        of_sources: dict[int, dict[int, Wanted]] = {pk: {} for pk in sources}
+        for mark in marks:
+            if one := self._known.get(mark.table_id):
+                of_sources[mark.datasource_id][mark.table_id] = one.wanted
         return {
-            stream_of(pk): WantedStream(
-                source_spec(source),
-                {
-                    row.table_id: replace(
-                        self._known[row.table_id][1],
-                        credit=row.credit,
-                        counted=row.counted,
-                    )
-                    for row in rows
-                    if row.datasource_id == pk and row.table_id in self._known
-                },
-            )
+            stream_of(pk): WantedStream(source_spec(source), of_sources[pk])
             for pk, source in sources.items()
         }
 
-    def _forget(self, rows: list[_Row], sources: Collection[int]) -> None:
+    def _read_again(self, written: list[_Mark], sources: Collection[int]) -> None:
+        """Those whose rows were written; what cannot be described is left out."""
+        marks = {mark.table_id: mark for mark in written}
+        before = {pk: self._known.pop(pk, None) for pk in marks}
+        rows = _rows(list(marks))
+        same = {
+            row.table_id: old.wanted
+            for row in rows
+            if (old := before[row.table_id]) and old.signature == row.signature
+        }
+        others = [row.table_id for row in rows if row.table_id not in same]
+        found = same | _whole(others, sources)
+        for row in rows:
+            if wanted := found.get(row.table_id):
+                now = replace(wanted, credit=row.credit, counted=row.counted)
+                mark = marks[row.table_id]
+                self._known[row.table_id] = _Known(mark, row.signature, now)
+
+    def _forget(self, marks: list[_Mark], sources: Collection[int]) -> None:
         """What is another one now, or not wanted any more."""
         given = Policy.objects.filter(datasource__in=sources).order_by("pk")
         policies = list(given.values_list("datasource_id", "database_id", "given"))
         if policies != self._policies:
             self._known.clear()
             self._policies = policies
-        signatures = {row.table_id: row.signature for row in rows}
-        self._known = {
-            table_id: known
-            for table_id, known in self._known.items()
-            if known[0] == signatures.get(table_id)
-        }
+        wanted = {mark.table_id for mark in marks}
+        for pk in self._known.keys() - wanted:
+            del self._known[pk]
 
 
 def _applied() -> QuerySet[Pipeline]:
@@ -126,18 +142,47 @@ is_any_applied = AnyRow(_applied)
 
 
 @dataclass(frozen=True, slots=True)
+class _Mark:
+    """versions: of the rows that a table's work is made of, as PostgreSQL counts them:
+    another one whenever one of them was written."""
+
+    table_id: int
+    datasource_id: int
+    versions: str
+
+
+_MARKS = """
+SELECT lake.id, d.datasource_id, concat_ws(' ', p.xmin, lake.xmin, lake_database.xmin,
+  source.xmin, d.xmin, h.xmin)
+FROM ingest_pipeline p
+JOIN catalog_table lake ON lake.id = p.lake_table_id
+JOIN catalog_database lake_database ON lake_database.id = lake.database_id
+JOIN catalog_table source ON source.id = p.source_table_id
+JOIN catalog_database d ON d.id = source.database_id
+LEFT JOIN ingest_tablehealth h ON h.table_id = lake.id
+WHERE p.capture = %s AND p.state = ANY(%s) ORDER BY lake.id
+"""
+
+
+def _marks() -> list[_Mark]:
+    with connection.cursor() as cursor:
+        cursor.execute(_MARKS, [LOG, sorted(LOADED)])
+        return [_Mark(*row) for row in cursor.fetchall()]
+
+
+@dataclass(frozen=True, slots=True)
 class _Row:
     """signature: another one when the table's spec or its own policy is."""
 
-    datasource_id: int
     table_id: int
     signature: str
     credit: int
     counted: Totals
 
 
-@cache
-def _rows() -> CompiledValues[_Row]:
+def _rows(table_ids: list[int]) -> list[_Row]:
+    if not table_ids:
+        return []
     described = Concat(
         Cast("plan", TextField()),
         Cast("policy", TextField()),
@@ -150,20 +195,13 @@ def _rows() -> CompiledValues[_Row]:
         output_field=TextField(),
     )
     written = "lake_table__health__facts__written"
-    rows = _applied().order_by("lake_table_id")
-
-    def made(source: int, table: int, signature: str, credit: Any, sums: Any) -> _Row:
-        counted = value_of(Totals, sums or {})
-        return _Row(source, table, signature, int(credit or 0), counted)
-
-    values = rows.values_list(
-        "source_table__database__datasource_id",
-        "lake_table_id",
-        MD5(described),
-        f"{written}__credit",
-        f"{written}__counted",
+    values = _applied().values_list(
+        "lake_table_id", MD5(described), f"{written}__credit", f"{written}__counted"
     )
-    return CompiledValues(values, (), made)
+    return [
+        _Row(table, signature, int(credit or 0), value_of(Totals, sums or {}))
+        for table, signature, credit, sums in values.filter(lake_table__in=table_ids)
+    ]
 
 
 def _whole(table_ids: list[int], sources: Collection[int]) -> dict[int, Wanted]:

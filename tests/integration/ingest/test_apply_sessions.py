@@ -480,6 +480,21 @@ def test_a_table_that_its_stream_leaves_out_is_not_level(log_world: World) -> No
     log_world.until(lambda: log_world.pipeline("first").state == "CATCHING_UP")
 
 
+def test_rows_that_were_not_written_since_are_not_read_again(
+    log_world: World, django_assert_num_queries: Any
+) -> None:
+    read = WantedTables()
+    first, second = (log_world.lake(name).pk for name in ("first", "second"))
+    before = read.read()
+    [stream] = before
+    with django_assert_num_queries(3):
+        assert read.read() == before
+    change_table_policy(log_world.pipeline("first"), {"freshness_seconds": 7})
+    tables = read.read()[stream].tables
+    assert tables[first].policy.freshness == 7
+    assert tables[second] is before[stream].tables[second]
+
+
 def test_what_was_reported_while_the_database_is_away_is_written_later(
     log_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
