@@ -91,6 +91,8 @@ def spec_for(job: Job) -> Attempt | Refused | None:
         return None
     locked = schema_drift.lock_settled(job)
     if locked is not None and _begins_anew(job, locked):
+        if schema_drift.waits_for_shards(job, locked):
+            return None
         try:
             shards.renew(locked)
         except InvalidRequest as error:

@@ -17,7 +17,7 @@ from catalog.models import Table
 from catalog.schema.diff import SchemaChange
 from core.clock import SystemClock
 from core.errors import SluiceError, TransientError
-from core.jobs import TERMINAL
+from core.jobs import TERMINAL, WAITING
 from core.jobs.moves import wait_on
 from core.models import Job
 from core.sentences import Sentence
@@ -54,6 +54,8 @@ _PAUSES = frozenset({LIVE, CATCHING_UP, APPROVED})
 # The job without which a table in such a state stands still.
 _LOAD = {APPROVED: SNAPSHOT, SNAPSHOTTING: SNAPSHOT, RESYNCING: RESYNC}
 LOOK_SECONDS = 1.0
+# In a job's payload: the discovery of the tables that are one lake table.
+_SHARDS = "discovery"
 _WAITS = "the source table changed and waits for a decision: %(changes)s"
 
 
@@ -139,13 +141,30 @@ def looked_first(job: Job, pipeline: Pipeline, error: SluiceError) -> SluiceErro
 
 
 def waits_for_look(job: Job) -> bool:
-    """Whether the look that this job had asked for has not ended; it waits then."""
-    look = job.payload.get("look")
-    if not look or not _is_open(look):
+    """Whether a look that this job had asked for has not ended; it waits then."""
+    asked = [job.payload[name] for name in ("look", _SHARDS) if name in job.payload]
+    if not any(map(_is_open, asked)):
         return False
+    _wait(job)
+    return True
+
+
+def waits_for_shards(job: Job, pipeline: Pipeline) -> bool:
+    """Whether a sharded one is discovered first: the last discovery may have seen one
+    of its tables while it was away, or before it went."""
+    if not shards.is_sharded(pipeline) or _SHARDS in job.payload:
+        return False
+    found = shards.discover(pipeline, by=ACTOR)
+    if found.state in WAITING:  # else it may have read some before this was asked
+        job.payload = job.payload | {_SHARDS: str(found.pk)}
+        Job.objects.filter(pk=job.pk).update(payload=job.payload)
+    _wait(job)
+    return True
+
+
+def _wait(job: Job) -> None:
     reason = "waiting until the columns at the source are read again"
     wait_on(job, reason=reason, seconds=LOOK_SECONDS)
-    return True
 
 
 def _is_open(job_id: str) -> bool:

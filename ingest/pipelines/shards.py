@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from django.db.models import Prefetch, Q, QuerySet, prefetch_related_objects
 
 from catalog.discovery.facts import log_of, schema_of
-from catalog.discovery.services import start_look
+from catalog.discovery.services import start_discovery, start_look
 from catalog.discovery.store import NOT_SYNCED, VANISHED
 from catalog.models import Datasource, Table
 from catalog.schema.diff import diff
@@ -128,6 +128,11 @@ def carried_in(source: Datasource) -> set[int]:
 def look_at(pipeline: Pipeline, *, by: str) -> Job:
     """A job that reads the columns of its source tables again."""
     return start_look(tables_of(pipeline), by=by)
+
+
+def discover(pipeline: Pipeline, *, by: str) -> Job:
+    """A job that reads which of them are there, and which came."""
+    return start_discovery(pipeline.source_table.database.datasource, by=by)
 
 
 def store(pipeline: Pipeline, tables: Iterable[Table]) -> None:

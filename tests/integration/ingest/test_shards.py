@@ -25,6 +25,7 @@ from ingest.pipelines import (
     lake_reconcile,
     load_job,
     onboarding,
+    schema_drift,
     shard_joins,
     shards,
     table_commands,
@@ -48,7 +49,10 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def shops(world: World) -> World:
+def shops(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    # discoveries end at once, and find what is stored
+    monkeypatch.setattr(schema_drift, "_is_open", lambda _: False)
+    monkeypatch.setattr(schema_drift, "LOOK_SECONDS", 0.0)
     for number in (1, 2, 10):
         make_tables(world.source, ["orders"], database=f"shop_{number}")
     make_tables(world.source, ["orders", "people"], database="other")
@@ -231,6 +235,28 @@ def test_hundreds_of_shards_cost_statements_by_their_kind_not_by_their_number(
     shops.until(lambda: len(create_of(Pipeline.objects.get()).shards) == 23)
     shops.until(lambda: Pipeline.objects.get().state == "LIVE")
     assert len(statements()) == len(before)
+
+
+def test_a_shard_that_a_discovery_saw_as_it_was_away_is_looked_for_first(
+    shops: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be back: without it the resync would take its rows from the lake."""
+    row = live(shops)
+    one = Table.objects.filter(database__name="shop_2", name="orders")
+    one.update(status=VANISHED)
+    new, gone = make_tables(shops.source, ["orders"], database="shop_3")[0], "shop_10"
+    ended: list[str] = []
+    monkeypatch.setattr(schema_drift, "_is_open", lambda job: job not in ended)
+    table_commands.start_resync(row.lake_table, actor="ann")
+    shops.until(lambda: Job.objects.filter(kind="discover").exists())
+    shops.steps(5)
+    assert len(create_of(Pipeline.objects.get()).shards) == 3
+    one.update(status=new.status)
+    Table.objects.filter(database__name=gone, name="orders").update(status=VANISHED)
+    ended.append(str(Job.objects.get(kind="discover").pk))
+    shops.until(lambda: Pipeline.objects.get().state == "LIVE")
+    found = {one.value for one in create_of(Pipeline.objects.get()).shards}
+    assert found == {"1", "2", "3"}
 
 
 def test_a_new_shard_is_told_and_read_by_the_next_resync(shops: World) -> None:
