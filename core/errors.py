@@ -54,6 +54,11 @@ class SluiceError(Exception):
         return Sentence("%(what)s — %(hint)s", what=self.message, hint=self.hint)
 
 
+def said_by(error: BaseException) -> str:
+    """What it says, as a sentence where it is one."""
+    return error.as_sentence if isinstance(error, SluiceError) else str(error)
+
+
 class InvalidRequest(SluiceError):
     default_code = "invalid_request"
 

@@ -30,11 +30,29 @@ from ingest.maintenance.table_action import TableAction
 from ingest.models.states import PIPELINE
 
 HERE = Path(__file__).parent
-PACKAGES = ("catalog", "core", "ingest")
+PACKAGES = ("catalog", "core", "gateway", "ingest")
 CALLS = {"_", "gettext", "gettext_lazy", "ngettext", "ngettext_lazy", "Sentence"}
 # Where each sentence for people is a constant, or a `Sentence` with parameters.
 MOVED = (
     "core/jobs/moves.py",
+    "gateway/api/downloads.py",
+    "gateway/api/statements.py",
+    "gateway/client.py",
+    "gateway/engines/settable.py",
+    "gateway/engines/spark_thrift.py",
+    "gateway/engines/supervisor.py",
+    "gateway/fair.py",
+    "gateway/response_memory_limit.py",
+    "gateway/result_reader.py",
+    "gateway/services.py",
+    "gateway/session.py",
+    "gateway/session_engine.py",
+    "gateway/settable.py",
+    "gateway/statement_run.py",
+    "gateway/statement_service.py",
+    "gateway/store.py",
+    "gateway/work_queue.py",
+    "gateway/xlsx.py",
     "ingest/alerts/capture.py",
     "ingest/alerts/delivery.py",
     "ingest/alerts/lag.py",

@@ -25,6 +25,7 @@ from core.errors import (
     StaleState,
     TransientError,
 )
+from core.sentences import Sentence, with_sentences
 from gateway.arrow_rows import batch_of, json_rows
 
 if TYPE_CHECKING:
@@ -164,15 +165,15 @@ def _ask(
 
 def _answer(status: int, raw: bytes) -> dict[str, Any]:
     try:
-        answer: dict[str, Any] = json.loads(raw)
+        answer = with_sentences(json.loads(raw))
     except ValueError as error:
         raise GatewayAway("the gateway gave no sensible answer") from error
     if status in {200, 202}:
         return answer
     raise _ERRORS.get(status, GatewayAway)(
-        str(answer.get("message", "the gateway failed")),
+        answer.get("message", "the gateway failed"),
         code=str(answer.get("code", "error")),
-        hint=str(answer.get("hint", "")),
+        hint=answer.get("hint", ""),
     )
 
 
@@ -192,7 +193,10 @@ def _exchange(
         return response.status, response.read()
     except (OSError, http.client.HTTPException) as error:
         raise GatewayAway(
-            f"the gateway process does not answer ({type(error).__name__})",
+            Sentence(
+                "the gateway process does not answer (%(error)s)",
+                error=type(error).__name__,
+            ),
             hint="is it running? see manage.py doctor",
         ) from error
     finally:

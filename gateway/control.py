@@ -23,6 +23,7 @@ from core.control_channel.framing import (
     has_secret,
 )
 from core.errors import SluiceError
+from core.sentences import Sentence
 from gateway.engines.port import (
     EnginePolicy,
     EngineQuestions,
@@ -137,7 +138,7 @@ class ControlListener:
         """Return once the engine introduced itself."""
         await self._greeted.wait()
         if self.hello is None:
-            raise EngineUnavailable("the engine hung up")
+            raise EngineUnavailable(Sentence("the engine hung up"))
         return self.hello
 
     @property
@@ -160,8 +161,12 @@ class ControlListener:
                 await done
         except TimeoutError as error:
             raise EngineUnavailable(
-                f"the engine did not acknowledge policy version {policy.version} "
-                f"within {ACK_SECONDS:.0f} s"
+                Sentence(
+                    "the engine did not acknowledge policy version %(version)s within"
+                    " %(seconds)s s",
+                    version=policy.version,
+                    seconds=f"{ACK_SECONDS:.0f}",
+                )
             ) from error
         finally:
             waiting = self._pushes.get(policy.principal, [])
@@ -192,12 +197,14 @@ class ControlListener:
     async def _send(self, message: Mapping[str, object]) -> None:
         writer = self._writer
         if writer is None:
-            raise EngineUnavailable("the engine's control channel is closed")
+            raise EngineUnavailable(Sentence("the engine's control channel is closed"))
         try:
             writer.write(encode(message))
             await writer.drain()
         except (OSError, RuntimeError) as error:
-            raise EngineUnavailable(f"the control channel broke: {error}") from error
+            raise EngineUnavailable(
+                Sentence("the control channel broke: %(error)s", error=error)
+            ) from error
 
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -250,7 +257,9 @@ class ControlListener:
         for waiting in self._pushes.values():
             for _, done in waiting:
                 if not done.done():
-                    done.set_exception(EngineUnavailable("the engine hung up"))
+                    done.set_exception(
+                        EngineUnavailable(Sentence("the engine hung up"))
+                    )
 
     async def _beat(self) -> None:
         while True:

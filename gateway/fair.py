@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from core.counts import discount
 from core.errors import TransientError
+from core.sentences import Sentence
 
 
 class TooManyWait(TransientError):
@@ -73,7 +74,9 @@ class FairPlaces:
         queue = self._queues.get(caller) or deque()
         if self.waiting >= self._most or len(queue) >= self._most_each:
             raise TooManyWait(
-                f"{max(len(queue), 1)} calls wait before this one",
+                Sentence(
+                    "%(count)s calls wait before this one", count=max(len(queue), 1)
+                ),
                 hint="try again later",
             )
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from typing import Any
+
+from core.sentences import Sentence
 
 ENGINE_AWAY = "08S01"
 DENIED = "42501"
@@ -27,13 +30,13 @@ LONGEST = 4000
 
 # the engine's stack ended in analysis or planning, behind the parser's own limits
 _STACK, _BEGINNING = "java.lang.StackOverflowError", 300
-_TOO_DEEP = (
+_TOO_DEEP = Sentence(
     "[STATEMENT_TOO_COMPLEX] the statement is nested too deeply to be planned, or "
     "chains too many operators; split it, or move parts into WITH"
 )
 # what the kernel says of a disk of the engine's host or of its workers
 _FULL = re.compile(r"\b(?:IOException|FSError)\b[^\n]{0,500}No space left on device")
-_SCRATCH_FULL = (
+_SCRATCH_FULL = Sentence(
     "[SCRATCH_FULL] the query engine's disk is full: what a statement sorts, joins or"
     " groups beyond its memory goes there. An administrator has to free space; then run"
     " it again, or let it touch fewer rows and columns"
@@ -54,12 +57,20 @@ class Fault:
     sql_state: str = GENERAL
     error_code: int = 0
 
+    def as_json(self) -> dict[str, Any]:
+        """As the web process is told it, who shows it in its reader's language."""
+        return {
+            "code": self.sql_state,
+            "message": self.message,
+            "sql_state": self.sql_state,
+        }
+
 
 def clean(
     text: str, *, sql_state: str = "", error_code: int = 0, lake: str = ""
 ) -> Fault:
     """Return the presentable form of an engine's error. `lake` is the lake's root."""
-    text = text[:MAX_RAW]
+    given, text = text, text[:MAX_RAW]
     if beyond := _LIMIT.search(text):
         return Fault(_too_large(beyond["size"], beyond["limit"]), TOO_LARGE, error_code)
     if _STACK in text[:_BEGINNING]:
@@ -71,12 +82,14 @@ def clean(
     if lake:
         shown = shown.replace(lake, "(storage)")
     state = sql_state or (found[1] if found else GENERAL)
-    return Fault(shown[:LONGEST] or "the statement failed", state, error_code)
+    message = shown[:LONGEST] or Sentence("the statement failed")
+    # a sentence of the gateway stays one
+    return Fault(given if message == given else message, state, error_code)
 
 
 def results_full() -> Fault:
     """What is said when rows that were kept for pages find no room."""
-    message = (
+    message = Sentence(
         "[RESULTS_FULL] the disk where the gateway keeps results is full. An"
         " administrator has to free space there; then run the statement again. Clients"
         " of the gateway itself need no such room"
@@ -95,12 +108,14 @@ def in_hive_format(fault: Fault) -> Fault:
 
 
 def _too_large(size: str, limit: str) -> str:
-    return (
-        f"[RESULT_TOO_LARGE] the result cannot be handed out: one part of it has {size}"
-        f" or more, and the query engine holds at most {limit} of a result at once. "
-        "A result of any size can be read when its parts are smaller: select fewer "
-        "columns or rows, or spread the rows over more parts with the hint "
-        "/*+ REPARTITION(n) */"
+    return Sentence(
+        "[RESULT_TOO_LARGE] the result cannot be handed out: one part of it has"
+        " %(size)s or more, and the query engine holds at most %(limit)s of a result at"
+        " once. A result of any size can be read when its parts are smaller: select"
+        " fewer columns or rows, or spread the rows over more parts with the hint"
+        " /*+ REPARTITION(n) */",
+        size=size,
+        limit=limit,
     )
 
 

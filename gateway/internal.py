@@ -26,6 +26,7 @@ from core.errors import (
     SluiceError,
     TransientError,
 )
+from core.sentences import Sentence, origins_in
 from gateway.engines.supervisor import EngineSupervisor
 from gateway.metrics import REGISTRY
 from gateway.response_memory_limit import ReplyRoom
@@ -137,14 +138,16 @@ class InternalApi:
         return web.Response(body=generate_latest(REGISTRY), content_type="text/plain")
 
     async def _state(self, _: web.Request) -> web.Response:
+        engine = self._supervisor.facts()
         return _json(
             {
                 "engine": {
-                    **asdict(self._supervisor.facts()),
+                    **asdict(engine),
                     "running_statements": self._statements.running,
                 },
                 "database_read_age_ms": self._store.db_read_age_ms(),
                 "audit_lost": self._store.audit_lost,
+                "sentences": origins_in([engine.reason]),
             }
         )
 
@@ -189,7 +192,9 @@ class InternalApi:
             try:
                 rows = await asyncio.to_thread(found.result.open, found.stored)
             except FileNotFoundError:
-                raise NoSuchStatement("the statement was swept away") from None
+                raise NoSuchStatement(
+                    Sentence("the statement was swept away")
+                ) from None
             with rows:
                 return await _send_rows(request, head, (rows, found.stored.size))
 
@@ -210,18 +215,18 @@ async def _problems_as_json(
         async with asyncio.timeout(IDLE_SECONDS):
             return await handler(request)
     except TimeoutError:
-        return _problem(InvalidRequest("the request took too long", code="too_slow"))
+        return problem(InvalidRequest("the request took too long", code="too_slow"))
     except web.HTTPRequestEntityTooLarge:
-        return _problem(InvalidRequest("the body is too large"))
+        return problem(InvalidRequest("the body is too large"))
     except web.HTTPClientError:
-        return _problem(NotFound("there is no such address"))
+        return problem(NotFound("there is no such address"))
     except SluiceError as error:
-        return _problem(error)
+        return problem(error)
     except ValueError as error:
-        return _problem(InvalidRequest(f"the request is malformed: {error}"))
+        return problem(InvalidRequest(f"the request is malformed: {error}"))
     except Exception:
         log.exception("the internal API failed")
-        failed = {"code": "error", "message": "the gateway failed"}
+        failed = {"code": "error", "message": Sentence("the gateway failed")}
         return _json(failed, status=500)
 
 
@@ -284,8 +289,14 @@ def _encoded(body: object) -> bytes:
     return json.dumps(body, default=str).encode()
 
 
-def _problem(error: SluiceError) -> web.Response:
-    body = {"code": error.code, "message": error.message, "hint": error.hint}
+def problem(error: SluiceError) -> web.Response:
+    """What the web process raises again, with what its sentences were made of."""
+    body = {
+        "code": error.code,
+        "message": error.message,
+        "hint": error.hint,
+        "sentences": origins_in([error.message, error.hint]),
+    }
     return _json(body, status=_status_of(error))
 
 

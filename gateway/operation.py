@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from core.sentences import Sentence
 from core.states import Transitions, fan
 from gateway.engines.port import (
     EngineColumn,
@@ -32,8 +33,10 @@ ENDED = (S.FINISHED, S.CANCELED, S.ERROR, S.TIMEDOUT)
 LEFT = (S.CANCELED, S.TIMEDOUT, S.CLOSED)
 LOG_LINES = 1000
 _STOPPED = {
-    "cancel": Fault("the statement was cancelled", CANCELLED),
-    "time_out": Fault("the statement ran longer than its time limit", TIMED_OUT),
+    "cancel": Fault(Sentence("the statement was cancelled"), CANCELLED),
+    "time_out": Fault(
+        Sentence("the statement ran longer than its time limit"), TIMED_OUT
+    ),
 }
 
 OPERATION = Transitions(

@@ -15,6 +15,7 @@ from weakref import WeakSet
 
 from core.counts import discount
 from core.errors import InvalidRequest
+from core.sentences import Sentence
 from gateway.abuse_throttle import MOST_COUNTED_SECONDS, Waste
 from gateway.budget import Budget
 from gateway.engines.port import EnginePolicy, EngineRefused, EngineUnavailable
@@ -141,12 +142,15 @@ class Services:
         if not self.slots.must_wait(self.caller(user)):
             return ""
         if self.waste.is_much(user):
-            return (
-                "waiting: while others work, your statements run one at a time, for"
-                f" those that were cancelled or failed took"
-                f" {self.waste.seconds_of(user):.0f} s of the engine lately"
+            return Sentence(
+                "waiting: while others work, your statements run one at a time,"
+                " for those that were cancelled or failed took %(seconds)s s of"
+                " the engine lately",
+                seconds=f"{self.waste.seconds_of(user):.0f}",
             )
-        return f"waiting, {self.slots.waiting} statements wait already"
+        return Sentence(
+            "waiting, %(count)s statements wait already", count=self.slots.waiting
+        )
 
     @contextlib.asynccontextmanager
     async def place(self, user: str, operation: Operation) -> AsyncIterator[None]:
@@ -186,7 +190,7 @@ class Services:
         own = self.statements[user]
         if own >= self.limits.operations_per_user:
             raise InvalidRequest(
-                f"your sessions have {own} open operations",
+                Sentence("your sessions have %(count)s open operations", count=own),
                 code="too_many_operations",
                 hint="close statements that are done with",
             )
@@ -207,11 +211,17 @@ class Services:
         """Take room for a statement's text; call what is returned to give it back."""
         if self.texts.is_beyond_total(size):
             raise _too_much_text(
-                f"the statements that wait or run have {self.texts.held}"
+                Sentence(
+                    "the statements that wait or run have %(count)s characters",
+                    count=self.texts.held,
+                )
             )
         if self.texts.is_beyond_share(user, size):
             raise _too_much_text(
-                f"your statements that wait or run have {self.texts.share(user)}"
+                Sentence(
+                    "your statements that wait or run have %(count)s characters",
+                    count=self.texts.share(user),
+                )
             )
         text = object()
         self.texts.hold(user, text, size)
@@ -234,7 +244,7 @@ class Services:
 
 def _too_much_text(what: str) -> InvalidRequest:
     return InvalidRequest(
-        f"{what} characters",
+        what,
         code="too_many_statements",
         hint="try again later, or send shorter statements",
     )

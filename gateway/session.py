@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from catalog.access.proofs import Proof
 from catalog.like import escaped
 from core.errors import AccessDenied, InvalidRequest, SluiceError
+from core.sentences import Sentence
 from gateway.engines.port import (
     EngineRefused,
     EngineUnavailable,
@@ -118,8 +119,11 @@ class Session:
         """Make `database` current; InvalidRequest when the user cannot see it."""
         if len(database) > LONGEST_NAME:
             raise InvalidRequest(
-                f"a name has {len(database)} characters; at most {LONGEST_NAME} "
-                "are accepted",
+                Sentence(
+                    "a name has %(count)s characters; at most %(most)s are accepted",
+                    count=len(database),
+                    most=LONGEST_NAME,
+                ),
                 code="name_too_long",
             )
         if database.lower() != Context().database:
@@ -128,8 +132,12 @@ class Session:
             if names != [database.lower()]:
                 await self._refuse_live(database)
                 raise InvalidRequest(
-                    f"[SCHEMA_NOT_FOUND] The schema `{database}` cannot be found. "
-                    "Verify the spelling and correctness of the schema and catalog.",
+                    Sentence(
+                        "[SCHEMA_NOT_FOUND] The schema `%(database)s` cannot be found."
+                        " Verify the spelling and correctness of the schema and"
+                        " catalog.",
+                        database=database,
+                    ),
                     code="schema_not_found",
                 )
         self.database = database.lower()
@@ -138,8 +146,12 @@ class Session:
         source = database.lower().partition(".")[0]
         if source in await self._services.store.live_names(self.user, "", ""):
             raise InvalidRequest(
-                "[UNSUPPORTED_FEATURE] USE knows databases of the lake only. Of a live"
-                f" source write whole names: {source}, its database's and the table's",
+                Sentence(
+                    "[UNSUPPORTED_FEATURE] USE knows databases of the lake only. Of a"
+                    " live source write whole names: %(source)s, its database's and the"
+                    " table's",
+                    source=source,
+                ),
                 code="live_source_used",
             )
 
@@ -156,18 +168,16 @@ class Session:
             raise self._too_many()
         if len(statement) > limits.max_statement:
             raise InvalidRequest(
-                f"the statement has {len(statement)} characters; "
-                f"at most {limits.max_statement} are accepted",
+                Sentence(
+                    "the statement has %(count)s characters; at most %(most)s"
+                    " are accepted",
+                    count=len(statement),
+                    most=limits.max_statement,
+                ),
                 code="statement_too_long",
             )
         rule = rule_of(statement)
-        if settings and rule.kind is not Kind.QUERY:
-            raise InvalidRequest(
-                f"{rule.kind} changes the session, which settings of one statement "
-                "cannot go along with",
-                code="setting_not_allowed",
-                hint=f"send it without {', '.join(settings)}",
-            )
+        _refuse_settings(rule, settings)
         release = self._services.hold_text(self.user, len(statement))
         try:
             self._services.open_statement(self.user)
@@ -213,7 +223,9 @@ class Session:
 
     def _too_many(self) -> InvalidRequest:
         return InvalidRequest(
-            f"this session has {len(self.operations)} open operations",
+            Sentence(
+                "this session has %(count)s open operations", count=len(self.operations)
+            ),
             code="too_many_operations",
             hint="close statements that are done with",
         )
@@ -362,9 +374,12 @@ class Session:
         or a fetch would go on in it."""
         limit = self._services.limits.statement_seconds
         fault = Fault(
-            f"the result was not read within {limit:.0f} s of its statement's start,"
-            " and the query engine had no room to keep the rest; the lake keeps its"
-            " files no longer",
+            Sentence(
+                "the result was not read within %(limit)s s of its statement's"
+                " start, and the query engine had no room to keep the rest; the"
+                " lake keeps its files no longer",
+                limit=f"{limit:.0f}",
+            ),
             TIMED_OUT,
         )
         for operation in list(self.operations.values()):
@@ -476,7 +491,21 @@ class Session:
                 lake=self._services.lake_root,
             )
             return in_hive_format(fault) if self.protocol == V6 else fault
-        return Fault(str(error), sql_state_of(error))
+        return Fault(error.as_sentence, sql_state_of(error))
+
+
+def _refuse_settings(rule: StatementRule, settings: Mapping[str, str] | None) -> None:
+    """InvalidRequest for what would change more than its own statement."""
+    if settings and rule.kind is not Kind.QUERY:
+        raise InvalidRequest(
+            Sentence(
+                "%(kind)s changes the session, which settings of one statement"
+                " cannot go along with",
+                kind=rule.kind,
+            ),
+            code="setting_not_allowed",
+            hint=Sentence("send it without %(settings)s", settings=", ".join(settings)),
+        )
 
 
 def ran_short(error: EngineRefused) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, replace
 
 from core.errors import AccessDenied, InvalidRequest, SluiceError
+from core.sentences import Sentence
 from gateway.ending import end_all
 from gateway.engines.lifecycle import EngineState
 from gateway.engines.port import (
@@ -219,8 +220,12 @@ class SessionEngine:
         changes = len(self.changes.keys() - {key})
         if changes >= MOST_CHANGES or len(statement) > LONGEST_CHANGE:
             raise InvalidRequest(
-                f"a session remembers {MOST_CHANGES} settings, each changed by a SET"
-                f" of at most {LONGEST_CHANGE} characters",
+                Sentence(
+                    "a session remembers %(most)s settings, each changed by a"
+                    " SET of at most %(longest)s characters",
+                    most=MOST_CHANGES,
+                    longest=LONGEST_CHANGE,
+                ),
                 code="too_many_settings",
             )
 
@@ -318,8 +323,11 @@ class SessionEngine:
                 return shared.session, False
             if self._apart >= MOST_APART:
                 raise EngineFull(
-                    f"{self._apart} statements of this session run or keep results in"
-                    " other databases or with other settings",
+                    Sentence(
+                        "%(count)s statements of this session run or keep results in"
+                        " other databases or with other settings",
+                        count=self._apart,
+                    ),
                     hint="close statements that are done with",
                 )
             session = await self._open(client, context)
@@ -348,7 +356,9 @@ class SessionEngine:
         own = self._services.count_in_engine(self._user, self)
         if own >= self._services.limits.engine_sessions_per_user:
             raise EngineFull(
-                f"the engine serves {own} sessions of yours already",
+                Sentence(
+                    "the engine serves %(count)s sessions of yours already", count=own
+                ),
                 hint="close sessions that are not needed",
             )
         idle = self._services.idle.take(self._user) if self._is_pooled else None
@@ -368,7 +378,7 @@ class SessionEngine:
                 await spare.close()
         if client.facts().open_sessions >= most:
             raise EngineFull(
-                f"the engine serves {most} sessions already",
+                Sentence("the engine serves %(most)s sessions already", most=most),
                 hint="close sessions that are not needed, or try again later",
             )
         return await client.open_session(self._user, self._configuration)
@@ -414,4 +424,6 @@ async def _dropped(
 
 
 def _disabled(user: str) -> AccessDenied:
-    return AccessDenied(f"{user} is disabled", code="user_disabled")
+    return AccessDenied(
+        Sentence("%(user)s is disabled", user=user), code="user_disabled"
+    )

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from core.errors import AccessDenied, InvalidRequest
+from core.sentences import Sentence, as_sentence
 from gateway.engines.settable import LONGEST_VALUE, names, rule_for
 from gateway.limits import MOST_SETTINGS
 
@@ -36,13 +37,20 @@ def require_settable(key: str, value: str | None = None) -> None:
     rule = rule_for(key)
     if rule is None:
         raise AccessDenied(
-            f"The setting {key[:LONGEST_VALUE]} may not be changed here.",
+            Sentence(
+                "The setting %(key)s may not be changed here.", key=key[:LONGEST_VALUE]
+            ),
             code="setting_not_allowed",
-            hint=f"settable are {', '.join(names())}",
+            hint=Sentence("settable are %(names)s", names=", ".join(names())),
         )
     if value is not None and not rule.takes(value):
         raise AccessDenied(
-            f"The setting {key} must be {rule.words}.", code="setting_out_of_range"
+            Sentence(
+                "The setting %(key)s must be %(what)s.",
+                key=key,
+                what=as_sentence(rule.words),
+            ),
+            code="setting_out_of_range",
         )
 
 
@@ -94,8 +102,12 @@ def _in_lake(database: str) -> str:
 def _require_few(count: int) -> None:
     if count > MOST_SETTINGS:
         raise InvalidRequest(
-            f"the session would have {count} settings; "
-            f"at most {MOST_SETTINGS} are accepted",
+            Sentence(
+                "the session would have %(count)s settings; at most"
+                " %(most)s are accepted",
+                count=count,
+                most=MOST_SETTINGS,
+            ),
             code="too_many_settings",
         )
 
@@ -115,7 +127,9 @@ def _require_oneself(value: str, username: str) -> None:
     if not value:
         raise InvalidRequest("hive.server2.proxy.user is empty")
     raise AccessDenied(
-        f"{username} may not work in the name of another user.",
+        Sentence(
+            "%(username)s may not work in the name of another user.", username=username
+        ),
         code="proxy_user_refused",
         hint="log in as the user himself, or leave hive.server2.proxy.user away",
     )

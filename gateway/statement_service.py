@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from core.errors import InvalidRequest, NotFound, SluiceError
+from core.sentences import COLON, Sentence, joined, origins_in
 from gateway.budget import Budget
 from gateway.ending import end_all
 from gateway.engines.port import (
@@ -47,6 +48,13 @@ SWEEP_SECONDS = 20.0
 LONGEST_WAIT = 30.0
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _FAILED = "the gateway failed; see its log"
+
+_ALL_RESULTS = (
+    "the results of all statements over REST take %(most)s bytes, as many as are kept"
+)
+_OWN_RESULTS = (
+    "the results of your statements over REST take %(most)s bytes, as many as are kept"
+)
 
 
 class NoSuchStatement(NotFound):
@@ -87,16 +95,16 @@ class Statement:
             return OperationState.RUNNING
         return state
 
+    @property
+    def waits_for(self) -> str:
+        """Why no engine has it yet; empty once one has."""
+        log = self.operation.log
+        return (
+            log[-1] if log and self.operation.waits and not self.done.is_set() else ""
+        )
+
     def describe(self) -> dict[str, Any]:
         """Return what is known of it here."""
-        fault = self.fault
-        error = None
-        if fault:
-            error = {
-                "code": fault.sql_state,
-                "message": fault.message,
-                "sql_state": fault.sql_state,
-            }
         return {
             "id": self.id,
             "state": str(self.state),
@@ -104,7 +112,11 @@ class Statement:
             "seconds": self.operation.seconds,
             "rows_so_far": self.result.rows,
             "is_truncated": self.is_truncated,
-            "error": error,
+            "waits_for": self.waits_for or None,
+            "error": self.fault.as_json() if self.fault else None,
+            "sentences": origins_in(
+                [self.waits_for, self.fault.message if self.fault else ""]
+            ),
         }
 
 
@@ -147,7 +159,10 @@ class StatementService:
             idle = [s for s in mine if s.done.is_set()]
             if not idle:
                 raise InvalidRequest(
-                    f"{len(mine)} of your statements are running already",
+                    Sentence(
+                        "%(count)s of your statements are running already",
+                        count=len(mine),
+                    ),
                     code="too_many_statements",
                     hint="cancel some, or wait for them",
                 )
@@ -213,9 +228,10 @@ class StatementService:
         """Return one page of a finished statement's rows, or several from there on;
         none beyond the last."""
         if statement.state is not OperationState.FINISHED:
-            reason = f": {statement.fault.message}" if statement.fault else ""
+            now = Sentence("the statement is %(state)s", state=statement.state)
+            why = statement.fault.message if statement.fault else ""
             raise InvalidRequest(
-                f"the statement is {statement.state}{reason}",
+                joined([now, why], COLON),
                 code="no_result",
                 hint="results can be read once it is FINISHED",
             )
@@ -287,7 +303,7 @@ class StatementService:
         except SluiceError as error:
             if not statement.is_cancelled:
                 statement.fault = clean(
-                    str(error),
+                    error.as_sentence,
                     sql_state=sql_state_of(error),
                     lake=self._services.lake_root,
                 )
@@ -343,12 +359,12 @@ class StatementService:
         return None
 
     def _results_full(self, user: str) -> InvalidRequest:
-        limits, whose = self._services.limits, "all statements"
+        limits, what = self._services.limits, _ALL_RESULTS
         most = limits.result_bytes
         if self._results.is_beyond_share(user):
-            whose, most = "your statements", limits.result_bytes_per_user
+            what, most = _OWN_RESULTS, limits.result_bytes_per_user
         return InvalidRequest(
-            f"the results of {whose} over REST take {most} bytes, as many as are kept",
+            Sentence(what, most=most),
             code="results_full",
             hint="select fewer rows or columns, or read it over HiveServer2,"
             " which keeps no result",

@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy as _
 
 from catalog.schema.naming import is_system_column
 from core.errors import SluiceError
+from core.translation import translated
 from gateway import client
 
 HISTORY = "statements"
@@ -49,6 +50,7 @@ class Shown:
     rows_so_far: int = 0
     is_cut: bool = False
     columns: list[dict[str, Any]] = field(default_factory=list)
+    waits_for: str = ""
     error: dict[str, Any] | None = None
     progress: dict[str, Any] | None = None
 
@@ -59,7 +61,8 @@ class Shown:
     @property
     def headline(self) -> str:
         """The first line of its error, without the plan that may follow."""
-        lines = str((self.error or {}).get("message", "")).strip().splitlines()
+        message = translated((self.error or {}).get("message", ""))
+        lines = message.strip().splitlines()
         return lines[0] if lines else gettext("it failed without a message")
 
     @property
@@ -179,6 +182,7 @@ def _shown(answer: dict[str, Any], memory: Memory) -> Shown:
         rows_so_far=answer["rows_so_far"],
         is_cut=answer["is_truncated"],
         columns=answer["columns"] or [],
+        waits_for=answer.get("waits_for") or "",
         error=answer["error"],
         progress=answer.get("progress"),
     )

@@ -37,6 +37,9 @@ class Statement(Reply):
     columns = ResultColumn(many=True)
     rows_so_far = s.IntegerField()
     is_truncated = s.BooleanField()
+    waits_for = s.CharField(
+        allow_null=True, help_text="why no engine has it yet, while it is PENDING"
+    )
     error = StatementError(allow_null=True)
     progress = StatementProgress(allow_null=True, help_text="while it runs")
 

@@ -11,6 +11,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from core.sentences import Sentence
+
 LONGEST_VALUE = 200
 _SWITCH = "(?i:true|false)"
 _OR_ELSE = "true or false"
@@ -33,13 +35,19 @@ class Rule:
 RULES: Sequence[Rule] = (
     Rule(r"spark\.sql\.session\.timeZone", r"[A-Za-z0-9_+:/-]{1,64}", "a time zone"),
     # more tasks than that only cost the engine memory, at local speed
-    Rule(r"spark\.sql\.shuffle\.partitions", "[1-9][0-9]{0,2}", "between 1 and 999"),
+    Rule(
+        r"spark\.sql\.shuffle\.partitions",
+        "[1-9][0-9]{0,2}",
+        Sentence("between 1 and 999"),
+    ),
     Rule(r"spark\.sql\.ansi\.enabled", _SWITCH, _OR_ELSE),
     Rule(r"spark\.sql\.adaptive\.enabled", _SWITCH, _OR_ELSE),
     Rule(r"spark\.sql\.crossJoin\.enabled", _SWITCH, _OR_ELSE),
     # a result collected at once would have to fit into the heap of the shared engine
     Rule(r"spark\.sql\.thriftServer\.incrementalCollect", "(?i:true)", "true"),
-    Rule(r"spark\.sql\.thriftServer\.queryTimeout", "[0-9]{1,6}s?", "seconds"),
+    Rule(
+        r"spark\.sql\.thriftServer\.queryTimeout", "[0-9]{1,6}s?", Sentence("seconds")
+    ),
     Rule(r"sluice\.compat", "hive|pyhive|spark", "hive, pyhive or spark"),
     # the gateway's own sessions have pages of Arrow there
     Rule(r"sluice\.results", "rows", "rows"),
@@ -47,7 +55,7 @@ RULES: Sequence[Rule] = (
     Rule(
         r"sluice\.[a-z0-9_.]{1,40}",
         rf"[^\x00-\x1f]{{0,{LONGEST_VALUE}}}",
-        f"at most {LONGEST_VALUE} characters",
+        Sentence("at most %(most)s characters", most=LONGEST_VALUE),
     ),
 )
 

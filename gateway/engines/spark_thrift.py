@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from core.errors import said_by
+from core.sentences import Sentence
 from gateway.control import ControlListener
 from gateway.engines.channel import EngineChannel
 from gateway.engines.launch import EngineProcess, EngineSpec
@@ -32,6 +34,8 @@ from gateway.engines.port import (
 from gateway.engines.thrift_session import ThriftEngineSession
 
 log = logging.getLogger(__name__)
+_ENDED = "the engine ended while starting; its log ends: %(log)s"
+_LATE = "the engine did not start in time; its log ends: %(log)s"
 
 HOST = "127.0.0.1"
 START_SECONDS = 180.0
@@ -84,7 +88,11 @@ class SparkEngine:
         if state is EngineState.READY and running and not running.process.is_running:
             said = running.process.end_reason()
             state = EngineState.FAILED
-            reason = f"the process ended: {said}" if said else "the process ended"
+            reason = (
+                Sentence("the process ended: %(why)s", why=said)
+                if said
+                else "the process ended"
+            )
         return EngineFacts(
             engine_id=self._engine_id,
             state=state,
@@ -114,7 +122,7 @@ class SparkEngine:
                 await self._launch()
             except BaseException as error:
                 self._failures += 1
-                self._state, self._reason = EngineState.FAILED, str(error)
+                self._state, self._reason = EngineState.FAILED, said_by(error)
                 await self._end_process(grace_seconds=0)
                 raise
             self._failures = 0
@@ -153,10 +161,10 @@ class SparkEngine:
         finally:
             hello.cancel()
             ended.cancel()
-        what = "ended while starting" if ended.done() else "did not start in time"
+        what = _ENDED if ended.done() else _LATE
         raise EngineUnavailable(
-            f"the engine {what}; its log ends: {running.process.log_tail()}",
-            hint=f"read {running.process.log_path}",
+            Sentence(what, log=running.process.log_tail()),
+            hint=Sentence("read %(file)s", file=running.process.log_path),
         )
 
     async def probe(self) -> None:
@@ -165,7 +173,9 @@ class SparkEngine:
             async with asyncio.timeout(PROBE_SECONDS):
                 await self._run_aside(CHECK)
         except (TimeoutError, EngineRefused) as error:
-            raise EngineUnavailable(f"the engine fails its probe: {error}") from error
+            raise EngineUnavailable(
+                Sentence("the engine fails its probe: %(error)s", error=said_by(error))
+            ) from error
         self._seen_at = time.monotonic()
 
     async def _run_aside(self, statement: str) -> None:

@@ -11,6 +11,8 @@ import logging
 import time
 from dataclasses import replace
 
+from core.errors import said_by
+from core.sentences import Sentence, as_sentence
 from gateway.engines.lifecycle import (
     Action,
     Desired,
@@ -94,13 +96,19 @@ class EngineSupervisor:
                 while not self._is_ready:
                     if self._failures > failures:
                         raise EngineUnavailable(
-                            f"the query engine did not start: {self._reason}",
+                            Sentence(
+                                "the query engine did not start: %(reason)s",
+                                reason=as_sentence(self._reason),
+                            ),
                             hint="see the engine's log; it is tried again",
                         )
                     await self._changed.wait()
         except TimeoutError as error:
             raise EngineUnavailable(
-                f"the query engine was not ready within {seconds:.0f} s"
+                Sentence(
+                    "the query engine was not ready within %(seconds)s s",
+                    seconds=f"{seconds:.0f}",
+                )
             ) from error
         return self._client
 
@@ -184,7 +192,7 @@ class EngineSupervisor:
             async with asyncio.timeout(PROBE_SECONDS):
                 await self._client.probe()
         except (EngineUnavailable, TimeoutError) as error:
-            self._reason = str(error) or "a probe was not answered in time"
+            self._reason = said_by(error) or "a probe was not answered in time"
             log.warning("engine probe failed: %s", self._reason)
             return
         self._seen_at = time.monotonic()

@@ -7,9 +7,13 @@ import json
 import pyarrow as pa
 import pytest
 
+from core.sentences import Sentence, origins_in
 from gateway import client
 from gateway.engines.port import EngineColumn
+from gateway.fair import TooManyWait
+from gateway.faults import Fault
 from gateway.hs2.values import TypeId
+from gateway.internal import problem
 from tests.doubles.engine import arrow_page
 
 COLUMNS = (EngineColumn("a", TypeId.STRING),)
@@ -33,3 +37,17 @@ def test_pages_are_unpacked_one_after_the_other(answered) -> None:
         largest = max(largest, pa.total_allocated_bytes() - before)
     assert rows == PAGES * ROWS - 1
     assert largest < 10 * 10_000 * ROWS
+
+
+def test_what_the_gateway_says_can_be_translated_here(monkeypatch) -> None:
+    waits = Sentence("%(count)s calls wait before this one", count=3)
+    refused = problem(TooManyWait(waits, hint="try again later"))
+    answer = {"error": Fault(waits).as_json(), "sentences": origins_in([waits])}
+    replies = iter([(refused.status, refused.body), (200, json.dumps(answer).encode())])
+    monkeypatch.setattr(client, "_exchange", lambda *_, **__: next(replies))
+    with pytest.raises(client.GatewayAway) as raised:
+        client.statement_of("ann", "1")
+    shown = client.statement_of("ann", "1")["error"]["message"]
+    for told in (raised.value.message, shown):
+        assert told == waits
+        assert told.origin == waits.origin

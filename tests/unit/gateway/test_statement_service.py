@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from core.errors import InvalidRequest
+from core.sentences import Sentence
 from gateway.hs2.values import OperationType
 from gateway.limits import GatewayLimits
 from gateway.operation import Operation
@@ -39,6 +40,20 @@ def add(service: StatementService, path: Path, user: str, *, is_done: bool) -> N
 def service_of(path: Path) -> StatementService:
     services = Services(cast(Any, AUDIT), cast(Any, None), GatewayLimits())
     return StatementService(services, path)
+
+
+def test_a_statement_says_what_it_waits_for_until_an_engine_has_it(
+    tmp_path: Path,
+) -> None:
+    service, why = service_of(tmp_path), Sentence("%(count)s wait", count=7)
+    add(service, tmp_path, "ann", is_done=False)
+    (made,) = service._statements.values()
+    assert made.describe()["waits_for"] is None
+    made.operation.log_line(why)
+    told = made.describe()
+    assert (told["waits_for"], told["sentences"]) == (why, {why: why.origin})
+    made.operation.runs.append(cast(Any, SimpleNamespace(end=None)))
+    assert made.describe()["waits_for"] is None
 
 
 def test_a_user_has_so_many_running_statements(tmp_path: Path) -> None:
