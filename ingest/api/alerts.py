@@ -14,6 +14,7 @@ from catalog.api.replies import page_of
 from catalog.api.serializers import Empty
 from catalog.api.views import PAGING, ApiView, body_of, members_of, paged
 from core.errors import InvalidRequest
+from core.sentences import Sentence
 from ingest.alerts import mutes, selectors, targets
 from ingest.alerts.messages import alert_body
 from ingest.alerts.rules import ALERTS, SEVERITIES, kinds_of
@@ -179,5 +180,8 @@ def _one_of(request: Request, name: str, allowed: tuple[str, ...]) -> str:
 
 def _number(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise InvalidRequest(f"table is '{text}'", hint="the id of a table")
+        raise InvalidRequest(
+            Sentence("%(name)s is '%(value)s'", name="table", value=text),
+            hint=Sentence("the id of a table"),
+        )
     return int(text)

@@ -20,6 +20,7 @@ from catalog.selectors import job_without_contents, require_log, shows_log
 from core.errors import InvalidRequest
 from core.jobs import JOB
 from core.models import Job, JobLog
+from core.sentences import Sentence
 from ingest.api import replies
 from ingest.pipelines import selectors, table_commands
 from ingest.pipelines.job_selectors import JobFilter
@@ -158,7 +159,10 @@ def _next(page: list[JobLog], *, is_back: bool) -> str:
 def _is_back(request: Request) -> bool:
     given = request.query_params.get("direction", "forward")
     if given not in {"forward", "back"}:
-        raise InvalidRequest(f"direction is '{given}'", hint="forward or back")
+        raise InvalidRequest(
+            Sentence("%(name)s is '%(value)s'", name="direction", value=given),
+            hint=Sentence("forward or back"),
+        )
     return given == "back"
 
 
@@ -172,5 +176,8 @@ def _cursor(request: Request) -> int | None:
     if not text:
         return None
     if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise InvalidRequest(f"cursor is '{text}'", code="invalid_cursor")
+        raise InvalidRequest(
+            Sentence("%(name)s is '%(value)s'", name="cursor", value=text),
+            code="invalid_cursor",
+        )
     return int(text)

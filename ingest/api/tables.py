@@ -17,6 +17,7 @@ from catalog.models import Table
 from catalog.selectors.tables import securable_of, table_for
 from core.errors import AccessDenied, InvalidRequest
 from core.models import Job
+from core.sentences import Sentence
 from ingest.api import replies
 from ingest.models import Pipeline
 from ingest.models.states import RETIRED
@@ -138,7 +139,7 @@ def _limit(request: Request, *, default: int, most: int) -> int:
         raise InvalidRequest(
             f"limit is '{text}'",
             code="invalid_limit",
-            hint=f"a number from 1 to {most}",
+            hint=Sentence("a number from 1 to %(most)s", most=most),
         )
     return int(text)
 

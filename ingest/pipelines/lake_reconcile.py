@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 
 from core.clock import SystemClock
 from core.errors import SluiceError, TransientError
-from core.sentences import Sentence
+from core.sentences import Sentence, joined
 from ingest.contract.source_positions import is_of_log
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.hudi.identity import drift
@@ -37,7 +37,7 @@ def healed(pipeline: Pipeline, error: SluiceError) -> SluiceError:
         return error
     if not (taken := follow_lake(pipeline)):
         return error
-    return TransientError(f"{error.message}; {taken}", code=error.code)
+    return TransientError(joined([error.message, taken]), code=error.code)
 
 
 def follow_lake(pipeline: Pipeline) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from catalog.schema.diff import SchemaChange
-from core.sentences import Sentence
+from core.sentences import Sentence, joined, restored, stored
 from ingest.models import Pipeline
 
 # Among the notes of columns, which are kept by their names.
@@ -23,7 +23,7 @@ _SEEN, _NEEDED = "seen", "needed"
 
 def note_seen(pipeline: Pipeline, changes: Iterable[SchemaChange]) -> None:
     """These wait for a decision. One that is needed is decided anew, too."""
-    said = [str(change) for change in changes]
+    said = _as_stored(changes)
     # what is loaded once is as old as its load, and promises nothing else
     if said and pipeline.capture != "snapshot":
         _note(pipeline, _SEEN, said)
@@ -33,7 +33,7 @@ def note_needed(
     pipeline: Pipeline, changes: Iterable[SchemaChange] = (), *, why: str = ""
 ) -> None:
     """changes: which only a fresh copy brings; why: in words, for another reason."""
-    _note(pipeline, _NEEDED, [str(change) for change in changes], why)
+    _note(pipeline, _NEEDED, _as_stored(changes), stored(why))
 
 
 def decide(pipeline: Pipeline) -> bool:
@@ -61,8 +61,12 @@ def forget(pipeline: Pipeline, changes: Collection[SchemaChange]) -> None:
     Pipeline.objects.filter(pk=pipeline.pk).update(drift=pipeline.drift)
 
 
+def _as_stored(changes: Iterable[SchemaChange]) -> list[str]:
+    return [stored(change.as_sentence) for change in changes]
+
+
 def _others(note: Mapping[str, Any], changes: Iterable[SchemaChange]) -> list[str]:
-    gone = {str(change) for change in changes}
+    gone = _as_stored(changes)
     return [said for said in note.get("changes", ()) if said not in gone]
 
 
@@ -71,7 +75,7 @@ def altered(pipeline: Pipeline) -> str:
     note = _needed(pipeline)
     if not note.get("changes"):
         return ""
-    changes = "; ".join(note["changes"])
+    changes = joined(map(restored, note["changes"]))
     return Sentence(
         "rows from before this change may differ until a resync: %(changes)s",
         changes=changes,
@@ -80,7 +84,7 @@ def altered(pipeline: Pipeline) -> str:
 
 def why_needed(pipeline: Pipeline) -> str:
     """In a sentence; "" = it is not needed."""
-    return altered(pipeline) or str(_needed(pipeline).get("why", ""))
+    return altered(pipeline) or restored(_needed(pipeline).get("why", ""))
 
 
 def after_load(pipeline: Pipeline) -> dict[str, Any]:

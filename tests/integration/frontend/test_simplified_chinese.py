@@ -25,6 +25,7 @@ from django.utils import timezone, translation
 from catalog.discovery.choosing import uncarried
 from catalog.discovery.store import HIDES_ROWS, NO_PRIVILEGE, UNSUPPORTED, VANISHED
 from catalog.models import Column, Table
+from catalog.schema.diff import SchemaChange
 from core.errors import InvalidRequest, SluiceError
 from core.models import Job
 from core.sentences import Sentence, origins_in
@@ -47,6 +48,7 @@ from ingest.maintenance.verdict import Comparison
 from ingest.maintenance.verdict import facts_of as compared
 from ingest.models import Pipeline, TableHealth
 from ingest.models.alerts import AlertDelivery, AlertTarget
+from ingest.pipelines import needed_resync
 from tests.integration.frontend.test_pages import PAGES
 from tests.integration.frontend.world import HOSTILE, LONG, plan_of
 
@@ -322,6 +324,16 @@ def test_columns_that_changed(gone, world, read_english):
         assert read_english(page) == []
     if gone == "amount":
         assert read_english(f"/tables/{lake.pk}/approve-schema-change") == []
+
+
+def test_a_resync_that_is_needed(world, read_english):
+    lake = world.lake_tables["orders"]
+    changed = SchemaChange("widened", "amount", "decimal(12,2)", "string")
+    pipeline = Pipeline.objects.get(lake_table=lake)
+    needed_resync.note_needed(pipeline, [changed])
+    assert needed_resync.is_noted(pipeline, without=[])
+    assert not needed_resync.is_noted(pipeline, without=[changed])
+    assert read_english(f"/tables/{lake.pk}") == []
 
 
 def test_tables_that_a_plan_left_out(world, read_english):
