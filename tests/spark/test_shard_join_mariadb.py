@@ -110,6 +110,8 @@ def written_while_it_is_read(
     """Before and behind its chunk. Returns which tables the job looks at."""
     looked: list[str] = []
     look, read = shard_join.look_at_one, shard_join.read_to_parquet
+    # nor do changes of others stop it
+    joining.sql("1", "ALTER TABLE {o} COMMENT 'before'")
 
     def looked_at(run: Any, source: Any, table: TableSpec, **k: Any) -> Any:
         looked.append(table.at_source)
@@ -119,6 +121,7 @@ def written_while_it_is_read(
         joining.sql(NEW, "UPDATE {o} SET v = 'reading' WHERE id IN (4, 6)")
         joining.sql(NEW, "DELETE FROM {o} WHERE id IN (7, 901)")
         joining.sql("1", "UPDATE {o} SET v = 'reading' WHERE id = 6")
+        joining.sql("1", "ALTER TABLE {o} COMMENT 'reading'")
         found = read(*given)
         joining.sql(NEW, "UPDATE {o} SET id = 800 WHERE id = 8")
         joining.sql(NEW, "DELETE FROM {o} WHERE id = 9")

@@ -371,9 +371,11 @@ def read_patiently(
     read: Callable[[Trial], T],
     *,
     drop: Callable[[], None],
+    tables: Sequence[TableSpec] = (),
 ) -> T:
-    """`read`'s result. What was staged goes by `drop` when it no longer counts."""
-    tables = sources_of(run.spec.table)
+    """`read`'s result. What was staged goes by `drop` when it no longer counts. tables:
+    of the source, that it reads; () = all of the job's table."""
+    tables = tables or sources_of(run.spec.table)
     was_wide = 0
     for pause in (*PAUSES, None):
         try:

@@ -136,6 +136,7 @@ def _read_patiently(join: _Join) -> _Read:
             source,
             lambda trial: _read(inside, source, trial),
             drop=lambda: None,
+            tables=join.wanted,
         )
 
 
