@@ -117,6 +117,15 @@ class EmbeddedPostgres:
         self._make_store()
         if not (self.data / "PG_VERSION").exists():
             self._create_cluster()
+        elif not self._password_file.exists():
+            raise TerminalError(
+                f"the embedded PostgreSQL '{self.name}' of this folder is in"
+                f" {self.data}, and its password, {self._password_file}, is gone: the"
+                " folder was removed without it",
+                code="postgres_password_missing",
+                hint="put the folder's keys back; or, to begin again, remove"
+                f" {self.store} and {self.home}",
+            )
         self._forget_dead_server()
         self._configure()
         return ChildSpec(
@@ -237,6 +246,8 @@ class EmbeddedPostgres:
     def _create_cluster(self) -> None:
         shutil.rmtree(self.data, ignore_errors=True)
         password = secrets.token_urlsafe(24)
+        # first: a cluster that is there has one, wherever this process dies
+        write_private(self._password_file, password)
         password_input = self.store / f".{self.name}.password"
         write_private(password_input, password)
         if self.user is not None:
@@ -260,7 +271,6 @@ class EmbeddedPostgres:
         if code != 0:
             shutil.rmtree(self.data, ignore_errors=True)
             raise self._not_started(f"initdb ended with exit code {code}")
-        write_private(self._password_file, password)
 
     def _configure(self) -> None:
         port_file = self.data / "sluice.port"

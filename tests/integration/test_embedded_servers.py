@@ -61,6 +61,22 @@ def test_postgres_wants_the_password(server: EmbeddedPostgres) -> None:
         )
 
 
+def test_a_folder_that_was_removed_without_its_data_says_where_that_lies(
+    server: EmbeddedPostgres,
+) -> None:
+    """Of root it lies elsewhere, for the server runs as another user."""
+    server.start()
+    server.stop()
+    password = server.home / "keys" / "postgres-metadata"
+    kept = password.rename(password.with_name("kept"))
+    with pytest.raises(TerminalError) as raised:
+        server.start()
+    kept.rename(password)
+    assert raised.value.code == "postgres_password_missing"
+    assert str(server.store) in raised.value.hint
+    server.start()
+
+
 def test_postgres_stops_although_its_pid_file_is_gone(server: EmbeddedPostgres) -> None:
     """Nobody but its child handle knows it then."""
     server.start()
