@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from core.errors import InvalidRequest
+from core.sentences import Sentence, as_sentence
 from ingest.contract.job import DriverSpec
 
 LEAST_MEGABYTES = 512
+_LIKE = "expected a size like 1200m or 4g"
 _MEMORY = re.compile(r"([1-9]\d{0,5})([mg])")
 _FIELDS = frozenset({"memory", "cores"})
 
@@ -21,7 +23,7 @@ def megabytes(memory: str) -> int:
     """Of a heap like `1200m` or `4g`; ValueError for anything else."""
     found = _MEMORY.fullmatch(memory.lower())
     if found is None:
-        raise ValueError("expected a size like 1200m or 4g")
+        raise ValueError(_LIKE)
     return int(found[1]) * (1024 if found[2] == "g" else 1)
 
 
@@ -35,15 +37,28 @@ def parse_driver(value: Any, at: str, *, most: DriverSpec | None) -> DriverSpec:
     try:
         size = megabytes(memory if isinstance(memory, str) else "")
     except ValueError as error:
-        raise _refusal(f"{at}/memory", f"memory: {error}") from error
+        raise _refusal(
+            f"{at}/memory", Sentence("memory: %(why)s", why=as_sentence(str(error)))
+        ) from error
     if not isinstance(cores, int) or isinstance(cores, bool) or cores < 1:
         raise _refusal(f"{at}/cores", "cores must be a whole number above zero")
     if size < LEAST_MEGABYTES:
-        raise _refusal(f"{at}/memory", f"memory must be {LEAST_MEGABYTES}m at least")
+        raise _refusal(
+            f"{at}/memory",
+            Sentence(
+                "memory must be %(least)sm at least",
+                least=LEAST_MEGABYTES,
+            ),
+        )
     if most and size > megabytes(most.memory):
-        raise _refusal(f"{at}/memory", f"memory may be {most.memory} at most")
+        raise _refusal(
+            f"{at}/memory",
+            Sentence("memory may be %(memory)s at most", memory=most.memory),
+        )
     if most and cores > most.cores:
-        raise _refusal(f"{at}/cores", f"cores may be {most.cores} at most")
+        raise _refusal(
+            f"{at}/cores", Sentence("cores may be %(cores)s at most", cores=most.cores)
+        )
     return DriverSpec(str(memory).lower(), cores)
 
 

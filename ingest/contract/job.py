@@ -324,12 +324,12 @@ class JobReport:
 
 def spec_from(data: Mapping[str, Any]) -> JobSpec:
     """A JobSpec from decoded JSON; InvalidRequest when version or shape differ."""
-    return _versioned(JobSpec, data, "job spec")
+    return _versioned(JobSpec, data, Sentence("job spec"))
 
 
 def report_from(data: Mapping[str, Any]) -> JobReport:
     """A JobReport from decoded JSON; InvalidRequest when version or shape differ."""
-    return _versioned(JobReport, data, "job report")
+    return _versioned(JobReport, data, Sentence("job report"))
 
 
 def outcome_of(error: SluiceError) -> Outcome:
@@ -359,16 +359,18 @@ def error_from(outcome: Outcome, fact: ErrorFact) -> SluiceError:
     return kind(message, code=fact.code, hint=hint)
 
 
-def _versioned(kind: type[T], data: Mapping[str, Any], what: str) -> T:
+def _versioned(kind: type[T], data: Mapping[str, Any], what: Sentence) -> T:
     try:
         return value_of(kind, data, newest=VERSION)
     except TooNew as error:
         raise InvalidRequest(
-            f"{what} has {error}",
+            Sentence("%(what)s has %(why)s", what=what, why=error.sentence),
             hint="restart the driver and the workers with the same release",
         ) from error
     except ValueError as error:
-        raise InvalidRequest(f"malformed {what}: {error}") from error
+        raise InvalidRequest(
+            Sentence("malformed %(what)s: %(why)s", what=what, why=error)
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from core.sentences import origins_in
+from core.sentences import Sentence, origins_in
 
 T = TypeVar("T")
 
@@ -22,8 +22,18 @@ class TooNew(ValueError):
 
     def __init__(self, version: int, newest: int) -> None:
         super().__init__(
-            f"version {version}, this release reads versions up to {newest}"
+            Sentence(
+                "version %(version)s, this release reads versions up to %(newest)s",
+                version=version,
+                newest=newest,
+            )
         )
+
+    @property
+    def sentence(self) -> Sentence:
+        """What a Sentence is given of it."""
+        found: Sentence = self.args[0]
+        return found
 
 
 def encode(value: Any, *, version: int | None = None) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from core.errors import TerminalError
+from core.sentences import Sentence
 from ingest.contract import members
 
 VERSION = 1
@@ -96,7 +97,11 @@ def decode_record(kind: type[T], text: str | bytes, *, of: str) -> T:
         return members.decode(kind, text, newest=VERSION)
     except ValueError as error:
         raise TerminalError(
-            f"{of} cannot be read: {error}. Nothing was changed",
+            Sentence(
+                "%(of)s cannot be read: %(error)s. Nothing was changed",
+                of=of,
+                error=error,
+            ),
             code="record_damaged",
             hint="put the file back from a copy of the lake, or add its table again",
         ) from error

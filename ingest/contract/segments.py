@@ -20,6 +20,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from core.errors import TerminalError
+from core.sentences import Sentence
 from ingest.contract import members
 
 VERSION = 1
@@ -43,6 +44,15 @@ OPS = ("insert", "update", "delete", "moved", "truncate")
 # In the place of a schema version: rows of columns that no plan had as they were read.
 AHEAD = 0
 
+What = Literal["segment", "stream"]
+_HAS: Mapping[What, str] = {
+    "segment": "a segment in the lake has %(why)s. Nothing was changed",
+    "stream": "a stream in the lake has %(why)s. Nothing was changed",
+}
+_IS_DAMAGED: Mapping[What, str] = {
+    "segment": "a segment in the lake is damaged: %(why)s. Nothing was changed",
+    "stream": "a stream in the lake is damaged: %(why)s. Nothing was changed",
+}
 T = TypeVar("T")
 
 ControlKind = Literal["added", "cut", "finished", "removed", "deferred", "left"]
@@ -164,13 +174,15 @@ def _encoded(footer: Segment | Folded, body: bytes) -> bytes:
 def footer_bytes(tail: bytes) -> int:
     """How many bytes from the end footer and trailer take, by a file's last bytes."""
     if len(tail) < TRAILER_BYTES:
-        raise _damaged("segment", f"it has {len(tail)} bytes")
+        raise _damaged("segment", Sentence("it has %(size)s bytes", size=len(tail)))
     size, _, mark = _TRAILER.unpack(tail[-TRAILER_BYTES:])
     if mark[:6] != HEADER[:6]:
-        raise _damaged("segment", "it does not end as one")
+        raise _damaged("segment", Sentence("it does not end as one"))
     version = int.from_bytes(mark[6:], "big")
     if version < 1:
-        raise _damaged("segment", f"its version is {version}")
+        raise _damaged(
+            "segment", Sentence("its version is %(version)s", version=version)
+        )
     if version > VERSION:
         raise _too_new("segment", members.TooNew(version, VERSION))
     return int(size) + TRAILER_BYTES
@@ -190,18 +202,20 @@ def decode_fold(tail: bytes) -> Folded:
 def _footer_in(tail: bytes) -> bytes:
     size = footer_bytes(tail)
     if len(tail) < size:
-        raise _damaged("segment", "its footer is cut off")
+        raise _damaged("segment", Sentence("its footer is cut off"))
     footer = tail[-size:-TRAILER_BYTES]
     if zlib.crc32(footer) != _TRAILER.unpack(tail[-TRAILER_BYTES:])[1]:
-        raise _damaged("segment", "its footer has another checksum")
+        raise _damaged("segment", Sentence("its footer has another checksum"))
     return footer
 
 
 def checked(part: TablePart, data: bytes | None) -> bytes:
     """The bytes of a part. TerminalError `segment_damaged` when they are others."""
     if data is None or len(data) != part.bytes or zlib.crc32(data) != part.crc:
-        what = "is missing" if data is None else "has another checksum"
-        raise _damaged("segment", f"the part of table {part.table_id} {what}")
+        why = "the part of table %(table)s has another checksum"
+        if data is None:
+            why = "the part of table %(table)s is missing"
+        raise _damaged("segment", Sentence(why, table=part.table_id))
     return data
 
 
@@ -314,7 +328,7 @@ def state_of(
     return found
 
 
-def _decoded(kind: type[T], text: str | bytes, what: str) -> T:
+def _decoded(kind: type[T], text: str | bytes, what: What) -> T:
     try:
         return members.decode(kind, text, newest=VERSION)
     except members.TooNew as error:
@@ -323,17 +337,17 @@ def _decoded(kind: type[T], text: str | bytes, what: str) -> T:
         raise _damaged(what, error) from error
 
 
-def _too_new(what: str, why: members.TooNew) -> TerminalError:
+def _too_new(what: What, why: members.TooNew) -> TerminalError:
     return TerminalError(
-        f"a {what} in the lake has {why}. Nothing was changed",
+        Sentence(_HAS[what], why=why.sentence),
         code=f"{what}_too_new",
         hint="run this stream with the release that wrote it, or a newer one",
     )
 
 
-def _damaged(what: str, why: object) -> TerminalError:
+def _damaged(what: What, why: object) -> TerminalError:
     return TerminalError(
-        f"a {what} in the lake is damaged: {why}. Nothing was changed",
+        Sentence(_IS_DAMAGED[what], why=why),
         code=f"{what}_damaged",
         hint="put the file back from a copy of the lake, or resync the stream's tables",
     )

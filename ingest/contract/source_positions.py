@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, Self
 
 from core.errors import InvalidRequest
+from core.sentences import Sentence
 
 Order = Literal["before", "equal", "after", "unordered"]
 
@@ -118,7 +119,7 @@ class MariaDbLog:
         """InvalidRequest `bad_position` when it is the text of none."""
         found = _BINLOG.fullmatch(text)
         if found is None:
-            raise _no_position(text, "MariaDB's")
+            raise _no_position(text, "MariaDB")
         server, uid, base, number, made, offset, gtids = found.groups()
         return cls(int(server), uid, base, int(number), int(made), int(offset), gtids)
 
@@ -160,7 +161,12 @@ def lsn_text(lsn: int) -> str:
     return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
 
 
-def _no_position(text: str, whose: str = "PostgreSQL's") -> InvalidRequest:
+def _no_position(text: str, server: str = "PostgreSQL") -> InvalidRequest:
     return InvalidRequest(
-        f"'{text}' is not a position in {whose} log", code="bad_position"
+        Sentence(
+            "'%(text)s' is not a position in the log of %(server)s",
+            text=text,
+            server=server,
+        ),
+        code="bad_position",
     )

@@ -46,8 +46,9 @@ from ingest.pipelines.table_job import explained
 
 log = logging.getLogger(__name__)
 
+_MODES = {"cancel": Sentence("cancel"), "pause": Sentence("pause")}
 _NO_REASON = Sentence("the driver gave no reason")
-_DEFECT = "a defect of Sluice: the log of the driver host has its trace"
+_DEFECT = Sentence("a defect of Sluice: the log of the driver host has its trace")
 
 # What waits and cannot run is claimed again so much later.
 AGAIN_SECONDS = 2.0
@@ -264,7 +265,7 @@ class InFlight:
                 continue
             self._judged[job.id] = now + JUDGE_AGAIN_SECONDS
             self._end(job.id, job.id if job.is_isolated else "")
-            why = "no driver had it"
+            why = Sentence("no driver had it")
             self.lost.add(LostAttempt(UUID(job.id), job.attempts, why))
 
     def _pass_requests_on(
@@ -289,7 +290,7 @@ class InFlight:
             elif due is not None:
                 self._launcher.cancel(job_id, due)
             elif now - flight.seen > flight.patience:
-                self._lose(flight, "the driver lost it")
+                self._lose(flight, Sentence("the driver lost it"))
 
     def is_of_earlier_attempt(self, message: Message) -> bool:
         """Whether it speaks of a process whose job runs again in another one."""
@@ -342,7 +343,11 @@ def _unread(job: HeldJob, error: Exception) -> JobReport:
 
 def unanswered(mode: str) -> str:
     """Why a job was ended that did not answer."""
-    return f"it did not answer the {mode} within {UNANSWERED_SECONDS:.0f} s"
+    return Sentence(
+        "it did not answer the %(mode)s within %(seconds)s s",
+        mode=_MODES.get(mode, mode),
+        seconds=f"{UNANSWERED_SECONDS:.0f}",
+    )
 
 
 # ------------------------------------------------------------------------- finish
@@ -367,7 +372,7 @@ def _why_not(job: Job, report: JobReport) -> SluiceError:
     if report.outcome in {"cancelled", "paused"}:
         # nothing asked for that: its driver was told to stop
         job.max_attempts += 1
-        return TransientError("its driver was stopped")
+        return TransientError(Sentence("its driver was stopped"))
     unexplained = ErrorFact("unexplained", _NO_REASON)
     error = error_from(report.outcome, report.error or unexplained)
     if error.code in WAITS:

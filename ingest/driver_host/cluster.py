@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from core.errors import TransientError
+from core.sentences import Sentence
 
 ANSWER_SECONDS = 5.0
 # a master with ten thousand finished applications still fits
@@ -80,7 +81,7 @@ class StandaloneMaster:
                 if str(app["name"]).startswith(self._prefix)
             ]
         except (KeyError, TypeError) as error:
-            raise self._away("it does not list its applications") from error
+            raise self._away(Sentence("it does not list its applications")) from error
 
     def kill(self, app: App) -> None:
         form = urllib.parse.urlencode({"id": app.id, "terminate": "true"})
@@ -90,10 +91,10 @@ class StandaloneMaster:
         try:
             found = json.loads(self._call("/json/"))
         except ValueError as error:
-            raise self._away("its answer is no JSON") from error
+            raise self._away(Sentence("its answer is no JSON")) from error
         status = found.get("status") if isinstance(found, dict) else "no JSON object"
         if status != "ALIVE":
-            raise self._away(f"it says {status}")
+            raise self._away(Sentence("its state is %(state)s", state=status))
         return dict(found)
 
     def _call(self, path: str, form: bytes | None = None) -> bytes:
@@ -107,7 +108,11 @@ class StandaloneMaster:
 
     def _away(self, why: str) -> MasterAway:
         return MasterAway(
-            f"the Spark master at {self._url} does not answer: {why}",
+            Sentence(
+                "the Spark master at %(url)s does not answer: %(why)s",
+                url=self._url,
+                why=why,
+            ),
             code="master_away",
             hint="see whether it runs, and whether SLUICE_SPARK_MASTER_UI is right",
         )

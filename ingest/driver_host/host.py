@@ -28,7 +28,7 @@ from core.leases import owner_of
 from core.models import Job, JobLog
 from core.processes.identity import ProcessIdentity
 from core.redaction import redact
-from core.sentences import sentence_of
+from core.sentences import Sentence, sentence_of
 from ingest.contract.applying import ApplyReport
 from ingest.contract.job import DRIVER_DIED, JobReport, Progress, report_from
 from ingest.contract.members import value_of
@@ -494,7 +494,9 @@ class DriverHost:
         self._progressed = 0.0  # it is judged as one that had begun
         self.in_flight.pop(report.job_id, None)
         log.error("the report of job %s", report.job_id, exc_info=error)
-        why = "its report could not be recorded; the driver host's log says why"
+        why = Sentence(
+            "its report could not be recorded; the driver host's log says why"
+        )
         self._jobs.lost.add(LostAttempt(UUID(report.job_id), report.attempt, why))
 
     def _answer_secrets(self) -> None:

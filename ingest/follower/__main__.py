@@ -115,9 +115,9 @@ class HostPipe:
             for message in kept:
                 self._inbox.put(message)
         raise TransientError(
-            "the password of the source was not handed to its follower",
+            Sentence("the password of the source was not handed to its follower"),
             code="secret_unavailable",
-            hint="enter the datasource's password again; it is tried again",
+            hint=Sentence("enter the datasource's password again; it is tried again"),
         )
 
     def tell(self, state: FollowerState) -> None:
@@ -248,7 +248,7 @@ def _follow(pipe: HostPipe, spec: FollowSpec) -> None:
                 now=secret.host,
             ),
             code="source_moved",
-            hint="it is tried again with the new host",
+            hint=Sentence("it is tried again with the new host"),
         )
     access = SourceAccess(
         spec.source,

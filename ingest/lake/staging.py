@@ -222,7 +222,7 @@ def _decoded(kind: type[T], text: bytes) -> T:
         raise TerminalError(
             Sentence(
                 "what was staged for this load has %(error)s. Nothing was changed",
-                error=error,
+                error=error.sentence,
             ),
             code="staging_too_new",
             hint="run this table with the release that staged it, or cancel the load:"

@@ -6,6 +6,7 @@ are English for all readers: log lines, decisions of plans, what a source report
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import socket
@@ -39,7 +40,9 @@ from gateway.faults import Fault, clean, results_full
 from gateway.statement_service import NoSuchStatement
 from ingest.actions.registry import ACTIONS
 from ingest.alerts import delivery, webhook
-from ingest.contract.members import as_data
+from ingest.contract.members import TooNew, as_data
+from ingest.driver_host.attempts import unanswered
+from ingest.lake.files import storage_error
 from ingest.maintenance import health_collector
 from ingest.maintenance.duplicates import Duplicates, Signs, likely_cause
 from ingest.maintenance.duplicates import facts_of as duplicated
@@ -371,6 +374,24 @@ def test_refusals_of_requests(world, read_english):
         {"include": "public.*", "capture": "log"},
     ):
         assert read_english(url, **asked) == []
+
+
+def test_reasons_of_jobs(world, read_english):
+    orders = world.lake_tables["orders"]
+    stored = TooNew(9, 1).sentence
+    for reason in (
+        unanswered("cancel"),
+        storage_error(OSError(errno.ENOSPC, "full"), Path("orders")).as_sentence,
+        Sentence("malformed %(what)s: %(why)s", what=Sentence("job spec"), why=stored),
+    ):
+        job = Job.objects.create(
+            kind="sync",
+            subject="orders",
+            subject_id=str(orders.pk),
+            state="FAILED",
+            reason=reason,
+        )
+        assert read_english(f"/jobs/{job.pk}") == [], reason
 
 
 def test_a_target_that_nothing_reaches(world, read_english):
