@@ -110,7 +110,7 @@ def followed_tables(
             lake_table__isnull=False,
         )
         .exclude(state__in=_NOT_FOLLOWED)
-        .select_related("lake_table__database", "source_table__database")
+        .select_related("lake_table__database", "source_table__database__datasource")
         .order_by("lake_table_id")
     )
     awaited = awaited_tables()

@@ -90,6 +90,13 @@ def test_a_table_that_is_compared_awaits_where_its_log_is(
     assert table_marks([followed.source.pk]) != marks
 
 
+def test_tables_are_read_by_as_many_statements_as_there_are_kinds_of_rows(
+    followed: Any, django_assert_num_queries: Any
+) -> None:
+    with django_assert_num_queries(3):  # of pipelines, jobs that await, policies
+        assert len(told(followed)) == 2
+
+
 def test_a_plan_that_cannot_be_read_stops_no_other_table(followed: Any) -> None:
     before = tuple(told(followed).values())
     change(followed, "items", plan={"steps": "?"}, state="LIVE")
