@@ -61,7 +61,7 @@ def plan_removal(table: Table, *, drop_data: bool) -> RemovalPreview:
     for file in place_at(table.path).files() if table.path else ():
         files += 1
         size += file.size
-    stop = gettext("stop syncing %(source)s into %(table)s")
+    stop = gettext("Stop syncing %(source)s into %(table)s")
     data = (
         ngettext(
             "delete %(files)s file, %(bytes)s bytes, and %(table)s from the catalog",
