@@ -33,7 +33,6 @@ class FollowedSource:
     """A source whose lease is ours.
 
     desired_at   of its row, when the present child was started or waited for
-    marks        of its tables, when they were last compared; compared: when
     observed     as `SourceFollower` has it, with reason, code and hint
     heard        when something last came from the child; started: when it was
     is_heard     a report came that is not written yet
@@ -46,8 +45,6 @@ class FollowedSource:
     desired_at: datetime
     child: FollowerChild | None = None
     starts: int = 0
-    marks: Any = None
-    compared: float = float("-inf")
     state: FollowerState = _NOTHING
     observed: str = "starting"
     reason: str = ""

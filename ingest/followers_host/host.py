@@ -24,7 +24,7 @@ from core.errors import SluiceError
 from core.leases import release_all, take_lease
 from core.models import Lease
 from core.sentences import Sentence
-from ingest.contract.following import Replaced
+from ingest.contract.following import FollowTable, Replaced
 from ingest.contract.job import CLOCK, LAKE_SECRET, ErrorFact
 from ingest.contract.members import value_of
 from ingest.followers_host import rows, wanted
@@ -42,16 +42,13 @@ from ingest.jobs import leases
 from ingest.jobs.kinds import source_spec
 from ingest.pipelines import followers, replaced
 from ingest.pipelines.followers import note_begun
-from ingest.pipelines.log_tables import follow_spec, followed_tables
+from ingest.pipelines.log_tables import FollowedTables, follow_spec
 
 log = logging.getLogger(__name__)
 
 # Who asks for something wakes the host.
 LOOK_SECONDS = 2.0
 FLUSH_SECONDS = 1.0
-# Tables are compared as a whole so often, whatever the marks say: those know nothing of
-# settings that are inherited from above the source.
-COMPARE_SECONDS = 30.0
 # Until it imported what it needs, on a machine that is busy; and for one that gives
 # back what was made at the source, which reports nothing meanwhile.
 START_SECONDS = 120.0
@@ -87,6 +84,7 @@ class FollowersHost:
         self._broker = SecretBroker()
         self._asked: list[tuple[str, str]] = []
         self._signs: dict[int, _Sign] = {}
+        self._followed = FollowedTables()
 
     def wake(self) -> None:
         """Look at the rows at once; from any thread."""
@@ -207,9 +205,9 @@ class FollowersHost:
             name, seconds = _lease(pk), settings.SLUICE_LEASE_SECONDS
             if take_lease(name, owner=self.owner, seconds=seconds):
                 self.sources[pk] = FollowedSource(pk, found[pk].row.desired_at)
-        marks = wanted.table_marks(self.sources)
+        tables = self._followed.read(self.sources)
         for pk, source in self.sources.items():
-            self._bring_on(source, found[pk], marks[pk])
+            self._bring_on(source, found[pk], tables[pk])
 
     def _keep_leases(self) -> None:
         """Renew them; a source that another host took over is its own now."""
@@ -251,16 +249,20 @@ class FollowersHost:
             source.ends_by = self.clock() + STOP_SECONDS
             source.child.ask_to_stop()
 
-    def _bring_on(self, source: FollowedSource, want: Wanted, marks: object) -> None:
+    def _bring_on(
+        self, source: FollowedSource, want: Wanted, tables: tuple[FollowTable, ...]
+    ) -> None:
         try:
-            self._keep_child(source, want, marks)
+            self._keep_child(source, want, tables)
         except (SluiceError, OSError, ValueError) as error:
             # of this source alone: others must go on
             log.exception("source %s is not followed now", source.datasource_id)
             source.show("failed", str(error), getattr(error, "code", "not_started"))
             source.note_not_started(self.clock())
 
-    def _keep_child(self, source: FollowedSource, want: Wanted, marks: object) -> None:
+    def _keep_child(
+        self, source: FollowedSource, want: Wanted, tables: tuple[FollowTable, ...]
+    ) -> None:
         now, child = self.clock(), source.child
         row = want.row
         if source.desired_at != row.desired_at:
@@ -275,7 +277,6 @@ class FollowersHost:
                     begin_anew=row.begin_anew,
                     is_over=want.is_over,
                 )
-                source.marks, source.compared = marks, now
                 number = next(self._starts)
                 child = FollowerChild(self.command, spec, start=number, news=self._news)
                 source.note_started(child, now)
@@ -283,11 +284,8 @@ class FollowersHost:
         is_other = child.spec.source != source_spec(row.datasource)
         if is_other or child.spec.is_over != want.is_over:
             self._end(source)
-        elif marks != source.marks or now - source.compared >= COMPARE_SECONDS:
-            tables = followed_tables(row.datasource, before=child.tables)
-            source.marks, source.compared = marks, now
-            if tables != child.tables:
-                child.send_tables(tables)
+        elif tables != child.tables:
+            child.send_tables(tables)
 
     def _flush(self) -> None:
         """What was reported since the last time."""

@@ -12,7 +12,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from django.db import connection
 from django.db.models import QuerySet, TextField
 from django.db.models.functions import MD5, Cast, Concat
 
@@ -29,6 +28,7 @@ from ingest.models.states import LOADED
 from ingest.pipelines.log_tables import stream_of
 from ingest.pipelines.policies.policy import Effective
 from ingest.pipelines.policies.store import Policies
+from ingest.pipelines.row_versions import RowVersions, row_versions
 from ingest.planning.facts import LOG
 from ingest.planning.plan import plan_from_json
 
@@ -71,9 +71,9 @@ class WantedStream:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What was made of a table's rows as they were at `mark`."""
+    """What was made of a table's rows at these versions."""
 
-    mark: _Mark
+    versions: RowVersions
     signature: str
     wanted: Wanted
 
@@ -88,25 +88,25 @@ class WantedTables:
 
     def read(self) -> dict[str, WantedStream]:
         """By stream."""
-        marks = _marks()
-        sources = Datasource.objects.in_bulk({mark.datasource_id for mark in marks})
-        self._forget(marks, sources)
-        known = {pk: one.mark for pk, one in self._known.items()}
-        self._read_again([m for m in marks if known.get(m.table_id) != m], sources)
+        rows = row_versions(LOADED)
+        sources = Datasource.objects.in_bulk({row.datasource_id for row in rows})
+        self._forget(rows, sources)
+        known = {pk: one.versions for pk, one in self._known.items()}
+        self._read_again([r for r in rows if known.get(r.table_id) != r], sources)
         of_sources: dict[int, dict[int, Wanted]] = {pk: {} for pk in sources}
-        for mark in marks:
-            if one := self._known.get(mark.table_id):
-                of_sources[mark.datasource_id][mark.table_id] = one.wanted
+        for row in rows:
+            if one := self._known.get(row.table_id):
+                of_sources[row.datasource_id][row.table_id] = one.wanted
         return {
             stream_of(pk): WantedStream(source_spec(source), of_sources[pk])
             for pk, source in sources.items()
         }
 
-    def _read_again(self, written: list[_Mark], sources: Collection[int]) -> None:
+    def _read_again(self, written: list[RowVersions], sources: Collection[int]) -> None:
         """Those whose rows were written; what cannot be described is left out."""
-        marks = {mark.table_id: mark for mark in written}
-        before = {pk: self._known.pop(pk, None) for pk in marks}
-        rows = _rows(list(marks))
+        versions = {one.table_id: one for one in written}
+        before = {pk: self._known.pop(pk, None) for pk in versions}
+        rows = _rows(list(versions))
         same = {
             row.table_id: old.wanted
             for row in rows
@@ -117,17 +117,17 @@ class WantedTables:
         for row in rows:
             if wanted := found.get(row.table_id):
                 now = replace(wanted, credit=row.credit, counted=row.counted)
-                mark = marks[row.table_id]
-                self._known[row.table_id] = _Known(mark, row.signature, now)
+                version = versions[row.table_id]
+                self._known[row.table_id] = _Known(version, row.signature, now)
 
-    def _forget(self, marks: list[_Mark], sources: Collection[int]) -> None:
+    def _forget(self, rows: list[RowVersions], sources: Collection[int]) -> None:
         """What is another one now, or not wanted any more."""
         given = Policy.objects.filter(datasource__in=sources).order_by("pk")
         policies = list(given.values_list("datasource_id", "database_id", "given"))
         if policies != self._policies:
             self._known.clear()
             self._policies = policies
-        wanted = {mark.table_id for mark in marks}
+        wanted = {row.table_id for row in rows}
         for pk in self._known.keys() - wanted:
             del self._known[pk]
 
@@ -139,35 +139,6 @@ def _applied() -> QuerySet[Pipeline]:
 
 
 is_any_applied = AnyRow(_applied)
-
-
-@dataclass(frozen=True, slots=True)
-class _Mark:
-    """versions: of the rows that a table's work is made of, as PostgreSQL counts them:
-    another one whenever one of them was written."""
-
-    table_id: int
-    datasource_id: int
-    versions: str
-
-
-_MARKS = """
-SELECT lake.id, d.datasource_id, concat_ws(' ', p.xmin, lake.xmin, lake_database.xmin,
-  source.xmin, d.xmin, h.xmin)
-FROM ingest_pipeline p
-JOIN catalog_table lake ON lake.id = p.lake_table_id
-JOIN catalog_database lake_database ON lake_database.id = lake.database_id
-JOIN catalog_table source ON source.id = p.source_table_id
-JOIN catalog_database d ON d.id = source.database_id
-LEFT JOIN ingest_tablehealth h ON h.table_id = lake.id
-WHERE p.capture = %s AND p.state = ANY(%s) ORDER BY lake.id
-"""
-
-
-def _marks() -> list[_Mark]:
-    with connection.cursor() as cursor:
-        cursor.execute(_MARKS, [LOG, sorted(LOADED)])
-        return [_Mark(*row) for row in cursor.fetchall()]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ compares. Must not know how a follower is run.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from django.conf import settings
 from django.db.models import Max, Q
@@ -29,6 +30,7 @@ from ingest.models.states import (
     DISCOVERED,
     DRAFT,
     NEEDS_RESYNC,
+    PIPELINE,
     PROPOSED,
     REMOVING,
     RETIRED,
@@ -36,6 +38,7 @@ from ingest.models.states import (
 from ingest.pipelines import needed_resync
 from ingest.pipelines.policies.policy import Effective
 from ingest.pipelines.policies.store import Policies
+from ingest.pipelines.row_versions import RowVersions, row_versions
 from ingest.planning.facts import LOG
 from ingest.planning.plan import plan_from_json
 
@@ -43,7 +46,8 @@ log = logging.getLogger(__name__)
 
 # Of the sync by which a table goes over to its cursor: its plan from then on.
 NEXT_PLAN = "next_plan"
-_NOT_FOLLOWED = frozenset({DRAFT, DISCOVERED, PROPOSED, REMOVING, RETIRED})
+_NOT_FOLLOWED = {DRAFT, DISCOVERED, PROPOSED, REMOVING, RETIRED}
+FOLLOWED = frozenset(PIPELINE.states) - _NOT_FOLLOWED
 
 
 def stream_of(datasource_id: int) -> str:
@@ -93,43 +97,68 @@ def follow_spec(
     )
 
 
-def followed_tables(
-    datasource: Datasource, *, before: Sequence[FollowTable] = ()
-) -> tuple[FollowTable, ...]:
-    """Approved tables by the order of their ids, paused ones, too: what they miss waits
-    for them.
-
-    before: what the follower has now. A table whose plan cannot be read is followed on
-    as it was; where that is not known it is deferred, and stops no other.
-    """
-    known = {one.table.table_id: one for one in before}
-    rows = (
-        Pipeline.objects.filter(
-            source_table__database__datasource=datasource,
-            capture=LOG,
-            lake_table__isnull=False,
-        )
-        .exclude(state__in=_NOT_FOLLOWED)
-        .select_related("lake_table__database", "source_table__database__datasource")
-        .order_by("lake_table_id")
-    )
-    awaited = awaited_tables()
-    policies = Policies([datasource.pk])
-    return tuple(
-        _as_wanted(_followed_alone(row, known), policies.of_pipeline(row), awaited)
-        for row in rows
-    )
+@dataclass(frozen=True, slots=True)
+class _Known:
+    versions: RowVersions
+    told: FollowTable
 
 
-def _as_wanted(
-    one: FollowTable, policy: Effective, awaited: Collection[int]
-) -> FollowTable:
-    return replace(
-        one,
-        is_awaited=one.table.table_id in awaited,
-        keep_seconds=policy.keep_changes,
-        keep_bytes=policy.max_waiting,
-    )
+@dataclass(slots=True)
+class FollowedTables:
+    """Tables by source: approved ones by the order of their ids, paused ones, too: what
+    they miss waits for them. Rows that were not written since are not read again."""
+
+    _known: dict[int, _Known] = field(default_factory=dict)
+    _policies: Mapping[Any, Any] = field(default_factory=dict)
+
+    def read(self, sources: Collection[int]) -> dict[int, tuple[FollowTable, ...]]:
+        """By id of the datasource."""
+        versions = row_versions(FOLLOWED, sources)
+        self._read_again(versions, sources)
+        awaited = awaited_tables()
+        found: dict[int, list[FollowTable]] = {source: [] for source in sources}
+        for one in versions:
+            if known := self._known.get(one.table_id):
+                told = known.told
+                if told.is_awaited != (one.table_id in awaited):
+                    told = replace(told, is_awaited=not told.is_awaited)
+                    self._known[one.table_id] = _Known(one, told)
+                found[one.datasource_id].append(told)
+        return {source: tuple(tables) for source, tables in found.items()}
+
+    def _read_again(
+        self, versions: list[RowVersions], sources: Collection[int]
+    ) -> None:
+        before = self._known
+        policies = Policies(sources)
+        is_new = policies.given != self._policies
+        self._policies = policies.given
+        self._known = {
+            one.table_id: known
+            for one in versions
+            if (known := before.get(one.table_id)) and known.versions == one
+        }
+        kept = {} if is_new else self._known
+        again = {one.table_id: one for one in versions if one.table_id not in kept}
+        for row in _pipelines_of(list(again)):
+            assert row.lake_table is not None
+            pk = row.lake_table.pk
+            known = before.get(pk)
+            told = _followed_alone(row, policies, known.told if known else None)
+            self._known[pk] = _Known(again[pk], told)
+
+
+def followed_tables(datasource: Datasource) -> tuple[FollowTable, ...]:
+    """Those of one source, read anew."""
+    return FollowedTables().read([datasource.pk])[datasource.pk]
+
+
+def _pipelines_of(lake_tables: list[int]) -> Iterable[Pipeline]:
+    if not lake_tables:
+        return ()
+    rows = Pipeline.objects.filter(lake_table__in=lake_tables, capture=LOG)
+    related = "lake_table__database", "source_table__database__datasource"
+    return rows.filter(state__in=FOLLOWED).select_related(*related)
 
 
 def awaited_tables() -> frozenset[int]:
@@ -146,17 +175,21 @@ def is_loading(pipeline: Pipeline) -> bool:
     return bool(pipeline.load_name and not pipeline.bound)
 
 
-def _followed_alone(pipeline: Pipeline, known: dict[int, FollowTable]) -> FollowTable:
+def _followed_alone(
+    pipeline: Pipeline, policies: Policies, before: FollowTable | None
+) -> FollowTable:
+    """A table whose plan cannot be read is followed on as it was; where that is not
+    known it is deferred, and stops no other."""
     lake, source = pipeline.lake_table, pipeline.source_table
     assert lake is not None
     try:
-        return _followed(pipeline)
+        return _followed(pipeline, policies.of_pipeline(pipeline))
     except Exception as error:
         if is_away(error):
             raise
         log.exception("the plan of %s cannot be read", lake)
-        if lake.pk in known:
-            return known[lake.pk]
+        if before is not None:
+            return before
     names = TableSpec(
         table_id=lake.pk,
         source_schema=source.database.name,
@@ -176,7 +209,7 @@ def _followed_alone(pipeline: Pipeline, known: dict[int, FollowTable]) -> Follow
     return FollowTable(names, deferred=why, is_unread=True)
 
 
-def _followed(pipeline: Pipeline) -> FollowTable:
+def _followed(pipeline: Pipeline, policy: Effective) -> FollowTable:
     assert pipeline.lake_table is not None
     plan = plan_from_json(pipeline.plan)
     return FollowTable(
@@ -184,6 +217,8 @@ def _followed(pipeline: Pipeline) -> FollowTable:
         load=pipeline.load_name,
         finished_at=pipeline.bound if pipeline.load_name else "",
         deferred=_why_deferred(pipeline),
+        keep_seconds=policy.keep_changes,
+        keep_bytes=policy.max_waiting,
     )
 
 

@@ -56,7 +56,7 @@ class Policies:
     def __init__(self, datasource_ids: Iterable[int]) -> None:
         ids = set(datasource_ids)
         rows = _of_one().all(*ids) if len(ids) == 1 else _rows(ids)
-        self._given: dict[tuple[int, int | None], Mapping[str, Any]] = {
+        self.given: dict[tuple[int, int | None], Mapping[str, Any]] = {
             (datasource, database): given for datasource, database, given in rows
         }
 
@@ -76,12 +76,12 @@ class Policies:
 
     def _above(self, database: Database) -> list[Level]:
         source = database.datasource
-        given = self._given.get((source.pk, database.pk), {})
+        given = self.given.get((source.pk, database.pk), {})
         name = f"database {source.name}.{database.name}"
         return [Level(name, given), self._of_source(source)]
 
     def _of_source(self, source: Datasource) -> Level:
-        given = self._given.get((source.pk, None), {})
+        given = self.given.get((source.pk, None), {})
         return Level(f"datasource {source.name}", given)
 
 

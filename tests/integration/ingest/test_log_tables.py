@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 from core.errors import TerminalError
 from core.models import Job
 from ingest.contract.following import FollowTable
-from ingest.followers_host.wanted import table_marks
 from ingest.models import Pipeline
 from ingest.pipelines import needed_resync
-from ingest.pipelines.log_tables import follow_spec, followed_tables
+from ingest.pipelines.log_tables import FollowedTables, follow_spec, followed_tables
 from tests.integration.ingest.world import make_source
 
 pytestmark = pytest.mark.django_db
@@ -80,34 +80,45 @@ def test_a_table_that_is_compared_awaits_where_its_log_is(
     followed: Any, kind: str
 ) -> None:
     table = followed.lake("orders").pk
-    marks = table_marks([followed.source.pk])
+    read, source = FollowedTables(), followed.source.pk
+    assert not any(one.is_awaited for one in read.read([source])[source])
     Job.objects.create(
         kind=kind, subject="x", subject_id=str(table), lane="verify",
         state="RUNNING", payload={"table": table},
     )  # fmt: skip
-    awaited = {name for name, one in told(followed).items() if one.is_awaited}
-    assert awaited == {"orders"}
-    assert table_marks([followed.source.pk]) != marks
+    found = read.read([source])[source]
+    assert [one.table.table_id for one in found if one.is_awaited] == [table]
 
 
-def test_tables_are_read_by_as_many_statements_as_there_are_kinds_of_rows(
+def test_rows_that_were_not_written_since_are_not_read_again(
     followed: Any, django_assert_num_queries: Any
 ) -> None:
-    with django_assert_num_queries(3):  # of pipelines, jobs that await, policies
-        assert len(told(followed)) == 2
+    read, source = FollowedTables(), followed.source.pk
+    with django_assert_num_queries(4):  # versions, policies, pipelines, jobs
+        before = read.read([source])[source]
+    with django_assert_num_queries(3):
+        assert read.read([source])[source] == before
+    with transaction.atomic():
+        change(followed, "orders", load_name="again")
+    with django_assert_num_queries(4):
+        after = read.read([source])[source]
+    is_same = [one is old for one, old in zip(after, before, strict=True)]
+    assert sorted(is_same) == [False, True]
+    assert {one.load for one in after} >= {"again"}
 
 
 def test_a_plan_that_cannot_be_read_stops_no_other_table(followed: Any) -> None:
-    before = tuple(told(followed).values())
-    change(followed, "items", plan={"steps": "?"}, state="LIVE")
+    read, source = FollowedTables(), followed.source.pk
+    before = read.read([source])[source]
+    with transaction.atomic():
+        change(followed, "items", plan={"steps": "?"}, state="LIVE")
     found = told(followed)
     assert not found["orders"].is_unread
     items = found["items"]
     assert items.is_unread
     assert items.deferred.startswith("the plan of lake.shop.items cannot be read")
     # what the follower knows of it serves on
-    again = followed_tables(followed.source, before=before)
-    assert again == before
+    assert read.read([source])[source] == before
     # where none can be read the fault is not of one table: none is given up
     change(followed, "orders", plan={"steps": "?"})
     with pytest.raises(TerminalError, match="no plan"):

@@ -1,0 +1,56 @@
+"""Which followed tables have rows that were written since they were last read.
+
+What a source's log is read for, and what of it is applied, is asked for all tables
+every other second, and comes out of plans that change once a month. PostgreSQL gives a
+row another place (`ctid`) whenever it is written, and keeps which transaction did so
+(`xmin`); to tell both it reads none of the row's long values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection
+
+from ingest.planning.facts import LOG
+
+
+@dataclass(frozen=True, slots=True)
+class RowVersions:
+    """Of all that a table's work is made of but for policies of its source.
+
+    table_id  of the lake table
+    text      another one whenever one of the rows was written
+    """
+
+    table_id: int
+    datasource_id: int
+    text: str
+
+
+_VERSIONS = """
+SELECT lake.id, d.datasource_id, md5(concat_ws(' ', p.xmin, p.ctid, lake.xmin,
+  lake.ctid, lake_database.xmin, lake_database.ctid, source.xmin, source.ctid, d.xmin,
+  d.ctid, s.xmin, s.ctid, health.xmin, health.ctid))
+FROM ingest_pipeline p
+JOIN catalog_table lake ON lake.id = p.lake_table_id
+JOIN catalog_database lake_database ON lake_database.id = lake.database_id
+JOIN catalog_table source ON source.id = p.source_table_id
+JOIN catalog_database d ON d.id = source.database_id
+JOIN catalog_datasource s ON s.id = d.datasource_id
+LEFT JOIN ingest_tablehealth health ON health.table_id = lake.id
+WHERE p.capture = %s AND p.state = ANY(%s) AND (%s OR d.datasource_id = ANY(%s))
+ORDER BY lake.id
+"""
+
+
+def row_versions(
+    states: Collection[str], sources: Collection[int] | None = None
+) -> list[RowVersions]:
+    """Tables in these states that follow a log, by their ids; None = of all sources."""
+    given: list[Any] = [LOG, sorted(states), sources is None, list(sources or ())]
+    with connection.cursor() as cursor:
+        cursor.execute(_VERSIONS, given)
+        return [RowVersions(*row) for row in cursor.fetchall()]
