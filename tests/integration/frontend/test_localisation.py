@@ -72,12 +72,14 @@ def test_times_follow_the_zone(world, browse):
     assert ">2026-08-22 20:30:00<" in client.get(page).content.decode()
 
 
-def test_rest_stays_english(world, browse):
+def test_rest_is_in_the_language_that_a_request_accepts(world, browse):
     client = browse("ann")
     client.post("/preferences", {"language": "zh-hans", "timezone": "Asia/Shanghai"})
-    reply = client.get("/api/v1/tables?limit=x", **SIMPLIFIED)
-    assert reply.status_code == 400
-    assert reply.content.isascii()
+    path = "/api/v1/tables?limit=x"
+    for asked, is_english in (({}, True), (SIMPLIFIED, False)):
+        reply = client.get(path, **asked)
+        assert (reply.status_code, reply.content.isascii()) == (400, is_english)
+        assert reply.json()["type"].endswith(":unknown_parameter"), "programs read it"
 
 
 @pytest.mark.parametrize("wrong", [Chosen("tlh", ""), Chosen("", "Mars/Base")])

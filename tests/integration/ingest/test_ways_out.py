@@ -11,6 +11,7 @@ from typing import Any
 import fastavro
 import pytest
 
+from ingest.actions.registry import ACTIONS
 from tests.doubles.launcher import write_instant
 from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
@@ -93,4 +94,5 @@ def test_what_is_offered_is_accepted(
     if instant != LATER:
         # who names the instant itself is told the way, not sent in a circle
         reply = admin("POST", f"tables/{table}:rollback", {"instant": LATER})
-        assert f":{repair}" in problem(reply, 400, "nothing_to_do")["hint"]
+        title = ACTIONS[repair].title
+        assert f"'{title}'" in problem(reply, 400, "nothing_to_do")["hint"]
