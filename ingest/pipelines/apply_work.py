@@ -12,8 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from django.db.models import QuerySet, TextField
-from django.db.models.functions import MD5, Cast, Concat
+from django.db.models import QuerySet
 
 from catalog.compiled import AnyRow
 from catalog.models import Datasource
@@ -28,7 +27,7 @@ from ingest.models.states import LOADED
 from ingest.pipelines.log_tables import stream_of
 from ingest.pipelines.policies.policy import Effective
 from ingest.pipelines.policies.store import Policies
-from ingest.pipelines.row_versions import RowVersions, row_versions
+from ingest.pipelines.row_versions import RowVersions, row_versions, signatures
 from ingest.planning.facts import LOG
 from ingest.planning.plan import plan_from_json
 
@@ -106,19 +105,16 @@ class WantedTables:
         """Those whose rows were written; what cannot be described is left out."""
         versions = {one.table_id: one for one in written}
         before = {pk: self._known.pop(pk, None) for pk in versions}
-        rows = _rows(list(versions))
+        found = signatures(versions)
         same = {
-            row.table_id: old.wanted
-            for row in rows
-            if (old := before[row.table_id]) and old.signature == row.signature
+            pk: old.wanted
+            for pk, signature in found.items()
+            if (old := before[pk]) and old.signature == signature
         }
-        others = [row.table_id for row in rows if row.table_id not in same]
-        found = same | _whole(others, sources)
-        for row in rows:
-            if wanted := found.get(row.table_id):
-                now = replace(wanted, credit=row.credit, counted=row.counted)
-                version = versions[row.table_id]
-                self._known[row.table_id] = _Known(version, row.signature, now)
+        all_of_them = same | _whole([pk for pk in found if pk not in same], sources)
+        for pk, (credit, counted) in _counted(list(all_of_them)).items():
+            now = replace(all_of_them[pk], credit=credit, counted=counted)
+            self._known[pk] = _Known(versions[pk], found[pk], now)
 
     def _forget(self, rows: list[RowVersions], sources: Collection[int]) -> None:
         """What is another one now, or not wanted any more."""
@@ -141,38 +137,18 @@ def _applied() -> QuerySet[Pipeline]:
 is_any_applied = AnyRow(_applied)
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """signature: another one when the table's spec or its own policy is."""
-
-    table_id: int
-    signature: str
-    credit: int
-    counted: Totals
-
-
-def _rows(table_ids: list[int]) -> list[_Row]:
+def _counted(table_ids: list[int]) -> dict[int, tuple[int, Totals]]:
+    """As in `CompactionBudget`: credit and sums."""
     if not table_ids:
-        return []
-    described = Concat(
-        Cast("plan", TextField()),
-        Cast("policy", TextField()),
-        Cast("lake_table__schema_version", TextField()),
-        "lake_table__database__name",
-        "lake_table__name",
-        "lake_table__path",
-        "source_table__database__name",
-        "source_table__name",
-        output_field=TextField(),
-    )
+        return {}
     written = "lake_table__health__facts__written"
     values = _applied().values_list(
-        "lake_table_id", MD5(described), f"{written}__credit", f"{written}__counted"
+        "lake_table_id", f"{written}__credit", f"{written}__counted"
     )
-    return [
-        _Row(table, signature, int(credit or 0), value_of(Totals, sums or {}))
-        for table, signature, credit, sums in values.filter(lake_table__in=table_ids)
-    ]
+    return {
+        table: (int(credit or 0), value_of(Totals, sums or {}))
+        for table, credit, sums in values.filter(lake_table__in=table_ids)
+    }
 
 
 def _whole(table_ids: list[int], sources: Collection[int]) -> dict[int, Wanted]:

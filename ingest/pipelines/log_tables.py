@@ -38,7 +38,7 @@ from ingest.models.states import (
 from ingest.pipelines import needed_resync
 from ingest.pipelines.policies.policy import Effective
 from ingest.pipelines.policies.store import Policies
-from ingest.pipelines.row_versions import RowVersions, row_versions
+from ingest.pipelines.row_versions import RowVersions, row_versions, signatures
 from ingest.planning.facts import LOG
 from ingest.planning.plan import plan_from_json
 
@@ -99,7 +99,10 @@ def follow_spec(
 
 @dataclass(frozen=True, slots=True)
 class _Known:
+    """What was made of a table's rows at these versions."""
+
     versions: RowVersions
+    signature: str
     told: FollowTable
 
 
@@ -122,30 +125,32 @@ class FollowedTables:
                 told = known.told
                 if told.is_awaited != (one.table_id in awaited):
                     told = replace(told, is_awaited=not told.is_awaited)
-                    self._known[one.table_id] = _Known(one, told)
+                    self._known[one.table_id] = replace(known, told=told)
                 found[one.datasource_id].append(told)
         return {source: tuple(tables) for source, tables in found.items()}
 
     def _read_again(
         self, versions: list[RowVersions], sources: Collection[int]
     ) -> None:
-        before = self._known
         policies = Policies(sources)
-        is_new = policies.given != self._policies
-        self._policies = policies.given
-        self._known = {
-            one.table_id: known
+        before = self._known if policies.given == self._policies else {}
+        written = {
+            one.table_id: one
             for one in versions
-            if (known := before.get(one.table_id)) and known.versions == one
+            if one.table_id not in before or before[one.table_id].versions != one
         }
-        kept = {} if is_new else self._known
-        again = {one.table_id: one for one in versions if one.table_id not in kept}
-        for row in _pipelines_of(list(again)):
+        found = signatures(written)
+        now: dict[int, _Known] = {}
+        for one in versions:
+            known = before.get(one.table_id)
+            if known and found.get(one.table_id, known.signature) == known.signature:
+                now[one.table_id] = replace(known, versions=one)
+        for row in _pipelines_of([pk for pk in found if pk not in now]):
             assert row.lake_table is not None
-            pk = row.lake_table.pk
-            known = before.get(pk)
-            told = _followed_alone(row, policies, known.told if known else None)
-            self._known[pk] = _Known(again[pk], told)
+            pk, former = row.lake_table.pk, self._known.get(row.lake_table.pk)
+            told = _followed_alone(row, policies, former.told if former else None)
+            now[pk] = _Known(written[pk], found[pk], told)
+        self._known, self._policies = now, policies.given
 
 
 def followed_tables(datasource: Datasource) -> tuple[FollowTable, ...]:

@@ -3,7 +3,9 @@
 What a source's log is read for, and what of it is applied, is asked for all tables
 every other second, and comes out of plans that change once a month. PostgreSQL gives a
 row another place (`ctid`) whenever it is written, and keeps which transaction did so
-(`xmin`); to tell both it reads none of the row's long values.
+(`xmin`); to tell both it reads none of the row's long values. Rows of a busy table are
+written every second, though: of those a signature tells whether anything that matters
+is another one, before a plan is decoded.
 """
 
 from __future__ import annotations
@@ -54,3 +56,27 @@ def row_versions(
     with connection.cursor() as cursor:
         cursor.execute(_VERSIONS, given)
         return [RowVersions(*row) for row in cursor.fetchall()]
+
+
+# What a table's spec, and where its load is, are made of.
+_SIGNATURES = """
+SELECT lake.id, md5((p.plan, p.policy, p.state, p.load_name, p.bound, p.drift,
+  p.status_reason, lake.schema_version, lake_database.name, lake.name, lake.path,
+  d.name, source.name, s.name)::text)
+FROM ingest_pipeline p
+JOIN catalog_table lake ON lake.id = p.lake_table_id
+JOIN catalog_database lake_database ON lake_database.id = lake.database_id
+JOIN catalog_table source ON source.id = p.source_table_id
+JOIN catalog_database d ON d.id = source.database_id
+JOIN catalog_datasource s ON s.id = d.datasource_id
+WHERE p.capture = %s AND lake.id = ANY(%s)
+"""
+
+
+def signatures(table_ids: Collection[int]) -> dict[int, str]:
+    """Of these lake tables, as far as they follow a log."""
+    if not table_ids:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(_SIGNATURES, [LOG, list(table_ids)])
+        return dict(cursor.fetchall())
