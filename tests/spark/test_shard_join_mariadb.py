@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -109,7 +110,7 @@ def written_while_it_is_read(
 ) -> list[str]:
     """Before and behind its chunk. Returns which tables the job looks at."""
     looked: list[str] = []
-    look, read = shard_join.look_at_one, shard_join.read_to_parquet
+    look, read = shard_join.look_at_one, reread.read_to_parquet
     # nor do changes of others stop it
     joining.sql("1", "ALTER TABLE {o} COMMENT 'before'")
 
@@ -128,7 +129,7 @@ def written_while_it_is_read(
         return found
 
     monkeypatch.setattr(shard_join, "look_at_one", looked_at)
-    monkeypatch.setattr(shard_join, "read_to_parquet", between)
+    monkeypatch.setattr(reread, "read_to_parquet", between)
     return looked
 
 
@@ -169,17 +170,19 @@ def test_it_is_read_alone_and_what_is_written_meanwhile_is_neither_lost_nor_twic
     assert joining.shards.in_lake() == joining.shards.at_source()
 
 
-def _dies_in(name: str) -> Callable[[pytest.MonkeyPatch], None]:
-    return lambda patch: patch.setattr(shard_join, name, _kill)
+def _dies_in(
+    name: str, *, of: ModuleType = shard_join
+) -> Callable[[pytest.MonkeyPatch], None]:
+    return lambda patch: patch.setattr(of, name, _kill)
 
 
 # the place → whether the rows are in the lake then
 KILLS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool]] = {
     "begun": (_dies_in("look_at_one"), False),
-    "recorded": (_dies_in("take_moment_of"), False),
-    "cut": (_dies_in("read_to_parquet"), False),
+    "recorded": (_dies_in("take_moment_of", of=reread), False),
+    "cut": (_dies_in("read_to_parquet", of=reread), False),
     "read": (_dies_in("_rows"), False),
-    "staged": (lambda p: p.setattr(reread, "commit_rows", _kill), False),
+    "staged": (_dies_in("commit_rows", of=reread), False),
     "committed": (_dies_in("_facts"), True),
 }
 

@@ -11,7 +11,7 @@ compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,19 +21,15 @@ from pyspark.sql import functions as F
 from core.errors import InvalidRequest
 from core.sentences import Sentence
 from ingest.contract.job import VERIFY_CHUNK_ROWS, RepairWork
-from ingest.contract.positions import MAX_INDEX, later, seq_of
+from ingest.contract.positions import later
 from ingest.contract.source_positions import is_of_log
 from ingest.contract.table import ColumnSpec, TableSpec, sources_of
 from ingest.driver.apply.apply import (
-    refuse_other_types,
-    refuse_unreadable_plan,
-    require_loaded,
     roll_back_writes,
 )
 from ingest.driver.apply.jobrun import JobRun
-from ingest.driver.apply.partitions import nameless_partitions
 from ingest.driver.apply.replacement import snapshot_of
-from ingest.driver.apply.rows import lake_rows, read_staged, record_key, unfit_counts
+from ingest.driver.apply.rows import read_staged, record_key
 from ingest.driver.apply.writer import (
     checked_state,
     commit_of,
@@ -46,28 +42,22 @@ from ingest.driver.capture.chunking import (
 )
 from ingest.driver.capture.counting import count_rows, refuse_another_count
 from ingest.driver.capture.gate import SourceGate
-from ingest.driver.capture.log_load import read_until
-from ingest.driver.capture.parallel import run_parallel
 from ingest.driver.capture.reading import (
-    Counts,
-    Reading,
     Trial,
     open_stoppable,
     read_patiently,
-    read_to_parquet,
     require_shown,
 )
 from ingest.driver.capture.source_tables import SourceTable, look_at_one
 from ingest.driver.table_services.reread import (
+    Reread,
     commit_here,
     own_folder,
-    require_columns_there,
-    with_deletes,
-)
-from ingest.driver.table_services.verify_log import (
-    require_behind_lake,
-    require_sent_values,
-    take_moment_of,
+    read_chunks,
+    require_all_sent,
+    require_rereadable,
+    rows_for_lake,
+    take_moment_behind_lake,
 )
 from ingest.lake.commits import Commit
 from ingest.lake.hudi.identity import key_column
@@ -159,18 +149,16 @@ def _chunks_with(
 
 @dataclass(frozen=True, slots=True)
 class _Repair:
-    """What the steps of one attempt share."""
+    """What the steps of one attempt share. position: where the lake is."""
 
-    run: JobRun
-    spark: SparkSession
-    access: SourceAccess
-    gate: SourceGate
+    here: Reread
     record: Differing
-    folder: Place
     selection: Selection
-    stream: str
     position: str
-    applied: int
+
+    @property
+    def run(self) -> JobRun:
+        return self.here.run
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,27 +185,15 @@ def repair_differences(
     if done := commit_of(spec):
         kept.clear()
         return _facts(done)
-    require_loaded(spec, state)
-    refuse_other_types(spec, state)
-    refuse_unreadable_plan(spec, state)
-    require_columns_there(spec, state)
+    require_rereadable(spec, state)
     record = _record_for(run, kept, work)
     state = roll_back_writes(spark, spec, state)
-    assert state.position is not None, "a table that was compared has a load"
+    at = state.position
+    assert at is not None, "a table that was compared has a load"
     selection = select_columns(dialect_of(access.spec.kind), spec.table.columns)
     with own_folder(run) as folder:
-        repair = _Repair(
-            run,
-            spark,
-            access,
-            gate,
-            record,
-            folder,
-            selection,
-            work.stream,
-            state.position.end,
-            state.position.epoch_to,
-        )
+        here = Reread(run, spark, access, gate, folder, work.stream, at.epoch_to)
+        repair = _Repair(here, record, selection, at.end)
         read = _read_patiently(repair)
         run.enter("comparing", unit="sides")
         keys = kept.keys(record.verification).uri
@@ -263,8 +239,8 @@ def _facts(done: Commit) -> dict[str, Any]:
 
 
 def _read_patiently(repair: _Repair) -> _Read:
-    with open_stoppable(repair.run, repair.access) as (source, access):
-        inside = replace(repair, access=access)
+    with open_stoppable(repair.run, repair.here.access) as (source, access):
+        inside = replace(repair, here=replace(repair.here, access=access))
         return read_patiently(
             repair.run,
             source,
@@ -274,42 +250,42 @@ def _read_patiently(repair: _Repair) -> _Read:
 
 
 def _read(repair: _Repair, source: Source, trial: Trial) -> _Read:
-    run, table, record = repair.run, repair.run.spec.table, repair.record
+    run, here, record = repair.run, repair.here, repair.record
     # what a try before staged is of another moment
-    repair.folder.delete_all()
+    here.folder.delete_all()
     run.enter("planning")
     _require_same_source(repair, source)
     tables = _look_at(repair, source, was_wide=trial.was_wide)
     since = None
-    if repair.stream:
-        # a commit is in the log, and so in the lake, before others see it
-        since = take_moment_of(run, source, repair.stream)
-        require_behind_lake(run, since, since.at or read_until(run, source))
-    elif upto := cursor_position(table, record.position, repair.position):
-        require_shown(source, table, upto)
+    if here.stream:
+        since = take_moment_behind_lake(here, source)
+    elif upto := cursor_position(run.spec.table, record.position, repair.position):
+        require_shown(source, run.spec.table, upto)
     cut, whole = _cut(repair, source, tables)
     counted = None
     if record.extra and cut.by == "key" and len(cut.chunks) > len(tables):
         counted = count_rows(run, source)
-    run.enter("reading", total=len(cut.chunks), unit="chunks")
-    read = _reader(repair, source, cut, tables, whole=whole)
-    found: dict[int, Counts] = {}
-
-    def note(chunk: Chunk) -> None:
-        found[chunk.number] = read(chunk)
-        run.add_done(1)
-
-    run_parallel(run, cut.chunks, note, threads=repair.access.spec.max_parallel_reads)
+    keys = {number: _keys_of(repair, source, one) for number, one in tables.items()}
+    chunks = [
+        (one, (tables if one.number in whole else keys)[one.shard])
+        for one in cut.chunks
+    ]
+    found = read_chunks(here, source, cut.by, chunks)
     refuse_another_count(run, source, sum(c.rows for c in found.values()), counted)
-    if since and since.at:  # a log whose readers have no such moment sends all values
-        require_sent_values(run, since, applied=repair.applied)
-    folders = {n: _folder(repair, n).uri for n, c in found.items() if c.rows}
+    require_all_sent(here, since)
+    folders = {n: here.folder_of(n).uri for n, c in found.items() if c.rows}
     return _Read(
         tuple(uri for n, uri in folders.items() if n in whole),
         tuple(uri for n, uri in folders.items() if n not in whole),
         sum(c.unfit for n, c in found.items() if n in whole),
         all(one.is_key_unique for one in tables.values()),
     )
+
+
+def _keys_of(repair: _Repair, source: Source, one: SourceTable) -> SourceTable:
+    """The same table, of which only the keys are read."""
+    keys = replace(one.table, columns=_key_columns(repair.run.spec.table))
+    return replace(one, selection=select_of(source.dialect, keys))
 
 
 def _look_at(
@@ -367,7 +343,7 @@ def _cut(
 ) -> tuple[Cut, frozenset[int]]:
     """The chunks to read, and the numbers of those whose rows are read, not only their
     keys: all, where a table was or is not cut by its key."""
-    record, limits = repair.record, repair.access.spec
+    record, limits = repair.record, repair.here.access.spec
     wanted = _wanted(record)
     ranges = [chunk for chunk in wanted if chunk.low or chunk.high]
     if record.chunks and all(tables[chunk.shard].is_by_key for chunk in ranges):
@@ -386,45 +362,9 @@ def _cut(
     return cut, frozenset(c.number for c in cut.chunks)
 
 
-def _folder(repair: _Repair, number: int) -> Place:
-    return repair.folder / "source" / f"{number:06d}"
-
-
-def _reader(
-    repair: _Repair,
-    source: Source,
-    cut: Cut,
-    tables: Mapping[int, SourceTable],
-    *,
-    whole: frozenset[int],
-) -> Callable[[Chunk], Counts]:
-    run = repair.run
-    can_renew = cut.by == "key" and not repair.stream
-
-    def read(chunk: Chunk) -> Counts:
-        one = tables[chunk.shard]
-        if chunk.number not in whole:
-            keys = replace(one.table, columns=_key_columns(run.spec.table))
-            one = replace(one, selection=select_of(source.dialect, keys))
-        sql = one.sql(source, one.where(source, cut.by, chunk))
-        with (
-            repair.gate.reading(run),
-            source.reading(one.table, can_renew=can_renew) as snapshot,
-        ):
-            reading = Reading(
-                one.table, repair.access, one.selection, sql, snapshot, one.fetch
-            )
-            folder = _folder(repair, chunk.number)
-            found = read_to_parquet(run, repair.spark, reading, folder)
-        repair.gate.account(found.rows)
-        return found
-
-    return read
-
-
 def _keys_only(repair: _Repair) -> Selection:
     columns = _key_columns(repair.run.spec.table)
-    return select_columns(dialect_of(repair.access.spec.kind), columns)
+    return select_columns(dialect_of(repair.here.access.spec.kind), columns)
 
 
 def _key_columns(table: TableSpec) -> tuple[ColumnSpec, ...]:
@@ -437,23 +377,16 @@ def _key_columns(table: TableSpec) -> tuple[ColumnSpec, ...]:
 def _changed_rows(repair: _Repair, read: _Read, listed: DataFrame) -> DataFrame | None:
     """What the lake gets, on disk: rows of these keys as the source has them, and those
     of the lake that have to go as deleted ones. None = nothing."""
-    run, table, selection = repair.run, repair.run.spec.table, repair.selection
-    staged = read_staged(repair.spark, selection, list(read.whole))
+    here, table, selection = repair.here, repair.run.spec.table, repair.selection
+    staged = read_staged(here.spark, selection, list(read.whole))
     staged = staged.join(
         listed, record_key(table, selection) == listed["k"], "left_semi"
     )
-    if read.unfit:
-        run.note_lossy(unfit_counts(staged, selection))
-    run.note_lossy(nameless_partitions(staged, table, selection))
-    # above all that the epoch has brought, and below the next one
-    seq = F.lit(seq_of(repair.applied, MAX_INDEX)).cast("bigint")
-    rows = lake_rows(staged, table, selection, seq=seq)
     key = F.col(f"`{key_column(table)}`").cast("string")
-    lake = snapshot_of(repair.spark, run.spec)
+    lake = snapshot_of(here.spark, repair.run.spec)
     lake = lake.join(listed, key == listed["k"], "left_semi")
     if read.keys:
-        kept = read_staged(repair.spark, _keys_only(repair), list(read.keys))
+        kept = read_staged(here.spark, _keys_only(repair), list(read.keys))
         there = kept.select(record_key(table, _keys_only(repair)).alias("k"))
         lake = lake.join(there, key == there["k"], "left_anti")
-    target = repair.folder / "rows"
-    return with_deletes(repair.spark, table, rows, lake, seq=seq, target=target)
+    return rows_for_lake(here, staged, lake, selection, unfit=read.unfit)

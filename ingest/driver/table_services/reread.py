@@ -8,9 +8,9 @@ rows. It must not know why they are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -20,17 +20,63 @@ from pyspark.sql import types as T
 from core.errors import TransientError
 from core.sentences import Sentence
 from ingest.contract.job import JobSpec
-from ingest.contract.table import TableSpec
+from ingest.contract.positions import MAX_INDEX, seq_of
+from ingest.driver.apply.apply import (
+    refuse_other_types,
+    refuse_unreadable_plan,
+    require_loaded,
+)
 from ingest.driver.apply.jobrun import JobRun
+from ingest.driver.apply.partitions import nameless_partitions
 from ingest.driver.apply.replacement import own_columns, same_span
+from ingest.driver.apply.rows import lake_rows, unfit_counts
 from ingest.driver.apply.writer import Batch, commit_rows, qualified_name
+from ingest.driver.capture.gate import SourceGate
+from ingest.driver.capture.log_load import read_until
+from ingest.driver.capture.parallel import run_parallel
+from ingest.driver.capture.reading import Counts, Reading, read_to_parquet
+from ingest.driver.capture.source_tables import SourceTable
+from ingest.driver.table_services.verify_log import (
+    Since,
+    require_behind_lake,
+    require_sent_values,
+    take_moment_of,
+)
 from ingest.lake.commits import Commit, LakeState
 from ingest.lake.hudi.identity import DELETED, SEQ, key_column, partition_columns
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
+from ingest.sources.chunks import Chunk, ChunkBy
+from ingest.sources.registry import Source, SourceAccess
+from ingest.sources.select import Selection
 
 
-def require_columns_there(spec: JobSpec, state: LakeState) -> None:
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """What the steps of one attempt share. stream: of the log that the table follows.
+    applied: the epoch that the lake has."""
+
+    run: JobRun
+    spark: SparkSession
+    access: SourceAccess
+    gate: SourceGate
+    folder: Place
+    stream: str
+    applied: int
+
+    def folder_of(self, chunk: int) -> Place:
+        return self.folder / "source" / f"{chunk:06d}"
+
+
+def require_rereadable(spec: JobSpec, state: LakeState) -> None:
+    """Its rows can be written as they would be read now."""
+    require_loaded(spec, state)
+    refuse_other_types(spec, state)
+    refuse_unreadable_plan(spec, state)
+    _require_columns_there(spec, state)
+
+
+def _require_columns_there(spec: JobSpec, state: LakeState) -> None:
     """What brings a column to the lake also brings what older rows have in it, and
     would not look for that in one that has the column by then."""
     new = [c.source_name for c in spec.table.columns if c.name not in state.columns]
@@ -59,24 +105,76 @@ def own_folder(run: JobRun) -> Iterator[Place]:
         own.delete_all()
 
 
-def with_deletes(
-    spark: SparkSession,
-    table: TableSpec,
-    rows: DataFrame,
+def take_moment_behind_lake(here: Reread, source: Source) -> Since:
+    """A commit is in the log, and so in the lake, before others see it."""
+    since = take_moment_of(here.run, source, here.stream)
+    require_behind_lake(here.run, since, since.at or read_until(here.run, source))
+    return since
+
+
+def read_chunks(
+    here: Reread,
+    source: Source,
+    by: ChunkBy,
+    chunks: Sequence[tuple[Chunk, SourceTable]],
+) -> dict[int, Counts]:
+    """Each of its table, into a folder of its own; what was read, by their numbers."""
+    run, found = here.run, dict[int, Counts]()
+    can_renew = by == "key" and not here.stream
+
+    def read(of: tuple[Chunk, SourceTable]) -> None:
+        chunk, one = of
+        sql = one.sql(source, one.where(source, by, chunk))
+        with (
+            here.gate.reading(run),
+            source.reading(one.table, can_renew=can_renew) as snapshot,
+        ):
+            reading = Reading(
+                one.table, here.access, one.selection, sql, snapshot, one.fetch
+            )
+            folder = here.folder_of(chunk.number)
+            counts = read_to_parquet(run, here.spark, reading, folder)
+        here.gate.account(counts.rows)
+        found[chunk.number] = counts
+        run.add_done(1)
+
+    run.enter("reading", total=len(chunks), unit="chunks")
+    run_parallel(run, chunks, read, threads=here.access.spec.max_parallel_reads)
+    return found
+
+
+def require_all_sent(here: Reread, since: Since | None) -> None:
+    """A log whose readers have no such moment sends all values."""
+    if since and since.at:
+        require_sent_values(here.run, since, applied=here.applied)
+
+
+def rows_for_lake(
+    here: Reread,
+    staged: DataFrame,
     lake: DataFrame,
+    selection: Selection,
     *,
-    seq: Column,
-    target: Place,
+    unfit: int,
 ) -> DataFrame | None:
-    """These rows, on disk, and those of `lake` that are not among them as deleted ones;
-    None = there are neither."""
+    """What the lake gets, on disk: these rows of the source, and those of `lake` that
+    are not among them as deleted ones; None = there are neither. unfit: values of the
+    source that have no form in the lake."""
+    run, table = here.run, here.run.spec.table
+    if unfit:
+        run.note_lossy(unfit_counts(staged, selection))
+    run.note_lossy(nameless_partitions(staged, table, selection))
+    # above all that the epoch has brought, and below the next one
+    seq = F.lit(seq_of(here.applied, MAX_INDEX)).cast("bigint")
+    rows = lake_rows(staged, table, selection, seq=seq)
     gone = _without(lake, rows, [key_column(table), *partition_columns(table)])
     own = {SEQ: seq, DELETED: F.lit(True)}  # noqa: FBT003
     names = [c for c in own_columns(lake) if c in rows.columns]
     deletes = gone.select(*(own.get(c, F.col(f"`{c}`")).alias(c) for c in names))
     both = rows.unionByName(deletes, allowMissingColumns=True)
+    target = here.folder / "rows"
     both.write.parquet(target.uri)
-    found = spark.read.schema(rows.schema).parquet(target.uri)
+    found = here.spark.read.schema(rows.schema).parquet(target.uri)
     found = found.select(*(_as_solid(field) for field in rows.schema))
     return None if found.isEmpty() else found
 
