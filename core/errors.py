@@ -56,7 +56,10 @@ class SluiceError(Exception):
 
 def said_by(error: BaseException) -> str:
     """What it says, as a sentence where it is one."""
-    return error.as_sentence if isinstance(error, SluiceError) else str(error)
+    if isinstance(error, SluiceError):
+        return error.as_sentence
+    said = error.args[0] if error.args else ""
+    return said if isinstance(said, Sentence) else str(error)
 
 
 class InvalidRequest(SluiceError):

@@ -25,6 +25,7 @@ from core.errors import (
     StaleState,
     TerminalError,
     TransientError,
+    said_by,
 )
 from core.sentences import Sentence, origins_in, sentence_of
 from ingest.contract.members import TooNew, value_of
@@ -364,7 +365,7 @@ def _versioned(kind: type[T], data: Mapping[str, Any], what: Sentence) -> T:
         return value_of(kind, data, newest=VERSION)
     except TooNew as error:
         raise InvalidRequest(
-            Sentence("%(what)s has %(why)s", what=what, why=error.sentence),
+            Sentence("%(what)s has %(why)s", what=what, why=said_by(error)),
             hint="restart the driver and the workers with the same release",
         ) from error
     except ValueError as error:

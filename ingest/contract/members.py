@@ -29,12 +29,6 @@ class TooNew(ValueError):
             )
         )
 
-    @property
-    def sentence(self) -> Sentence:
-        """What a Sentence is given of it."""
-        found: Sentence = self.args[0]
-        return found
-
 
 def encode(value: Any, *, version: int | None = None) -> str:
     """A value as one line of JSON, with its version unless it has that as a member."""

@@ -19,7 +19,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from core.errors import TerminalError
+from core.errors import TerminalError, said_by
 from core.sentences import Sentence
 from ingest.contract import members
 
@@ -339,7 +339,7 @@ def _decoded(kind: type[T], text: str | bytes, what: What) -> T:
 
 def _too_new(what: What, why: members.TooNew) -> TerminalError:
     return TerminalError(
-        Sentence(_HAS[what], why=why.sentence),
+        Sentence(_HAS[what], why=said_by(why)),
         code=f"{what}_too_new",
         hint="run this stream with the release that wrote it, or a newer one",
     )

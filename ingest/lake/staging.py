@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 
-from core.errors import TerminalError, TransientError
+from core.errors import TerminalError, TransientError, said_by
 from core.sentences import Sentence
 from ingest.contract import members
 from ingest.contract.table import ShardSpec
@@ -222,7 +222,7 @@ def _decoded(kind: type[T], text: bytes) -> T:
         raise TerminalError(
             Sentence(
                 "what was staged for this load has %(error)s. Nothing was changed",
-                error=error.sentence,
+                error=said_by(error),
             ),
             code="staging_too_new",
             hint="run this table with the release that staged it, or cancel the load:"

@@ -27,7 +27,7 @@ from catalog.discovery.choosing import uncarried
 from catalog.discovery.store import HIDES_ROWS, NO_PRIVILEGE, UNSUPPORTED, VANISHED
 from catalog.models import Column, Table
 from catalog.schema.diff import SchemaChange
-from core.errors import InvalidRequest, SluiceError
+from core.errors import InvalidRequest, SluiceError, said_by
 from core.models import Job
 from core.sentences import Sentence, origins_in
 from core.translation import translated
@@ -378,7 +378,7 @@ def test_refusals_of_requests(world, read_english):
 
 def test_reasons_of_jobs(world, read_english):
     orders = world.lake_tables["orders"]
-    stored = TooNew(9, 1).sentence
+    stored = said_by(TooNew(9, 1))
     for reason in (
         unanswered("cancel"),
         storage_error(OSError(errno.ENOSPC, "full"), Path("orders")).as_sentence,
