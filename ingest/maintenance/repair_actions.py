@@ -258,7 +258,7 @@ JOIN_SHARDS = TableAction(
     is_open=shards.is_sharded,
     request=_OF_ALL,
     preview=repair_previews.preview_join,
-    repair=RepairWork("join"),
+    repair=shard_joins.WORK,
     report="The new shards are read: %(written)s rows written, %(deleted)s deleted.",
 )
 RESTORE = TableAction(

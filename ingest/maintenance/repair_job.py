@@ -47,7 +47,7 @@ from ingest.pipelines.table_job import (
 )
 from ingest.planning.facts import LOG
 
-JOIN = "join"
+JOIN = shard_joins.WORK.action
 # Names of the shards that it reads.
 JOINING = "joining"
 

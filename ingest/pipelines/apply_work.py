@@ -8,7 +8,7 @@ nor how sessions are run.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,12 +22,12 @@ from ingest.contract.members import value_of
 from ingest.contract.table import FenceSpec, SourceSpec, TableSpec
 from ingest.contract.written import Totals
 from ingest.jobs.kinds import source_spec, table_spec
-from ingest.models import Pipeline, Policy
+from ingest.models import Pipeline
 from ingest.models.states import LOADED
 from ingest.pipelines.log_tables import stream_of
 from ingest.pipelines.policies.policy import Effective
 from ingest.pipelines.policies.store import Policies
-from ingest.pipelines.row_versions import RowVersions, row_versions, signatures
+from ingest.pipelines.row_versions import MadeOfRows, RowVersions, row_versions
 from ingest.planning.facts import LOG
 from ingest.planning.plan import plan_from_json
 
@@ -68,64 +68,38 @@ class WantedStream:
     tables: Mapping[int, Wanted]
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What was made of a table's rows at these versions."""
-
-    versions: RowVersions
-    signature: str
-    wanted: Wanted
-
-
 @dataclass(slots=True)
 class WantedTables:
     """Read every other second: rows that were not written since are not read again,
     and a plan only when it is another one."""
 
-    _known: dict[int, _Known] = field(default_factory=dict)
-    _policies: list[Any] = field(default_factory=list)
+    _wanted: MadeOfRows[Wanted] = field(default_factory=MadeOfRows)
+    _policies: Mapping[Any, Any] = field(default_factory=dict)
 
     def read(self) -> dict[str, WantedStream]:
         """By stream."""
         rows = row_versions(LOADED)
         sources = Datasource.objects.in_bulk({row.datasource_id for row in rows})
-        self._forget(rows, sources)
-        known = {pk: one.versions for pk, one in self._known.items()}
-        self._read_again([r for r in rows if known.get(r.table_id) != r], sources)
+        self._renew(rows, Policies(sources))
         of_sources: dict[int, dict[int, Wanted]] = {pk: {} for pk in sources}
         for row in rows:
-            if one := self._known.get(row.table_id):
-                of_sources[row.datasource_id][row.table_id] = one.wanted
+            if one := self._wanted.get(row.table_id):
+                of_sources[row.datasource_id][row.table_id] = one
         return {
             stream_of(pk): WantedStream(source_spec(source), of_sources[pk])
             for pk, source in sources.items()
         }
 
-    def _read_again(self, written: list[RowVersions], sources: Collection[int]) -> None:
-        """Those whose rows were written; what cannot be described is left out."""
-        versions = {one.table_id: one for one in written}
-        before = {pk: self._known.pop(pk, None) for pk in versions}
-        found = signatures(versions)
-        same = {
-            pk: old.wanted
-            for pk, signature in found.items()
-            if (old := before[pk]) and old.signature == signature
-        }
-        all_of_them = same | _whole([pk for pk in found if pk not in same], sources)
-        for pk, (credit, counted) in _counted(list(all_of_them)).items():
-            now = replace(all_of_them[pk], credit=credit, counted=counted)
-            self._known[pk] = _Known(versions[pk], found[pk], now)
-
-    def _forget(self, rows: list[RowVersions], sources: Collection[int]) -> None:
-        """What is another one now, or not wanted any more."""
-        given = Policy.objects.filter(datasource__in=sources).order_by("pk")
-        policies = list(given.values_list("datasource_id", "database_id", "given"))
-        if policies != self._policies:
-            self._known.clear()
-            self._policies = policies
-        wanted = {row.table_id for row in rows}
-        for pk in self._known.keys() - wanted:
-            del self._known[pk]
+    def _renew(self, rows: list[RowVersions], policies: Policies) -> None:
+        is_other = policies.given != self._policies
+        written, again = self._wanted.compare(rows, all_anew=is_other)
+        for pk in again:
+            self._wanted.drop(pk)
+        whole = _whole(again, policies)
+        for pk, (credit, counted) in _counted(written).items():
+            if one := whole.get(pk) or self._wanted.get(pk):
+                self._wanted.put(pk, replace(one, credit=credit, counted=counted))
+        self._policies = policies.given
 
 
 def _applied() -> QuerySet[Pipeline]:
@@ -151,10 +125,9 @@ def _counted(table_ids: list[int]) -> dict[int, tuple[int, Totals]]:
     }
 
 
-def _whole(table_ids: list[int], sources: Collection[int]) -> dict[int, Wanted]:
+def _whole(table_ids: list[int], policies: Policies) -> dict[int, Wanted]:
     if not table_ids:
         return {}
-    policies = Policies(sources)
     rows = _applied().filter(lake_table__in=table_ids)
     related = ("lake_table__database", "source_table__database__datasource")
     found = {}

@@ -38,7 +38,7 @@ from ingest.models.states import (
 from ingest.pipelines import needed_resync
 from ingest.pipelines.policies.policy import Effective
 from ingest.pipelines.policies.store import Policies
-from ingest.pipelines.row_versions import RowVersions, row_versions, signatures
+from ingest.pipelines.row_versions import MadeOfRows, row_versions
 from ingest.planning.facts import LOG
 from ingest.planning.plan import plan_from_json
 
@@ -97,60 +97,33 @@ def follow_spec(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What was made of a table's rows at these versions."""
-
-    versions: RowVersions
-    signature: str
-    told: FollowTable
-
-
 @dataclass(slots=True)
 class FollowedTables:
     """Tables by source: approved ones by the order of their ids, paused ones, too: what
     they miss waits for them. Rows that were not written since are not read again."""
 
-    _known: dict[int, _Known] = field(default_factory=dict)
+    _told: MadeOfRows[FollowTable] = field(default_factory=MadeOfRows)
     _policies: Mapping[Any, Any] = field(default_factory=dict)
 
     def read(self, sources: Collection[int]) -> dict[int, tuple[FollowTable, ...]]:
         """By id of the datasource."""
-        versions = row_versions(FOLLOWED, sources)
-        self._read_again(versions, sources)
+        rows, policies = row_versions(FOLLOWED, sources), Policies(sources)
+        is_other = policies.given != self._policies
+        _, again = self._told.compare(rows, all_anew=is_other)
+        for pipeline in _pipelines_of(again):
+            pk = pipeline.lake_table_id or 0
+            told = _followed_alone(pipeline, policies, self._told.get(pk))
+            self._told.put(pk, told)
+        self._policies = policies.given
         awaited = awaited_tables()
         found: dict[int, list[FollowTable]] = {source: [] for source in sources}
-        for one in versions:
-            if known := self._known.get(one.table_id):
-                told = known.told
-                if told.is_awaited != (one.table_id in awaited):
-                    told = replace(told, is_awaited=not told.is_awaited)
-                    self._known[one.table_id] = replace(known, told=told)
-                found[one.datasource_id].append(told)
+        for row in rows:
+            if one := self._told.get(row.table_id):
+                is_awaited = row.table_id in awaited
+                if one.is_awaited != is_awaited:
+                    one = replace(one, is_awaited=is_awaited)
+                found[row.datasource_id].append(one)
         return {source: tuple(tables) for source, tables in found.items()}
-
-    def _read_again(
-        self, versions: list[RowVersions], sources: Collection[int]
-    ) -> None:
-        policies = Policies(sources)
-        before = self._known if policies.given == self._policies else {}
-        written = {
-            one.table_id: one
-            for one in versions
-            if one.table_id not in before or before[one.table_id].versions != one
-        }
-        found = signatures(written)
-        now: dict[int, _Known] = {}
-        for one in versions:
-            known = before.get(one.table_id)
-            if known and found.get(one.table_id, known.signature) == known.signature:
-                now[one.table_id] = replace(known, versions=one)
-        for row in _pipelines_of([pk for pk in found if pk not in now]):
-            assert row.lake_table is not None
-            pk, former = row.lake_table.pk, self._known.get(row.lake_table.pk)
-            told = _followed_alone(row, policies, former.told if former else None)
-            now[pk] = _Known(written[pk], found[pk], told)
-        self._known, self._policies = now, policies.given
 
 
 def followed_tables(datasource: Datasource) -> tuple[FollowTable, ...]:
