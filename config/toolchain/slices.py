@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from zlib import crc32
 
-SLICES = 24
+SLICES = 48
 
 
 @dataclass(frozen=True, slots=True)

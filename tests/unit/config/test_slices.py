@@ -28,7 +28,7 @@ def test_what_is_said_is_understood(one: Slice) -> None:
 
 @pytest.mark.parametrize("text", ["", "some", "0/12", "13/12", "3", "3/", "-1/4"])
 def test_no_slice(text: str) -> None:
-    with pytest.raises(ValueError, match="is no slice: none, all, or one as 3/24"):
+    with pytest.raises(ValueError, match="is no slice: none, all, or one as 3/48"):
         parse(text)
 
 
