@@ -35,6 +35,18 @@ def zones() -> tuple[str, ...]:
     return ("UTC", *sorted(name for name in placed if not name.startswith(legacy)))
 
 
+def check_language(code: str) -> str:
+    """The code itself, "" too. InvalidRequest for a language that does not exist."""
+    if code and code not in languages():
+        why = Sentence("there is no language '%(name)s'", name=code)
+        raise InvalidRequest(
+            why,
+            hint=Sentence("one of: %(names)s", names=", ".join(sorted(languages()))),
+            facts={"errors": [{"pointer": "/language", "detail": why}]},
+        )
+    return code
+
+
 def preferences_of(user: User) -> Chosen:
     row = Preferences.objects.filter(user=user).first()
     return Chosen(row.language, row.timezone) if row else Chosen()
@@ -42,11 +54,7 @@ def preferences_of(user: User) -> Chosen:
 
 def save_preferences(user: User, chosen: Chosen) -> None:
     """Store the choice; refuse a language or a zone that does not exist."""
-    if chosen.language and chosen.language not in languages():
-        raise InvalidRequest(
-            Sentence("there is no language '%(name)s'", name=chosen.language),
-            hint=Sentence("one of: %(names)s", names=", ".join(sorted(languages()))),
-        )
+    check_language(chosen.language)
     if chosen.timezone and chosen.timezone not in available_timezones():
         raise InvalidRequest(
             Sentence("there is no time zone '%(name)s'", name=chosen.timezone),

@@ -343,8 +343,14 @@ CSRF_TRUSTED_ORIGINS = [SLUICE_PUBLIC_URL] if SLUICE_PUBLIC_URL else []
 # of a body; Django refuses more of one that REST still takes
 DATA_UPLOAD_MAX_MEMORY_SIZE = 5 * 2**20
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SLUICE_PUBLIC_URL.startswith("https:")
-LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
+LANGUAGE_CODE = read(
+    "LANGUAGE",
+    default="en",
+    meaning="language of messages, and of pages where neither the user nor the browser"
+    " says one: en or zh-hans",
+    parse=one_of(*(code for code, _ in LANGUAGES)),
+)
 TIME_ZONE = "UTC"
 USE_TZ = True
 STATIC_URL = "/static/"

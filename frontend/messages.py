@@ -57,6 +57,7 @@ MOVED = (
     "ingest/alerts/delivery.py",
     "ingest/alerts/lag.py",
     "ingest/alerts/mail.py",
+    "ingest/alerts/messages.py",
     "ingest/alerts/mutes.py",
     "ingest/alerts/rules.py",
     "ingest/alerts/selectors.py",
@@ -324,11 +325,20 @@ def _of_python() -> Iterator[tuple[str, Message]]:
                 continue
             if node.func.id not in CALLS:
                 continue
-            texts = [a.value for a in node.args if isinstance(a, ast.Constant)]
-            plain = [text for text in texts if isinstance(text, str)]
-            if plain:
-                plural = plain[1] if node.func.id.startswith("n") else ""
-                yield _place(path), Message(plain[0], plural)
+            plain = [text for one in node.args[:2] for text in _literals(one)]
+            if node.func.id.startswith("n") and plain:
+                yield _place(path), Message(*plain)
+                continue
+            for text in plain:
+                yield _place(path), Message(text)
+
+
+def _literals(node: ast.expr) -> Iterator[str]:
+    """Of both branches, where one of two is chosen."""
+    if isinstance(node, ast.IfExp):
+        yield from (*_literals(node.body), *_literals(node.orelse))
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
 
 
 def moved_files() -> list[Path]:

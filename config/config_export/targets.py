@@ -30,6 +30,8 @@ def targets_of_configuration() -> Iterator[Item]:
         is_mail = row.kind == AlertTarget.EMAIL
         place = {"address": row.address} if is_mail else {"host": _host(row.address)}
         fields = {"kind": row.kind, **place, "kinds": sorted(row.kinds)}
+        if row.language:
+            fields["language"] = row.language
         yield Item(TARGET, (row.name,), fields | {"on": scope_text(row) or LAKE})
 
 
@@ -55,6 +57,7 @@ def apply_target(change: Change, variable: Callable[[str, str], str]) -> Change:
             address=fields.get("address", ""),
             kinds=fields.get("kinds", ()),
             on=fields.get("on", ""),
+            language=fields.get("language", ""),
         )
         if new.kind != AlertTarget.EMAIL:
             is_signed = bool(item.secret_env) or new.kind in CHATS
@@ -69,7 +72,7 @@ def apply_target(change: Change, variable: Callable[[str, str], str]) -> Change:
     if any(each.field in {"kind", "host", "address"} for each in change.differences):
         return replace(change, action="skip", reason=FIXED)
     given = {each.field: each.after for each in change.differences}
-    change_target(item.key[0], kinds=given.get("kinds"), on=given.get("on"), by=ACTOR)
+    change_target(item.key[0], **given, by=ACTOR)
     return change
 
 

@@ -43,7 +43,7 @@ def update(folder: Path) -> int:
         kept = former.get(message.text)
         catalog.add(
             (message.text, message.plural) if message.plural else message.text,
-            kept.string if kept else "",
+            kept.string if kept and bool(message.plural) == kept.pluralizable else "",
             locations=[(place, None) for place in places],  # type: ignore[misc]
         )
     with text.open("wb") as file:

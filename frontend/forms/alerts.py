@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
@@ -39,6 +40,29 @@ CHAT_SECRET = _("Only if the robot checks signatures. It is never shown again.")
 CHAT_URL = _("Address of the robot of a group. It is kept like a password.")
 
 
+def language_field() -> forms.ChoiceField:
+    """Of messages; "" = the installation's."""
+    names = dict(settings.LANGUAGES)
+    usual = format_lazy(_("default: {name}"), name=names[settings.LANGUAGE_CODE])
+    return forms.ChoiceField(
+        required=False,
+        label=_("Language"),
+        choices=[("", usual), *names.items()],
+        help_text=_("Messages are sent in it."),
+    )
+
+
+class LanguageForm(forms.Form):
+    """Of a target that is there."""
+
+    language = language_field()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field = self.fields["language"]
+        field.help_text, field.widget.attrs["aria-label"] = "", field.label
+
+
 class TargetForm(forms.Form):
     """Only the fields of one kind. kind: what data has none for."""
 
@@ -59,6 +83,7 @@ class TargetForm(forms.Form):
             render_value=False, attrs={"autocomplete": "new-password"}
         ),
     )
+    language = language_field()
     on = forms.CharField(
         max_length=600,
         required=False,

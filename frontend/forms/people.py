@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 from django.conf import settings
 from django.contrib.auth.models import Group, User
-from django.utils.translation import gettext
+from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_lazy as _
 
 from catalog.access.existence import require_columns, what_is_missing
@@ -89,13 +89,18 @@ class InvitationForm(_Form):
         label=_("E-mail address"),
         help_text=_("The link is sent there. Empty: it is shown once, to copy."),
     )
+    language = forms.ChoiceField(
+        required=False, label=_("Language of the mail"), choices=settings.LANGUAGES
+    )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         names = Group.objects.order_by("name").values_list("name", flat=True)
         self.fields["groups"].choices = [(n, n) for n in names[:MOST_NAMES]]  # type: ignore[attr-defined]
         if settings.SLUICE_SMTP is None:
-            del self.fields["address"]
+            del self.fields["address"], self.fields["language"]
+        else:
+            self.fields["language"].initial = get_language()
 
     def clean_address(self) -> str:
         address: str = self.cleaned_data["address"]

@@ -17,7 +17,7 @@ from catalog.access.grants import grants_of
 from catalog.access.policy import Principal, Privilege, granting
 from core.errors import InvalidRequest, SluiceError
 from core.translation import translated
-from frontend.forms.alerts import KIND_TITLES, TargetForm
+from frontend.forms.alerts import KIND_TITLES, LanguageForm, TargetForm
 from frontend.pages import (
     NOT_CONFIRMED,
     PAGE_SIZE,
@@ -205,11 +205,24 @@ def target_page(request: PageRequest, name: str) -> HttpResponse:
         "target": row,
         "kind_title": KIND_TITLES[row.kind],
         "on": targets.scope_text(row),
+        "language_form": LanguageForm({"language": row.language}),
         "kinds": [TITLES[kind] for kind in row.kinds],
         "deliveries": deliveries,
         "is_waiting": any(one.next_try_at for one in deliveries.items),
     }
     return render(request, "frontend/alerts/target.html", context)
+
+
+@admin_page
+@require_POST
+def change_language(request: PageRequest, name: str) -> HttpResponse:
+    language, actor = request.POST.get("language", ""), request.principal.name
+    attempt(
+        request,
+        gettext("Language changed."),
+        lambda: targets.change_target(name, language=language, by=actor),
+    )
+    return redirect("frontend:alert-target", name)
 
 
 @admin_page

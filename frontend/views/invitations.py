@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from email.message import EmailMessage
+from typing import Any
 from uuid import uuid4
 
 from django.conf import settings
 from django.contrib import auth, messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.utils.translation import gettext
+from django.utils.translation import get_language, gettext, override
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
@@ -40,7 +43,7 @@ def invitation_list(request: PageRequest) -> HttpResponse:
         except SluiceError as refused:
             context["error"] = refused
         else:
-            context |= _handed_over(request, made, form.cleaned_data.get("address", ""))
+            context |= _handed_over(request, made, form.cleaned_data)
             form = InvitationForm()
     rows = open_invitations().prefetch_related("groups").order_by("name")
     context |= {"invitations": numbered_page(request, rows), "form": form}
@@ -48,28 +51,35 @@ def invitation_list(request: PageRequest) -> HttpResponse:
 
 
 def _handed_over(
-    request: PageRequest, made: NewInvitation, address: str
+    request: PageRequest, made: NewInvitation, given: Mapping[str, Any]
 ) -> dict[str, object]:
+    address = given.get("address", "")
     base = settings.SLUICE_PUBLIC_URL or f"{request.scheme}://{request.get_host()}"
     link = f"{base}{made.path}"
     if not (address and settings.SLUICE_SMTP):
         return {"new": made, "link": link}
+    with override(given["language"] or get_language()):
+        message = _letter(made, link, to=address)
+    answer = mail.send(message, settings.SLUICE_SMTP)
+    if not answer.error:
+        return {"new": made, "mailed_to": address}
+    return {"new": made, "link": link, "mail_error": answer.error}
+
+
+def _letter(made: NewInvitation, link: str, *, to: str) -> EmailMessage:
+    """In the active language."""
     text = gettext(
         "You are invited to Sluice as %(name)s.\n\n"
         "Set your password here, once, before %(until)s UTC:\n%(link)s\n"
     )
     until = f"{made.row.expires_at:%Y-%m-%d %H:%M}"
-    message = mail.compose(
+    return mail.compose(
         sender=settings.SLUICE_SMTP_FROM,
-        to=address,
+        to=to,
         subject=gettext("Invitation to Sluice"),
         text=text % {"name": made.row.name, "until": until, "link": link},
         key=str(uuid4()),
     )
-    answer = mail.send(message, settings.SLUICE_SMTP)
-    if not answer.error:
-        return {"new": made, "mailed_to": address}
-    return {"new": made, "link": link, "mail_error": answer.error}
 
 
 @admin_page

@@ -1,4 +1,5 @@
-"""Messages as Slack, Teams, Feishu, DingTalk and WeCom document them. Pure.
+"""Messages as Slack, Teams, Feishu, DingTalk and WeCom document them, in the active
+language. Pure but for that.
 
 What a message quotes (names of tables, errors of a source) goes where the chat takes
 plain text, or is escaped: it never becomes a link, a mention or a style.
@@ -15,6 +16,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from core.sentences import Sentence
+from core.translation import translated
 from ingest.alerts.messages import Body, headline, lines_of, subject
 from ingest.alerts.rules import OPENED, SEVERITY, TEST
 
@@ -32,7 +34,7 @@ HOLDS: Final = 20
 ROOM: Final = {SLACK: 20_000, TEAMS: 15_000, FEISHU: 12_000, DINGTALK: 12_000}
 LEAST_ROOM: Final = 1_900
 LONGEST_PART: Final = 1_200
-OPEN: Final = "Open in Sluice"
+OPEN: Final = Sentence("Open in Sluice")
 TONES: Final = {"critical": "red", "warning": "orange", "": "blue"}
 ENDED: Final = "green"
 
@@ -96,7 +98,8 @@ def _slack(bodies: Sequence[Body]) -> Payload:
     ]
     for body, lines in _parts(bodies, ROOM[SLACK]):
         first, *others = map(_slack_text, lines)
-        link = f"\n<{quote(body['url'], safe=_IN_URL)}|{OPEN}>" if body["url"] else ""
+        place = quote(body["url"], safe=_IN_URL)
+        link = f"\n<{place}|{translated(OPEN)}>" if place else ""
         text = "\n".join([f"*{first}*", *others]) + link
         section = {"type": "mrkdwn", "text": text, "verbatim": True}
         blocks.append({"type": "section", "text": section})
@@ -120,7 +123,7 @@ def _teams(bodies: Sequence[Body]) -> Payload:
         parts += [_runs({"type": "TextRun", "text": line}) for line in others]
         if body["url"]:
             action = {"type": "Action.OpenUrl", "url": body["url"]}
-            link = {"type": "TextRun", "text": OPEN, "selectAction": action}
+            link = {"type": "TextRun", "text": translated(OPEN), "selectAction": action}
             parts.append(_runs(link))
     card = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
@@ -147,7 +150,7 @@ def _feishu(bodies: Sequence[Body]) -> Payload:
         text = {"tag": "plain_text", "content": "\n".join(lines)}
         elements.append({"tag": "div", "text": text})
         if body["url"]:
-            word = {"tag": "plain_text", "content": OPEN}
+            word = {"tag": "plain_text", "content": translated(OPEN)}
             button = {"tag": "button", "text": word, "url": body["url"]}
             elements.append(
                 {"tag": "action", "actions": [{**button, "type": "default"}]}
@@ -204,7 +207,9 @@ def _parts(bodies: Sequence[Body], room: int) -> Iterator[tuple[Payload, list[st
         url = str((body["alert"] or {}).get("url", ""))
         room -= len("\n".join([*lines, url]).encode()) + 2
         if room < 0:
-            yield {"url": ""}, [f"… and {len(bodies) - index} more, on the page Alerts"]
+            more = len(bodies) - index
+            rest = Sentence("… and %(count)s more, on the page Alerts", count=more)
+            yield {"url": ""}, [translated(rest)]
             return
         yield {"url": url}, lines
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -21,6 +21,7 @@ from django.db import Error as DatabaseError
 from django.db import close_old_connections, connections, transaction
 from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, When
 from django.db.models.functions import Now
+from django.utils.translation import override
 
 from catalog.compiled import AnyRow
 from catalog.secrets import decrypt
@@ -138,11 +139,13 @@ def _lease(target: AlertTarget, due: list[AlertDelivery], until: datetime) -> No
 def attempt(claim: Claim) -> Answer:
     """Send it; what fails is an answer, too."""
     try:
-        if claim.target.kind == AlertTarget.EMAIL:
-            return _mail(claim)
-        if claim.target.kind == AlertTarget.WEBHOOK:
-            return _webhook(claim)
-        return _chat(claim)
+        with override(claim.target.language or settings.LANGUAGE_CODE):
+            bodies = [messages.told(row.body) for row in claim.deliveries]
+            if claim.target.kind == AlertTarget.EMAIL:
+                return _mail(claim, bodies)
+            if claim.target.kind == AlertTarget.WEBHOOK:
+                return _webhook(claim, *bodies)
+            return _chat(claim, bodies)
     except SluiceError as error:
         return Answer(error=error.message)
     except Exception:
@@ -151,23 +154,23 @@ def attempt(claim: Claim) -> Answer:
         return Answer(error=Sentence("a defect of Sluice: its log has the trace"))
 
 
-def _webhook(claim: Claim) -> Answer:
+def _webhook(claim: Claim, body: messages.Body) -> Answer:
     (row,) = claim.deliveries
     return webhook.send(
         claim.target.address,
         decrypt(claim.target.secret),
-        {"delivery": str(row.key), "target": claim.target.name, **row.body},
+        {"delivery": str(row.key), "target": claim.target.name, **body},
         at=int(SystemClock().now().timestamp()),
         egress=egress(),
     )
 
 
-def _chat(claim: Claim) -> Answer:
+def _chat(claim: Claim, bodies: Sequence[messages.Body]) -> Answer:
     kind = claim.target.kind
     return webhook.to_chat(
         kind,
         decrypt(claim.target.secret),
-        chat.payload(kind, [row.body for row in claim.deliveries]),
+        chat.payload(kind, bodies),
         at=int(SystemClock().now().timestamp()),
         egress=egress(),
     )
@@ -180,10 +183,9 @@ def egress() -> webhook.Egress:
     )
 
 
-def _mail(claim: Claim) -> Answer:
+def _mail(claim: Claim, bodies: Sequence[messages.Body]) -> Answer:
     if settings.SLUICE_SMTP is None:
         return Answer(error=Sentence("no mail server is set: SLUICE_SMTP_URL"))
-    bodies = [row.body for row in claim.deliveries]
     message = mail.compose(
         sender=settings.SLUICE_SMTP_FROM,
         to=claim.target.address,

@@ -12,6 +12,8 @@ from email.message import EmailMessage
 from email.utils import format_datetime
 from typing import Final
 
+from django.utils.translation import get_language
+
 from catalog.sources.tls import ca_file
 from core.clock import SystemClock
 from core.errors import InvalidRequest
@@ -43,7 +45,8 @@ def check_address(address: str) -> str:
 
 
 def compose(*, sender: str, to: str, subject: str, text: str, key: str) -> EmailMessage:
-    """key: the same for the same alerts, so that a mailbox can tell a repetition."""
+    """In the active language. key: the same for the same alerts, so that a mailbox can
+    tell a repetition."""
     message = EmailMessage()
     message["Subject"] = subject
     message["From"] = sender
@@ -52,6 +55,7 @@ def compose(*, sender: str, to: str, subject: str, text: str, key: str) -> Email
     message["Message-ID"] = f"<{key}@{sender.rpartition('@')[2] or 'sluice'}>"
     message["Auto-Submitted"] = "auto-generated"
     message.set_content(text)
+    message["Content-Language"] = get_language() or "en"
     return message
 
 

@@ -15,6 +15,7 @@ from catalog.access import audit
 from catalog.access.grants import parse_securable
 from catalog.access.policy import Securable
 from catalog.names import LAKE, join_name
+from catalog.preferences import check_language
 from catalog.secrets import encrypt
 from core.clock import SystemClock
 from core.errors import InvalidRequest, NotFound
@@ -36,7 +37,7 @@ TARGET_KINDS = (AlertTarget.EMAIL, AlertTarget.WEBHOOK, *CHATS)
 @dataclass(frozen=True, slots=True)
 class NewTarget:
     """address: of e-mail; url: of a webhook or chat; secret: of a webhook or of a chat
-    that checks signatures. on "" = the whole lake."""
+    that checks signatures. on "" = the whole lake; language "" = the installation's."""
 
     name: str
     kind: str
@@ -45,6 +46,7 @@ class NewTarget:
     secret: str = ""
     kinds: Sequence[str] = ()
     on: str = ""
+    language: str = ""
 
 
 def create_target(new: NewTarget, *, by: str) -> AlertTarget:
@@ -53,6 +55,7 @@ def create_target(new: NewTarget, *, by: str) -> AlertTarget:
         name=_name(new.name),
         kind=new.kind,
         kinds=_kinds(new.kinds),
+        language=check_language(new.language),
         created_by=by,
         **_scope(new.on),
         **_address(new),
@@ -87,7 +90,12 @@ def create_target(new: NewTarget, *, by: str) -> AlertTarget:
 
 
 def change_target(
-    name: str, *, kinds: Sequence[str] | None, on: str | None, by: str
+    name: str,
+    *,
+    by: str,
+    kinds: Sequence[str] | None = None,
+    on: str | None = None,
+    language: str | None = None,
 ) -> AlertTarget:
     """What it is told; None leaves it as it is. Where messages go stays."""
     row = target_named(name)
@@ -96,14 +104,17 @@ def change_target(
         changed["kinds"] = _kinds(kinds)
     if on is not None:
         changed |= {"database": "", "table": ""} | _scope(on)
+    if language is not None:
+        changed["language"] = check_language(language)
     with transaction.atomic():
         AlertTarget.objects.filter(pk=row.pk).update(**changed)
         audit.record("alert_target.update", on=row.name, actor=by, **changed)
     return target_named(row.name)
 
 
-def target_named(name: str) -> AlertTarget:
-    row = AlertTarget.objects.filter(name__iexact=name).first()
+def target_named(name: str, *, for_update: bool = False) -> AlertTarget:
+    rows = AlertTarget.objects.filter(name__iexact=name)
+    row = (rows.select_for_update() if for_update else rows).first()
     if row is None:
         raise NotFound(
             Sentence("there is no alert target '%(name)s'", name=name),

@@ -9,6 +9,7 @@ from rest_framework import serializers as s
 
 from catalog.api.reply import Instant, Reply, Stored
 from catalog.api.serializers import Text
+from catalog.preferences import languages
 from ingest.alerts import targets
 from ingest.alerts.rules import ALERTS, KINDS, SEVERITIES
 from ingest.models.alerts import AlertTarget as TargetRow
@@ -69,6 +70,9 @@ class AlertTarget(Reply):
     has_secret = s.BooleanField()
     kinds = s.ListField(child=s.CharField(), help_text="empty = all")
     on = s.CharField(allow_null=True, help_text="null = the whole lake")
+    language = s.CharField(
+        allow_null=True, help_text="of its messages; null = the installation's"
+    )
     state = s.ChoiceField(choices=["ok", "failing", "paused"])
     failures = s.IntegerField()
     failing_since = Instant(allow_null=True)
@@ -91,6 +95,10 @@ class AlertTarget(Reply):
     @staticmethod
     def on_of(row: TargetRow) -> str | None:
         return targets.scope_text(row)
+
+    @staticmethod
+    def language_of(row: TargetRow) -> str | None:
+        return row.language or None
 
 
 class AlertDelivery(Reply):
@@ -121,3 +129,20 @@ class AlertTargetNew(s.Serializer[Any]):
         child=s.ChoiceField(choices=list(KINDS)), required=False, default=list
     )
     on = Text(max_length=600, required=False, default=None, allow_null=True)
+    language = s.ChoiceField(
+        choices=sorted(languages()),
+        required=False,
+        default=None,
+        allow_null=True,
+        help_text="of its messages; null = the installation's",
+    )
+
+
+class AlertTargetChange(s.Serializer[Any]):
+    """null: all of the lake, the installation's language."""
+
+    kinds = s.ListField(child=s.ChoiceField(choices=list(KINDS)), required=False)
+    on = Text(max_length=600, required=False, allow_null=True)
+    language = s.ChoiceField(
+        choices=sorted(languages()), required=False, allow_null=True
+    )

@@ -3,12 +3,16 @@ administrators."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from django.db import transaction
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.access.enforcement import require_admin
+from catalog.api.etag import content_tag, require_match, tagged
 from catalog.api.idempotency import idempotent
 from catalog.api.replies import page_of
 from catalog.api.serializers import Empty
@@ -110,7 +114,7 @@ class AlertTargetsView(ApiView):
         """A new target: mail, a webhook or a group chat. For administrators."""
         require_admin(self.principal)
         given = body_of(replies.AlertTargetNew, request)
-        new = targets.NewTarget(**{**given, "on": given["on"] or ""})
+        new = targets.NewTarget(**_none_as_empty(given))
         row = targets.create_target(new, by=self.principal.name)
         return Response(
             replies.AlertTarget.body(row),
@@ -120,11 +124,28 @@ class AlertTargetsView(ApiView):
 
 
 class AlertTargetView(ApiView):
+    is_versioned = True
+
     @extend_schema(responses=replies.AlertTarget)
     def get(self, request: Request, target: str) -> Response:
         """One target of alerts. For administrators."""
         require_admin(self.principal)
-        return Response(replies.AlertTarget.body(targets.target_named(target)))
+        row = targets.target_named(target)
+        return tagged(request, replies.AlertTarget.body(row), _tag(row))
+
+    @extend_schema(
+        request=replies.AlertTargetChange,
+        responses=replies.AlertTarget,
+    )
+    def patch(self, request: Request, target: str) -> Response:
+        """Change what a target is told, and in which language. Where its messages go
+        stays. For administrators."""
+        require_admin(self.principal)
+        given = _none_as_empty(body_of(replies.AlertTargetChange, request))
+        with transaction.atomic():
+            require_match(request, _tag(targets.target_named(target, for_update=True)))
+            row = targets.change_target(target, by=self.principal.name, **given)
+        return tagged(request, replies.AlertTarget.body(row), _tag(row))
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, target: str) -> Response:
@@ -167,6 +188,15 @@ class AlertDeliveriesView(ApiView):
         rows: QuerySet[AlertDelivery] = targets.target_named(target).deliveries.all()
         rows = rows.select_related("target")
         return paged(request, rows, sorts=NEWEST_FIRST, body=replies.AlertDelivery.body)
+
+
+def _tag(row: AlertTarget) -> str:
+    on = (row.database, row.table)
+    return content_tag({"kinds": row.kinds, "on": on, "language": row.language})
+
+
+def _none_as_empty(given: dict[str, Any]) -> dict[str, Any]:
+    return {name: "" if value is None else value for name, value in given.items()}
 
 
 def _one_of(request: Request, name: str, allowed: tuple[str, ...]) -> str:

@@ -27,6 +27,7 @@ class AlertTarget(models.Model):
                    encrypted (catalog.secrets), never returned
     kinds          of ingest.alerts.rules, [] = all
     database, table   of the lake, "" = everything
+    language       of its messages, "" = the installation's
     retry_at       not before; also while an attempt is under way
     sending_until  lease of the attempt under way; None = none is
     failing_since  first failure after the last success
@@ -41,6 +42,7 @@ class AlertTarget(models.Model):
     kinds = ArrayField(models.CharField(max_length=30), default=list, blank=True)
     database = models.CharField(max_length=200, blank=True)
     table = models.CharField(max_length=300, blank=True)
+    language = models.CharField(max_length=20, blank=True, default="")
     created_by = models.CharField(max_length=150, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     failures = models.PositiveIntegerField(default=0)

@@ -22,6 +22,7 @@ alert_targets:
   host: 127.0.0.1
   kinds: [stuck, failed]
   on: lake.shop
+  language: zh-hans
   url_env: PAGER_URL
   secret_env: PAGER_SECRET
 - {name: ops, kind: email, address: ops@example.com}
@@ -60,14 +61,17 @@ def test_a_webhook_takes_address_and_secret_from_the_environment(tmp_path) -> No
     row = AlertTarget.objects.get(name="pager")
     assert (row.address, decrypt(row.secret)) == (URL, SECRET)
     assert (set(row.kinds), row.database) == ({"failed", "stuck"}, "shop")
+    assert row.language == "zh-hans"
+    assert "  language: zh-hans\n" in exported()
     assert AlertTarget.objects.get(name="ops").kinds == []
     assert imported(tmp_path, FILE, "--check")[0] == 0
     # what it is told changes; where it leads does not
     moved = FILE.replace("lake.shop", "lake").replace("ops@", "other@")
+    moved = moved.replace("language: zh-hans", "language: en")
     code, said = imported(tmp_path, moved)
     assert (code, "delete it and create it again" in said) == (0, True)
     row.refresh_from_db()
-    assert (row.address, row.database) == (URL, "")
+    assert (row.address, row.database, row.language) == (URL, "", "en")
     assert AlertTarget.objects.get(name="ops").address == "ops@example.com"
     entry = AuditEntry.objects.get(action="alert_target.update")
     assert entry.facts["database"] == ""
@@ -81,6 +85,7 @@ def test_a_webhook_takes_address_and_secret_from_the_environment(tmp_path) -> No
         (("[stuck, failed]", "[stuck, odd]"), "odd"),
         (("lake.shop", "shop"), "lake, lake.shop or lake.shop.orders"),
         (("kind: webhook", "kind: pigeon"), "email or webhook"),
+        (("zh-hans", "tlh"), "must be en or zh-hans"),
         (("kind: webhook", "kinf: webhook"), "unknown; known"),
         (("url_env", "url"), "unknown; known"),
     ],

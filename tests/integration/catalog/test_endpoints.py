@@ -179,6 +179,7 @@ LEAST_OF_OTHERS = {
     ("GET", "alert-targets"): "admin",
     ("POST", "alert-targets"): "admin",
     ("GET", "alert-targets/<source:target>"): "admin",
+    ("PATCH", "alert-targets/<source:target>"): "admin",
     ("DELETE", "alert-targets/<source:target>"): "admin",
     ("POST", "alert-targets/<source:target>:test"): "admin",
     ("POST", "alert-targets/<source:target>:resume"): "admin",

@@ -43,6 +43,10 @@ def test_a_link_goes_by_mail_and_is_not_shown(world, browse, settings) -> None:
         assert LINK.search(page) is None
         sent = message_from_bytes(box.mails[0], policy=policy.default)
         assert LINK.search(sent.get_content())
+        browse("root").post("/invitations", form | {"language": "zh-hans"})
+        chinese = message_from_bytes(box.mails[1], policy=policy.default)
+        assert chinese["Subject"] == "Sluice 邀请"
+        assert "您被邀请" in chinese.get_content()
         box.refuse = "550 no such user"
         page = browse("root").post("/invitations", form).content.decode()
         assert "The mail was not sent" in page

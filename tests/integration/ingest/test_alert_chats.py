@@ -18,8 +18,9 @@ from catalog.access.grants import grant
 from catalog.access.principals import principal_of
 from catalog.datasources import lake_database
 from catalog.models import AuditEntry
+from core.sentences import Sentence
 from ingest.alerts import delivery, fan_out, mutes, store
-from ingest.alerts.rules import Finding
+from ingest.alerts.rules import Finding, failure_of
 from ingest.alerts.selectors import open_count
 from ingest.api import alert_replies as replies
 from ingest.models.alerts import Alert, AlertDelivery, AlertMute, AlertTarget
@@ -75,6 +76,73 @@ def test_one_message_tells_many_and_the_address_stays_secret(
     row = AlertTarget.objects.get()
     assert "CANARY" not in seen + row.address + row.secret
     assert "CANARY" not in admin("GET", "alert-targets").content.decode()
+
+
+IN_CHINESE = (
+    "lake.shop.orders 卡住或损坏",
+    "其同步失败",
+    "下一步：请先恢复",
+    "首次发现于",
+)
+
+
+@pytest.mark.parametrize("kind", OK)
+def test_a_chat_is_told_in_the_language_of_its_target(
+    admin, web, lake_orders, kind
+) -> None:
+    reply = made(admin, kind, web.url, language="zh-hans")
+    assert reply.json()["language"] == "zh-hans"
+    web.status, web.reply = 200, OK[kind]
+    failed = failure_of("sync", Sentence("the cursor is gone"))
+    trouble = Finding("stuck", cause="x", message=failed, hint="resume it first")
+    store.open_alert(lake_orders.pk, trouble)
+    fan_out.announce()
+    assert delivery.deliver_due() == 1
+    said = web.got[0][1].decode()
+    for each in IN_CHINESE:
+        assert each in said, each
+    assert ("在 Sluice 中打开" in said) == (kind not in ("dingtalk", "wecom"))
+
+
+def test_a_webhook_is_told_in_its_language_and_of_codes_in_none(
+    admin, web, lake_orders
+) -> None:
+    made(admin, "webhook", web.url, secret=SECRET * 2, language="zh-hans")
+    closed = Sentence("closed by %(name)s", name="ann")
+    alert = open_one(lake_orders)
+    store.close(Alert.objects.filter(pk=alert.pk), reason=closed)
+    fan_out.announce()
+    admin("POST", "alert-targets/webhook:test", {})
+    assert delivery.deliver_due() == 3
+    opened, ended, test = (json.loads(body) for _, body in web.got)
+    assert (opened["event"], opened["alert"]["severity"]) == ("opened", "critical")
+    assert ended["alert"]["closed_reason"] == "由 ann 关闭"
+    assert test["message"].startswith("root 请求")
+    assert not any("sentences" in body for body in (opened, ended, test))
+
+
+def test_the_language_is_changed_while_messages_wait(admin, web, lake_orders) -> None:
+    made(admin, "slack", web.url)
+    open_one(lake_orders)
+    for language in ("tlh", ""):
+        refused = admin("PATCH", "alert-targets/slack", {"language": language})
+        problem(refused, 400, "invalid_request")
+    done = admin("PATCH", "alert-targets/slack", {"language": "zh-hans"})
+    compare(replies.AlertTarget(), done.json())
+    delivery.deliver_due()
+    assert "卡住或损坏" in web.got[0][1].decode()
+    entry = AuditEntry.objects.get(action="alert_target.update")
+    assert entry.facts == {"language": "zh-hans"}
+
+
+def test_a_target_without_a_language_has_that_of_the_installation(
+    admin, web, lake_orders, settings
+) -> None:
+    settings.LANGUAGE_CODE = "zh-hans"
+    made(admin, "slack", web.url)
+    open_one(lake_orders)
+    delivery.deliver_due()
+    assert "卡住或损坏" in web.got[0][1].decode()
 
 
 def test_feishu_and_dingtalk_check_the_signature(admin, web, lake_orders) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from email import message_from_bytes
+from email.policy import default
 
 import pytest
 from django.utils import timezone
 
 from catalog.models import Database, Datasource, Table
+from core.sentences import Sentence
 from ingest.alerts import delivery, fan_out, store, webhook
 from ingest.alerts.rules import Finding
 from ingest.alerts.smtp_spec import Smtp
@@ -62,6 +65,21 @@ def test_a_server_that_took_it_and_says_no_goodbye_has_it(box, ops, table) -> No
     delivery.deliver_due()
     assert len(box.mails) == 1
     assert states() == ["delivered"]
+
+
+def test_a_mail_is_in_the_language_of_its_target(box, ops, table) -> None:
+    AlertTarget.objects.update(language="zh-hans")
+    late = Sentence("it shows the source as it was %(ago)s ago", ago="2 h")
+    for kind, said in (("late", late), ("stuck", "it stands still")):
+        store.open_alert(table.pk, Finding(kind, cause="x", message=said))
+    fan_out.announce()
+    delivery.deliver_due()
+    mail = message_from_bytes(box.mails[0], policy=default)
+    assert mail["Subject"] == "Sluice: lake.shop.orders 已逾期（另有 1 条）"
+    assert mail["Content-Language"] == "zh-hans"
+    text = mail.get_content()
+    assert "显示的是 2 h 前的数据源状态" in text
+    assert "首次发现于" in text
 
 
 def test_a_password_that_smtp_cannot_say_is_told(box, ops, table, settings) -> None:

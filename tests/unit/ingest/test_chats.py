@@ -46,7 +46,7 @@ def test_each_chat_gets_its_own_form() -> None:
             "Sluice: lake.shop.orders is stuck or broken",
             "it stands still",
             "Next step: look",
-            "First seen 2026-01-01T00:00:00Z, 1 time(s).",
+            "First seen 2026-01-01 00:00 UTC, 1 time(s).",
             URL,
         ]
 
