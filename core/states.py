@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from core.errors import IllegalTransition
+from core.sentences import Sentence
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,15 @@ class Transitions:
         try:
             return self.arrows[(state, event)]
         except KeyError:
-            legal = ", ".join(self.legal(state)) or "nothing (it is final)"
+            legal = ", ".join(self.legal(state)) or Sentence("nothing (it is final)")
             raise IllegalTransition(
-                f"{self.name} in state {state} cannot take '{event}'",
-                hint=f"legal now: {legal}",
+                Sentence(
+                    "%(machine)s in state %(state)s cannot take '%(event)s'",
+                    machine=self.name,
+                    state=state,
+                    event=event,
+                ),
+                hint=Sentence("legal now: %(events)s", events=legal),
                 facts={"state": state, "event": event},
             ) from None
 

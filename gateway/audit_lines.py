@@ -10,6 +10,7 @@ import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from django.db import DataError
 from django.utils import timezone
@@ -79,6 +80,16 @@ def storable(text: str) -> str:
     return shown.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+def _all_storable(value: Any) -> Any:
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, dict):
+        return {storable(key): _all_storable(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_all_storable(each) for each in value]
+    return value
+
+
 def _is_written(line: AuditRecord) -> bool:
     try:
         write_all([line])
@@ -89,14 +100,11 @@ def _is_written(line: AuditRecord) -> bool:
 
 
 def _entry(line: AuditRecord) -> AuditEntry:
-    facts = {
-        key: storable(value) if isinstance(value, str) else value
-        for key, value in line.facts.items()
-    }
+    facts = _all_storable(line.facts)
     with working_for(actor=line.actor, door="gateway", address=line.address):
         return audit.entry(
             line.action,
             on=line.on,
             is_allowed=line.is_allowed,
-            **facts,  # type: ignore[arg-type]
+            **facts,
         )

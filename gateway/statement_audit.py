@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 
 from catalog.names import LAKE, join_name, split_name
+from core.sentences import origins_in
 from gateway.audit_lines import AuditRecord
 from gateway.engines.port import ReadTables
-from gateway.faults import DENIED
+from gateway.faults import DENIED, Fault
 from gateway.metrics import STATEMENT_SECONDS, STATEMENTS
 from gateway.operation import Operation
 from gateway.store import Store
 
 LONGEST_AUDITED = 4000
+LONGEST_ERROR = 500
 MOST_TABLES, MOST_COLUMNS = 100, 1000
 
 
@@ -42,7 +44,7 @@ class StatementAudit:
             "seconds": round(seconds, 3),
         }
         if fault:
-            facts |= {"error": fault.message[:500], "sql_state": fault.sql_state}
+            facts |= told(fault)
         if operation.run and operation.run.reads:
             facts |= _read(operation.run.reads)
         elif operation.run and operation.reader:  # nobody told what its rows are of
@@ -73,6 +75,14 @@ class StatementAudit:
             address=self._address,
             facts=facts,
         )
+
+
+def told(fault: Fault) -> dict[str, object]:
+    """A sentence with what it was made of, for the history of its asker."""
+    said = fault.message[:LONGEST_ERROR]
+    facts: dict[str, object] = {"error": said, "sql_state": fault.sql_state}
+    made_of = origins_in([fault.message]) if said == fault.message else {}
+    return facts | {"sentences": made_of} if made_of else facts
 
 
 def _read(reads: ReadTables) -> dict[str, object]:

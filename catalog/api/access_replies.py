@@ -13,6 +13,7 @@ from catalog.api.reply import Body, Instant, Reply
 from catalog.models import AccessRule, ApiToken
 from catalog.models import Grant as GrantRow
 from catalog.models import Invitation as InvitationRow
+from core.sentences import without_origins
 
 
 # Of a row with its groups prefetched.
@@ -210,3 +211,7 @@ class AuditEntry(Reply):
     address = s.CharField()
     request_id = s.CharField()
     facts = s.DictField()
+
+    @staticmethod
+    def facts_of(row: Any) -> Body:
+        return without_origins(row.facts)

@@ -80,7 +80,7 @@ class ApiView(APIView):
         """Sentences are in the language that the request accepts; English without."""
         final = super().finalize_response(request, response, *args, **kwargs)
         if request.headers.get("Accept-Language") and isinstance(final, Response):
-            language = get_language_from_request(request)
+            language = _language_of(request)
             with override(language):
                 final.data = all_translated(final.data)
             final["Content-Language"] = language
@@ -211,8 +211,17 @@ def _order(given: str, sorts: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
 def body_of(serializer: type[Serializer[Any]], request: Request) -> dict[str, Any]:
     """The validated request body; unknown fields are refused by name."""
     checked = serializer(data=members_of(request, serializer().fields))
-    checked.is_valid(raise_exception=True)
+    # what REST's framework says of a member is text, and in one language only
+    with override(_language_of(request)):
+        checked.is_valid(raise_exception=True)
     return dict(checked.validated_data)
+
+
+def _language_of(request: Request) -> str:
+    """English for a program that asks for none."""
+    if not request.headers.get("Accept-Language"):
+        return "en"
+    return get_language_from_request(request)
 
 
 def members_of(request: Request, known: Iterable[str] = ()) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from catalog.models import AuditEntry
+from core.sentences import sentence_of
 from frontend.reading.statements import LONGEST_KEPT, Memory, history_of
 
 KEPT = 50
@@ -76,6 +77,6 @@ def _ended(row: AuditEntry, statement_id: str) -> Asked:
         at=row.at,
         state=_how(str(facts.get("state", ""))),
         seconds=facts.get("seconds"),
-        error=str(facts.get("error", "")),
+        error=sentence_of(str(facts.get("error", "")), facts.get("sentences")),
         id=statement_id,
     )

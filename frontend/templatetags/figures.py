@@ -17,6 +17,7 @@ from django.utils.translation import gettext, gettext_lazy
 
 from catalog.discovery.facts import known_rows
 from catalog.models import Table
+from core.sentences import without_origins
 from core.translation import translated
 from ingest.maintenance.descriptions import sized
 
@@ -250,6 +251,8 @@ def sentence(text: str) -> str:
 @register.filter
 def pretty(value: object) -> str:
     """JSON for people, names in their own letters."""
+    if isinstance(value, Mapping):
+        value = without_origins(value)
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 

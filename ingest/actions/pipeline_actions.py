@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from django.utils.translation import gettext
-
 from catalog.access.policy import Privilege
 from catalog.models import Table
 from core.models import Job
+from core.sentences import Sentence
 from ingest.maintenance import compact_job
 from ingest.maintenance.compaction_drivers import parse_driver_request
 from ingest.maintenance.impact_on_many import foresee_compactions, foresee_resyncs
@@ -332,8 +331,8 @@ def _describe_removal(table: Table) -> Iterator[str]:
     kept = removal.plan_removal(table, drop_data=False)
     dropped = removal.plan_removal(table, drop_data=True)
     yield kept.will[0]
-    yield gettext("If you keep the data: %(effect)s") % {"effect": kept.will[1]}
-    yield gettext("If you delete it: %(effect)s") % {"effect": dropped.will[1]}
+    yield Sentence("If you keep the data: %(effect)s", effect=kept.will[1])
+    yield Sentence("If you delete it: %(effect)s", effect=dropped.will[1])
 
 
 REMOVE = TableAction(

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from django.urls import URLPattern, path
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework import serializers as s
 from rest_framework.fields import empty
@@ -39,6 +41,9 @@ from ingest.maintenance.table_action import TableAction
 from ingest.models import Pipeline
 from ingest.pipelines.removal import RemovalPreview
 from ingest.pipelines.selectors import of_table
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise
 
 REPLIES: dict[type, type[Reply]] = {
     Job: replies.SyncingJob,
@@ -88,13 +93,13 @@ class _LaterWhole(_CheckedLater, Whole):
     pass
 
 
-KINDS: dict[declared.Kind, tuple[type[s.Field[Any, Any, Any, Any]], str]] = {
-    "flag": (Flag, "'{name}' must be true or false"),
-    "whole": (Whole, "{name} must be a whole number"),
-    "text": (Text, "{name} must be a text"),
-    "choice": (s.ChoiceField, "{name} must be {choices}"),
-    "instant": (Instant, "{name} has 17 digits, as the table's health names it"),
-    "names": (Names, "{name} must be a list of names"),
+KINDS: dict[declared.Kind, tuple[type[s.Field[Any, Any, Any, Any]], _StrPromise]] = {
+    "flag": (Flag, _("'{name}' must be true or false")),
+    "whole": (Whole, _("{name} must be a whole number")),
+    "text": (Text, _("{name} must be a text")),
+    "choice": (s.ChoiceField, _("{name} must be one of: {choices}")),
+    "instant": (Instant, _("{name} has 17 digits, as the table's health names it")),
+    "names": (Names, _("{name} must be a list of names")),
 }
 LATER: dict[declared.Kind, type[s.Field[Any, Any, Any, Any]]] = {
     "choice": _LaterChoice,
@@ -116,8 +121,8 @@ def serializer_for(request: declared.Request) -> type[s.Serializer[Any]]:
 def _field(each: declared.Field) -> s.Field[Any, Any, Any, Any]:
     kind, words = KINDS[each.kind]
     choices = [value for value, _ in each.choices]
-    named = " or ".join(f"'{value}'" for value in choices)
-    message = words.format(name=each.name, choices=named)
+    named = ", ".join(f"'{value}'" for value in choices)
+    message = format_lazy(words, name=each.name, choices=named)
     about: dict[str, Any] = {
         "required": each.is_required,
         "help_text": each.help or None,

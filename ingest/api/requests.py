@@ -15,6 +15,7 @@ from rest_framework.fields import empty
 
 from catalog.api.serializers import Flag, Items, Text, Whole
 from core.json_values import below
+from core.sentences import Sentence
 from ingest.pipelines.requests import refuse
 
 
@@ -26,7 +27,7 @@ class _NullIsAbsent:
 
 
 class _Names(_NullIsAbsent, Items):
-    child = Text(error_messages={"invalid": "expected a name"})
+    child = Text(error_messages={"invalid": Sentence("expected a name")})
 
 
 class _Tables(_NullIsAbsent, s.DictField):
@@ -90,7 +91,7 @@ class OnboardingNew(s.Serializer[Any]):
 
     datasource = Text()
     include = Items(
-        child=Text(error_messages={"invalid": "expected a name"}),
+        child=Text(error_messages={"invalid": Sentence("expected a name")}),
         help_text="db.table, db.*, db.ord*, or *",
     )
     exclude = _Names(required=False)

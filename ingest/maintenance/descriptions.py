@@ -8,6 +8,7 @@ _COUNTED = {
     "bucket": (Sentence("1 bucket"), Sentence("%(count)s buckets")),
     "commit": (Sentence("1 commit"), Sentence("%(count)s commits")),
     "file group": (Sentence("1 file group"), Sentence("%(count)s file groups")),
+    "log file": (Sentence("1 log file"), Sentence("%(count)s log files")),
     "later instant": (
         Sentence("1 later instant"),
         Sentence("%(count)s later instants"),

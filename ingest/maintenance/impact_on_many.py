@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from django.utils.translation import gettext, ngettext
-
 from catalog.models import Table
 from core.errors import SluiceError
+from core.sentences import Sentence
 from ingest.contract.job import DriverSpec
 from ingest.lake.hudi.identity import shares_lock
 from ingest.maintenance import compaction_drivers
@@ -76,22 +75,27 @@ def _compaction(
 def _merged(facts: LakeFacts | None) -> Iterator[str]:
     planned = facts.pending_compactions if facts else ()
     if facts and not planned and not facts.log_files:
-        yield gettext(
+        yield Sentence(
             "No log file is there to merge; old files and instants are tidied up"
         )
         return
     if planned:
-        text = gettext("Planned on the timeline already and executed now: %(instants)s")
-        yield text % {"instants": ", ".join(one.instant for one in planned)}
+        yield Sentence(
+            "Planned on the timeline already and executed now: %(instants)s",
+            instants=", ".join(one.instant for one in planned),
+        )
     else:
-        yield gettext(
+        yield Sentence(
             "A compaction is planned over every file group that has log files"
         )
     if facts:
-        text = ngettext(
-            "By the last check of the table, %(count)s log file of %(size)s waits",
-            "By the last check of the table, %(count)s log files of %(size)s wait",
-            facts.log_files,
+        yield Sentence(
+            ("By the last check of the table, %(count)s log file of %(size)s waits")
+            if facts.log_files == 1
+            else (
+                "By the last check of the table, %(count)s log files of %(size)s wait"
+            ),
+            count=facts.log_files,
+            size=sized(facts.log_bytes),
         )
-        yield text % {"count": facts.log_files, "size": sized(facts.log_bytes)}
-    yield gettext("The old files stay for running queries until they are cleaned")
+    yield Sentence("The old files stay for running queries until they are cleaned")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from django.utils.translation import gettext, ngettext
-
 from catalog.models import Table
 from core.clock import SystemClock
 from core.errors import InvalidRequest
@@ -50,7 +48,7 @@ def preview_compaction(table: Table, asked: DriverRequest = None) -> Preview:
 
 
 def readers_see_the_same() -> str:
-    return gettext("Readers see the same rows before and after; syncs go on")
+    return Sentence("Readers see the same rows before and after; syncs go on")
 
 
 def preview_resync(table: Table) -> Preview:
@@ -66,28 +64,35 @@ def resync_of(
     """What `preview_resync` says, and as it is refused."""
     if goes_on_loading(pipeline, table):
         return (
-            gettext(
+            Sentence(
                 "The first load goes on where it stopped: finished chunks are not read "
                 "again"
             ),
-            gettext("Readers see the table when its one commit is there"),
+            Sentence("Readers see the table when its one commit is there"),
         )
     gone = to_leave_out(pipeline, policies=policies)
     plan = plan_from_json(pipeline.plan)
     altered = source_changed(pipeline, plan, policies=policies)
     if altered is not None and not gone:
         raise altered
-    without = gettext(
-        "Columns gone at the source, so the fresh copy has them no more: %(names)s"
+    narrower = (
+        (
+            Sentence(
+                "Columns gone at the source, so the fresh copy has them no more: "
+                "%(names)s",
+                names=", ".join(gone),
+            ),
+        )
+        if gone
+        else ()
     )
-    narrower = (without % {"names": ", ".join(gone)},) if gone else ()
     return (
-        gettext("The whole table is read from the source again"),
-        gettext(
+        Sentence("The whole table is read from the source again"),
+        Sentence(
             "One commit then replaces what is there: readers see the old rows or the "
             "new ones, never a mixture"
         ),
-        gettext("Rows that were deleted at the source disappear"),
+        Sentence("Rows that were deleted at the source disappear"),
         *narrower,
     )
 
@@ -97,17 +102,17 @@ def preview_follow_cursor(table: Table, *, cursor: str = "") -> Preview:
     pipeline = pipeline_of(table.pk) or locked_pipeline(table)
     then: ApplyChanges = plan_by_cursor(pipeline, cursor).step(ApplyChanges)
     will = (
-        gettext(
+        Sentence(
             "What its source's log has by now is applied; then rows with a later "
-            "%(cursor)s are read. The table is not read again"
-        )
-        % {"cursor": then.cursor},
-        gettext(
+            "%(cursor)s are read. The table is not read again",
+            cursor=then.cursor,
+        ),
+        Sentence(
             "From then on deletes at the source stay unseen, and so do changes that "
-            "leave %(cursor)s as it was: a verification from time to time tells them"
-        )
-        % {"cursor": then.cursor},
-        gettext("If it fails, the table follows its log as before"),
+            "leave %(cursor)s as it was: a verification from time to time tells them",
+            cursor=then.cursor,
+        ),
+        Sentence("If it fails, the table follows its log as before"),
     )
     return Preview(str(table), "follow-cursor", (), will)
 
@@ -118,32 +123,32 @@ def preview_follow_log(table: Table) -> Preview:
     plan_by_log(pipeline)
     before: ApplyChanges = plan_from_json(pipeline.plan).step(ApplyChanges)
     will = (
-        gettext(
+        Sentence(
             "The table is not read again, but for rows that changed since its last sync"
         ),
-        gettext(
+        Sentence(
             "From then on changes come from the source's log within seconds, deletes "
             "included"
         ),
-        gettext(
+        Sentence(
             "Rows that were deleted at the source before stay in the lake, and so do "
             "values that changed without their %(cursor)s: verify the table then, and "
-            "resync it if rows differ"
-        )
-        % {"cursor": before.cursor},
-        gettext("Readers keep the rows of before; no sync runs until it is done"),
-        gettext("If it fails, the table is synced by its cursor as before"),
+            "resync it if rows differ",
+            cursor=before.cursor,
+        ),
+        Sentence("Readers keep the rows of before; no sync runs until it is done"),
+        Sentence("If it fails, the table is synced by its cursor as before"),
     )
     return Preview(str(table), "follow-log", (), will)
 
 
 def _begun(facts: LakeFacts) -> list[str]:
     return [
-        gettext(
+        Sentence(
             "Compaction %(instant)s was begun and not ended: what that attempt wrote "
-            "is removed, then its plan is executed again"
+            "is removed, then its plan is executed again",
+            instant=one.instant,
         )
-        % {"instant": one.instant}
         for one in facts.pending_compactions
         if one.state == "INFLIGHT" and not one.is_held
     ]
@@ -170,10 +175,14 @@ def _planned(table: Table, asked: str, plan: CompactionPlan) -> Planned:
 
 def where_it_runs(driver: DriverSpec | None) -> str:
     if driver is None:
-        return gettext("It runs in the driver that all jobs share")
-    text = ngettext(
-        "It runs in a driver of its own with %(memory)s of memory and %(count)s core",
-        "It runs in a driver of its own with %(memory)s of memory and %(count)s cores",
-        driver.cores,
+        return Sentence("It runs in the driver that all jobs share")
+    return Sentence(
+        ("It runs in a driver of its own with %(memory)s of memory and %(count)s core")
+        if driver.cores == 1
+        else (
+            "It runs in a driver of its own with %(memory)s of memory and %(count)s "
+            "cores"
+        ),
+        memory=driver.memory,
+        count=driver.cores,
     )
-    return text % {"memory": driver.memory, "count": driver.cores}

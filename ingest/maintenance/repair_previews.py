@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from django.utils.translation import gettext
-
 from catalog.models import Table
 from core.errors import InvalidRequest
 from core.sentences import Sentence
-from core.translation import translated
 from ingest.contract.job import RepairWork
 from ingest.jobs.kinds import keep_seconds
 from ingest.lake.commits import read_commit, read_timeline
@@ -93,7 +90,7 @@ def preview_unschedule(table: Table, facts: LakeFacts, work: RepairWork) -> Prev
     lines = _each(pending, words.taken_off)
     if work.replan:
         lines.append(
-            gettext("Then a new compaction is planned over everything there is")
+            Sentence("Then a new compaction is planned over everything there is")
         )
     return Preview(str(table), work.action, pending, (*lines, _same_rows()))
 
@@ -178,36 +175,36 @@ def preview_restore(table: Table, facts: LakeFacts, work: RepairWork) -> Preview
             facts={"savepoints": list(timeline.savepoints)},
         )
     later = [i.asked for i in timeline.writes_after(work.instant)]
-    will = [
-        gettext(
+    will: list[str] = [
+        Sentence(
             "Commits after savepoint %(instant)s are taken away (%(count)s): readers "
-            "see the rows of that moment"
-        )
-        % {"instant": work.instant, "count": len(later)},
-        gettext("The capture position goes back with them"),
-        gettext("This cannot be undone"),
+            "see the rows of that moment",
+            instant=work.instant,
+            count=len(later),
+        ),
+        Sentence("The capture position goes back with them"),
+        Sentence("This cannot be undone"),
     ]
     if ended := [i for i in timeline.savepoints if i in later]:
         will.insert(
             1,
-            gettext(
+            Sentence(
                 "Savepoints of those commits end: %(instants)s. They cannot be "
-                "restored any more"
-            )
-            % {"instants": ", ".join(ended)},
+                "restored any more",
+                instants=", ".join(ended),
+            ),
         )
     will[:0] = words.undone_first(facts)
     position = _position_at(base, timeline, work)
     pipeline = pipeline_of(table.pk)
     follows_log = pipeline is not None and pipeline.capture == LOG
-    misses = list(
-        map(translated, what_is_missed(table.cursor, position, follows_log=follows_log))
-    )
+    misses = list(what_is_missed(table.cursor, position, follows_log=follows_log))
     if pipeline and (
         altered := source_changed(pipeline, plan_from_json(pipeline.plan))
     ):
-        change = Sentence("Since it was onboarded, %(change)s", change=altered.message)
-        misses.append(translated(change))
+        misses.append(
+            Sentence("Since it was onboarded, %(change)s", change=altered.message)
+        )
     return Preview(
         str(table), work.action, (), tuple(will), misses=tuple(misses), then="resync"
     )
@@ -221,17 +218,17 @@ def preview_metadata_drop(table: Table, facts: LakeFacts, work: RepairWork) -> P
             hint="its health shows what costs points",
         )
     will = (
-        gettext(
+        Sentence(
             "The metadata table that another writer made is removed, with its "
-            "partitions %(names)s"
-        )
-        % {"names": ", ".join(facts.foreign_index)},
-        gettext(
+            "partitions %(names)s",
+            names=", ".join(facts.foreign_index),
+        ),
+        Sentence(
             "Readers list the table's folders again: they see every row that was "
             "committed"
         ),
-        gettext("No row is read or written; no sync runs until it ends"),
-        gettext(
+        Sentence("No row is read or written; no sync runs until it ends"),
+        Sentence(
             "The next commit or compaction would do it, too; it comes back when that "
             "writer writes again, which it should not"
         ),
@@ -252,11 +249,11 @@ def _each(
 
 
 def waits_for_a_job() -> str:
-    return gettext("A job works on it now: this waits until that has ended")
+    return Sentence("A job works on it now: this waits until that has ended")
 
 
 def _same_rows() -> str:
-    return gettext("Readers see the same rows before and after")
+    return Sentence("Readers see the same rows before and after")
 
 
 def _wanted(

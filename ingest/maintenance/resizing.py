@@ -8,11 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from django.utils.translation import gettext, ngettext
-
 from core.errors import InvalidRequest
 from core.sentences import Sentence
-from core.translation import translated
 from ingest.maintenance.buckets import MOST_BUCKETS, expected_bytes, suggest_buckets
 from ingest.maintenance.descriptions import counted, sized
 from ingest.maintenance.facts import LakeFacts
@@ -84,31 +81,27 @@ def plan_resize(name: str, facts: LakeFacts, buckets: int) -> Resize:
 
 def words_for(found: Resize, facts: LakeFacts) -> Iterator[str]:
     before, after = found.before, found.after
-    yield gettext(
+    yield Sentence(
         "Every row is read and written once, %(size)s as files are now; no sync runs "
-        "until it ends"
-    ) % {"size": sized(found.bytes)}
+        "until it ends",
+        size=sized(found.bytes),
+    )
     yield from plans_first(facts)
-    yield gettext(
+    yield Sentence(
         "A savepoint keeps what is there now; the old files stay until it ends"
     )
-    buckets = ngettext("%(count)s bucket", "%(count)s buckets", after.buckets)
-    groups = ngettext(
-        "%(count)s file group", "%(count)s file groups", after.file_groups
-    )
-    yield gettext(
+    yield Sentence(
         "One commit puts the rows into %(buckets)s instead of %(former_buckets)s: at "
         "most %(groups)s instead of %(former_groups)s, base files of about %(size)s "
-        "instead of %(former_size)s"
-    ) % {
-        "buckets": buckets % {"count": after.buckets},
-        "former_buckets": before.buckets,
-        "groups": groups % {"count": after.file_groups},
-        "former_groups": before.file_groups,
-        "size": sized(after.file_bytes),
-        "former_size": sized(before.file_bytes),
-    }
-    yield gettext(
+        "instead of %(former_size)s",
+        buckets=counted(after.buckets, "bucket"),
+        former_buckets=before.buckets,
+        groups=counted(after.file_groups, "file group"),
+        former_groups=before.file_groups,
+        size=sized(after.file_bytes),
+        former_size=sized(before.file_bytes),
+    )
+    yield Sentence(
         "Readers see the same rows before and after, which is compared; capture "
         "goes on at its position, and writers with the old number are refused"
     )
@@ -118,16 +111,15 @@ def words_for(found: Resize, facts: LakeFacts) -> Iterator[str]:
 def _reason(facts: LakeFacts, buckets: int) -> str:
     fit = suggest_buckets(facts)
     if fit is None:
-        return gettext(
+        return Sentence(
             "Nothing suggests another number: its files have a good size as they are"
         )
-    reason = translated(fit.reason)
-    reason = reason[:1].upper() + reason[1:]
     if fit.buckets == buckets:
-        return gettext("Suggested, because: %(reason)s") % {"reason": reason}
-    text = ngettext(
-        "%(count)s bucket would be suggested: %(reason)s",
-        "%(count)s buckets would be suggested: %(reason)s",
-        fit.buckets,
+        return Sentence("Suggested, because: %(reason)s", reason=fit.reason)
+    return Sentence(
+        ("%(count)s bucket would be suggested: %(reason)s")
+        if fit.buckets == 1
+        else ("%(count)s buckets would be suggested: %(reason)s"),
+        count=fit.buckets,
+        reason=fit.reason,
     )
-    return text % {"count": fit.buckets, "reason": reason}

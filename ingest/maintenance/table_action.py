@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from django.utils.translation import gettext
-
 from catalog.access.policy import Privilege
+from core.sentences import Sentence
 from ingest.contract.job import RepairWork
 from ingest.models.states import (
     APPROVED,
@@ -189,7 +188,7 @@ class TableAction:
     def why_not(self, state: str) -> str:
         """What to do first, in a state in which it is not offered."""
         if state == PAUSED:
-            return gettext("resume it first")
+            return Sentence("resume it first")
         if state == REMOVING:
-            return gettext("nothing is repaired any more")
-        return gettext("ask when that has ended")
+            return Sentence("nothing is repaired any more")
+        return Sentence("ask when that has ended")

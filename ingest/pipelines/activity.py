@@ -25,7 +25,7 @@ from ingest.pipelines.job_selectors import JobFilter
 
 JOB, MOVE, COLUMNS, DECISION = "job", "move", "columns", "decision"
 MOST_HIDDEN = 10_000
-LONGEST = 1000
+LONGEST = 3000
 _JOB_FIELDS = (
     "id", "kind", "subject", "subject_id", "state", "phase", "done", "total", "unit",
     "requested_by", "created_at", "started_at", "finished_at",

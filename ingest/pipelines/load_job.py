@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
-from django.utils.translation import gettext
-
 from catalog.sources.registry import kind_named
 from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError
@@ -408,12 +406,12 @@ def how_consistent(pipeline: Pipeline) -> str:
         return ""
     kind = kind_named(pipeline.source_table.database.datasource.kind)
     if not kind.shares_snapshots:
-        text = gettext(
+        return Sentence(
             "its chunks show the source at different moments, as %(kind)s shares no "
-            "snapshot between connections without a lock"
+            "snapshot between connections without a lock",
+            kind=kind.title,
         )
-        return text % {"kind": kind.title}
-    return gettext(
+    return Sentence(
         "loaded over several attempts, so its chunks show the source at different "
         "moments; resync for one consistent moment"
     )

@@ -10,13 +10,13 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.utils.translation import gettext
 
 from catalog.access import audit
 from catalog.access.policy import Securable
 from catalog.models import Database, Datasource, Table
 from catalog.selectors.tables import securable_of
 from core.errors import NotFound, StaleState
+from core.sentences import Sentence
 from ingest.models import Pipeline
 from ingest.pipelines.policies.policy import Effective, effective
 from ingest.pipelines.policies.schedule import next_runs
@@ -119,11 +119,11 @@ def of_source(source: Datasource, database: Database | None) -> Settings:
     given = given_at(source, database)
     if database is None:
         counts, above = policies.of_datasource(source), effective([], defaults())
-        title = gettext("all tables of %(name)s") % {"name": source.name}
+        title = Sentence("all tables of %(name)s", name=source.name)
     else:
         counts, above = policies.of_database(database), policies.of_datasource(source)
         name = f"{source.name}.{database.name}"
-        title = gettext("all tables of %(name)s") % {"name": name}
+        title = Sentence("all tables of %(name)s", name=name)
     return Settings(
         title=title,
         on=Securable(source.name, database.name if database else ""),

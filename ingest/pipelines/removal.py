@@ -13,7 +13,6 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
-from django.utils.translation import gettext, ngettext
 
 from catalog.access import audit
 from catalog.models import Table
@@ -61,25 +60,23 @@ def plan_removal(table: Table, *, drop_data: bool) -> RemovalPreview:
     for file in place_at(table.path).files() if table.path else ():
         files += 1
         size += file.size
-    stop = gettext("Stop syncing %(source)s into %(table)s")
-    data = (
-        ngettext(
-            "delete %(files)s file, %(bytes)s bytes, and %(table)s from the catalog",
-            "delete %(files)s files, %(bytes)s bytes, and %(table)s from the catalog",
-            files,
+    stop = Sentence(
+        "Stop syncing %(source)s into %(table)s", source=table.source_name, table=table
+    )
+    data = Sentence(
+        "keep %(table)s as it is, readable, no longer refreshed", table=table
+    )
+    if drop_data:
+        data = Sentence(
+            "delete %(files)s file, %(bytes)s bytes, and %(table)s from the catalog"
+            if files == 1
+            else "delete %(files)s files, %(bytes)s bytes, and %(table)s from the "
+            "catalog",
+            files=f"{files:,}",
+            bytes=f"{size:,}",
+            table=table,
         )
-        if drop_data
-        else gettext("keep %(table)s as it is, readable, no longer refreshed")
-    )
-    said = {
-        "source": table.source_name,
-        "table": table,
-        "files": f"{files:,}",
-        "bytes": f"{size:,}",
-    }
-    return RemovalPreview(
-        str(table), drop_data, files, size, (stop % said, data % said)
-    )
+    return RemovalPreview(str(table), drop_data, files, size, (stop, data))
 
 
 def start_removal(table: Table, *, drop_data: bool, actor: str) -> Job:

@@ -82,6 +82,38 @@ def test_rest_is_in_the_language_that_a_request_accepts(world, browse):
         assert reply.json()["type"].endswith(":unknown_parameter"), "programs read it"
 
 
+def test_what_is_wrong_with_a_member_is_said_in_that_language_too(world, browse):
+    """Also in the framework's own words, with their numbers, and in previews."""
+    client = browse("root")
+    table = world.lake_tables["orders"].pk
+
+    def asked(path: str, body: dict[str, object], **more: str) -> str:
+        reply = client.post(
+            f"/api/v1/{path}", body, content_type="application/json", **more
+        )
+        return reply.content.decode()
+
+    mute = {"on": "lake", "seconds": 60, "kind": "odd"}
+    english = asked("alert-mutes", mute)
+    chinese = asked("alert-mutes", mute, **SIMPLIFIED)
+    assert "is not a valid choice" in english
+    assert "odd" in chinese
+    assert "is not a valid choice" not in chinese
+    wrong = {"dry_run": 1}
+    assert "'dry_run' must be true or false" in asked(f"tables/{table}:remove", wrong)
+    assert "必须是 true 或 false" in asked(
+        f"tables/{table}:remove", wrong, **SIMPLIFIED
+    )
+    preview = {"dry_run": True}
+    assert "Stop syncing" in asked(f"tables/{table}:remove", preview)
+    assert "停止" in asked(f"tables/{table}:remove", preview, **SIMPLIFIED)
+
+
+def test_a_browser_that_asks_for_neither_gets_the_installations(client, settings):
+    settings.LANGUAGE_CODE = "zh-hans"
+    assert lang(client.get("/login", HTTP_ACCEPT_LANGUAGE="de")) == "zh-hans"
+
+
 @pytest.mark.parametrize("wrong", [Chosen("tlh", ""), Chosen("", "Mars/Base")])
 def test_what_does_not_exist_is_refused(world, wrong):
     with pytest.raises(InvalidRequest):

@@ -7,7 +7,6 @@ are English for all readers: log lines, decisions of plans, what a source report
 from __future__ import annotations
 
 import errno
-import json
 import re
 import socket
 from collections.abc import Iterator
@@ -27,17 +26,10 @@ from catalog.discovery.choosing import uncarried
 from catalog.discovery.store import HIDES_ROWS, NO_PRIVILEGE, UNSUPPORTED, VANISHED
 from catalog.models import Column, Table
 from catalog.schema.diff import SchemaChange
-from core.errors import InvalidRequest, SluiceError, said_by
+from core.errors import said_by
 from core.models import Job
 from core.sentences import Sentence, origins_in
 from core.translation import translated
-from gateway import client as gateway
-from gateway import internal
-from gateway.engines.lifecycle import EngineFacts, EngineState
-from gateway.engines.port import EngineUnavailable
-from gateway.fair import TooManyWait
-from gateway.faults import Fault, clean, results_full
-from gateway.statement_service import NoSuchStatement
 from ingest.actions.registry import ACTIONS
 from ingest.alerts import delivery, webhook
 from ingest.contract.members import TooNew, as_data
@@ -492,100 +484,3 @@ def test_refusals_of_sign_ins(world, provider, settings, redis_url):
         away = f"http://127.0.0.1:{bound.getsockname()[1]}"
         settings.SLUICE_OIDC = replace(settings.SLUICE_OIDC, issuer=away)
         assert read_login(Client(), "/login/provider") == []
-
-
-def no_turn() -> SluiceError:
-    return TooManyWait(
-        Sentence("%(count)s calls wait before this one", count=7),
-        hint="try again later",
-    )
-
-
-def engine_away() -> SluiceError:
-    log = Sentence(
-        "the engine did not start in time; its log ends: %(log)s", log="free"
-    )
-    return EngineUnavailable(
-        Sentence("the query engine did not start: %(reason)s", reason=log),
-        hint="see the engine's log; it is tried again",
-    )
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        no_turn(),
-        engine_away(),
-        NoSuchStatement("there is no such statement", hint="run the statement again"),
-        InvalidRequest(
-            Sentence("%(count)s of your statements are running already", count=50),
-            hint="cancel some, or wait for them",
-        ),
-    ],
-    ids=str,
-)
-def test_refusals_of_the_gateway(error, world, read_english, monkeypatch):
-    answer = internal.problem(error)
-    reply = (answer.status, answer.body)
-    monkeypatch.setattr(gateway, "_exchange", lambda *_, **__: reply)
-    for url, asked in (("/sql/run", {"sql": "SELECT 1"}), ("/system", {})):
-        assert read_english(url, **asked) == []
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        results_full(),
-        clean("java.lang.StackOverflowError"),
-        clean("IOException: No space left on device"),
-        clean(
-            "Total size of serialized results of 9 tasks (1030.2 MB) is bigger than"
-            " spark.driver.maxResultSize (1024.0 MB)"
-        ),
-        clean(""),
-        clean(no_turn().as_sentence),
-        Fault("the statement ran longer than its time limit"),
-    ],
-    ids=lambda fault: fault.message[:30],
-)
-def test_statements_that_failed(fault, world, read_english, monkeypatch):
-    answer = {
-        "id": "1", "state": "ERROR", "columns": [], "seconds": 1.0, "rows_so_far": 0,
-        "is_truncated": False, "error": fault.as_json(), "progress": None,
-        "sentences": origins_in([fault.message]),
-    }  # fmt: skip
-    reply = (200, json.dumps(answer).encode())
-    monkeypatch.setattr(gateway, "_exchange", lambda *_, **__: reply)
-    assert read_english("/sql/run", sql="SELECT 1") == []
-
-
-def test_an_engine_that_failed(world, read_english, monkeypatch):
-    reason = engine_away().message
-    facts = EngineFacts(engine_id="1", state=EngineState.FAILED, reason=reason)
-    state = {
-        "engine": {**asdict(facts), "running_statements": 0},
-        "database_read_age_ms": 1,
-        "audit_lost": 0,
-        "sentences": origins_in([reason]),
-    }
-    reply = (200, json.dumps(state).encode())
-    monkeypatch.setattr(gateway, "_exchange", lambda *_, **__: reply)
-    assert read_english("/system") == []
-
-
-@pytest.mark.parametrize(
-    "waits_for",
-    [
-        "the query engine is starting",
-        Sentence("waiting, %(count)s statements wait already", count=7),
-    ],
-)
-def test_statements_that_wait(waits_for, world, read_english, monkeypatch):
-    answer = {
-        "id": "1", "state": "PENDING", "columns": [], "seconds": 1.0, "rows_so_far": 0,
-        "is_truncated": False, "error": None, "progress": None, "waits_for": waits_for,
-        "sentences": origins_in([waits_for]),
-    }  # fmt: skip
-    reply = (202, json.dumps(answer).encode())
-    monkeypatch.setattr(gateway, "_exchange", lambda *_, **__: reply)
-    assert read_english("/sql/run", sql="SELECT 1") == []
