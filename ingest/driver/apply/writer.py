@@ -10,8 +10,8 @@ the commit is Hudi's own append (`LightTable`).
 
 from __future__ import annotations
 
-import dataclasses
 import functools
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -332,8 +332,9 @@ class LightRows:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What a plan depends on. Nothing of it changes from one commit to the next.
-    has_changes: the rows were merged from a log, and some of them are deletes."""
+    """What a plan depends on, which tables of one shape share. Nothing of it changes
+    from one commit to the next. has_changes: the rows were merged from a log, and some
+    of them are deletes."""
 
     table: TableSpec
     selection: Selection
@@ -341,8 +342,15 @@ class _Shape:
 
     @classmethod
     def of(cls, table: TableSpec, now: Selection, *, has_changes: bool) -> _Shape:
-        named = dataclasses.replace(table, estimated_rows=0, schema_version=0)
-        return cls(named, now, has_changes)
+        unnamed = TableSpec(
+            *(0, "", "", "", "", "", ""),
+            columns=table.columns,
+            key=table.key,
+            row_hash=table.row_hash,
+            partition_by=table.partition_by,
+            kept=table.kept,
+        )
+        return cls(unnamed, now, has_changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,7 +388,7 @@ def read_light(
     much memory."""
     table = run.spec.table
     plan = _plan(spark, _Shape.of(table, selection, has_changes=False))
-    rows = plan.handle.begin(SEQ, [key_column(table), *partition_columns(table)])
+    rows = plan.handle.begin()
     lost = dict.fromkeys(plan.signs, 0)
     for file in files:
         if file.memory > MOST_BYTES:
@@ -400,8 +408,7 @@ def read_merged(
     """Rows of one file that were merged already: of each key the last change, with
     `_sluice_seq` as its index. None when they take too much memory."""
     plan = _plan(spark, _Shape.of(table, selection, has_changes=True))
-    key = [key_column(table), *partition_columns(table)]
-    rows = plan.handle.begin(SEQ, key)
+    rows = plan.handle.begin()
     found = plan.handle.read(rows, place.uri, size, 0)
     return None if found is None else LightRows(plan.columns, rows, spark)
 
@@ -418,14 +425,19 @@ def commit_light(
         place_at(spec.table.path).uri,
         spec.table.name,
         state.written_schema,
-        own,
+        json.dumps(own),
         rows.handle,
-        {EXTRA_KEY: options[EXTRA_KEY]},
+        json.dumps({EXTRA_KEY: options[EXTRA_KEY]}),
     )
     return bool(instant)
 
 
-@functools.lru_cache(maxsize=500)
+# Some tens of KiB each. With fewer than there are tables that take turns, each commit
+# would compile one.
+_MOST_PLANS = 2_000
+
+
+@functools.lru_cache(maxsize=_MOST_PLANS)
 def _plan(spark: SparkSession, shape: _Shape) -> _Plan:
     """Compiled: some tens of milliseconds that every later commit of a table saves."""
     table, now = shape.table, shape.selection
@@ -436,6 +448,7 @@ def _plan(spark: SparkSession, shape: _Shape) -> _Plan:
     signs = [*unfit_signs(now), *nameless_signs(table, now)]
     names = [f"sign{number}" for number in range(len(signs))]
     signed = [s.alias(n) for n, (_, s) in zip(names, signs, strict=True)]
+    key = [key_column(table), *partition_columns(table)]
     rows = lake_rows(
         source.select("*", *signed),
         table,
@@ -447,5 +460,5 @@ def _plan(spark: SparkSession, shape: _Shape) -> _Plan:
     return _Plan(
         tuple(rows.columns[: len(rows.columns) - len(names)]),
         tuple(name for name, _ in signs),
-        plans.of(rows._jdf, schema.json(), len(names)),
+        plans.of(rows._jdf, schema.json(), len(names), SEQ, key),
     )

@@ -29,10 +29,7 @@ public final class LightRows {
   private final Map<List<Object>, UnsafeRow> rows = new LinkedHashMap<>();
   private long bytes;
 
-  /**
-   * @param ordering the BIGINT column that says which of two writes is the later one
-   * @param key the record key, and the columns of the partition behind it
-   */
+  /** ordering, key: see {@link RowPlan#of}. */
   LightRows(SparkSession session, StructType schema, String ordering, List<String> key) {
     this.session = session;
     this.schema = schema;

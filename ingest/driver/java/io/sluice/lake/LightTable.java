@@ -1,5 +1,7 @@
 package io.sluice.lake;
 
+import com.fasterxml.jackson.core.type.TypeReference;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -64,6 +66,7 @@ import scala.Function1;
  */
 public final class LightTable {
   private static final Logger LOG = LoggerFactory.getLogger(LightTable.class);
+  private static final ObjectMapper JSON = new ObjectMapper();
   private static final String ACTION = HoodieTimeline.DELTA_COMMIT_ACTION;
 
   private final String path;
@@ -83,7 +86,7 @@ public final class LightTable {
     this.context = new LocalContext(spark);
     this.storageConf = context.getStorageConf();
     this.storage = HoodieStorageUtils.getStorage(path, storageConf);
-    this.config = DataSourceUtils.createHoodieConfig(schema, path, name, new HashMap<>(options));
+    this.config = DataSourceUtils.createHoodieConfig(schema, path, name, options);
     this.avro = HoodieSchema.parse(schema);
     this.meta =
         HoodieTableMetaClient.builder()
@@ -100,8 +103,9 @@ public final class LightTable {
    * Writes the rows as one commit and returns its instant.
    *
    * @param schema the table's Avro schema, whose columns the rows have
-   * @param options complete options of the write, as the datasource takes them
-   * @param extra what the commit carries beside the rows
+   * @param options complete options of the write, as the datasource takes them: an object of JSON,
+   *     for a map from Python costs a message an entry
+   * @param extra what the commit carries beside the rows, in the same form
    * @return "" where Spark has to write them: a bucket has no file group, or two rows one key.
    *     Nothing was begun then
    */
@@ -110,11 +114,15 @@ public final class LightTable {
       String path,
       String name,
       String schema,
-      Map<String, String> options,
+      String options,
       LightRows rows,
-      Map<String, String> extra)
+      String extra)
       throws IOException {
-    return new LightTable(spark, path, name, schema, options).commit(rows, new HashMap<>(extra));
+    return new LightTable(spark, path, name, schema, read(options)).commit(rows, read(extra));
+  }
+
+  private static Map<String, String> read(String texts) throws IOException {
+    return JSON.readValue(texts, new TypeReference<HashMap<String, String>>() {});
   }
 
   private String commit(LightRows rows, Map<String, String> extra) throws IOException {

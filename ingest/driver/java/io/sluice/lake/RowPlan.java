@@ -43,8 +43,11 @@ public final class RowPlan {
   private final UnsafeProjection rows;
   private final UnsafeProjection signs;
   private final int countOfSigns;
+  private final String ordering;
+  private final List<String> key;
 
-  private RowPlan(Dataset<Row> columns, StructType source, int signs) {
+  private RowPlan(
+      Dataset<Row> columns, StructType source, int signs, String ordering, List<String> key) {
     this.session = columns.sparkSession();
     this.source = source;
     List<Project> projects = projectsOf(columns.queryExecution().optimizedPlan());
@@ -57,6 +60,8 @@ public final class RowPlan {
     this.rows = projection(last, 0, all - signs);
     this.signs = projection(last, all - signs, all);
     this.countOfSigns = signs;
+    this.ordering = ordering;
+    this.key = key;
   }
 
   /** A DataFrame without rows, of whose columns others are made for {@link #of}. */
@@ -69,10 +74,16 @@ public final class RowPlan {
   /**
    * @param columns what rows become, made of {@link #source} by selecting alone; the last ones are
    *     signs: BOOLEAN columns that are counted, and belong to no row
+   * @param ordering the BIGINT column that says which of two writes is the later one
+   * @param key the record key, and the columns of the partition behind it
    */
-  public static RowPlan of(Dataset<Row> columns, String source, int signs) {
+  public static RowPlan of(
+      Dataset<Row> columns, String source, int signs, String ordering, List<String> key) {
     StructType schema = (StructType) DataType.fromJson(source);
-    return columns.sparkSession().withActive(() -> new RowPlan(columns, schema, signs));
+    List<String> names = List.copyOf(key);
+    return columns
+        .sparkSession()
+        .withActive(() -> new RowPlan(columns, schema, signs, ordering, names));
   }
 
   private static List<Project> projectsOf(LogicalPlan plan) {
@@ -97,7 +108,7 @@ public final class RowPlan {
   }
 
   /** No rows yet; {@link #read} adds those of a file. */
-  public LightRows begin(String ordering, List<String> key) {
+  public LightRows begin() {
     return new LightRows(session, target, ordering, key);
   }
 
