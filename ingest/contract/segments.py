@@ -15,6 +15,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, TypeVar
 
 import msgspec
@@ -312,8 +313,10 @@ def encode_beginning(beginning: Beginning) -> str:
     return members.encode(beginning, version=VERSION)
 
 
+@lru_cache(maxsize=8)
 def decode_beginning(text: str) -> Beginning:
-    """TerminalError `stream_damaged`, or `stream_too_new`."""
+    """TerminalError `stream_damaged`, or `stream_too_new`. Readers look at it again and
+    again; it has a line for each table and seldom changes."""
     return _decoded(Beginning, text, "stream")
 
 

@@ -8,7 +8,7 @@ last segment. It must not know what kind of source it is.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -57,6 +57,8 @@ _IDLE_SECONDS, _IDLE_BYTES = 60.0, 16 << 20
 # And so soon while somebody waits for where the log is, which may last an hour.
 _AWAITED_SECONDS = 3.0
 _STATE_SECONDS, _LOOK_SECONDS = 1.0, 5.0
+# Many quiet tables are compared with the stream no more often.
+_COMPARE_SECONDS = 1.0
 # A load that something prevents from beginning is tried again: its job waits longer.
 _AGAIN_SECONDS = 20.0
 _READ_SECONDS = 0.25
@@ -96,6 +98,8 @@ class Follower:
     _lost: dict[int, str] = field(default_factory=dict)
     # why tables were deferred, which the log says once
     _reasons: dict[int, str] = field(default_factory=dict)
+    # ends of loads that the stream has not come to
+    _open_loads: tuple[str, ...] = ()
     _position: str = ""
     _number: int = 0
     _rows: int = 0
@@ -106,6 +110,7 @@ class Follower:
     _made: float = 0.0
     _looked: float = 0.0
     _tried: float = 0.0
+    _compared: float = float("-inf")
 
     def run(self) -> None:
         """Until `Stopped`, or an error."""
@@ -187,9 +192,11 @@ class Follower:
         self, log: LogReader, builder: SegmentBuilder, collector: Collector
     ) -> None:
         self._made = self.clock()
+        ends = [s.at for s in self._known.values() if s.state == "finished"]
+        self._note_open_loads(log, ends)
         while True:
             self._hear(log, builder)
-            is_due = bool(self._controls(log)) or self._is_due(log, builder)
+            is_due = self._has_news(log) or self._is_due(log, builder)
             if is_due and not log.is_within:
                 self._make(log, builder)
             log.read(self._pause(log, builder), to_boundary=is_due)
@@ -213,6 +220,7 @@ class Follower:
         _move(log, builder)
         loaded = loaded_identities(wanted, self._known)
         log.follow(self._specs(), anew=anew, loaded=loaded)
+        self._compared = float("-inf")
 
     def _try_loads_again(self, log: LogReader) -> None:
         """What came before the cut of a load is no matter, so a statement that made its
@@ -251,13 +259,21 @@ class Follower:
     def _ends_load(self, log: LogReader) -> bool:
         """Whether a load is complete by where the log is now, and nothing durable says
         it yet."""
-        return any(
-            state.at
-            and log.has_passed(state.at)
-            and not log.has_passed(state.at, at=self._position)
-            for state in self._known.values()
-            if state.state == "finished"
+        return any(map(log.has_passed, self._open_loads))
+
+    def _note_open_loads(self, log: LogReader, ends: Iterable[str]) -> None:
+        self._open_loads = tuple(
+            at for at in ends if at and not log.has_passed(at, at=self._position)
         )
+
+    def _has_news(self, log: LogReader) -> bool:
+        """Whether something has to be recorded; asked again until it is."""
+        if self.clock() - self._compared < _COMPARE_SECONDS:
+            return False
+        if self._controls(log):
+            return True
+        self._compared = self.clock()
+        return False
 
     def _controls(self, log: LogReader) -> tuple[Control, ...]:
         """A table of which something was passed over is deferred, though what comes now
@@ -292,6 +308,8 @@ class Follower:
         self._known = state_of(self._known, said)
         self._reasons |= {c.table_id: c.reason for c in controls if c.reason}
         self._position, self._number = segment.end, segment.number
+        finished = (one.at for one in controls if one.kind == "finished")
+        self._note_open_loads(log, (*self._open_loads, *finished))
         self._rows += rows
         self._committed = max(self._committed, segment.committed)
         self._made = self.clock()
