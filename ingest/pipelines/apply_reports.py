@@ -56,8 +56,10 @@ log = logging.getLogger(__name__)
 
 WRITE_SECONDS = 1.0
 RATE_SECONDS = 10.0
-# Tables without changes get no newer rows, only a newer moment.
-LEVEL_SECONDS = 5.0
+# Tables without changes get no newer rows, only a newer moment; of many of them no more
+# than so many a second, so that they take little while nothing happens.
+LEVEL_SECONDS, MOST_LEVEL_SECONDS = 5.0, 30.0
+LEVELED_A_SECOND = 50.0
 # What a session saw of a timeline is at most so old when it is written.
 SEEN_WITHIN = timedelta(seconds=10)
 # Between two looks at a lake that has a table's commit by its cursor.
@@ -186,7 +188,7 @@ class Gathered:
             return
         self._written = now
         shown = dict(self._fresh)
-        if now - self._leveled >= LEVEL_SECONDS:
+        if now - self._leveled >= self._level_seconds:
             self._leveled = now
             shown = self._level() | shown
         if shown:
@@ -231,6 +233,11 @@ class Gathered:
             log.warning("table %d cannot be applied: %s", table_id, words)
             _alone(table_id, lambda pipeline: transitions.say(pipeline, words))
         self._told[table_id] = words
+
+    @property
+    def _level_seconds(self) -> float:
+        seconds = len(self._standing) / LEVELED_A_SECOND
+        return min(max(seconds, LEVEL_SECONDS), MOST_LEVEL_SECONDS)
 
     def _level(self) -> dict[int, Applied]:
         """Without their commits, which are written."""
