@@ -71,6 +71,10 @@ fuzz-sql: setup ## SLUICE_FUZZ_SQL (100000) composed attacks on rights from SLUI
 fault: setup ## long fault campaigns, seeded, with a report
 	@$(VENV)/python -m tests.fault.campaign
 
+.PHONY: soak
+soak: setup ## one product under everything at once for SLUICE_SOAK_ROUNDS (80) of five minutes, nothing killed: what grows
+	@$(VENV)/python -m tests.fault.soak
+
 .PHONY: messages
 messages: setup ## bring the translations up to date with what pages show
 	@$(VENV)/python -m config.toolchain.translations

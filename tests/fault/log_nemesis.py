@@ -77,6 +77,8 @@ _REWRITTEN = (
     "before the table's plan had it",
 )
 _AWAY_SECONDS = (2.0, 20.0)
+# of a run in which nothing is struck
+_LET_BE_SECONDS = 20.0
 # within, and beyond what a reader takes for silence
 _SILENT_SECONDS = (3.0, 45.0)
 
@@ -279,7 +281,12 @@ def _fill(made: World, chance: random.Random) -> None:
         time.sleep(chance.choice((1.0, 8.0)))
 
 
+def _let_be(_: World, __: random.Random) -> None:
+    time.sleep(_LET_BE_SECONDS)
+
+
 STRIKES: dict[str, Callable[[World, random.Random], None]] = {
+    "nobody": _let_be,
     "follower": _kill(_followers),
     "followers_host": _kill(_leader("followers")),
     # the JVM has to end by itself
