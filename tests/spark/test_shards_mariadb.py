@@ -16,6 +16,7 @@ from ingest.contract.table import SHARD, ColumnSpec, ShardSpec, TableSpec
 from ingest.driver.table_services import chunk_repair
 from ingest.sources.port import LogNames
 from ingest.sources.registry import open_log_reader
+from tests.long_tests import first_then_long
 from tests.mariadb import MariaDbServer
 from tests.source_access import mariadb_at
 from tests.spark.lake_bench import assert_done, with_attempt
@@ -128,7 +129,8 @@ def different(shards: Sharded) -> tuple[JobSpec, dict[str, Any]]:
     return bench.spec("repair", table, repair=work), facts["repair"]
 
 
-@pytest.mark.parametrize("where", KILLS)
+# where it is killed makes no difference to shards: `test_chunk_repair` tries each place
+@pytest.mark.parametrize("where", first_then_long(*KILLS))
 def test_rows_of_some_shards_are_repaired_and_whoever_is_killed_ends_the_same(
     shards: Sharded, tmp_path: Path, where: str
 ) -> None:
