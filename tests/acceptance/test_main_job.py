@@ -16,7 +16,7 @@ from tests.acceptance import wide
 from tests.product import Product, manage
 from tests.waiting import wait_for
 
-ROWS = int(os.environ.get("SLUICE_ACCEPTANCE_ROWS", "100000"))
+ROWS = int(os.environ.get("SLUICE_ACCEPTANCE_ROWS", "25000"))
 
 pytestmark = pytest.mark.timeout(1500)
 

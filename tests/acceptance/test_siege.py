@@ -9,7 +9,7 @@ from tests.siege.attackers import ACTS, Siege
 from tests.siege.friends import ask_for
 from tests.siege.target import target_at
 
-SECONDS = 20
+SECONDS = 10
 
 # thrift's client forgets its socket when opening fails or the peer hangs up
 pytestmark = pytest.mark.filterwarnings(
