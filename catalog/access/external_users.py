@@ -20,10 +20,10 @@ from catalog.access import audit
 from catalog.access.group_rules import Membership
 from catalog.access.ldap_spec import PROVIDER
 from catalog.access.policy_version import bump_version
-from catalog.access.users import end_invitations, was_deleted
+from catalog.access.users import end_invitations, locked_user, was_deleted
 from catalog.models import DirectoryGroup, ExternalIdentity, FormerUser
 from catalog.names import is_principal_name
-from core.errors import AccessDenied, InvalidRequest, NotFound
+from core.errors import AccessDenied, InvalidRequest
 from core.sentences import Sentence
 
 LONGEST_SUBJECT = 300
@@ -90,12 +90,7 @@ def suspend(provider: str, subject: str, *, reason: str) -> bool:
 def hand_over(name: str, *, provider: str, subject: str) -> None:
     """A local user becomes that person's, with all they have but the password."""
     with transaction.atomic():
-        user = User.objects.select_for_update().filter(username=name).first()
-        if user is None:
-            raise NotFound(
-                Sentence("there is no user '%(name)s'", name=name),
-                code="user_not_found",
-            )
+        user = locked_user(name)
         same = ExternalIdentity.objects.filter(provider=provider, subject=subject)
         if (same | ExternalIdentity.objects.filter(user=user)).exists():
             raise InvalidRequest(

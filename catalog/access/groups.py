@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group
 from django.db import transaction
 
 from catalog.access import audit
 from catalog.access.grants import GROUP
 from catalog.access.policy_version import bump_version
-from catalog.access.users import UserChange, disown, update_user
+from catalog.access.users import UserChange, disown, locked_user, update_user
 from catalog.models import AccessRule, DirectoryGroup, Grant
 from core.errors import InvalidRequest, NotFound
 from core.sentences import Sentence
@@ -37,12 +37,7 @@ def change_member(group: Group, name: str, *, is_member: bool, by: str) -> None:
     """Add a user to the group, or take them out; holds for every statement from now
     on."""
     with transaction.atomic():
-        user = User.objects.select_for_update().filter(username=name).first()
-        if user is None:
-            raise NotFound(
-                Sentence("there is no user '%(name)s'", name=name),
-                code="user_not_found",
-            )
+        user = locked_user(name)
         names = set(user.groups.values_list("name", flat=True)) - {group.name}
         wanted = {*names, group.name} if is_member else names
         update_user(name, UserChange(groups=tuple(sorted(wanted))), by=by)

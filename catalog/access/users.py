@@ -93,12 +93,7 @@ def delete_user(name: str, *, by: str) -> None:
             hint="another administrator can",
         )
     with transaction.atomic():
-        user = User.objects.select_for_update().filter(username=name).first()
-        if user is None:
-            raise NotFound(
-                Sentence("there is no user '%(name)s'", name=name),
-                code="user_not_found",
-            )
+        user = locked_user(name)
         was_admin = user.is_superuser and user.is_active
         former = FormerUser(name=name)
         if elsewhere := ExternalIdentity.objects.filter(user=user).first():
@@ -113,6 +108,15 @@ def delete_user(name: str, *, by: str) -> None:
         if was_admin:
             _require_an_admin()
         audit.record("user.delete", on=name, actor=by, grants=grants)
+
+
+def locked_user(name: str) -> User:
+    user = User.objects.select_for_update().filter(username=name).first()
+    if user is None:
+        raise NotFound(
+            Sentence("there is no user '%(name)s'", name=name), code="user_not_found"
+        )
+    return user
 
 
 def was_deleted(name: str) -> bool:
@@ -158,12 +162,7 @@ def _taken(name: str) -> InvalidRequest:
 def update_user(name: str, change: UserChange, *, by: str) -> User:
     """Apply a change; deactivation ends sessions, tokens and statements at once."""
     with transaction.atomic():
-        user = User.objects.select_for_update().filter(username=name).first()
-        if user is None:
-            raise NotFound(
-                Sentence("there is no user '%(name)s'", name=name),
-                code="user_not_found",
-            )
+        user = locked_user(name)
         was_admin, ended = user.is_superuser and user.is_active, 0
         if change.password is not None:
             _require_local(user)
