@@ -327,9 +327,8 @@ def _counted(
     return files
 
 
-def refuse_changes(table: TableSpec, *, has_partition: bool = False) -> None:
-    """InvalidRequest where a delete cannot say which row of the lake is gone.
-    has_partition: it says more than the key, the partition at least."""
+def refuse_changes(table: TableSpec) -> None:
+    """InvalidRequest where a delete cannot say which row of the lake is gone."""
     why: str = ""
     if table.row_hash:
         why = Sentence("it has no key, its rows are counted")
@@ -337,8 +336,6 @@ def refuse_changes(table: TableSpec, *, has_partition: bool = False) -> None:
         why = Sentence(
             "a NULL leaves a column as it was there, and a deleted row comes back"
         )
-    elif not has_partition and not set(table.partition_by) <= set(table.key):
-        why = Sentence("a delete tells its key, and the partition is of other columns")
     if why:
         raise InvalidRequest(
             Sentence(
@@ -347,7 +344,7 @@ def refuse_changes(table: TableSpec, *, has_partition: bool = False) -> None:
                 why=why,
             ),
             code="changes_unsupported",
-            hint="sync it by a cursor, or plan it with a key that has the partition",
+            hint="sync it by a cursor",
         )
 
 

@@ -150,7 +150,7 @@ class LogTable:
         """Reads where the table is, and undoes what a dead writer left."""
         spec = self.spec
         # what partitions the table is in the replica identity: its follower sees to it
-        refuse_changes(spec.table, has_partition=True)
+        refuse_changes(spec.table)
         state = roll_back_writes(self.spark, spec, checked_state(spec))
         refuse_other_types(spec, state)
         refuse_unreadable_plan(spec, state)
