@@ -232,13 +232,13 @@ class Operation:
             self.fault = fault
             self.advance("fail")
 
-    def stop(self, event: str, fault: Fault | None = None) -> bool:
+    def stop(self, event: str) -> bool:
         """End by `cancel` or `time_out`, also while rows are to come from the engine;
         False when it had ended before."""
         is_read = self.reader is None or self.reader.is_at_end
         if not self.is_alive and (self.state is not S.FINISHED or is_read):
             return False
-        self.fault = fault or _STOPPED[event]
+        self.fault = _STOPPED[event]
         self.advance(event)
         return True
 

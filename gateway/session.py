@@ -241,13 +241,11 @@ class Session:
         found = self.operations.get(handle.guid)
         return found if found and found.handle == handle else None
 
-    async def cancel(
-        self, operation: Operation, event: str = "cancel", fault: Fault | None = None
-    ) -> None:
+    async def cancel(self, operation: Operation, event: str = "cancel") -> None:
         """Stop an operation, and what the engine does for it, also when that makes rows
         as they are fetched. Idempotent; waits for no engine."""
         has_result = operation.state is OperationState.FINISHED
-        if not operation.stop(event, fault):
+        if not operation.stop(event):
             return
         if operation.waits and operation.runner:
             operation.runner.cancel()

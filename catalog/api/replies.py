@@ -301,7 +301,11 @@ class Table(Reply):
 
     @staticmethod
     def lag_seconds_of(table: TableFacts) -> float | None:
-        return lag_seconds(table.caught_up_at)
+        """How old the newest fully synced state is; None before the first snapshot."""
+        if table.caught_up_at is None:
+            return None
+        age = datetime.now(UTC) - table.caught_up_at
+        return round(max(0.0, age.total_seconds()), 1)
 
     @staticmethod
     def last_commit_of(table: TableFacts) -> TableFacts | None:
@@ -310,16 +314,6 @@ class Table(Reply):
     @staticmethod
     def names_of(table: TableFacts) -> TableFacts:
         return table
-
-
-def lag_seconds(
-    caught_up_at: datetime | None, now: datetime | None = None
-) -> float | None:
-    """How old the newest fully synced state is; None before the first snapshot."""
-    if caught_up_at is None:
-        return None
-    age = (now or datetime.now(UTC)) - caught_up_at
-    return round(max(0.0, age.total_seconds()), 1)
 
 
 def _synced_how(table: TableFacts) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from django.db.models import CharField, F, Lookup, Q, QuerySet
+from django.db.models import CharField, F, Lookup, QuerySet
 from django.db.models.sql.compiler import SQLCompiler
 
 from catalog.access.policy import Principal
@@ -122,10 +122,10 @@ def lake_databases_matching(
 ) -> list[str]:
     """Names of visible lake databases, ordered. One statement."""
     rows = Database.objects.filter(
-        visible_databases(principal, for_sql=True),
-        _like("name", pattern),
-        datasource__name=LAKE,
+        visible_databases(principal, for_sql=True), datasource__name=LAKE
     )
+    if pattern is not None and not is_everything(pattern):
+        rows = rows.filter(name__like=for_sql(pattern.lower()))
     return list(rows.order_by("name").values_list("name", flat=True)[:limit])
 
 
@@ -173,25 +173,12 @@ def lake_columns_page(
     return found, tables[-1][1:3] if len(tables) == limit else None
 
 
-def lake_columns_matching(
-    principal: Principal,
-    schema_pattern: str | None,
-    table_pattern: str | None,
-    column_pattern: str | None,
-    limit: int,
-) -> list[LakeColumn]:
-    """The first page of `lake_columns_page`."""
-    patterns = (schema_pattern, table_pattern, column_pattern)
-    return lake_columns_page(principal, patterns, limit)[0]
-
-
 def lake_columns_of(
     principal: Principal, database: str, table: str
 ) -> list[LakeColumn]:
     """All columns of one visible table as queries see them; [] when there is none."""
-    return lake_columns_matching(
-        principal, escaped(database), escaped(table), None, limit=1
-    )
+    patterns = (escaped(database), escaped(table), None)
+    return lake_columns_page(principal, patterns, 1)[0]
 
 
 def as_seen(table: LakeTable, columns: list[Any]) -> list[LakeColumn]:
@@ -247,12 +234,6 @@ def _day_column(columns: list[Any]) -> list[tuple[str, str, bool]]:
     """What ingest adds where the day of a timestamp is the partition."""
     name = DAY_COLUMN[0]
     return [DAY_COLUMN] if columns and name in columns[0].partition_by else []
-
-
-def _like(field: str, pattern: str | None) -> Q:
-    if pattern is None or is_everything(pattern):
-        return Q()
-    return Q(**{f"{field}__like": for_sql(pattern.lower())})
 
 
 def _queryable() -> QuerySet[Table]:

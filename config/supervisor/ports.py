@@ -11,12 +11,12 @@ from core.errors import TerminalError
 TRIES = 200
 
 
-def is_free(port: int, host: str = "127.0.0.1") -> bool:
+def is_free(port: int) -> bool:
     """Whether a listener could bind now. Connections in TIME_WAIT do not count."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((host, port))
+            probe.bind(("127.0.0.1", port))
         except OSError:
             return False
     return True

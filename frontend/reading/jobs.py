@@ -48,14 +48,14 @@ class LogPage:
     older: int | None
 
 
-def log_of(job: Job, *, before: int | None = None, size: int = LOG_PAGE) -> LogPage:
+def log_of(job: Job, *, before: int | None = None) -> LogPage:
     """The last lines, or those before the line `before`."""
     rows = job.log_lines.order_by("-id")
     if before is not None:
         rows = rows.filter(pk__lt=before)
-    found = list(rows[: size + 1])
-    lines = found[:size][::-1]
-    return LogPage(lines, lines[0].pk if len(found) > size else None)
+    found = list(rows[: LOG_PAGE + 1])
+    lines = found[:LOG_PAGE][::-1]
+    return LogPage(lines, lines[0].pk if len(found) > LOG_PAGE else None)
 
 
 def steps_timed(job: Job) -> TimelineChart | None:

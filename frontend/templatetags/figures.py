@@ -59,21 +59,15 @@ def rows_of(table: Table) -> str:
 
 
 @register.filter
-def sql_value(value: object) -> str:
-    """A value of a result as SQL writes it; NULL is the template's to show."""
+def sql_cell(value: object) -> SafeString | str:
+    """A cell of a result: a value as SQL writes it, or the mark of NULL."""
+    if value is None:
+        return mark_safe('<span class="is-null">NULL</span>')
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=False)
     return str(value)
-
-
-@register.filter
-def sql_cell(value: object) -> SafeString | str:
-    """A cell of a result: a value, or the mark of NULL."""
-    if value is None:
-        return mark_safe('<span class="is-null">NULL</span>')
-    return sql_value(value)
 
 
 @register.filter

@@ -51,7 +51,6 @@ def driver_command(home: Path) -> DriverCommand:
             "-m",
             "ingest.driver.main",
             *_options(),
-            *_pairs("--conf", _cluster_conf()),
         ],
         environment=_environment(home),
         log_file=home / "logs" / "driver.log",
@@ -75,12 +74,7 @@ def submit_command(home: Path) -> SubmitCommand:
             settings.SLUICE_SPARK_MASTER,
             *own,
         ],
-        script=[
-            str(entry),
-            "--once",
-            *_options(),
-            *_pairs("--conf", _cluster_conf()),
-        ],
+        script=[str(entry), "--once", *_options()],
         environment=_environment(home) | {"SPARK_HOME": str(spark_home())},
         instance=instance_of(place_of(home)),
         records=home / "run" / "submitted",
@@ -108,7 +102,7 @@ def require_parts() -> None:
 
 
 def _options() -> list[str]:
-    return [
+    options = [
         "--jars",
         settings.SLUICE_SPARK_JARS,
         "--master",
@@ -116,6 +110,9 @@ def _options() -> list[str]:
         "--memory",
         settings.SLUICE_DRIVER_MEMORY,
     ]
+    for key, value in _cluster_conf().items():
+        options += ["--conf", f"{key}={value}"]
+    return options
 
 
 def _cluster(home: Path) -> Cluster | None:
@@ -146,10 +143,6 @@ def _cluster_conf() -> dict[str, str]:
             "spark.network.crypto.enabled": "true",
         }
     return conf
-
-
-def _pairs(option: str, conf: dict[str, str]) -> list[str]:
-    return [part for key, value in conf.items() for part in (option, f"{key}={value}")]
 
 
 def _environment(home: Path) -> dict[str, str]:

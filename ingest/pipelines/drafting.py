@@ -34,7 +34,6 @@ from ingest.planning.plan import CreateTable, TablePlan, plan_from_json
 from ingest.planning.shards import Shards, joined_facts, sharded
 
 MOST_TOLD = 1000
-_AND_MORE = Sentence("%(first)s (and %(more)s more)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,7 +159,7 @@ def change_policy(
 def change_table_policy(pipeline: Pipeline, change: Any) -> Mapping[str, Any]:
     """The same for one table, which is then up to date in memory too."""
     if isinstance(change, Mapping) and change.get("schedule") is not None:
-        require_syncs(pipeline.capture, "/schedule")
+        _require_syncs(pipeline.capture)
     with transaction.atomic():
         row = Pipeline.objects.select_for_update().get(pk=pipeline.pk)
         pipeline.policy = changed(row.policy, change, known=TABLE_KEYS)
@@ -175,7 +175,7 @@ def change_table_policy(pipeline: Pipeline, change: Any) -> Mapping[str, Any]:
     return given
 
 
-def require_syncs(capture: str, pointer: str) -> None:
+def _require_syncs(capture: str) -> None:
     """A schedule needs a way of capture that has syncs."""
     if capture == "timestamp":
         return
@@ -190,7 +190,7 @@ def require_syncs(capture: str, pointer: str) -> None:
         detail,
         code=code,
         hint=hint,
-        facts={"errors": [{"pointer": pointer, "detail": as_sentence(detail)}]},
+        facts={"errors": [{"pointer": "/schedule", "detail": as_sentence(detail)}]},
     )
 
 

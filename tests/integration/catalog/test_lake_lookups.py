@@ -12,12 +12,12 @@ from catalog.datasources import lake_database
 from catalog.models import Table
 from catalog.selectors import (
     LakeLocation,
-    lake_columns_matching,
     lake_columns_of,
     lake_databases_matching,
     lake_table_location,
     lake_tables_matching,
 )
+from catalog.selectors.lake import lake_columns_page
 from tests.integration.catalog.conftest import PASSWORD, add_table
 
 pytestmark = pytest.mark.django_db
@@ -107,7 +107,7 @@ def test_columns_are_those_of_select_star_in_order(root):
         "_sluice_deleted",
     ]
     assert [c.position for c in columns] == list(range(1, 10))
-    only = lake_columns_matching(root, "shop", "orders", "N%", 10)
+    only = lake_columns_page(root, ("shop", "orders", "N%"), 10)[0]
     assert [(c.name, c.position) for c in only] == [("note", 7)]
 
 
@@ -125,7 +125,6 @@ def test_look_ups_take_few_statements_whatever_the_size(who, request):
     assert statements(lambda: lake_tables_matching(principal, "%", "%", 9)) == 1
     at_most = 4  # with grants and rules of the reader
     assert (
-        statements(lambda: lake_columns_matching(principal, "%", "%", None, 9))
-        <= at_most
+        statements(lambda: lake_columns_page(principal, ("%", "%", None), 9)) <= at_most
     )
     assert statements(lambda: principal_for(who)) == 1
