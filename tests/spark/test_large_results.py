@@ -112,14 +112,17 @@ def test_a_client_that_reads_on_leaves_the_rest_to_the_disk(
             pass
         assert bench.spooled
         batch = await session.fetch(operation, Orientation.FIRST, 30)
-        assert decode_row_set(batch.row_set)[1] == rows
+        again = decode_row_set(batch.row_set)[1]
+        # a busy machine's parts have fewer rows than were asked for
+        assert again[: len(rows)] == rows
+        rows = again
         while batch.rows:
             batch = await session.fetch(operation, Orientation.NEXT, 10_000)
             rows += decode_row_set(batch.row_set)[1] if batch.rows else []
         assert (len(rows), rows) == (ROWS, sorted(rows))
         assert not bench.spooled, "what was read is removed"
         batch = await session.fetch(operation, Orientation.FIRST, 30)
-        assert decode_row_set(batch.row_set)[1] == rows[:30]
+        assert decode_row_set(batch.row_set)[1] == rows[: batch.rows] != []
         while not (await session.status(operation)).is_whole:
             await session.fetch(operation, Orientation.NEXT, 10)
         await session.close_operation(operation)
@@ -191,8 +194,8 @@ def test_rows_that_come_slowly_leave_before_the_next_is_computed(
     async def scenario() -> None:
         session = client.session
         operation = await session.execute(
-            "select id from range(0, 6000000, 1, 3) where"
-            " length(sha2(cast(id as string), 512)) = 128 and id % 2000000 = 0"
+            "select id from range(0, 1500000, 1, 3) where"
+            " length(sha2(cast(id as string), 512)) = 128 and id % 500000 = 0"
         )
         status = await session.status(operation)
         while not status.state.is_terminal:
