@@ -129,11 +129,20 @@ def attempt(
     request: PageRequest, done: str, action: Callable[[], object]
 ) -> SluiceError | None:
     """Run an action; say `done`, or what failed, on the next page."""
+    error = refusal_of(request, done, action)
+    if error is not None:
+        messages.error(request, translated(error.as_sentence), extra_tags="bad")
+    return error
+
+
+def refusal_of(
+    request: PageRequest, done: str, action: Callable[[], object]
+) -> SluiceError | None:
+    """Run an action; say `done` on the next page, or return what this one shows."""
     try:
         action()
-    except SluiceError as error:
-        messages.error(request, translated(error.as_sentence), extra_tags="bad")
-        return error
+    except SluiceError as refused:
+        return refused
     messages.success(request, done, extra_tags="ok")
     return None
 

@@ -28,7 +28,7 @@ from catalog.preferences import (
 from core.errors import SluiceError
 from frontend.forms.people import PasswordForm, PreferencesForm, TokenForm
 from frontend.localisation import remember
-from frontend.pages import PageRequest, attempt, back, page
+from frontend.pages import PageRequest, attempt, back, page, refusal_of
 
 YEAR = 365 * 24 * 3600
 
@@ -92,16 +92,12 @@ def password(request: PageRequest) -> HttpResponse:
     form = PasswordForm(request.POST or None)
     error: SluiceError | None = None
     if request.method == "POST" and form.is_valid():
-        try:
-            change_own_password(request.user, **form.cleaned_data, door="ui")
-        except SluiceError as refused:
-            error = refused
-        else:
-            messages.success(
-                request,
-                gettext("Password changed. Log in with the new one."),
-                extra_tags="ok",
-            )
+        error = refusal_of(
+            request,
+            gettext("Password changed. Log in with the new one."),
+            lambda: change_own_password(request.user, **form.cleaned_data, door="ui"),
+        )
+        if error is None:
             return redirect("frontend:login")
     return render(request, "frontend/password.html", {"form": form, "error": error})
 

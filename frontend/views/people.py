@@ -24,7 +24,7 @@ from catalog.models import ApiToken, DirectoryGroup, Grant
 from core.errors import NotFound, SluiceError
 from core.sentences import Sentence
 from frontend.forms.people import MOST_NAMES, NewUserForm, UserForm
-from frontend.pages import PageRequest, admin_page, attempt, numbered_page
+from frontend.pages import PageRequest, admin_page, attempt, numbered_page, refusal_of
 from frontend.reading.people import what_ends
 
 
@@ -70,17 +70,10 @@ def user_page(request: PageRequest, name: str) -> HttpResponse:
     form = UserForm(request.POST or None, initial=initial)
     error: SluiceError | None = None
     if request.method == "POST" and form.is_valid():
-        try:
-            change = UserChange(**form.values())
-            update_user(name, change, by=request.principal.name)
-        except SluiceError as refused:
-            error = refused
-        else:
-            messages.success(
-                request,
-                gettext("User %(name)s saved.") % {"name": name},
-                extra_tags="ok",
-            )
+        change, by = UserChange(**form.values()), request.principal.name
+        done = gettext("User %(name)s saved.") % {"name": name}
+        error = refusal_of(request, done, lambda: update_user(name, change, by=by))
+        if error is None:
             return redirect("frontend:users-user", name)
     grants = rows_for(principal_of(user)).order_by("datasource", "database", "table")
     context = {
@@ -102,13 +95,10 @@ def user_delete(request: PageRequest, name: str) -> HttpResponse:
         raise NotFound(Sentence("there is no user '%(name)s'", name=name))
     error: SluiceError | None = None
     if request.method == "POST":
-        try:
-            delete_user(name, by=request.principal.name)
-        except SluiceError as refused:
-            error = refused
-        else:
-            done = gettext("User %(name)s deleted.") % {"name": name}
-            messages.success(request, done, extra_tags="ok")
+        by = request.principal.name
+        done = gettext("User %(name)s deleted.") % {"name": name}
+        error = refusal_of(request, done, lambda: delete_user(name, by=by))
+        if error is None:
             return redirect("frontend:users")
     context = {"person": user, "error": error, "ends": what_ends(user)}
     return render(request, "frontend/admin/user_delete.html", context)
@@ -165,13 +155,10 @@ def group_delete(request: PageRequest, name: str) -> HttpResponse:
     group = group_named(name)
     error: SluiceError | None = None
     if request.method == "POST":
-        try:
-            delete_group(name, by=request.principal.name)
-        except SluiceError as refused:
-            error = refused
-        else:
-            done = gettext("Group %(name)s deleted.") % {"name": name}
-            messages.success(request, done, extra_tags="ok")
+        by = request.principal.name
+        done = gettext("Group %(name)s deleted.") % {"name": name}
+        error = refusal_of(request, done, lambda: delete_group(name, by=by))
+        if error is None:
             return redirect("frontend:groups")
     context = {
         "group": group,

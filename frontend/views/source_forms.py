@@ -32,7 +32,7 @@ from catalog.sources.kinds import SourceKind
 from catalog.sources.registry import KINDS, kind_named
 from core.errors import SluiceError, TerminalError, TransientError
 from frontend.forms.sources import MAIN, SourceForm, initial_of, taken_apart
-from frontend.pages import NOT_CONFIRMED, PageRequest, is_confirmed, page
+from frontend.pages import NOT_CONFIRMED, PageRequest, is_confirmed, page, refusal_of
 from frontend.reading.sources import report_steps
 from frontend.views.sources import source_named
 
@@ -268,16 +268,13 @@ def delete_source(request: PageRequest, name: str) -> HttpResponse:
     error: SluiceError | None = None
     if request.method == "POST":
         if is_confirmed(request, name):
-            try:
-                datasources.delete_datasource(name, by=request.principal.name)
-            except SluiceError as refused:
-                error = refused
-            else:
-                messages.success(
-                    request,
-                    gettext("%(name)s deleted.") % {"name": name},
-                    extra_tags="ok",
-                )
+            by = request.principal.name
+            error = refusal_of(
+                request,
+                gettext("%(name)s deleted.") % {"name": name},
+                lambda: datasources.delete_datasource(name, by=by),
+            )
+            if error is None:
                 return redirect("frontend:sources")
         else:
             error = SluiceError(gettext(NOT_CONFIRMED))

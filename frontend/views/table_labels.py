@@ -22,7 +22,7 @@ from catalog.selectors import TableFilter, tables_for
 from catalog.selectors.tables import securable_of
 from core.errors import InvalidRequest, SluiceError
 from frontend.forms.people import MOST_NAMES
-from frontend.pages import PAGE_SIZE, PageRequest, page, ticked
+from frontend.pages import PAGE_SIZE, PageRequest, page, refusal_of, ticked
 from frontend.views.sources import source_named
 
 
@@ -74,12 +74,13 @@ def label_source(request: PageRequest, name: str) -> HttpResponse:
     if request.method == "POST":
         owner, tags = _given(request.POST)
         change = DatasourceChange(owner=owner, tags=tags)
-        try:
-            update_datasource(source.name, change, by=request.principal.name)
-        except SluiceError as refused:
-            error = refused
-        else:
-            messages.success(request, gettext("Owner and tags saved."), extra_tags="ok")
+        by = request.principal.name
+        error = refusal_of(
+            request,
+            gettext("Owner and tags saved."),
+            lambda: update_datasource(source.name, change, by=by),
+        )
+        if error is None:
             return redirect("frontend:source", source.name)
     context = {
         "source": source,
