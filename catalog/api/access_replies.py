@@ -9,7 +9,7 @@ from rest_framework import serializers as s
 
 from catalog.access.policy import HeldGrant, Role
 from catalog.access.rules import as_value
-from catalog.api.reply import Body, Instant, Reply
+from catalog.api.reply import Body, Instant, OrNull, Reply
 from catalog.models import AccessRule, ApiToken
 from catalog.models import Grant as GrantRow
 from catalog.models import Invitation as InvitationRow
@@ -131,8 +131,8 @@ class Rule(Reply):
     kind = s.CharField()
     on = s.CharField()
     applies_to = s.ListField(child=s.CharField())
-    mask = s.CharField(allow_null=True)
-    expression = s.CharField(allow_null=True)
+    mask = OrNull()
+    expression = OrNull()
     created_by = s.CharField()
     created_at = Instant()
     updated_at = Instant()
@@ -145,14 +145,6 @@ class Rule(Reply):
     @staticmethod
     def kind_of(row: AccessRule) -> str:
         return as_value(row).kind.value
-
-    @staticmethod
-    def mask_of(row: AccessRule) -> str | None:
-        return row.mask or None
-
-    @staticmethod
-    def expression_of(row: AccessRule) -> str | None:
-        return row.expression or None
 
 
 class Explained(Reply):

@@ -14,7 +14,7 @@ from typing import Any
 from drf_spectacular.utils import inline_serializer
 from rest_framework import serializers as s
 
-from catalog.api.reply import Body, Count, Instant, Reply, Stored
+from catalog.api.reply import Body, Count, Instant, OrNull, Reply, Stored
 from catalog.discovery.store import DISCOVERED
 from catalog.models import Database as DatabaseRow
 from catalog.models import Datasource as DatasourceRow
@@ -132,7 +132,7 @@ class Datasource(Reply):
     needs_password = s.BooleanField()
     tls = s.CharField()
     options = s.DictField()
-    owner = s.CharField(allow_null=True, help_text=OWNER)
+    owner = OrNull(help_text=OWNER)
     tags = s.ListField(child=s.CharField())
     version = s.IntegerField()
     table_count = s.IntegerField()
@@ -145,10 +145,6 @@ class Datasource(Reply):
     @staticmethod
     def test_result_of(row: DatasourceRow) -> Mapping[str, Any] | None:
         return row.test_result and without_origins(row.test_result)
-
-    @staticmethod
-    def owner_of(row: DatasourceRow) -> str | None:
-        return row.owner or None
 
     @staticmethod
     def has_password_of(row: DatasourceRow) -> bool:
@@ -246,13 +242,13 @@ class Table(Reply):
     qualified_name = s.CharField()
     kind = s.CharField()
     comment = s.CharField()
-    owner = s.CharField(allow_null=True, help_text=OWNER)
+    owner = OrNull(help_text=OWNER)
     tags = s.ListField(child=s.CharField())
     columns = Column(many=True)
     record_key = s.ListField(child=s.CharField())
-    cursor = s.CharField(allow_null=True)
+    cursor = OrNull()
     partition_by = s.ListField(child=s.CharField())
-    table_type = s.CharField(allow_null=True)
+    table_type = OrNull()
     index = Index(allow_null=True)
     updates = s.CharField(allow_null=True, help_text="full or partial; of lake tables")
     status = s.CharField()
@@ -269,18 +265,6 @@ class Table(Reply):
     @staticmethod
     def qualified_name_of(table: TableFacts) -> str:
         return join_name(table.datasource, table.database, table.name)
-
-    @staticmethod
-    def owner_of(table: TableFacts) -> str | None:
-        return table.owner or None
-
-    @staticmethod
-    def cursor_of(table: TableFacts) -> str | None:
-        return table.cursor or None
-
-    @staticmethod
-    def table_type_of(table: TableFacts) -> str | None:
-        return table.table_type or None
 
     @staticmethod
     def index_of(table: TableFacts) -> TableFacts | None:

@@ -97,6 +97,16 @@ class Instant(s.DateTimeField):
         return value if isinstance(value, str) else iso(value)
 
 
+class OrNull(s.CharField):
+    """A text; null where it is stored empty."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(allow_null=True, **given)
+
+    def to_representation(self, value: str) -> str | None:  # type: ignore[override]
+        return value or None
+
+
 @extend_schema_field({"oneOf": [{"type": "integer"}, {"type": "string"}]})
 class Count(s.Field[Any, Any, Any, Any]):
     """A number, as a string beyond 2^53."""

@@ -6,8 +6,7 @@ from typing import Any
 
 from rest_framework import serializers as s
 
-from catalog.api.reply import Count, Instant, Reply, Stored
-from ingest.lake.hudi.layout import FileGroup as FileGroupRow
+from catalog.api.reply import Count, Instant, OrNull, Reply, Stored
 from ingest.maintenance.merging import MergeCost as MergeCostRow
 from ingest.maintenance.merging import describe
 from ingest.maintenance.repair_previews import Preview
@@ -123,19 +122,11 @@ class FileGroup(Reply):
     partition: Any = s.CharField()
     file_id = s.CharField()
     bucket = s.IntegerField(allow_null=True)
-    base_file = s.CharField(allow_null=True)
-    base_instant = s.CharField(allow_null=True)
+    base_file = OrNull(source="base")
+    base_instant = OrNull()
     base_bytes = Count()
     log_files = s.IntegerField()
     log_bytes = Count()
-
-    @staticmethod
-    def base_file_of(group: FileGroupRow) -> str | None:
-        return group.base or None
-
-    @staticmethod
-    def base_instant_of(group: FileGroupRow) -> str | None:
-        return group.base_instant or None
 
 
 class TrendPoint(Stored):
@@ -259,15 +250,11 @@ class RepairPreview(Reply):
     misses = s.ListField(
         child=s.CharField(), help_text="what it cannot bring back, in sentences"
     )
-    then = s.CharField(allow_null=True, help_text="the verb that brings that back")
+    then = OrNull(help_text="the verb that brings that back")
     resize = Resize(allow_null=True)
     compaction = Compaction(allow_null=True)
     repair = Rereading(allow_null=True)
     dry_run = s.BooleanField()
-
-    @staticmethod
-    def then_of(preview: Preview) -> str | None:
-        return preview.then or None
 
     @staticmethod
     def dry_run_of(preview: Preview) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from rest_framework import serializers as s
 
 from catalog.api.replies import Job
-from catalog.api.reply import SENTENCES, Count, Instant, Reply, kept
+from catalog.api.reply import SENTENCES, Count, Instant, OrNull, Reply, kept
 from catalog.names import LAKE, join_name
 from core.clock import SystemClock
 from core.models import Job as JobRow
@@ -190,8 +190,8 @@ class OnboardedTable(PlannedTable):
     name = s.CharField(allow_null=True, help_text="null: not for this caller to see")
     table = s.IntegerField(allow_null=True, source="row.lake_table_id")
     every_seconds = s.IntegerField(allow_null=True)
-    position = s.CharField(allow_null=True)
-    consistency = s.CharField(allow_null=True)
+    position = OrNull(source="row.position")
+    consistency = OrNull(source="row.consistency")
 
     @staticmethod
     def source_of(shown: Any) -> str:
@@ -221,14 +221,6 @@ class OnboardedTable(PlannedTable):
     @staticmethod
     def every_seconds_of(shown: ShownPipeline) -> int | None:
         return every_seconds_of(shown.policy.schedule)
-
-    @staticmethod
-    def position_of(shown: ShownPipeline) -> str | None:
-        return shown.row.position or None
-
-    @staticmethod
-    def consistency_of(shown: ShownPipeline) -> str | None:
-        return shown.row.consistency or None
 
 
 class NotApproved(Reply):
