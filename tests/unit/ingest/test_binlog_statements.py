@@ -42,6 +42,15 @@ def test_a_truncation(statement: str, name: tuple[str, str]) -> None:
         r'ALTER TABLE t COMMENT "a\"", DROP v, ADD v int, COMMENT "\""',
         "RENAME TABLE t TO t_old, t_new TO t",
         "RENAME TABLE db._t_gho TO db.t",
+        # a dot without a database, as ODBC writes it
+        "RENAME TABLE .t TO .x",
+        "RENAME TABLES . `t` WAIT 5 TO x",
+        "RENAME TABLE IF EXISTS u TO x, .t TO .u",
+        "RENAME TABLE /*!50000 .*/t TO x",
+        "RENAME TABLE u TO .t",
+        "ALTER TABLE u RENAME AS .t",
+        "ALTER TABLE o EXCHANGE PARTITION p WITH TABLE .t",
+        "ALTER TABLE o CONVERT TABLE .t TO PARTITION p VALUES LESS THAN (9)",
         "ALTER TABLE t CHANGE v w text",
         "ALTER TABLE t MODIFY v int REFERENCES u (id) ON DELETE CASCADE",
         "ALTER TABLE t RENAME COLUMN v TO w",
@@ -149,6 +158,7 @@ def test_what_leaves_every_value(statement: str) -> None:
         ("ADD CONSTRAINT p PRIMARY KEY USING BTREE (V(10), `w` DESC) COMMENT '(x)'", {"v", "w"}),
         ("ADD PERIOD FOR p (a, b), COMMENT 'x'", set()),
         ("ADD period int", {"period"}),
+        ("MODIFY t.v bigint, ADD db.t.a int, ADD (t.b int, c int)", {"v", "a", "b", "c"}),
     ],
 )  # fmt: skip
 def test_which_columns_a_look_has_to_tell_of(parts: str, columns: set[str]) -> None:
@@ -162,6 +172,11 @@ def test_what_tables_are_called_behind_it() -> None:
     effect = effect_of(text, "db")
     assert effect.renames == ((T, ("db", "_t_old")), (("other", "_t_new"), T))
     assert effect_of("ALTER TABLE t RENAME TO x", "db").renames == ()
+    # behind a dot any word is a name
+    effect = effect_of("RENAME TABLE .to TO .x, db.to TO db.to", "db")
+    to = ("db", "to")
+    assert effect.renames == ((to, ("db", "x")), (to, to))
+    assert to in effect.tables
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,8 @@ _ADDS = frozenset(
     {"INDEX", "KEY", "CONSTRAINT", "PRIMARY", "UNIQUE", "FULLTEXT", "SPATIAL"}
     | {"FOREIGN", "CHECK", "PARTITION"}
 )
+# No names unless they are quoted: a dot behind one begins a name.
+_BEFORE_NAMES = frozenset({"TABLE", "TO", "EXISTS", "RENAME", "AS", "WITH"})
 _ADDS_BY_TWO = frozenset({("PERIOD", "FOR"), ("SYSTEM", "VERSIONING")})
 
 
@@ -170,7 +172,7 @@ def effect_of(statement: str, database: str, quoting: Quoting = BY_DEFAULT) -> E
         return Effect(frozenset({name}), empties=True)
     if verb == "RENAME":
         renames = tuple(_renames(rest, database))
-        return Effect(frozenset(_names(rest, database)), renames=renames)
+        return Effect(frozenset(_names(rest[1:], database)), renames=renames)
     if verb in {"CREATE", "ALTER", "DROP"}:
         return _definition(verb, rest, database)
     return _ANYTHING
@@ -180,7 +182,8 @@ def _renames(rest: Sequence[_Token], database: str) -> Iterator[tuple[Name, Name
     """Of RENAME TABLE, in their order."""
     for part in _split(rest[1:]):
         for n, token in enumerate(part):
-            if token.word == "TO":
+            # behind a dot it is a name
+            if token.word == "TO" and n and part[n - 1].sign != _DOT:
                 former = part[2 if part[0].word == "IF" else 0 : n]
                 yield _name(former, database)[0], _name(part[n + 1 :], database)[0]
                 break
@@ -323,7 +326,14 @@ def _columns_of(part: Sequence[_Token]) -> frozenset[str]:
     rest = _behind_column(part)
     if rest and rest[0].sign == "(":
         return _names_in(rest)
-    return frozenset(token.name.lower() for token in rest[:1])
+    return frozenset({_column(rest)} if rest else ())
+
+
+def _column(tokens: Sequence[_Token]) -> str:
+    """The one at the front, in lower case. `t.v` and `db.t.v` are `v`."""
+    while len(tokens) > 2 and tokens[1].sign == _DOT:
+        tokens = tokens[2:]
+    return tokens[0].name.lower()
 
 
 def _names_in(tokens: Sequence[_Token]) -> frozenset[str]:
@@ -336,7 +346,7 @@ def _names_in(tokens: Sequence[_Token]) -> frozenset[str]:
         if not depth:
             break
         inner.append(token)
-    return frozenset(one[0].name.lower() for one in _split(inner[1:]) if one)
+    return frozenset(_column(one) for one in _split(inner[1:]) if one)
 
 
 def _behind_column(part: Sequence[_Token]) -> Sequence[_Token]:
@@ -390,14 +400,18 @@ def _name(tokens: Sequence[_Token], database: str) -> tuple[Name, Sequence[_Toke
 
 
 def _names(tokens: Sequence[_Token], database: str) -> Iterator[Name]:
-    """All that may be one."""
+    """All that may be one. `.t` is `t`."""
     for n, token in enumerate(tokens):
         if not token.name:
             continue
-        if n > 1 and tokens[n - 1].sign == _DOT:
-            yield tokens[n - 2].name, token.name
-        else:
-            yield database, token.name
+        yield (_database(tokens[max(n - 2, 0) : n]) or database), token.name
+
+
+def _database(before: Sequence[_Token]) -> str:
+    """Which one is written before a name; "" = none."""
+    if len(before) < 2 or before[-1].sign != _DOT:
+        return ""
+    return "" if before[-2].word in _BEFORE_NAMES else before[-2].name
 
 
 @cache
