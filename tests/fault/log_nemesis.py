@@ -78,7 +78,7 @@ _REWRITTEN = (
 )
 _AWAY_SECONDS = (2.0, 20.0)
 # of a run in which nothing is struck
-_LET_BE_SECONDS = 20.0
+_LET_BE_SECONDS, _SELDOM = 20.0, 0.02
 # within, and beyond what a reader takes for silence
 _SILENT_SECONDS = (3.0, 45.0)
 
@@ -138,6 +138,9 @@ def run(made: World, victim: str, seed: int, *, strikes: int = 3) -> dict[str, A
     """One fault run; AssertionError with what is wrong, else its facts."""
     chance, product = random.Random(seed), made.product
     writers = [one.writer(seed, has_large=seed % 4 == 0) for one in made.sources]
+    for writer in writers:
+        # each stays in the lake's timeline for as long as queries may need what was
+        writer.truncates = _SELDOM if victim == "nobody" else 1.0
     samplers = [
         Sampler(product, one, stream_of(product, one.name)) for one in made.sources
     ]

@@ -65,6 +65,7 @@ class LogWriter:
     """Writes until it is stopped. A connection that ended is opened again.
 
     open  a connection, each statement its own transaction
+    truncates  how often a table is emptied, beside 80 small transactions
     done  transactions that ended as they should, by what they did
     """
 
@@ -73,6 +74,7 @@ class LogWriter:
     once: Once
     seed: int
     has_large: bool = False
+    truncates: float = 1.0
     done: dict[str, int] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
     _columns: int = 0
@@ -108,7 +110,7 @@ class LogWriter:
             "savepoint": 8,
             "once": 12,
             "aside": 3,
-            "truncate": 1,
+            "truncate": self.truncates,
             "column": 0.3,
             "large": 1 if self.has_large else 0,
             **dict.fromkeys(self.dialect.others, 1),

@@ -29,6 +29,8 @@ STRIKES = 15
 # until then JVMs compile and caches fill
 WARM_ROUNDS = 3
 _MIB = 1 << 20
+# Roles below others, which are counted without them.
+_INNER = ("driver", "engines", "captures")
 
 
 def main() -> int:
@@ -77,21 +79,20 @@ def sizes(product: Product) -> dict[str, float]:
 
 
 def _of_processes(product: Product) -> dict[str, float]:
-    """Memory, open files and threads, by role with what is below it."""
+    """Memory, open files and threads, by role with what is below it and has no role of
+    its own."""
     pids = product.reload()["pids"]
-    below = {pid for each in ("captures", "engines") for pid in pids[each]}
+    roles = [*_INNER, *pids.keys() - {"supervisor", *_INNER}]
     found: dict[str, float] = {}
-    for role, leaders in pids.items():
-        listed = leaders if isinstance(leaders, list) else [leaders]
-        if role == "supervisor":
-            continue
-        own = [one for pid in listed for one in family(pid)]
-        if not isinstance(leaders, list):
-            own = [one for one in own if one.pid not in below]
+    seen: set[psutil.Process] = set()
+    for role in roles:
+        leaders = pids[role] if isinstance(pids[role], list) else [pids[role]]
+        own = {one for pid in leaders for one in family(pid)} - seen
+        seen |= own
         held = [_held(one) for one in own]
         for place, what in enumerate(("MiB", "open files", "threads")):
             found[f"{role}, {what}"] = round(sum(each[place] for each in held))
-    return found
+    return dict(sorted(found.items()))
 
 
 def _held(process: psutil.Process) -> tuple[float, int, int]:
