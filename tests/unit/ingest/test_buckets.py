@@ -131,7 +131,7 @@ def test_a_preview_tells_before_and_after() -> None:
     assert words[1].endswith("first: 1")
     assert "3 buckets instead of 64: at most 6 file groups instead of 128" in words[3]
     assert words[-1] == found.reason
-    assert found.reason.startswith("Suggested, because: Base files have 5 MB")
+    assert found.reason.startswith("Suggested, because: base files have 5 MB")
     assert "would be suggested" in plan_resize("shop.orders", seen, 2).reason
 
 

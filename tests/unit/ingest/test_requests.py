@@ -22,7 +22,7 @@ GOOD = {"datasource": "shop", "include": ["public.*"]}
 
 def parse_request(body: object) -> OnboardingRequest:
     """As REST does."""
-    request: Any = SimpleNamespace(data=body)
+    request: Any = SimpleNamespace(data=body, headers={})
     return meaning_of(body_of(OnboardingNew, request))
 
 
