@@ -84,6 +84,7 @@ class FollowersHost:
         self._broker = SecretBroker()
         self._asked: list[tuple[str, str]] = []
         self._signs: dict[int, _Sign] = {}
+        self._said: dict[int, str] = {}
         self._followed = FollowedTables()
 
     def wake(self) -> None:
@@ -293,6 +294,7 @@ class FollowersHost:
         rows.write_all(held, owner=self.owner, host=self.place)
         tables = [one for source in held for one in source.tables]
         rows.stop_tables(tables)
+        self._said = rows.explain_loads(tables, self._said)
         if begun := [s.datasource_id for s in held if s.has_begun_anew]:
             note_begun(begun)
         # what stops a table may be a column that is gone

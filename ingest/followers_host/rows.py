@@ -5,18 +5,18 @@ that the log brings on no more.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from django.db import connection, transaction
 
-from core.sentences import restored, stored
+from core.sentences import Sentence, restored, stored
 from ingest.contract.following import FollowedTable
 from ingest.followers_host.followed import FollowedSource
 from ingest.hosting import storable
 from ingest.models import Pipeline
-from ingest.models.states import LOADED, NEEDS_RESYNC
+from ingest.models.states import LOADED, LOADING, NEEDS_RESYNC
 from ingest.pipelines import shards, transitions
 from ingest.pipelines.schema_drift import ACTOR
 from ingest.planning.facts import LOG
@@ -105,6 +105,37 @@ def stop_tables(tables: Iterable[FollowedTable]) -> None:
                 problem = problems[pipeline.lake_table_id]
                 reason = restored(storable(stored(problem)))
                 transitions.lose_position(pipeline, reason=reason)
+
+
+def explain_loads(
+    tables: Iterable[FollowedTable], said: Mapping[int, str]
+) -> dict[int, str]:
+    """Says of tables that are being loaded why the follower does not take their rows,
+    for which their loads wait, and takes it back once it does. said, and what is
+    returned: of which tables that stands, and in which words."""
+    problems = {one.table_id: one.problem for one in tables if one.problem}
+    if not problems and not said:
+        return {}
+    loaded = Pipeline.objects.filter(
+        lake_table__in=problems.keys() | said.keys(), capture=LOG, state__in=LOADING
+    )
+    found: dict[int, str] = {}
+    for pk in list(loaded.values_list("pk", flat=True)):
+        with transaction.atomic():
+            pipeline = Pipeline.objects.select_for_update().get(pk=pk)
+            if pipeline.state not in LOADING or pipeline.lake_table_id is None:
+                continue
+            table_id = pipeline.lake_table_id
+            if problem := problems.get(table_id):
+                why = restored(storable(stored(problem)))
+                found[table_id] = Sentence(
+                    "the follower of the source's log does not take its rows: %(why)s",
+                    why=why,
+                )
+                transitions.say(pipeline, found[table_id])
+            elif pipeline.status_reason == said[table_id]:
+                transitions.say(pipeline, "")
+    return found
 
 
 def look_at_columns(tables: list[int]) -> set[int]:

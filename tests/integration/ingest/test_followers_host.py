@@ -18,8 +18,10 @@ from django.utils.translation import override
 from catalog.secrets import encrypt
 from core.models import Job, Lease
 from core.translation import translated
+from ingest.contract.following import FollowedTable
 from ingest.followers_host.children import FollowerCommand
 from ingest.followers_host.host import FollowersHost
+from ingest.followers_host.rows import explain_loads
 from ingest.models import Pipeline, SourceFollower
 from tests.integration.ingest.world import World, make_source, make_tables
 from tests.waiting import wait_for
@@ -249,8 +251,31 @@ def test_a_table_that_the_log_brings_on_no_more_needs_a_resync(
     assert reason == "a: lost; resync the table"
     with override("zh-hans"):
         assert translated(reason) == "a：lost；请重新同步此表"
-    assert followed.pipeline("items").state == "RESYNCING", "its load is on its way"
+    waits = followed.pipeline("items")
+    assert waits.state == "RESYNCING", "its load is on its way"
+    assert waits.status_reason == (
+        "the follower of the source's log does not take its rows: a: lost; resync the"
+        " table"
+    )
     assert row(followed).observed == "following", "others are not concerned"
+
+
+def test_why_a_load_waits_is_said_and_taken_back(followed: World) -> None:
+    Pipeline.objects.update(state="SNAPSHOTTING")
+
+    def waits(problem: str, said: dict[int, str]) -> tuple[dict[int, str], str]:
+        table_id = followed.pipeline("orders").lake_table_id
+        assert table_id is not None
+        found = explain_loads([FollowedTable(table_id, "", problem)], said)
+        return found, followed.pipeline("orders").status_reason
+
+    said, reason = waits("it is unlogged", {})
+    assert reason == (
+        "the follower of the source's log does not take its rows: it is unlogged"
+    )
+    assert waits("", said) == ({}, "")
+    Pipeline.objects.update(status_reason="tried again")
+    assert waits("", said) == ({}, "tried again")
 
 
 def test_a_table_whose_plan_cannot_be_read_needs_a_resync_and_stops_no_other(
