@@ -35,9 +35,8 @@ SPARK = ("tests/spark",)
 PRODUCT = ("tests/acceptance", "tests/browser", "tests/fault")
 # Two of them start JVMs. With these two alone both cores rest a seventh of the time.
 AT_ONCE = 3
-# A database, a broker and a Django per worker. One more than cores: many tests wait for
-# what a server or a follower does, and what ends last is these parts.
-WORKERS = ("-n", "3", "--dist", "loadfile")
+# A database, a broker and a Django per worker: more of them than cores only wait.
+WORKERS = ("-n", "2", "--dist", "loadfile")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # The programs alone: the package of the server would start one.
 MARIADB = "mariadb-server-core mariadb-client-core"
