@@ -8,7 +8,7 @@ import pytest
 
 from catalog.models import SavedQuery
 from frontend.reading.statements import ResultPage, without_meta
-from frontend.templatetags.figures import sql_value
+from frontend.templatetags.figures import sql_cell
 
 
 def test_the_tree_opens_level_by_level_for_what_may_be_seen(world, browse):
@@ -154,4 +154,4 @@ def test_columns_of_hudi_and_sluice_are_hidden_unless_named(sql, names):
     [(True, "true"), (False, "false"), (1.5, "1.5"), (["a", None], '["a", null]')],
 )
 def test_values_are_written_as_sql_writes_them(value, text):
-    assert sql_value(value) == text
+    assert sql_cell(value) == text
