@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import overload
+from typing import Any, overload
 
 LARGEST_EXACT = 2**53  # up to it, readers that hold numbers as doubles keep integers
 
@@ -48,3 +49,16 @@ def iso(at: None) -> None: ...
 def iso(at: datetime | None) -> str | None:
     """ISO 8601 in UTC, with Z."""
     return None if at is None else at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def storable(value: Any) -> Any:
+    """Return a JSON value with NUL and halves of letters, which PostgreSQL has no place
+    for, written as Python writes them: a value of a row may be in any text."""
+    if isinstance(value, str):
+        shown = value.replace("\x00", "\\x00")
+        return shown.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(value, Mapping):
+        return {storable(key): storable(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [storable(one) for one in value]
+    return value

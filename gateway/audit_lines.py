@@ -10,7 +10,6 @@ import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from django.db import DataError
 from django.utils import timezone
@@ -18,6 +17,7 @@ from django.utils import timezone
 from catalog.access import audit
 from catalog.models import AuditEntry
 from core.context import working_for
+from core.json_values import storable
 
 log = logging.getLogger(__name__)
 
@@ -73,23 +73,6 @@ def write_those_that_can_be(lines: Sequence[AuditRecord]) -> int:
     return 0
 
 
-def storable(text: str) -> str:
-    """Return the text with NUL and lone surrogates, which PostgreSQL has no place for,
-    written as Python writes them."""
-    shown = text.replace("\x00", "\\x00")
-    return shown.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _all_storable(value: Any) -> Any:
-    if isinstance(value, str):
-        return storable(value)
-    if isinstance(value, dict):
-        return {storable(key): _all_storable(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_all_storable(each) for each in value]
-    return value
-
-
 def _is_written(line: AuditRecord) -> bool:
     try:
         write_all([line])
@@ -100,7 +83,7 @@ def _is_written(line: AuditRecord) -> bool:
 
 
 def _entry(line: AuditRecord) -> AuditEntry:
-    facts = _all_storable(line.facts)
+    facts = storable(line.facts)
     with working_for(actor=line.actor, door="gateway", address=line.address):
         return audit.entry(
             line.action,

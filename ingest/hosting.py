@@ -20,10 +20,10 @@ import json
 import logging
 import queue
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 import django.db
 import psycopg
@@ -113,19 +113,6 @@ class DatabaseSteps:
             log.exception("a step of %s failed", self.who)
             if isinstance(error, django.db.Error):
                 connection.close()
-
-
-def storable(value: Any) -> Any:
-    """Return a JSON value with NUL and halves of letters, which PostgreSQL has no place
-    for, written as Python writes them: a value of a row may be in any text."""
-    if isinstance(value, str):
-        shown = value.replace("\x00", "\\x00")
-        return shown.encode("utf-8", "backslashreplace").decode("utf-8")
-    if isinstance(value, Mapping):
-        return {storable(key): storable(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [storable(one) for one in value]
-    return value
 
 
 log = logging.getLogger(__name__)

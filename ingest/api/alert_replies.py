@@ -7,7 +7,7 @@ from typing import Any
 
 from rest_framework import serializers as s
 
-from catalog.api.reply import Instant, Reply, Stored
+from catalog.api.reply import Instant, OrNull, Reply, Stored
 from catalog.api.serializers import Text
 from catalog.preferences import languages
 from ingest.alerts import targets
@@ -70,9 +70,7 @@ class AlertTarget(Reply):
     has_secret = s.BooleanField()
     kinds = s.ListField(child=s.CharField(), help_text="empty = all")
     on = s.CharField(allow_null=True, help_text="null = the whole lake")
-    language = s.CharField(
-        allow_null=True, help_text="of its messages; null = the installation's"
-    )
+    language = OrNull(help_text="of its messages; null = the installation's")
     state = s.ChoiceField(choices=["ok", "failing", "paused"])
     failures = s.IntegerField()
     failing_since = Instant(allow_null=True)
@@ -95,10 +93,6 @@ class AlertTarget(Reply):
     @staticmethod
     def on_of(row: TargetRow) -> str | None:
         return targets.scope_text(row)
-
-    @staticmethod
-    def language_of(row: TargetRow) -> str | None:
-        return row.language or None
 
 
 class AlertDelivery(Reply):

@@ -24,6 +24,7 @@ from django.db.models.functions import Now
 
 from core.errors import SluiceError, TransientError
 from core.jobs import CANCELLING, LAUNCHING, RUNNING
+from core.json_values import storable
 from core.leases import owner_of
 from core.models import Job, JobLog
 from core.processes.identity import ProcessIdentity
@@ -42,7 +43,7 @@ from ingest.driver_host.attempts import (
 )
 from ingest.driver_host.backlog import Backlog
 from ingest.driver_host.launcher import Launcher, Message
-from ingest.hosting import DatabaseSteps, SecretBroker, storable
+from ingest.hosting import DatabaseSteps, SecretBroker
 from ingest.jobs import leases, queue, reconcile
 from ingest.models import DriverIncarnation
 

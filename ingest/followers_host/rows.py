@@ -11,10 +11,10 @@ from typing import Any
 
 from django.db import connection, transaction
 
+from core.json_values import storable
 from core.sentences import Sentence, restored, stored
 from ingest.contract.following import FollowedTable
 from ingest.followers_host.followed import FollowedSource
-from ingest.hosting import storable
 from ingest.models import Pipeline
 from ingest.models.states import LOADED, LOADING, NEEDS_RESYNC
 from ingest.pipelines import shards, transitions
@@ -94,7 +94,7 @@ def _row(source: FollowedSource, host: str) -> dict[str, Any]:
 def stop_tables(tables: Iterable[FollowedTable]) -> None:
     """Tables whose rows are not taken any more need a resync; one that is being loaded
     gets to know after its load."""
-    problems = {one.table_id: one.problem for one in tables if one.problem}
+    problems = _problems(tables)
     if not problems:
         return
     stopped = Pipeline.objects.filter(lake_table__in=problems, state__in=LOADED)
@@ -102,8 +102,7 @@ def stop_tables(tables: Iterable[FollowedTable]) -> None:
         with transaction.atomic():
             pipeline = Pipeline.objects.select_for_update().get(pk=pk)
             if pipeline.state in LOADED and pipeline.lake_table_id is not None:
-                problem = problems[pipeline.lake_table_id]
-                reason = restored(storable(stored(problem)))
+                reason = problems[pipeline.lake_table_id]
                 transitions.lose_position(pipeline, reason=reason)
 
 
@@ -113,7 +112,7 @@ def explain_loads(
     """Says of tables that are being loaded why the follower does not take their rows,
     for which their loads wait, and takes it back once it does. said, and what is
     returned: of which tables that stands, and in which words."""
-    problems = {one.table_id: one.problem for one in tables if one.problem}
+    problems = _problems(tables)
     if not problems and not said:
         return {}
     loaded = Pipeline.objects.filter(
@@ -126,8 +125,7 @@ def explain_loads(
             if pipeline.state not in LOADING or pipeline.lake_table_id is None:
                 continue
             table_id = pipeline.lake_table_id
-            if problem := problems.get(table_id):
-                why = restored(storable(stored(problem)))
+            if why := problems.get(table_id):
                 found[table_id] = Sentence(
                     "the follower of the source's log does not take its rows: %(why)s",
                     why=why,
@@ -136,6 +134,15 @@ def explain_loads(
             elif pipeline.status_reason == said[table_id]:
                 transitions.say(pipeline, "")
     return found
+
+
+def _problems(tables: Iterable[FollowedTable]) -> dict[int, str]:
+    """Why rows of a table are not taken, as it can be stored."""
+    return {
+        one.table_id: restored(storable(stored(one.problem)))
+        for one in tables
+        if one.problem
+    }
 
 
 def look_at_columns(tables: list[int]) -> set[int]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from core.json_values import storable
 from core.models import JobLog
-from ingest.hosting import storable
 from tests.doubles.launcher import Fault
 
 pytestmark = pytest.mark.django_db
