@@ -7,6 +7,7 @@ constants (actions, states) that templates translate when they show them.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass
@@ -239,6 +240,7 @@ _UNSEEN = {
     "AssertionError",
     "NotImplementedError",
 }
+_MAYBE_CALLS = re.compile(r"\b(_|n?gettext(_lazy)?|Sentence)\(")
 _MARKED = re.compile(r'_\("([^"]+)"\)')
 
 
@@ -250,8 +252,9 @@ class Message:
     plural: str = ""
 
 
+@functools.cache
 def messages() -> dict[Message, list[str]]:
-    """Return each message with the files that show it."""
+    """Return each message with the files that show it; read once."""
     found: dict[Message, list[str]] = {}
     for place, message in (
         *_of_templates(),
@@ -320,7 +323,10 @@ def _place(path: Path) -> str:
 
 def _of_python() -> Iterator[tuple[str, Message]]:
     for path in _files_of_python():
-        for node in ast.walk(ast.parse(path.read_text())):
+        text = path.read_text()
+        if not _MAYBE_CALLS.search(text):
+            continue
+        for node in ast.walk(ast.parse(text)):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
                 continue
             if node.func.id not in CALLS:
@@ -329,8 +335,8 @@ def _of_python() -> Iterator[tuple[str, Message]]:
             if node.func.id.startswith("n") and plain:
                 yield _place(path), Message(*plain)
                 continue
-            for text in plain:
-                yield _place(path), Message(text)
+            for one in plain:
+                yield _place(path), Message(one)
 
 
 def _literals(node: ast.expr) -> Iterator[str]:

@@ -9,7 +9,7 @@ from waitress.adjustments import Adjustments
 
 from config import web_requests, web_server
 from config.web_requests import Parser, Turns
-from tests.cpu import cpu_of, is_linear
+from tests.cpu import cost_of
 
 GET = b"GET / HTTP/1.1\r\n"
 CHUNKED = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -46,7 +46,8 @@ def half(sent: bytes) -> bytes:
 
 @pytest.mark.parametrize("sent", REFUSED.values(), ids=REFUSED)
 def test_what_would_hold_the_loop_is_refused_at_once(sent: bytes) -> None:
-    assert is_linear(cpu_of(lambda: read(half(sent))), cpu_of(lambda: read(sent)))
+    cost = cost_of(lambda: read(half(sent)), lambda: read(sent))
+    assert cost.is_linear, cost
     parser = read(sent)
     assert parser.completed
     assert parser.error.code == 400
@@ -72,7 +73,8 @@ def test_a_body_with_two_ends_is_refused_and_the_connection_closed(head: bytes) 
 def test_blanks_within_the_limit_are_read_in_time() -> None:
     run = b" " * web_requests.LONGEST_BLANK + b"b"
     sent = GET + b"a:" + run * (HEAD // len(run)) + b"\r\n\r\n"
-    assert is_linear(cpu_of(lambda: read(half(sent))), cpu_of(lambda: read(sent)))
+    cost = cost_of(lambda: read(half(sent)), lambda: read(sent))
+    assert cost.is_linear, cost
 
 
 def test_empty_lines_before_a_request_are_none() -> None:

@@ -5,7 +5,6 @@ that is let through to it and at half of it: the CPU lies on a line.
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -22,7 +21,7 @@ from gateway.limits import GatewayLimits
 from gateway.metadata import FUNCTIONS, LONGEST_PATTERN
 from gateway.settable import session_settings
 from gateway.statement import rule_of
-from tests.cpu import cpu_of, is_linear
+from tests.cpu import Cost, cost_of
 
 STATEMENT = GatewayLimits().max_statement
 MESSAGE = GatewayLimits().max_request
@@ -224,11 +223,11 @@ WORST = [
 @pytest.mark.parametrize("worst", WORST, ids=lambda one: one.name)
 def test_the_worst_input_costs_a_line(worst: Worst) -> None:
     half, whole = worst.make(worst.size // 2), worst.make(worst.size)
-    least = cpu_of(lambda: worst.read(half))
-    most = cpu_of(lambda: worst.read(whole))
-    facts = json.dumps({"half": round(least, 4), "whole": round(most, 4)})
-    assert is_linear(least, most), facts
-    assert most < MOST_SECONDS, facts
+    cost = cost_of(
+        lambda: worst.read(half), lambda: worst.read(whole), most=MOST_SECONDS
+    )
+    assert cost.is_linear, cost
+    assert cost.whole <= MOST_SECONDS, cost
 
 
 @pytest.mark.parametrize(
@@ -239,7 +238,7 @@ def test_the_line_tells_a_quadratic_reader(
     half: float, whole: float, expected: bool
 ) -> None:
     """What takes no time is not told apart; the worst inputs are large."""
-    assert is_linear(half, whole) is expected
+    assert Cost(half, whole).is_linear is expected
 
 
 def test_a_message_has_a_bounded_number_of_values() -> None:
