@@ -70,8 +70,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
     settings.INSTALLED_APPS  # noqa: B018  loads the settings before pytest-django looks
 
-    from catalog.access.password_hash import PasswordHash
+    from django.test import TransactionTestCase
 
+    from catalog.access.password_hash import PasswordHash
+    from tests.emptied import empty
+
+    TransactionTestCase._fixture_teardown = empty  # type: ignore[assignment]
     # the least that Argon2 does, each time that somebody is made or logs in
     PasswordHash.time_cost, PasswordHash.memory_cost = 1, 8
 

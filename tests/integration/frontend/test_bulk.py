@@ -149,17 +149,17 @@ def test_heads_sort_the_list(world, browse) -> None:
         assert client.get(f"/tables?sort={sort}").status_code == 200
 
 
-@pytest.mark.parametrize("text", ["9" * 5000, "9" * 19, "²", "-1", ""])
-def test_what_can_be_no_row_is_not_ticked(world, browse, text) -> None:
+def test_what_can_be_no_row_is_not_ticked(world, browse) -> None:
     client = browse("root")
-    for place, field in (
-        ("/tables/act", "table"),
-        ("/tables/changes", "table"),
-        ("/alerts/change", "alert"),
-        (f"/onboardings/{world.proposed.pk}/many", "pipeline"),
-    ):
-        reply = client.post(place, {"do": "pause", field: [text]})
-        assert reply.status_code in {200, 302}, place
+    for text in ("9" * 5000, "9" * 19, "²", "-1", ""):
+        for place, field in (
+            ("/tables/act", "table"),
+            ("/tables/changes", "table"),
+            ("/alerts/change", "alert"),
+            (f"/onboardings/{world.proposed.pk}/many", "pipeline"),
+        ):
+            reply = client.post(place, {"do": "pause", field: [text]})
+            assert reply.status_code in {200, 302}, (place, text)
 
 
 def test_many_tables_get_an_owner_and_tags(world, browse):

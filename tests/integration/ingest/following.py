@@ -1,11 +1,11 @@
-"""A follower as its host starts it: the real process, before a real PostgreSQL, with
-what it made in the lake."""
+"""A follower as a process of its own (`tests.forked_follower`) with its host's end of the
+pipe, before a real PostgreSQL, with what it made in the lake."""
 
 from __future__ import annotations
 
+import os
 import queue
 import signal
-import sys
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 
 from ingest.contract.following import FollowerState, FollowSpec, FollowTable
 from ingest.contract.job import ErrorFact, SecretAnswer
@@ -21,6 +22,7 @@ from ingest.contract.members import value_of
 from ingest.contract.segments import OP, OPS, UNCHANGED, XID, Segment
 from ingest.contract.source_positions import PostgresLog
 from ingest.contract.table import ColumnSpec, TableSpec
+from ingest.followers_host import children
 from ingest.followers_host.children import (
     FollowerChild,
     FollowerCommand,
@@ -38,11 +40,11 @@ from ingest.lake.port import Place
 from ingest.lake.segment_files import read_table
 from ingest.sources.port import SourceAccess
 from ingest.sources.row_batches import columns_in
+from tests.forked_follower import fork_follower
 from tests.source_access import postgresql_at
 from tests.waiting import wait_for
 
 STREAM = "pg1"
-ROOT = Path(__file__).resolve().parents[3]
 Link = psycopg.Connection[tuple[Any, ...]]
 
 
@@ -142,7 +144,8 @@ class Running:
         self.child.send_tables((*tables, self.mark))
 
     def signal(self, sign: signal.Signals) -> None:
-        self.child._process._process.send_signal(sign)
+        if self.child._process.poll() is None:
+            os.kill(self.child.pid, sign)
 
     def kill(self) -> None:
         """It is gone when this returns."""
@@ -174,10 +177,10 @@ class World:
         """dsn: of another login or way to the same database."""
         access = self.access(dsn)
         command = FollowerCommand(
-            [sys.executable, "-m", "ingest.follower"],
-            {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
-            self.home / "logs",
-            self.home,
+            program=(),
+            environment={},
+            logs=self.home / "logs",
+            run=self.home,
         )
         news: queue.SimpleQueue[News] = queue.SimpleQueue()
         number = len(self.runs) + 1
@@ -188,7 +191,9 @@ class World:
             tables=(*tables, self.mark),
             **spec,
         )
-        child = FollowerChild(command, wanted, start=number, news=news)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(children, "spawn", fork_follower)
+            child = FollowerChild(command, wanted, start=number, news=news)
         run = Running(child, news, access.password, mark=self.mark)
         self.runs.append(run)
         return run
