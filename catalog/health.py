@@ -13,6 +13,7 @@ from django.db.migrations.executor import MigrationExecutor
 
 from catalog.extensions import registered
 from core.object_store import is_object_uri
+from core.sentences import Sentence
 
 BROKER_SECONDS = 2.0
 
@@ -56,7 +57,9 @@ def _migrations() -> Check:
         return Check("migrations", "the state of migrations cannot be read")
     if plan:
         return Check(
-            "migrations", f"{len(plan)} not applied", "run: python manage.py migrate"
+            "migrations",
+            Sentence("%(count)s migrations are not applied", count=len(plan)),
+            "run: python manage.py migrate",
         )
     return Check("migrations")
 

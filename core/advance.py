@@ -15,6 +15,7 @@ from django.db import models, transaction
 
 from core.errors import StaleState
 from core.outbox import Move, append_moves
+from core.sentences import Sentence
 
 log = logging.getLogger("sluice.states")
 
@@ -54,7 +55,12 @@ def _advance(
         )
         if not won:
             raise StaleState(
-                f"{row.transitions.name} {row.pk} is no longer {before}",
+                Sentence(
+                    "%(machine)s %(id)s is no longer %(state)s",
+                    machine=Sentence(row.transitions.name),
+                    id=row.pk,
+                    state=Sentence(before),
+                ),
                 hint="read it again and decide then",
                 facts={"id": str(row.pk), "event": event},
             )
@@ -95,7 +101,12 @@ def advance_all(
         ).update(state=after, **changes)
         if won != len(rows):
             raise StaleState(
-                f"{len(rows) - won} of {len(rows)} rows are no longer {before}",
+                Sentence(
+                    "%(moved)s of %(count)s rows are no longer %(state)s",
+                    moved=len(rows) - won,
+                    count=len(rows),
+                    state=Sentence(before),
+                ),
                 hint="read them again and decide then",
                 facts={"event": event},
             )

@@ -55,8 +55,8 @@ class Transitions:
             raise IllegalTransition(
                 Sentence(
                     "%(machine)s in state %(state)s cannot take '%(event)s'",
-                    machine=self.name,
-                    state=state,
+                    machine=Sentence(self.name),
+                    state=Sentence(state),
                     event=event,
                 ),
                 hint=Sentence("legal now: %(events)s", events=legal),

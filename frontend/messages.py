@@ -35,7 +35,15 @@ PACKAGES = ("catalog", "core", "gateway", "ingest")
 CALLS = {"_", "gettext", "gettext_lazy", "ngettext", "ngettext_lazy", "Sentence"}
 # Where each sentence for people is a constant, or a `Sentence` with parameters.
 MOVED = (
+    "config/samples.py",
+    "core/advance.py",
     "core/jobs/moves.py",
+    "core/jobs/pages.py",
+    "gateway/engines/channel.py",
+    "gateway/engines/session_channels.py",
+    "gateway/engines/thrift_session.py",
+    "gateway/session_registry.py",
+    "gateway/session_service.py",
     "gateway/api/downloads.py",
     "gateway/api/statements.py",
     "gateway/client.py",
@@ -97,6 +105,8 @@ MOVED = (
     "catalog/labels.py",
     "catalog/names.py",
     "catalog/datasources.py",
+    "catalog/health.py",
+    "catalog/discovery/again.py",
     "catalog/saved_queries.py",
     "catalog/secrets.py",
     "catalog/discovery/choosing.py",
@@ -120,6 +130,7 @@ MOVED = (
     "ingest/contract/source_positions.py",
     "ingest/driver_host/attempts.py",
     "ingest/driver_host/cluster.py",
+    "ingest/driver_host/commands.py",
     "ingest/hosting.py",
     "ingest/driver/apply",
     "ingest/driver/capture/added_columns.py",
@@ -148,6 +159,7 @@ MOVED = (
     "ingest/lake/hudi/identity.py",
     "ingest/lake/hudi/options.py",
     "ingest/lake/place.py",
+    "ingest/lake/records.py",
     "ingest/lake/s3/client.py",
     "ingest/lake/s3/objects.py",
     "ingest/lake/segment_files.py",
@@ -201,6 +213,7 @@ MOVED = (
     "ingest/pipelines/schema_diff.py",
     "ingest/pipelines/schema_drift.py",
     "ingest/pipelines/selectors.py",
+    "ingest/pipelines/shard_joins.py",
     "ingest/pipelines/shards.py",
     "ingest/pipelines/sync_job.py",
     "ingest/pipelines/table_commands.py",
@@ -340,11 +353,9 @@ def _of_python() -> Iterator[tuple[str, Message]]:
 
 
 def _literals(node: ast.expr) -> Iterator[str]:
-    """Of both branches, where one of two is chosen."""
-    if isinstance(node, ast.IfExp):
-        yield from (*_literals(node.body), *_literals(node.orelse))
-    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-        yield node.value
+    for one in _branches(node):
+        if isinstance(one.value, str):
+            yield one.value
 
 
 def moved_files() -> list[Path]:
@@ -357,9 +368,29 @@ def moved_files() -> list[Path]:
 
 def _of_moved() -> Iterator[tuple[str, Message]]:
     for path in moved_files():
-        for node in shown_texts(ast.parse(path.read_text())):
+        tree = ast.parse(path.read_text())
+        for node in (*shown_texts(tree), *_hints(tree)):
             if isinstance(node, ast.Constant):
                 yield _place(path), Message(str(node.value))
+
+
+def _hints(tree: ast.Module) -> Iterator[ast.Constant]:
+    """What to do, in however few words."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg == "hint":
+            yield from (
+                one
+                for one in _branches(node.value)
+                if isinstance(one.value, str) and " " in one.value
+            )
+
+
+def _branches(node: ast.expr) -> Iterator[ast.Constant]:
+    """Of both, where one of two is chosen."""
+    if isinstance(node, ast.IfExp):
+        yield from (*_branches(node.body), *_branches(node.orelse))
+    elif isinstance(node, ast.Constant):
+        yield node
 
 
 def shown_texts(tree: ast.Module) -> Iterator[ast.Constant | ast.JoinedStr]:
@@ -400,7 +431,7 @@ def _is_apart(node: ast.AST) -> bool:
 def _of_tables() -> Iterator[tuple[str, Message]]:
     for word in (*titles_of_jobs().values(), *(look.word for look in LOOKS.values())):
         yield "templatetags/states.py", Message(word)
-    for name in {*PIPELINE.states, *JOB.states}:
+    for name in {PIPELINE.name, JOB.name, *PIPELINE.states, *JOB.states}:
         yield "ingest/models/states.py", Message(name)
     for name in names_of(JobKind):
         yield "templatetags/states.py", Message(name)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from catalog.access.proofs import Proof
 from core.errors import InvalidRequest
+from core.sentences import Sentence
 from gateway.hs2.values import Handle
 from gateway.limits import GatewayLimits
 from gateway.metrics import SESSIONS
@@ -37,7 +38,10 @@ class SessionRegistry:
         """InvalidRequest when one more session of that user is one too many."""
         if len(self._of_user.get(user, ())) >= self._limits.sessions_per_user:
             raise InvalidRequest(
-                f"you have {self._limits.sessions_per_user} open sessions",
+                Sentence(
+                    "you have %(count)s open sessions",
+                    count=self._limits.sessions_per_user,
+                ),
                 code="too_many_sessions",
                 hint="close sessions that are done with",
             )

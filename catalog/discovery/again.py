@@ -15,6 +15,7 @@ from core.errors import InvalidRequest, NotFound, StaleState
 from core.jobs import TERMINAL
 from core.jobs.pages import paged
 from core.models import Job
+from core.sentences import Sentence
 
 
 def retry(job_id: UUID, by: str) -> Job:
@@ -41,7 +42,7 @@ def retry(job_id: UUID, by: str) -> Job:
             transaction.on_commit(lambda: dispatch.notify_worker(job.pk))
             return job
     except IntegrityError as error:
-        raise _already_queued(job.kind, job.subject) from error
+        raise _already_queued(job.subject) from error
 
 
 _UNTRIED: dict[str, Any] = {
@@ -68,17 +69,21 @@ def _locked(job_id: UUID) -> Job:
         raise NotFound("there is no such job", code="job_not_found")
     if not Datasource.objects.filter(pk=job.subject_id).exists():
         raise InvalidRequest(
-            f"the datasource {job.subject} was removed", code="not_now"
+            Sentence("the datasource %(name)s was removed", name=job.subject),
+            code="not_now",
         )
     others = Job.objects.filter(kind=job.kind, exclusive_key=job.exclusive_key)
     if others.exclude(pk=job.pk).exclude(state__in=sorted(TERMINAL)).exists():
-        raise _already_queued(job.kind, job.subject)
+        raise _already_queued(job.subject)
     return job
 
 
-def _already_queued(kind: str, subject: str) -> StaleState:
+def _already_queued(subject: str) -> StaleState:
     return StaleState(
-        f"another {kind} of {subject} waits or runs already",
+        Sentence(
+            "another job of %(source)s that does the same waits or runs already",
+            source=subject,
+        ),
         code="already_queued",
-        hint="look at the datasource's jobs",
+        hint="look at the jobs of the source",
     )

@@ -42,7 +42,7 @@ from core.jobs.pages import Done, Failed, More, Outcome, PagedKind, paged
 from core.models import Job, JobLog
 from core.redaction import redact
 from core.retries import Backoff
-from core.sentences import origins_in, stored
+from core.sentences import Sentence, origins_in, stored
 
 
 def reader_for(datasource: Datasource, *, job: object = "discovery") -> SourceReader:
@@ -167,7 +167,9 @@ def _ask(
     """Return the source of the job, and what it answered."""
     datasource = Datasource.objects.filter(pk=job.subject_id).first()
     if datasource is None:
-        raise TerminalError("it was removed", code="datasource_removed")
+        raise TerminalError(
+            Sentence("the source was removed"), code="datasource_removed"
+        )
     return datasource, question(job, datasource)
 
 

@@ -40,6 +40,7 @@ from core.jobs.moves import (
 )
 from core.models import Job, JobLog
 from core.redaction import redact
+from core.sentences import Sentence
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +126,10 @@ def paged(name: str) -> PagedKind:
     """Return a kind in pages; TerminalError for any other kind."""
     kind = kind_of(name)
     if not isinstance(kind, PagedKind):
-        raise TerminalError(f"a {name} job is not done in pages", code="not_paged")
+        raise TerminalError(
+            Sentence("a job of kind %(kind)s is not done in pages", kind=name),
+            code="not_paged",
+        )
     return kind
 
 
@@ -296,7 +300,9 @@ def _do_page(job: Job, kind: PagedKind, *, is_cut_off: bool = False) -> Outcome 
                 or locked.state != jobs.RUNNING
                 or locked.cursor != before
             ):
-                raise StaleState(f"job {job.pk} was moved while its page was read")
+                raise StaleState(
+                    Sentence("job %(id)s was moved while its page was read", id=job.pk)
+                )
             outcome = kind.save(locked, found)
             conclude(locked, _end(locked, outcome))
             page_marks.take_off(job)

@@ -156,6 +156,13 @@ WORDS: Mapping[str, Mapping[str, object]] = {
     },
     # why the rows of a table get no newer
     "rests": {ON_REQUEST: _("On request"), ONCE: _("Loaded once")},
+    # of an installation, as its health names them
+    "part": {
+        "database": _("Metadata database"),
+        "migrations": _("Migrations"),
+        "broker": _("Queue of work (Redis)"),
+        "lake": _("Lake"),
+    },
     # of a source: names of products
     "kind": {"postgresql": "PostgreSQL", "mariadb": "MariaDB", "mysql": "MySQL"},
     # where a job is: a step of a connection test has a name for people

@@ -10,6 +10,7 @@ import asyncio
 import socket
 from collections import deque
 
+from core.sentences import Sentence, as_sentence
 from gateway.engines.port import EngineUnavailable
 from gateway.hs2 import framing
 from gateway.hs2.errors import ProtocolError
@@ -58,7 +59,7 @@ class _Wire(asyncio.BufferedProtocol):
         while self._waiting:
             waiting = self._waiting.popleft()
             if not waiting.done():
-                waiting.set_exception(EngineUnavailable(f"the engine is gone: {why}"))
+                waiting.set_exception(_gone(why))
 
     def next_frame(self) -> asyncio.Future[Frame]:
         """Return what will hold the next reply that has no waiter yet."""
@@ -82,12 +83,15 @@ class _Wire(asyncio.BufferedProtocol):
             elif frame.status in {framing.BAD, framing.ERROR}:
                 text = frame.payload.decode("utf-8", "replace")
                 raise EngineUnavailable(
-                    f"the engine refused the gateway's login: {text}"
+                    Sentence(
+                        "the query engine refused the login of the gateway: %(text)s",
+                        text=text,
+                    )
                 )
 
     async def _more(self) -> None:
         if self.lost:
-            raise EngineUnavailable(f"the engine is gone: {self.lost}")
+            raise _gone(self.lost)
         self.arrived = asyncio.get_running_loop().create_future()
         await self.arrived
 
@@ -121,6 +125,12 @@ class _Wire(asyncio.BufferedProtocol):
             self.arrived.set_result(None)
 
 
+def _gone(why: BaseException) -> EngineUnavailable:
+    return EngineUnavailable(
+        Sentence("the query engine is gone: %(why)s", why=as_sentence(str(why)))
+    )
+
+
 class EngineChannel:
     """One logged-in connection. `exchange` sends a message and returns its reply."""
 
@@ -149,7 +159,11 @@ class EngineChannel:
                 transport.close()
             if not isinstance(error, OSError | TimeoutError | ProtocolError):
                 raise
-            raise EngineUnavailable(f"the engine does not answer: {error!r}") from error
+            raise EngineUnavailable(
+                Sentence(
+                    "the query engine does not answer: %(error)s", error=repr(error)
+                )
+            ) from error
         return cls(transport, wire)
 
     @property
@@ -179,7 +193,7 @@ class EngineChannel:
         A cancelled exchange closes the channel, whose calls all fail then.
         """
         if self.is_closed:
-            raise EngineUnavailable("the connection to the engine is closed")
+            raise EngineUnavailable("the connection to the query engine is closed")
         self._transport.writelines([framing.length_prefix(len(message)), message])
         reply = self._wire.next_frame()
         self._long_calls += not is_brief

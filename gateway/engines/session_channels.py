@@ -98,9 +98,9 @@ class SessionChannels:
         channel = await self._opener()
         if self._is_closed:
             channel.close()
-            raise EngineUnavailable("the engine session is closed")
+            raise EngineUnavailable("the session of the query engine is closed")
         return channel
 
     def _require_open(self) -> None:
         if self.is_ended:
-            raise EngineUnavailable("the engine session is closed")
+            raise EngineUnavailable("the session of the query engine is closed")

@@ -291,7 +291,7 @@ class SparkEngine:
 
     def _require_running(self) -> _Running:
         if self._running is None or not self._running.process.is_running:
-            raise EngineUnavailable("the engine is not running", hint="try again")
+            raise EngineUnavailable("the query engine is not running", hint="try again")
         return self._running
 
 

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from core.sentences import Sentence
 from gateway.engines.channel import EngineChannel
 from gateway.engines.port import (
     EngineColumn,
@@ -97,7 +98,7 @@ class ThriftEngineSession:
         reply = await self._ask(request)
         handle: OperationHandle | None = reply.operation
         if handle is None:
-            raise EngineRefused("the engine started nothing")
+            raise EngineRefused("the query engine started nothing")
         return EngineOperation(handle.id.guid, handle.id.secret, handle.has_result_set)
 
     async def status(self, operation: EngineOperation) -> EngineStatus:
@@ -212,7 +213,9 @@ def _understood() -> Any:
         yield
     except (ProtocolError, MessageError) as error:
         raise EngineUnavailable(
-            f"the engine sent an invalid reply: {error.message}"
+            Sentence(
+                "the query engine sent an invalid reply: %(reply)s", reply=error.message
+            )
         ) from error
     except RemoteFault as error:
         raise EngineRefused(error.message) from error

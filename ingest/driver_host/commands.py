@@ -15,6 +15,7 @@ from pathlib import Path
 from django.conf import settings
 
 from core.errors import TerminalError
+from core.sentences import Sentence
 from ingest.contract import java
 from ingest.driver_host.cluster import (
     Cluster,
@@ -96,7 +97,9 @@ def spark_home() -> Path:
 def require_parts() -> None:
     for jar in settings.SLUICE_SPARK_JARS.split(os.pathsep):
         if not Path(jar).is_file():
-            raise TerminalError(f"{jar} is missing", hint="run `make setup` first")
+            raise TerminalError(
+                Sentence("%(file)s is missing", file=jar), hint="run `make setup` first"
+            )
     if settings.SLUICE_LAUNCHER == "submit" and not shutil.which("bash"):
         raise TerminalError("spark-submit wants bash", hint="install bash")
 

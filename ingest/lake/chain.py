@@ -553,7 +553,12 @@ def _beginning(folder: Place) -> Place:
 
 def _collected(folder: Place, number: int) -> StaleState:
     return StaleState(
-        f"segment {number} at {folder.uri} was collected", code="segment_collected"
+        Sentence(
+            "segment %(number)s at %(place)s was collected",
+            number=number,
+            place=folder.uri,
+        ),
+        code="segment_collected",
     )
 
 

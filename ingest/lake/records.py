@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from core.errors import StaleState, TerminalError
+from core.sentences import Sentence
 from ingest.contract.records import (
     SourceRecord,
     TableRecord,
@@ -27,7 +28,12 @@ def write_record(lake: str, record: SourceRecord | TableRecord) -> None:
         former = _subject(type(record), text, of=place.uri)
         if former not in {"", record.subject}:
             raise StaleState(
-                f"the lake's record {place.uri} is of {former}, not {record.subject}",
+                Sentence(
+                    "the lake's record %(place)s is of %(former)s, not %(subject)s",
+                    place=place.uri,
+                    former=former,
+                    subject=record.subject,
+                ),
                 code="other_record",
                 hint="this database is not the one that the lake belongs to: run"
                 " manage.py rebuild before anything is added",

@@ -66,7 +66,7 @@ sluice schema
 # what REST calls it too: privileges, settings, levels of a log, parts of the product
 IDENTIFIERS = """
 discover select operate manage require verify off NULL MERGE ON READ BUCKET info warn lake
-gateway rest web cli system test user grant create database broker migrations scheduler
+gateway rest web cli system test user grant create scheduler
 postgresql id schedule everyone tls mask redact string null true
 """
 # of the world that is shown, and of examples in help texts
@@ -438,6 +438,25 @@ def test_names_that_a_grant_may_have_meant(world, read_english):
     for on in ("free", "lake.free", "lake.shop.free", "shop.orders"):
         asked = {"principal": "user:ann", "privilege": "select", "on": on}
         assert read_english("/grants", **asked) == []
+
+
+def test_parts_of_the_installation_that_are_away(world, read_english, settings):
+    settings.SLUICE_REDIS_URL = "redis://127.0.0.1:1"
+    settings.SLUICE_LAKE_URI = "/proc/lake"
+    assert read_english("/system") == []
+
+
+def test_retries_that_come_too_late(world, read_english):
+    test = world.jobs["test"]
+    Job.objects.filter(pk=test.pk).update(state="FAILED", exclusive_key="t")
+    Job.objects.create(
+        kind=test.kind, subject="shop", subject_id=test.subject_id, state="QUEUED",
+        exclusive_key="t", unit="steps",
+    )  # fmt: skip
+    for state in ("FAILED", "SUCCEEDED"):
+        Job.objects.filter(pk=test.pk).update(state=state)
+        assert read_english(f"/jobs/{test.pk}/retry", status=302, sent=1) == []
+        assert read_english(f"/jobs/{test.pk}") == []
 
 
 def test_absent_things(world, read_english):

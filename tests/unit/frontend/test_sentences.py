@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from core import errors
 from frontend.messages import CALLS, messages, moved_files, shown_texts
 from frontend.templatetags.states import WORDS
 
@@ -102,3 +103,55 @@ def _not_given(call: ast.Call) -> set[str]:
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
     return {name for text in texts for name in PARAMETER.findall(text)} - given
+
+
+# What they say is for programs: wire protocols, REST's own addresses, the set-up.
+FOR_PROGRAMS = (
+    "catalog/access/policy.py",
+    "catalog/api/",
+    "catalog/schema/types.py",
+    "catalog/selectors/paging.py",
+    "catalog/sources/kinds.py",
+    "catalog/sources/registry.py",
+    "gateway/engines/launch.py",
+    "gateway/handler.py",
+    "gateway/hs2/",
+    "gateway/http_transport.py",
+    "gateway/internal.py",
+    "gateway/metadata.py",
+    "ingest/api/",
+    "ingest/driver/",
+    "ingest/jobs/",
+    "ingest/sources/dialect.py",
+    "ingest/sources/mariadb/dialect.py",
+)
+ERRORS = {name for name, value in vars(errors).items() if isinstance(value, type)} | {
+    "EngineUnavailable",
+    "EngineRefused",
+    "EngineFull",
+}
+
+
+def test_what_errors_say_is_translated(known):
+    """Else a page in Chinese has an English sentence where something went wrong."""
+    lacking = []
+    for package in ("core", "catalog", "ingest", "gateway"):
+        for path in sorted((PRODUCT / package).rglob("*.py")):
+            name = str(path.relative_to(PRODUCT))
+            if not name.startswith(FOR_PROGRAMS):
+                lacking += [f"{name}: {text}" for text in _untold(path, known)]
+    assert lacking == []
+
+
+def _untold(path: Path, known: set[str]) -> list[str]:
+    """What its errors and hints say in words that no catalogue can have, or has not."""
+    found = []
+    for call in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(call, ast.Call) or ast.unparse(call.func) not in ERRORS:
+            continue
+        hints = [each.value for each in call.keywords if each.arg == "hint"]
+        for said in (*call.args[:1], *hints):
+            text = said.value if isinstance(said, ast.Constant) else ""
+            if isinstance(said, ast.JoinedStr) or (" " in text and text not in known):
+                found.append(ast.unparse(said))
+    return found

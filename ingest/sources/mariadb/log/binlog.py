@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from core.errors import TerminalError
+from core.errors import TerminalError, said_by
 from core.sentences import Sentence
 from ingest.sources.mariadb.log.packed import inflated, unpacked
 from ingest.sources.mariadb.log.rows import Row, Split, form_of, split_of
@@ -195,7 +195,7 @@ class Decoder:
         try:
             return self._decode(self._checked(event))
         except (LookupError, ValueError, struct.error) as error:
-            _refuse(event, str(error))
+            _refuse(event, said_by(error))
 
     def take(self) -> list[Rows]:
         """What was gathered: of a table several when it was altered in between."""
@@ -460,7 +460,7 @@ class Decoder:
             for column in found.columns:
                 form_of(column)
         except ValueError as error:
-            return TableMap(*table_name(body), columns=(), problem=str(error))
+            return TableMap(*table_name(body), columns=(), problem=said_by(error))
         return found
 
     def _table(self, described: TableMap) -> _Table | None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 import codecs
 from functools import cache
 
+from core.sentences import Sentence
+
 # Numbers of collations; those above 1,000 are MariaDB's, 255 to 323 MySQL's.
 _COLLATIONS = {
     "armscii8": "32,64,1056,1088",
@@ -111,7 +113,12 @@ def charset_of(collation: int) -> str:
     """ValueError when the collation is not known."""
     found = _by_number().get(collation)
     if found is None:
-        raise ValueError(f"a collation of the number {collation}, which is not known")
+        raise ValueError(
+            Sentence(
+                "a collation of the number %(number)s, which is not known",
+                number=collation,
+            )
+        )
     return found
 
 
@@ -125,7 +132,11 @@ def decoded(data: bytes, charset: str) -> str:
         return codecs.charmap_decode(data, "strict", table)[0]
     if name := _WIDE.get(charset):
         return data.decode(name, _HANDLER)
-    raise ValueError(f"the character set {charset} is not read from the log")
+    raise ValueError(
+        Sentence(
+            "the character set %(charset)s is not read from the log", charset=charset
+        )
+    )
 
 
 def is_shared(data: bytes, charset: str) -> bool:

@@ -105,8 +105,11 @@ class Identity:
         another one made of the same columns, or what this one made of NULLs."""
         if twice := _words(self._twice(touches)):
             raise ValueError(
-                f"{twice} was altered again before its columns were read, so what the"
-                " first time did to its values is not known"
+                Sentence(
+                    "%(columns)s was altered again before its columns were read, so"
+                    " what the first time did to its values is not known",
+                    columns=twice,
+                )
             )
         found = replace(self, touched=tuple(sorted({*self.touched, *touches})))
         return found._explained(touches, is_strict=is_strict)
@@ -128,8 +131,13 @@ class Identity:
             before = self.columns.get(name)
             if before and not _keeps(before, column):
                 raise ValueError(
-                    f"{name} was {_described(before)} and is {_described(column)} now,"
-                    " which may have changed values"
+                    Sentence(
+                        "%(column)s was %(before)s and is %(now)s now, which may have"
+                        " changed values",
+                        column=name,
+                        before=_described(before),
+                        now=_described(column),
+                    )
                 )
             if before and before.is_nullable and not column.is_nullable:
                 tightened.add(name.lower())
@@ -177,7 +185,9 @@ class Identity:
         columns."""
         there = now.columns.keys() if now else frozenset[str]()
         if gone := _words(sorted(self.columns.keys() - there)):
-            raise ValueError(f"what took its place lacks {gone}")
+            raise ValueError(
+                Sentence("what took its place lacks %(columns)s", columns=gone)
+            )
         return replace(self, shadow=None, replaced=other)
 
     def _explained(self, touches: Collection[str], *, is_strict: bool) -> Identity:
@@ -185,8 +195,11 @@ class Identity:
         found = {*self.tightened} & {*touches}
         if found and not is_strict:
             raise ValueError(
-                f"{_words(sorted(found))} is NOT NULL now, by a session that lets the"
-                " server change NULLs, which may have changed values"
+                Sentence(
+                    "%(columns)s is NOT NULL now, by a session that lets the server"
+                    " change NULLs, which may have changed values",
+                    columns=_words(sorted(found)),
+                )
             )
         return replace(self, tightened=tuple(sorted({*self.tightened} - found)))
 

@@ -16,7 +16,7 @@ from types import MappingProxyType
 import pymysql
 
 from catalog.sources.mariadb.log import LogServer, may_lose_commits
-from core.errors import TerminalError, TransientError
+from core.errors import TerminalError, TransientError, said_by
 from core.sentences import Sentence, joined
 from ingest.contract.following import Replaced, SourceLog
 from ingest.contract.segments import AHEAD
@@ -377,7 +377,7 @@ class MariaDbLogReader:
                     "%(table)s: %(error)s (%(text)s); discover it again, and resync"
                     " the table",
                     table=where(table),
-                    error=error,
+                    error=said_by(error),
                     text=statement.text[:200],
                 ),
             )

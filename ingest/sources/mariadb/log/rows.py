@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from core.sentences import Sentence
 from ingest.sources.mariadb.log import table_map as kinds
 from ingest.sources.mariadb.log.decimals import decimal_bytes, decimal_groups
 from ingest.sources.mariadb.log.table_map import LogColumn
@@ -89,10 +90,19 @@ def form_of(column: LogColumn) -> Form:
         return Form(prefix=column.length)
     if kind in _OLD:
         raise ValueError(
-            f"column {column.name} has the form that times had before version 5.6 of"
-            " MySQL, which ALTER TABLE ... FORCE changes"
+            Sentence(
+                "column %(column)s has the form that times had before version 5.6 of"
+                " MySQL, which ALTER TABLE ... FORCE changes",
+                column=column.name,
+            )
         )
-    raise ValueError(f"column {column.name} has the type {kind}, which is not known")
+    raise ValueError(
+        Sentence(
+            "column %(column)s has the type %(type)s, which is not known",
+            column=column.name,
+            type=kind,
+        )
+    )
 
 
 def split_of(columns: Sequence[LogColumn], key: Sequence[int]) -> Split:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from core.sentences import Sentence
+
 # Types of columns in the log, by their numbers there.
 TINY, SHORT, LONG, FLOAT, DOUBLE = 1, 2, 3, 4, 5
 OLD_TIMESTAMP, LONGLONG, INT24, DATE, OLD_TIME, OLD_DATETIME, YEAR = range(7, 14)
@@ -86,7 +88,9 @@ def table_map(body: bytes, *, is_mariadb: bool) -> TableMap:
     parts = dict(_parts(body, at + (count + 7) // 8))
     if _NAMES not in parts:
         raise ValueError(
-            "its log has no names of columns (binlog_row_metadata is not FULL)"
+            Sentence(
+                "its log has no names of columns (binlog_row_metadata is not FULL)"
+            )
         )
     kinds = [kind for kind, *_ in described]
     names = list(_strings(parts[_NAMES]))
@@ -96,7 +100,13 @@ def table_map(body: bytes, *, is_mariadb: bool) -> TableMap:
     words = _words(kinds, parts)
     key = _key(parts)
     if len(names) != count:
-        raise ValueError(f"its log has {count} columns and {len(names)} names")
+        raise ValueError(
+            Sentence(
+                "its log has %(count)s columns and %(named)s names",
+                count=count,
+                named=len(names),
+            )
+        )
     columns = tuple(
         LogColumn(
             names[n].decode(),

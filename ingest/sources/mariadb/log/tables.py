@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 
 from catalog.sources.mariadb.log import LogServer, unfit
 from catalog.sources.mariadb.types import lake_type
+from core.errors import said_by
 from core.sentences import Sentence
 from ingest.contract.table import TableSpec
 from ingest.sources.ahead import is_as_wide
@@ -108,7 +109,7 @@ def unread(table: TableSpec, name: Name, text: str, effect: Effect) -> str:
 
 def unreadable(table: TableSpec, error: Exception) -> str:
     """error: KeyError of a column that is not there, or what the log is in words."""
-    what: object = error
+    what = said_by(error)
     if isinstance(error, KeyError):
         what = Sentence("has no column %(column)s", column=error.args[0])
     return Sentence(

@@ -140,7 +140,13 @@ def codec_of(found: LogColumn, column: ColumnSpec) -> Codec:
     if change := _special(found, base):
         return partial(_each, change=change, to=target, form=_FORMS.get(kind))
     if kind not in _LENGTHS:
-        raise ValueError(f"{column.source_name}: type {kind} of the log is not read")
+        raise ValueError(
+            Sentence(
+                "column %(column)s has the type %(type)s, which is not known",
+                column=column.source_name,
+                type=kind,
+            )
+        )
     return _strings(found, base, type, target)
 
 
@@ -181,8 +187,12 @@ def _readable(found: LogColumn) -> str:
     charset = charset_of(found.collation)
     if not is_read(charset):
         raise ValueError(
-            f"{found.name} has the character set {charset}, which is not read from the"
-            " log"
+            Sentence(
+                "%(column)s has the character set %(charset)s, which is not read from"
+                " the log",
+                column=found.name,
+                charset=charset,
+            )
         )
     return charset
 
