@@ -23,7 +23,8 @@ from catalog.names import LAKE
 from catalog.saved_queries import queries_for
 from catalog.selectors import Found, TableFilter, datasources_for, tables_for
 from frontend.places import sections_for
-from frontend.templatetags.states import as_work
+from frontend.templatetags.figures import sql_name
+from frontend.templatetags.states import as_work, word_of
 from ingest.actions.registry import ACTIONS
 from ingest.pipelines.selectors import jobs_for
 
@@ -68,7 +69,9 @@ def _tables(principal: Principal, q: str) -> Iterator[Hit]:
     for table in sorted(tables, key=lambda table: table.kind != Table.LAKE):
         match: Any = getattr(table, "match", None)
         is_by_name = match is None or match.field == "name"
-        note = "" if is_by_name else f"{match.field}: {match.text[:100]}"
+        note = (
+            "" if is_by_name else f"{word_of(match.field, 'match')}: {match.text[:100]}"
+        )
         url = reverse("frontend:table", args=[table.pk])
         yield Hit(_full(table), url, "table", note)
 
@@ -137,7 +140,9 @@ def _jobs(principal: Principal, q: str) -> Iterator[Hit]:
     first, last = (UUID(digits.ljust(32, end)) for end in "0f")
     for job in jobs_for(principal).filter(pk__gte=first, pk__lte=last)[:MOST]:
         url = reverse("frontend:job", args=[job.pk])
-        yield Hit(str(job.pk), url, "job", f"{as_work(job.kind)} {job.subject}")
+        yield Hit(
+            str(job.pk), url, "job", f"{as_work(job.kind)} {sql_name(job.subject)}"
+        )
 
 
 def _people(principal: Principal, q: str) -> Iterator[Hit]:

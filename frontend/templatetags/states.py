@@ -156,6 +156,12 @@ WORDS: Mapping[str, Mapping[str, object]] = {
     },
     # why the rows of a table get no newer
     "rests": {ON_REQUEST: _("On request"), ONCE: _("Loaded once")},
+    # by what a search found a table
+    "match": {
+        "database": _("database"),
+        "column": _("column"),
+        "comment": _("comment"),
+    },
     # of an installation, as its health names them
     "part": {
         "database": _("Metadata database"),

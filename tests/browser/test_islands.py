@@ -137,6 +137,11 @@ PURE = """async () => {
       const drawn = chart.chartOf(columns, rows, { ...asked, kind });
       return drawn.querySelectorAll("rect, circle, path").length;
     }),
+    legend: chart.chartOf(
+      [...columns, { name: "m", isNumber: true }],
+      rows.map((row) => [...row, "2"]),
+      { ...asked, y: ["n", "m"] },
+    ).querySelectorAll("rect:not(:has(title)) + text").length,
     tsv: asTsv([["k", "n"], ["a\\tb", null]]),
   };
 }"""
@@ -158,6 +163,7 @@ def test_results_are_sorted_filtered_expanded_and_drawn(page, gateway, keep):
     assert found["kept"] == '-- chart: {"kind":"pie","x":"k","y":["n"]}\nSELECT 1'
     assert found["read"] == found["proposed"] == {"kind": "bar", "x": "k", "y": ["n"]}
     assert found["shapes"] == [2, 2, 2, 2, 6]
+    assert found["legend"] == 2
     assert found["tsv"] == "k\tn\na b\t"
     page.fill("#sql", "SELECT {{least}}")
     page.click("#run")

@@ -24,7 +24,7 @@ from django.utils import timezone, translation
 
 from catalog.discovery.choosing import uncarried
 from catalog.discovery.store import HIDES_ROWS, NO_PRIVILEGE, UNSUPPORTED, VANISHED
-from catalog.models import Column, Table
+from catalog.models import Column, SchemaVersion, Table
 from catalog.schema.diff import SchemaChange
 from core.errors import said_by
 from core.models import Job
@@ -438,6 +438,25 @@ def test_names_that_a_grant_may_have_meant(world, read_english):
     for on in ("free", "lake.free", "lake.shop.free", "shop.orders"):
         asked = {"principal": "user:ann", "privilege": "select", "on": on}
         assert read_english("/grants", **asked) == []
+
+
+def test_what_a_search_found_tables_by(world, read_english):
+    Table.objects.filter(pk=world.lake_tables["orders"].pk).update(comment="备注甲")
+    for q in ("amount", "备注甲", "shop"):
+        for page in ("/tables", "/find"):
+            assert read_english(f"{page}?q={q}") == [], q
+
+
+def test_versions_of_columns_and_a_table_that_runs_alone(world, read_english):
+    table = world.lake_tables["orders"]
+    column = {"name": "amount", "source_name": "amount", "nullable": True, "key": 0}
+    for version, type in enumerate(("int", "bigint"), start=1):
+        columns = [{**column, "source_type": "x", "lossy": "", "type": type}]
+        SchemaVersion.objects.create(table=table, version=version, columns=columns)
+    why = Sentence("out of memory while reading wide rows")
+    Pipeline.objects.filter(lake_table=table).update(alone_reason=why)
+    assert read_english(f"/tables/{table.pk}/columns") == []
+    assert read_english(f"/tables/{table.pk}") == []
 
 
 def test_parts_of_the_installation_that_are_away(world, read_english, settings):

@@ -7,6 +7,8 @@ const LEFT = 64;
 const BOTTOM = 36;
 const MOST = 500; // rows that are drawn
 const MOST_SLICES = 12;
+const LEGEND = 22; // the height of a line of names above the axes
+const LANGUAGE = document.documentElement.lang || undefined;
 const DIRECTIVE = /^\s*--\s*chart:\s*(\{.*\})\s*$/m;
 export const KINDS = ["bar", "line", "area", "scatter", "pie"];
 
@@ -76,7 +78,8 @@ function axes(svg, kind, names, lines) {
   const all = lines.flatMap(({ values }) => values.filter((one) => one !== null));
   const low = kind === "scatter" ? Math.min(...all) : Math.min(0, ...all);
   const high = Math.max(...all, low + (low === Math.max(...all) ? 1 : 0));
-  const y = (value) => 10 + ((HIGH - BOTTOM - 20) * (high - value)) / (high - low || 1);
+  const top = 10 + (lines.length > 1 ? legend(svg, lines) : 0);
+  const y = (value) => top + ((HIGH - BOTTOM - 10 - top) * (high - value)) / (high - low || 1);
   const numbers = kind === "scatter" ? names.map(number) : [];
   const isScale = numbers.length && numbers.every((one) => one !== null);
   const [first, last] = isScale ? [Math.min(...numbers), Math.max(...numbers)] : [0, 1];
@@ -95,7 +98,7 @@ function axes(svg, kind, names, lines) {
   labels(svg, isScale ? [first, last].map(short) : names, isScale ? 2 : names.length);
   lines.forEach(({ name, values }, series) => {
     const points = values.flatMap((value, place) => (value === null ? [] : [{ value, place }]));
-    const tip = ({ value, place }) => `${names[place]}: ${name} ${value.toLocaleString()}`;
+    const tip = ({ value, place }) => `${names[place]}: ${name} ${value.toLocaleString(LANGUAGE)}`;
     const style = `series-${series % 6}`;
     const path = points.map((one) => `${x(one.place).toFixed(1)},${y(one.value).toFixed(1)}`);
     if (kind === "area") {
@@ -125,13 +128,35 @@ function axes(svg, kind, names, lines) {
   });
 }
 
+// What each colour stands for, in lines above the axes; how high they are together.
+function legend(svg, lines) {
+  let [left, line] = [LEFT, 0];
+  lines.forEach(({ name }, series) => {
+    const text = cut(name, 28);
+    const wide = 32 + 7.5 * text.length;
+    if (left > LEFT && left + wide > WIDE) [left, line] = [LEFT, line + 1];
+    const y = 4 + line * LEGEND;
+    const style = `series-${series % 6}`;
+    svg.append(
+      element("rect", { x: left, y, width: 12, height: 12, class: style }),
+      tipped(element("text", { x: left + 18, y: y + 11 }, text), name),
+    );
+    left += wide;
+  });
+  return (line + 1) * LEGEND;
+}
+
+function cut(text, most) {
+  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
+}
+
 // As many names below as find room.
 function labels(svg, names, count) {
   const every = Math.ceil(count / 8);
   const step = (WIDE - LEFT - 10) / count;
   names.forEach((name, place) => {
     if (place % every) return;
-    const text = name.length > 12 ? `${name.slice(0, 11)}…` : name;
+    const text = cut(name, 12);
     const at = { x: LEFT + step * (place + 0.5), y: HIGH - 12, "text-anchor": "middle" };
     svg.append(tipped(element("text", at, text), name));
   });
@@ -147,7 +172,7 @@ function pie(svg, names, values) {
   let turn = -Math.PI / 2;
   parts.forEach(({ name, value }, place) => {
     const share = value / total;
-    const text = `${name}: ${value.toLocaleString()} (${(100 * share).toFixed(1)} %)`;
+    const text = `${name}: ${value.toLocaleString(LANGUAGE)} (${(100 * share).toFixed(1)} %)`;
     const style = `series-${place % 6}`;
     const [cx, cy, r] = [150, 150, 130];
     const at = (angle) => `${cx + r * Math.cos(angle)} ${cy + r * Math.sin(angle)}`;
@@ -166,5 +191,5 @@ function pie(svg, names, values) {
 function short(value) {
   const size = Math.abs(value);
   const form = size >= 10000 ? { notation: "compact" } : {};
-  return value.toLocaleString(undefined, { maximumSignificantDigits: 3, ...form });
+  return value.toLocaleString(LANGUAGE, { maximumSignificantDigits: 3, ...form });
 }
