@@ -63,6 +63,9 @@ def join_name(*parts: str) -> str:
     )
 
 
+_WANTED = Sentence("use lower-case letters, digits and _, for example shop_copy")
+
+
 def check_datasource_name(name: str) -> str:
     """The name itself if it may be given to a new datasource."""
     if name.lower() in RESERVED:
@@ -77,7 +80,7 @@ def check_datasource_name(name: str) -> str:
             Sentence("'%(name)s' cannot be the name of a datasource", name=name),
             code="invalid_name",
             hint="a letter, then up to 62 letters, digits, _ or -",
-            facts={"errors": [{"pointer": "/name", "detail": "not a valid name"}]},
+            facts={"errors": [{"pointer": "/name", "detail": _WANTED}]},
         )
     return name
 

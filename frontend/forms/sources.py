@@ -41,9 +41,6 @@ class SourceForm(forms.Form):
     host = forms.CharField(
         max_length=253,
         label=_("Host"),
-        help_text=_(
-            "A host name or address; or paste postgresql://user@host:5432/database."
-        ),
     )
     port = forms.IntegerField(min_value=1, max_value=65535, label=_("Port"))
     database = forms.CharField(max_length=200, label=_("Database"))
@@ -71,6 +68,9 @@ class SourceForm(forms.Form):
         self.secret = kept
         self.label_suffix = ""
         self.kind = kind
+        self.fields["host"].help_text = gettext(
+            "A host name or address; or paste %(url)s."
+        ) % {"url": f"{kind.name}://user@host:{kind.default_port}/…"}
         database = self.fields["database"]
         database.required = kind.needs_database
         database.help_text = capfirst(gettext(kind.database_means))

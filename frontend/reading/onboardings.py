@@ -20,6 +20,7 @@ from core.models import Job
 from core.sentences import with_sentences
 from frontend.pages import ticked
 from frontend.templatetags.figures import rows_of
+from frontend.templatetags.states import word_of
 from ingest.models import Onboarding, Pipeline
 from ingest.models.states import APPROVED, FAILED, MOVING, PROPOSED
 from ingest.pipelines import table_facts as reading
@@ -29,6 +30,7 @@ from ingest.planning.propose import GOOD_TO_KNOW
 
 STAGING_SECONDS = 600
 SHORT = {"record_key", "cursor", "partition_by"}
+IN_WORDS = {"capture", "updates"}
 TITLES = {
     "capture": _("Capture"),
     "record_key": _("Record key"),
@@ -256,7 +258,7 @@ def shared_by(items: list[Item]) -> list[Remark]:
         return []
     first, *others = planned
     common = [w for w in first.warnings if all(w in other.warnings for other in others)]
-    for item in planned:
+    for item in items:
         item.warnings[:] = [one for one in item.warnings if one not in common]
     return common
 
@@ -268,7 +270,7 @@ def _decisions(plan: dict[str, Any]) -> list[Decided]:
     return [
         Decided(
             title=str(TITLES.get(name, name)),
-            value=shown(found[name]["value"]),
+            value=_value_of(name, found[name]["value"]),
             reason=found[name]["reason"],
             is_chosen=found[name]["is_chosen"],
             is_short=name in SHORT,
@@ -276,6 +278,10 @@ def _decisions(plan: dict[str, Any]) -> list[Decided]:
         for name in order
         if name in found
     ]
+
+
+def _value_of(name: str, value: Any) -> str:
+    return word_of(value, "fact") if name in IN_WORDS else shown(value)
 
 
 def only_blocked(pipelines: QuerySet[Pipeline]) -> QuerySet[Pipeline]:

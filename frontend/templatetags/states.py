@@ -151,6 +151,8 @@ WORDS: Mapping[str, Mapping[str, object]] = {
         "timestamp": _("by timestamp column"),
         "snapshot": _("snapshot once"),
         "log": _("by the source's log"),
+        "full": _("whole rows"),
+        "partial": _("only what is not NULL"),
         "equal": _("equal"),
         "different": _("different"),
     },

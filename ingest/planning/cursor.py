@@ -83,8 +83,9 @@ def propose_cursor(
                 None,
                 Sentence(
                     "a cursor must be a timestamp, and %(others)s of"
-                    " %(source_name)s is none; choose another 'cursor' that every"
-                    " insert and update sets, or capture 'snapshot'",
+                    " %(source_name)s is none; choose another column that every"
+                    " insert and update sets ('cursor'), or load the table once"
+                    " (capture 'snapshot')",
                     others=", ".join(others),
                     source_name=facts.source_name,
                 ),
@@ -94,8 +95,8 @@ def propose_cursor(
             None,
             Sentence(
                 "no column of %(source_name)s is named like a change time;"
-                " choose a 'cursor' that every insert and update sets, or"
-                " capture 'snapshot'",
+                " choose a column that every insert and update sets ('cursor'),"
+                " or load the table once (capture 'snapshot')",
                 source_name=facts.source_name,
             ),
             choices=tuple(times),

@@ -96,7 +96,8 @@ def plan_with_defaults(
         )
         if not loaded.blocked:
             return "snapshot", _telling(loaded, "snapshot", _ONCE)
-    if plan.blocked and wanted is None and facts.log is not None:
+    is_other = why_not != plan.blocked
+    if plan.blocked and is_other and wanted is None and facts.log is not None:
         also = Sentence(
             "%(blocked)s. Or have it followed by the log: %(why_not)s",
             blocked=as_sentence(plan.blocked),

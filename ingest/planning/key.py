@@ -39,14 +39,19 @@ def propose_key(
     if facts.hidden_key or facts.hides_indexes:
         return Proposal(None, _why_no_key(facts), choices=_unkeyed(capture))
     is_followed = capture != "snapshot"
-    with_hash = "capture 'snapshot' with 'row_hash'" if is_followed else "'row_hash'"
+    with_hash = (
+        "load it once (capture 'snapshot') with a hash of each row as its key"
+        " ('row_hash')"
+        if is_followed
+        else "a hash of each row as its key ('row_hash')"
+    )
     return Proposal(
         None,
         Sentence(
             "%(source_name)s has no primary key and no unique index over"
-            " NOT NULL columns: choose 'record_key' columns that identify"
-            " a row, or %(with_hash)s (equal rows become one with a"
-            " duplicate count)",
+            " NOT NULL columns: choose columns that identify a row"
+            " ('record_key'), or %(with_hash)s; equal rows become one with a"
+            " count of them",
             source_name=facts.source_name,
             with_hash=as_sentence(with_hash),
         ),
@@ -59,8 +64,8 @@ def _why_no_key(facts: TableFacts) -> str:
         return Sentence(
             "the source shows the login no keys of %(source_name)s, to"
             " which it has rights by column only: run %(structure_grant)s,"
-            " which shows them, and discover again, or choose 'record_key'"
-            " columns that identify a row",
+            " which shows them, and discover again, or choose columns that"
+            " identify a row ('record_key')",
             source_name=facts.source_name,
             structure_grant=facts.structure_grant,
         )
@@ -68,7 +73,7 @@ def _why_no_key(facts: TableFacts) -> str:
     return Sentence(
         "the primary key of %(source_name)s is (%(key)s), and the login may not SELECT"
         " %(lacking)s: run %(grant)s at the source and discover again, or choose"
-        " 'record_key' columns that identify a row",
+        " columns that identify a row ('record_key')",
         source_name=facts.source_name,
         key=", ".join(facts.hidden_key),
         lacking=", ".join(lacking),

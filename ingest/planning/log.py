@@ -11,7 +11,7 @@ from catalog.schema.source_log import Lack, parts_in_words
 from catalog.schema.types import Column
 from catalog.sources.kinds import Privileges
 from catalog.sources.registry import kind_named
-from core.sentences import STOP, Sentence, as_sentence, joined
+from core.sentences import NEXT, THEN, Sentence, as_sentence, joined
 from ingest.planning.facts import ROW_HASH, TableFacts
 from ingest.planning.plan import Proposal
 
@@ -32,7 +32,12 @@ def why_not_followed(
     """In sentences with the statements that help; "" = it can be."""
     table = _Wanted(facts, carried, proposals)
     lacks = [*facts.log_lacks, *table.lacks()]
-    return joined((_told(lack) for lack in lacks), STOP)
+    found = ""
+    for lack in lacks:
+        # a statement has its own end
+        by = THEN if found.endswith(";") else NEXT
+        found = joined((found, _told(lack)), by)
+    return found
 
 
 def what_is_seen(source_kind: str) -> tuple[str, ...]:

@@ -90,7 +90,7 @@ def test_a_source_is_added_and_tested(world, browse, redis_url):
     ("field", "value", "said"),
     [
         ("name", "lake", "reserved"),
-        ("name", "Not Good", "not a valid name"),
+        ("name", "Not Good", "for example shop_copy"),
         ("host", "169.254.169.254", ""),
         ("host", "", "required"),
         ("port", "70000", "65535"),

@@ -53,7 +53,7 @@ VOID = {"br", "hr", "img", "input", "link", "meta", "source", "path", "rect", "u
 WORD = re.compile(r"[A-Za-z][A-Za-z]+")
 # statements for the source with their comments, names of settings
 CODE_IN_TEXT = re.compile(
-    r"https://\S+|\b(?:GRANT|ALTER)\b[^;]*;(?: -- [a-z ]+)?|\b\w+_\w+\b"
+    r"(?:https|postgresql|mariadb|mysql)://\S+|\b(?:GRANT|ALTER)\b[^;]*;(?: -- [a-z ]+)?|\b\w+_\w+\b"
     r"|(?:GET|POST) /api/[\w/:.{}-]+|manage\.py \w+|make demo"
 )
 UNITS = {"kB", "MB", "GB", "TB", "UTC"}
@@ -61,12 +61,12 @@ PRODUCTS = """
 Sluice SQL REST JDBC HTTP Apache Hive HiveServer PyHive SQLAlchemy beeline DBeaver dbt Superset
 Python PySpark Spark Django Celery Hudi PostgreSQL MySQL MariaDB Server Oracle SAP HANA
 Slack Microsoft Teams MongoDB StarRocks Tablestore Kafka English TLS URL CSV webhook Webhook cron Cron Epoch
-sluice schema
+sluice schema Redis
 """
 # what REST calls it too: privileges, settings, levels of a log, parts of the product
 IDENTIFIERS = """
 discover select operate manage require verify off NULL MERGE ON READ BUCKET info warn lake
-gateway rest web cli system test user grant create scheduler
+gateway rest web cli system test user grant create database scheduler
 postgresql id schedule everyone tls mask redact string null true
 """
 # of the world that is shown, and of examples in help texts

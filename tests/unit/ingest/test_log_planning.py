@@ -36,7 +36,7 @@ def test_a_table_with_a_key_is_followed_without_a_cursor() -> None:
 @pytest.mark.parametrize(
     ("table", "choices", "reason"),
     [
-        (facts(NAME), Choices(), "choose 'record_key'"),
+        (facts(NAME), Choices(), "('record_key')"),
         (facts(ID, NAME), Choices(record_key="row_hash"), "whole-row hash"),
         (facts(ID, UPDATED), Choices(updates="partial"), "partial updates"),
         (facts(ID, relation="view"), Choices(), "is a view"),

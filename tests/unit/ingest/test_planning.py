@@ -71,7 +71,7 @@ def plan(
             facts(column("id"), UPDATED, unique_indexes=(("id",),)),
             Choices(),
             None,
-            "choose 'record_key'",
+            "('record_key')",
         ),
         (
             facts(
@@ -236,7 +236,7 @@ def test_a_file_group_stays_in_its_bounds_and_256_is_never_taken(rows, size) -> 
         (facts(ID, column("x", ""), UPDATED), Choices(), {}, "no type for: x"),
         (facts(ID, UPDATED), Choices(record_key="row_hash"), {}, "whole-row hash"),
         (facts(ID, UPDATED), Choices(), {"free_bytes": 10}, "free"),
-        (facts(ID), Choices(), {}, "choose a 'cursor'"),
+        (facts(ID), Choices(), {}, "sets ('cursor')"),
         (facts(), Choices(), {}, "no column"),
     ],
 )
@@ -402,7 +402,7 @@ def test_the_longest_text_of_a_partition_is_said(
 
 @pytest.mark.parametrize(
     ("capture", "offered"),
-    [("snapshot", "or 'row_hash'"), ("timestamp", "or capture 'snapshot' with")],
+    [("snapshot", "or a hash of each row"), ("timestamp", "or load it once")],
 )
 def test_a_table_without_a_key_is_offered_what_is_accepted(capture, offered) -> None:
     made = plan(facts(PLAIN_ID, UPDATED), capture=capture)
