@@ -165,7 +165,8 @@ log = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 1.0
 LOOK_SECONDS = 0.5
-PING_SECONDS = 2.0
+# Of the lease; a driver halts when it hears nothing for half of it.
+PINGS_IN_LEASE = 8
 REFUSED_SECONDS = 5.0
 MAX_LOGS = 10_000
 MAX_LINE = 8_000
@@ -223,7 +224,7 @@ class DriverHost:
             data = storable(message.data)
             self._receive(Message(message.kind, data, message.origin))
         now = self.clock()
-        if now - self._pinged >= PING_SECONDS:
+        if now - self._pinged >= settings.SLUICE_LEASE_SECONDS / PINGS_IN_LEASE:
             self._pinged = now
             self.launcher.ping()
         self._watch_silence(now)

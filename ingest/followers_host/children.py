@@ -30,7 +30,8 @@ from ingest.contract.members import as_data
 
 log = logging.getLogger(__name__)
 
-PING_SECONDS = 2.0
+# Of the silence that ends it: one that is late by two of them goes on.
+PINGS_IN_SILENCE = 4
 # Its last segment is durable or is not: there is nothing to wait for beyond a write.
 STOP_SECONDS = 8.0
 
@@ -80,6 +81,7 @@ class FollowerChild:
         self.tables = spec.tables
         self._source = spec.source.datasource_id
         self._news = news
+        self._ping_seconds = command.silence_seconds / PINGS_IN_SILENCE
         self._outbox: queue.SimpleQueue[Mapping[str, Any] | None] = queue.SimpleQueue()
         self._process = _spawn(command, self._source)
         self._note = command.run / f"follower-{self._source}.pid.json"
@@ -133,7 +135,7 @@ class FollowerChild:
     def _write(self) -> None:
         while True:
             try:
-                message = self._outbox.get(timeout=PING_SECONDS)
+                message = self._outbox.get(timeout=self._ping_seconds)
             except queue.Empty:
                 message = {"type": "ping", "at": time.time()}
             if message is None:
