@@ -44,6 +44,17 @@ CHECK_SECONDS = 1.0
 AGAIN_SECONDS = 2.0
 
 
+# Of a host's time, what may go into looks for which nobody woke it.
+_LOOK_SHARE = 0.02
+
+
+def pause_behind(took: float, *, least: float, most: float) -> float:
+    """Seconds from the beginning of a look to the next one that nobody asks for. Who
+    changes rows wakes the host, so where a look is dear, for it is at hundreds of
+    tables, it may come later. took: seconds of the last one."""
+    return min(max(least, took / _LOOK_SHARE), most)
+
+
 class Host(Protocol):
     def wake(self) -> None: ...
 

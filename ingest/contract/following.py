@@ -6,6 +6,7 @@ One JSON object per line.
                     one changes), ping{at}, stop
   follower → host   ready{pid}, secret_request{ref}, state{FollowerState},
                     failed{outcome, error: ErrorFact} before it ends
+A state without `tables` has those of the one before.
 hello, tables and state have `sentences`, too: what their texts were made of.
 A follower that hears nothing for `silence_seconds` ends. So it does when it `failed`,
 whatever the reason, and its host starts another. What it does is decided by the chain

@@ -13,9 +13,11 @@ from __future__ import annotations
 import dataclasses
 import struct
 import zlib
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 from typing import Literal, TypeVar
 
 import msgspec
@@ -78,6 +80,9 @@ class TablePart(msgspec.Struct, frozen=True, array_like=True):
     file: str = ""
 
 
+_TABLE_OF = attrgetter("table_id")
+
+
 @dataclass(frozen=True, slots=True)
 class Control:
     """A record about one table, before the rows of its segment.
@@ -109,7 +114,8 @@ class Control:
 class Segment:
     """start, end: source positions, encoded. server: its identity, as positions have
     it. writer: which process made it. committed: when its last transaction was
-    committed at the source, microseconds since 1970; 0 = it has none.
+    committed at the source, microseconds since 1970; 0 = it has none. parts: by table,
+    those of one in the order of the source.
     """
 
     stream: str
@@ -122,8 +128,15 @@ class Segment:
     controls: tuple[Control, ...] = ()
     committed: int = 0
 
+    def __post_init__(self) -> None:
+        by_table = tuple(sorted(self.parts, key=_TABLE_OF))
+        object.__setattr__(self, "parts", by_table)
+
     def parts_of(self, table_id: int) -> tuple[TablePart, ...]:
-        return tuple(part for part in self.parts if part.table_id == table_id)
+        # hundreds of tables ask, each of tens of segments
+        first = bisect_left(self.parts, table_id, key=_TABLE_OF)
+        last = bisect_right(self.parts, table_id, lo=first, key=_TABLE_OF)
+        return self.parts[first:last]
 
     @property
     def files(self) -> frozenset[str]:

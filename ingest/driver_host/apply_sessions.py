@@ -24,6 +24,7 @@ from core.errors import SluiceError
 from ingest.contract.applying import ApplyProblem, ApplyReport, ApplyWork
 from ingest.contract.table import FenceSpec
 from ingest.driver_host.launcher import Launcher
+from ingest.hosting import pause_behind
 from ingest.jobs import leases, queue
 from ingest.jobs.kinds import keep_seconds
 from ingest.pipelines import apply_reports
@@ -38,7 +39,7 @@ log = logging.getLogger(__name__)
 
 # Of hundreds of tables a look costs a tenth of a second: who changes their rows wakes
 # the host, and what was not told is seen by then.
-LOOK_SECONDS = 2.0
+LOOK_SECONDS, MOST_LOOK_SECONDS = 2.0, 10.0
 # At a start there may be hundreds, and each fence is a file.
 TAKE_SECONDS = 0.25
 # A lease that is not free, or a lake that is away, is tried again so much later.
@@ -110,6 +111,7 @@ class ApplySessions:
         self._later: dict[int, float] = {}
         self._cleaned_for: UUID | None = None
         self._looked = -math.inf
+        self._look_pause = LOOK_SECONDS
 
     def wake(self) -> None:
         """The next look is due."""
@@ -160,9 +162,16 @@ class ApplySessions:
         if not self._sessions and not is_any_applied():
             return False
         now = self._clock()
-        if now - self._looked < LOOK_SECONDS:
+        if now - self._looked < self._look_pause:
             return False
         self._looked = now
+        freed = self._look(driver)
+        self._look_pause = pause_behind(
+            self._clock() - now, least=LOOK_SECONDS, most=MOST_LOOK_SECONDS
+        )
+        return freed
+
+    def _look(self, driver: UUID) -> bool:
         wanted = self._wanted.read()
         self._reports.expect(wanted)
         for stream in wanted.keys() - self._sessions.keys():

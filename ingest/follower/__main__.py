@@ -21,6 +21,7 @@ from core.object_store import StoreAccess, is_object_uri
 from core.process_log import log_to_stderr
 from core.sentences import Sentence, with_sentences
 from ingest.contract.following import (
+    FollowedTable,
     FollowerState,
     FollowSpec,
     FollowTable,
@@ -73,6 +74,7 @@ class HostPipe:
         self._pipe = pipe
         self._silence = _SILENCE_SECONDS
         self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self._told: tuple[FollowedTable, ...] | None = None
 
     def open(self) -> Message:
         """The host's hello."""
@@ -122,7 +124,11 @@ class HostPipe:
 
     def tell(self, state: FollowerState) -> None:
         origins: dict[str, Any] = {}
-        self._send("state", **as_data(state, origins), sentences=origins)
+        told = as_data(state, origins)
+        if state.tables == self._told:
+            del told["tables"]  # of hundreds of tables seldom one has changed
+        self._told = state.tables
+        self._send("state", **told, sentences=origins)
 
     def fail(self, outcome: Outcome, error: ErrorFact) -> None:
         self._send("failed", outcome=outcome, error=as_data(error))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -24,8 +24,10 @@ RATE_SECONDS = 10.0
 _NOTHING = FollowerState("starting")
 
 
-def state_of(message: Mapping[str, Any]) -> FollowerState:
-    return value_of(FollowerState, with_sentences(message))
+def state_of(message: Mapping[str, Any], before: FollowerState) -> FollowerState:
+    """before: of the same process, the one before."""
+    state = value_of(FollowerState, with_sentences(message))
+    return state if "tables" in message else replace(state, tables=before.tables)
 
 
 @dataclass(slots=True)

@@ -37,7 +37,7 @@ from ingest.followers_host.children import (
 )
 from ingest.followers_host.followed import FollowedSource, state_of
 from ingest.followers_host.wanted import Wanted
-from ingest.hosting import DatabaseSteps, SecretBroker
+from ingest.hosting import DatabaseSteps, SecretBroker, pause_behind
 from ingest.jobs import leases
 from ingest.jobs.kinds import source_spec
 from ingest.pipelines import followers, replaced
@@ -46,8 +46,8 @@ from ingest.pipelines.log_tables import FollowedTables, follow_spec
 
 log = logging.getLogger(__name__)
 
-# Who asks for something wakes the host.
-LOOK_SECONDS = 2.0
+# Who asks for something wakes the host. Leases are kept by looks, too.
+LOOK_SECONDS, LOOKS_IN_LEASE = 2.0, 6
 FLUSH_SECONDS = 1.0
 # Until it imported what it needs, on a machine that is busy; and for one that gives
 # back what was made at the source, which reports nothing meanwhile.
@@ -80,6 +80,7 @@ class FollowersHost:
         self.database = DatabaseSteps("the host of followers", "followers go on")
         self._news: queue.SimpleQueue[News] = queue.SimpleQueue()
         self._looked = self._flushed = self._renewed = -math.inf
+        self._look_pause = LOOK_SECONDS
         self._starts = itertools.count(1)
         self._broker = SecretBroker()
         self._asked: list[tuple[str, str]] = []
@@ -97,9 +98,14 @@ class FollowersHost:
             self._receive(news)
         now = self.clock()
         self._end_silent(now)
-        if now - self._looked >= LOOK_SECONDS:
+        if now - self._looked >= self._look_pause:
             self._looked = now
             self.database.run(self._look)
+            self._look_pause = pause_behind(
+                self.clock() - now,
+                least=LOOK_SECONDS,
+                most=settings.SLUICE_LEASE_SECONDS / LOOKS_IN_LEASE,
+            )
         if self._asked:
             self.database.run(self._ask_secrets)
         for answer, origin in self._broker.answered():
@@ -139,7 +145,7 @@ class FollowersHost:
                 case "ready":
                     source.is_ready = True
                 case "state":
-                    source.note_state(state_of(news.data), now)
+                    source.note_state(state_of(news.data, source.state), now)
                 case "failed":
                     fact = value_of(ErrorFact, news.data["error"])
                     source.note_failed(news.data["outcome"], fact)
@@ -213,7 +219,7 @@ class FollowersHost:
     def _keep_leases(self) -> None:
         """Renew them; a source that another host took over is its own now."""
         now = self.clock()
-        if now - self._renewed < settings.SLUICE_LEASE_SECONDS / 6:
+        if now - self._renewed < settings.SLUICE_LEASE_SECONDS / LOOKS_IN_LEASE:
             return
         leases.renew([self.owner])
         self._renewed = now

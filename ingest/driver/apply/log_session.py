@@ -131,6 +131,8 @@ class ApplySession:
         # given up while they were written
         self._leaving: list[Task] = []
         self._is_new = True
+        # of which something may have changed since the last report
+        self._stirred: set[int] = set()
         self._reported_at = float("-inf")
         self._scratch = Path(
             tempfile.mkdtemp(prefix="sluice-log-", dir=_scratch(spark))
@@ -226,7 +228,9 @@ class ApplySession:
         if stream is None:
             name = self._work.stream
             stream = Stream(ChainIndex(stream_folder(self._work.lake, name), name))
-            self._stream = stream
+            with self._lock:
+                self._stream = stream
+                self._stirred |= self._tasks.keys()
         while segments := stream.refresh():
             with self._lock:
                 for segment in segments:
@@ -238,6 +242,8 @@ class ApplySession:
                 self._changed.notify_all()
 
     def _note(self, segment: Segment) -> None:
+        self._stirred |= {control.table_id for control in segment.controls}
+        self._stirred |= segment.tables
         for part in segment.parts:
             task = self._tasks.get(part.table_id)
             if task is not None:
@@ -352,6 +358,7 @@ class ApplySession:
     def _free(self, task: Task) -> None:
         with self._lock:
             task.is_busy = False
+            self._stirred.add(task.table_id)
             if task.is_leaving:
                 self._leaving.remove(task)
                 self._take_up()
@@ -367,9 +374,11 @@ class ApplySession:
         with self._lock:
             self._is_new = False
             tasks = list(self._tasks.values())
-            for task in tasks:
+            stirred = [one for one in tasks if one.table_id in self._stirred]
+            self._stirred.clear()
+            for task in stirred:
                 task.applied = _with_waiting(task, self._stream)
-            new = [one for one in tasks if one.applied != one.reported]
+            new = [one for one in stirred if one.applied != one.reported]
             report = ApplyReport(
                 self._work.run,
                 self._work.stream,

@@ -105,7 +105,7 @@ class Running:
                     answer = SecretAnswer(str(data["ref"]), self.password)
                     self.child.give_secret(answer)
                 case "state":
-                    self.states.append(state_of(data))
+                    self.states.append(state_of(data, self.state))
                 case "failed":
                     self.failure = (
                         str(data["outcome"]),

@@ -35,18 +35,45 @@ class Pipe:
             yield self.coming.get()
 
 
+NOTHING = FollowerState("starting")
+
+
 def test_a_state_arrives_with_what_its_sentences_were_made_of() -> None:
     pipe = Pipe()
     state = FollowerState(
         "waiting", reason=WHY, unread=WHY, tables=(FollowedTable(7, "", WHY),)
     )
     HostPipe(pipe).tell(state)
-    [line] = pipe.sent
-    found = state_of({k: v for k, v in json.loads(line).items() if k != "type"})
+    found = said_to_host(pipe, before=NOTHING)
     assert found == state
     for text in (found.reason, found.unread, found.tables[0].problem):
         assert isinstance(text, Sentence)
         assert text.origin == WHY.origin
+
+
+def said_to_host(pipe: Pipe, *, before: FollowerState) -> FollowerState:
+    """As a host reads the last message."""
+    data = json.loads(pipe.sent[-1])
+    return state_of({k: v for k, v in data.items() if k != "type"}, before)
+
+
+def test_tables_are_told_again_only_when_one_is_another() -> None:
+    pipe = Pipe()
+    follower = HostPipe(pipe)
+    found = NOTHING
+    one, other = FollowedTable(7, "cut"), FollowedTable(7, "finished", WHY)
+    for tables, are_told in [
+        ((one,), True),
+        ((one,), False),
+        ((other,), True),
+        ((other,), False),
+        ((), True),
+        ((), False),
+    ]:
+        follower.tell(FollowerState("following", tables=tables))
+        found = said_to_host(pipe, before=found)
+        assert found.tables == tables
+        assert ("tables" in json.loads(pipe.sent[-1])) is are_told
 
 
 def test_why_a_table_is_not_read_comes_back_as_it_was_sent() -> None:
