@@ -237,6 +237,7 @@ def _pause_cancelled(job: Job, pipeline: Pipeline, *, actor: str) -> None:
         # the old copy and its position are untouched, so that is where it goes on
         given_up = {"bound": pipeline.position} if pipeline.capture == LOG else {}
         transitions.set_columns(pipeline, resume_event="resume_catch_up", **given_up)
+        shard_joins.look_again(pipeline)
 
 
 def _sync_as_before(

@@ -21,7 +21,7 @@ from ingest.contract.job import REPAIR, RepairWork
 from ingest.contract.members import as_data
 from ingest.contract.table import ShardSpec
 from ingest.jobs.queue import new_job, put
-from ingest.models import Pipeline, Shard
+from ingest.models import Onboarding, Pipeline, Shard
 from ingest.models.states import LOADED, PAUSED
 from ingest.pipelines import schema_diff, shards
 from ingest.pipelines.followers import wake_followers
@@ -159,6 +159,15 @@ def start_by_policy(pipeline: Pipeline, *, actor: str) -> None:
         if job := queue(pipeline, actor=actor):
             on = str(pipeline.lake_table)
             audit.record("table.join-shards", on=on, actor=actor, job=str(job.pk))
+
+
+def look_again(pipeline: Pipeline) -> None:
+    """Behind a resync that reads them no more: what came meanwhile did not join, as it
+    was to read all. The next turn looks through what the source's last discovery saw,
+    and lets join what the policy lets."""
+    if shards.is_sharded(pipeline):
+        rows = Onboarding.objects.filter(pk=pipeline.onboarding_id)
+        rows.update(looked_at=None)
 
 
 def _shards_of(pipeline: Pipeline) -> tuple[ShardSpec, ...]:

@@ -483,6 +483,32 @@ def test_it_joins_by_itself_where_the_policy_says_so(
     assert [j.requested_by for j in shops.jobs("repair")] == (["ann"] if joins else [])
 
 
+@pytest.mark.parametrize("is_renewed", [False, True])
+def test_what_a_cancelled_resync_was_to_read_joins_by_itself(
+    shops: World, is_renewed: bool
+) -> None:
+    """Whether its list was renewed by then or not: no later discovery has to come."""
+    User.objects.create(username=ANN.name, is_superuser=True)
+    row = came(shops)
+    Policy.objects.create(datasource=shops.source, given={"new_tables": "join"})
+    with pytest.MonkeyPatch.context() as patch:
+        if is_renewed:
+            patch.setattr(load_job, "hold_table", lambda *_: None)
+        else:
+            patch.setattr(schema_drift, "waits_for_shards", lambda *_: True)
+        job = table_commands.start_resync(row.lake_table, actor="ann")
+        shops.steps(3)
+        discovered(shops)
+        assert take_new_tables() == 0
+        assert bool(unread_of(row)) is is_renewed
+        table_commands.cancel_job(job.pk, actor="ann")
+        shops.until(lambda: Pipeline.objects.get().state == "PAUSED")
+    take_new_tables()
+    shops.until(lambda: shops.jobs("repair")[-1:] and not unread_of(row))
+    assert len(create_of(row).shards) == 4
+    assert take_new_tables() == 0
+
+
 def test_it_does_not_join_by_the_rights_that_somebody_had_once(shops: World) -> None:
     row = came(shops)
     Policy.objects.create(datasource=shops.source, given={"new_tables": "join"})
