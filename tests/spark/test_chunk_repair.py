@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import functions as F
 
 from ingest.contract.job import JobSpec, RepairWork
 from ingest.contract.table import SHARD, ColumnSpec, ShardSpec, TableSpec
+from ingest.driver.apply.rows import first_of_key, record_key
 from ingest.driver.table_services import chunk_repair, reread, verify_log
 from ingest.lake.staging import Differences
+from ingest.sources.dialects import dialect_of
 from ingest.sources.port import Moment
+from ingest.sources.select import select_columns
 from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.cut_off import cut_off
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
@@ -229,18 +233,13 @@ def test_a_table_that_follows_its_log_goes_on_behind_it(
     assert lake(bench, table) == source(bench)
 
 
-def test_one_schema_of_many_is_repaired(
-    lake_bench: LakeBench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Schemas of one lake table are read in one snapshot; keys that only the lake has
-    are looked for in all of them."""
-    bench = lake_bench
+def two_schemas(bench: LakeBench, *, rows: int) -> TableSpec:
+    """`s1.o` and `s2.o` as one lake table, loaded."""
     for number in (1, 2):
         bench.sql(f"CREATE SCHEMA s{number}")
         bench.sql(f"CREATE TABLE s{number}.o (id int PRIMARY KEY, v text)")
-        bench.sql(
-            f"INSERT INTO s{number}.o SELECT g, 'load' FROM generate_series(1,300) g"
-        )
+        values = f"SELECT g, 'load' FROM generate_series(1, {rows}) g"
+        bench.sql(f"INSERT INTO s{number}.o {values}")
         bench.sql(f"ANALYZE s{number}.o")
     bench.sql("CREATE TABLE o (id int PRIMARY KEY, v text)")
     one = bench.table("o")
@@ -252,6 +251,16 @@ def test_one_schema_of_many_is_repaired(
         shards=tuple(ShardSpec(f"s{n}", "o", str(n)) for n in (1, 2)),
     )
     assert_done(bench.load(table))
+    return table
+
+
+def test_one_schema_of_many_is_repaired(
+    lake_bench: LakeBench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Schemas of one lake table are read in one snapshot; keys that only the lake has
+    are looked for in those that they are of."""
+    bench = lake_bench
+    table = two_schemas(bench, rows=300)
     log = LogBench(bench)
     log.close(*cut(table))
     monkeypatch.setattr(
@@ -275,6 +284,29 @@ def test_one_schema_of_many_is_repaired(
         pass
     there = bench.sql("SELECT '1', * FROM s1.o UNION ALL SELECT '2', * FROM s2.o")
     assert lake(bench, table, "s", "id", "v") == sorted(there)
+
+
+def test_the_first_value_of_a_key_is_read_from_its_text(spark: Any) -> None:
+    columns = (ColumnSpec("s", "s", "", "string"), ColumnSpec("id", "id", "", "int"))
+    table = TableSpec(1, "", "o", "db", "o", "/x", "", columns, ("s", "id"))
+    selection = select_columns(dialect_of("mariadb"), columns)
+    values = [
+        "1",
+        "12",
+        "",
+        "a,b",
+        "100%",
+        "%2C",
+        "%25",
+        "x:y",
+        "1:2",
+        "\u96ea\U0001f600",
+    ]
+    rows = spark.createDataFrame([(v, 7) for v in values], "c0 string, c1 int")
+    keys = rows.select("c0", record_key(table, selection).alias("k"))
+    found = keys.select("c0", first_of_key(F.col("k"))).collect()
+    assert [value for value, _ in found] == values
+    assert all(value == read for value, read in found), found
 
 
 def test_a_new_column_is_brought_by_what_knows_its_older_values(

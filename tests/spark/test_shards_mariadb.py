@@ -3,7 +3,7 @@ log, compared shard by shard."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -161,26 +161,43 @@ def test_rows_of_some_shards_are_repaired_and_whoever_is_killed_ends_the_same(
     assert different(shards)[1] is None
 
 
+@pytest.mark.parametrize("is_extra", [False, True])
 def test_only_shards_that_differ_are_read_again(
-    shards: Sharded, monkeypatch: pytest.MonkeyPatch
+    shards: Sharded, monkeypatch: pytest.MonkeyPatch, is_extra: bool
 ) -> None:
+    """Nor does anything of the others count. is_extra: keys that only the lake has are
+    looked for in the shard that they are of."""
     loaded(shards)
-    shards.unseen("2", "UPDATE {o} SET v = 'odd' WHERE id IN (9, 240)")
+    change = "DELETE FROM {o}" if is_extra else "UPDATE {o} SET v = 'odd'"
+    shards.unseen("2", f"{change} WHERE id IN (9, 240)")
     spec, repair = different(shards)
-    assert repair == {"chunks": 2, "of": 9}
-    looked: list[str] = []
-    look_at_one = chunk_repair.look_at_one
-
-    def look(run: Any, source: Any, table: TableSpec, **k: Any) -> Any:
-        looked.append(table.at_source)
-        return look_at_one(run, source, table, **k)
-
-    monkeypatch.setattr(chunk_repair, "look_at_one", look)
-    # its key has no index any more: the whole shard is read, and no other
-    shards.unseen("2", "ALTER TABLE {o} DROP PRIMARY KEY")
-    assert_done(shards.bench.run(spec))
-    assert looked == ["shop_2.o"]
+    assert repair == {"chunks": 0 if is_extra else 2, "of": 9}
+    looked, counted, defined = [list[TableSpec]() for _ in range(3)]
+    noted(monkeypatch, "look_at_one", lambda _, __, table, **___: looked.append(table))
+    noted(monkeypatch, "count_rows", lambda _, __, tables: counted.extend(tables))
+    noted(
+        monkeypatch, "read_patiently", lambda *_, tables, **__: defined.extend(tables)
+    )
+    if not is_extra:
+        # its key has no index any more: the whole shard is read, and no other
+        shards.unseen("2", "ALTER TABLE {o} DROP PRIMARY KEY")
+    facts = assert_done(shards.bench.run(spec)).facts
+    found = [[one.at_source for one in some] for some in (looked, defined, counted)]
+    assert found == [["shop_2.o"], ["shop_2.o"], ["shop_2.o"] if is_extra else []]
+    assert (facts["written"], facts["deleted"]) == ((0, 2) if is_extra else (2, 0))
     assert shards.in_lake() == shards.at_source()
+
+
+def noted(
+    monkeypatch: pytest.MonkeyPatch, name: str, note: Callable[..., None]
+) -> None:
+    real = getattr(chunk_repair, name)
+
+    def call(*given: Any, **named: Any) -> Any:
+        note(*given, **named)
+        return real(*given, **named)
+
+    monkeypatch.setattr(chunk_repair, name, call)
 
 
 def test_places_of_other_shards_than_were_compared_are_not_read(

@@ -234,6 +234,14 @@ def _prefixed(column: SelectedColumn) -> Column:
     return F.concat(F.length(text).cast("string"), F.lit(":"), text)
 
 
+def first_of_key(text: Column) -> Column:
+    """Of a key's text with several values, the first of which is a string."""
+    size = F.regexp_extract(text, r"^(\d+):", 1)
+    value = text.substr(F.length(size) + 2, size.cast("int"))
+    marked = F.replace(value, F.lit("%2C"), F.lit(","))
+    return F.replace(marked, F.lit("%25"), F.lit("%"))
+
+
 def _without_comma(text: Column) -> Column:
     """Reversible: "%" is escaped too."""
     marked = F.replace(text, F.lit("%"), F.lit("%25"))

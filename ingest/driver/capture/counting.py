@@ -5,19 +5,32 @@ It must not know what the rows are read for.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from core.errors import TransientError
 from core.sentences import Sentence
-from ingest.contract.table import TableSpec, sources_of
+from ingest.contract.table import TableSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.jvm import failure_of
 from ingest.sources.registry import SOURCE_ERRORS, Source
 from ingest.sources.statements import counted_whole
 
 
-def count_rows(run: JobRun, source: Source) -> int | None:
-    """All rows at once, by no key and no range; None = not in time."""
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """tables: of the source, whose rows these are."""
+
+    tables: tuple[TableSpec, ...]
+    rows: int
+
+
+def count_rows(
+    run: JobRun, source: Source, tables: Sequence[TableSpec]
+) -> Counted | None:
+    """All rows of these at once, by no key and no range; None = not in time."""
     try:
-        return sum(_counted(source, one) for one in sources_of(run.spec.table))
+        rows = sum(_counted(source, one) for one in tables)
     except SOURCE_ERRORS as error:
         # the request to stop this job ended the statement
         run.check()
@@ -28,6 +41,7 @@ def count_rows(run: JobRun, source: Source) -> int | None:
             " holds would not be noticed"
         )
         return None
+    return Counted(tuple(tables), rows)
 
 
 def _counted(source: Source, table: TableSpec) -> int:
@@ -36,13 +50,16 @@ def _counted(source: Source, table: TableSpec) -> int:
 
 
 def refuse_another_count(
-    run: JobRun, source: Source, read: int, before: int | None
+    run: JobRun, source: Source, read: int, before: Counted | None
 ) -> None:
     """TransientError `rows_not_read` when the ranges of the key did not hold the whole
-    table: the load read by such ranges, too. Rows may come and go meanwhile."""
-    if before is None or read == before or (after := count_rows(run, source)) is None:
+    tables: the load read by such ranges, too. Rows may come and go meanwhile."""
+    if before is None or read == before.rows:
         return
-    if min(before, after) <= read <= max(before, after):
+    after = count_rows(run, source, before.tables)
+    if after is None:
+        return
+    if min(before.rows, after.rows) <= read <= max(before.rows, after.rows):
         return
     table = run.spec.table
     raise TransientError(
@@ -50,7 +67,7 @@ def refuse_another_count(
             "%(table)s has %(after)s rows when all are counted at once, and"
             " %(read)s were read by ranges of its key. Nothing was compared",
             table=f"{table.source_schema}.{table.source_table}",
-            after=f"{after:,}",
+            after=f"{after.rows:,}",
             read=f"{read:,}",
         ),
         code="rows_not_read",

@@ -5,8 +5,8 @@ Their rows are written by one commit where the table is, at the same position. T
 exact: the source is read once all is visible that the lake can have by now, the job
 holds the table, and what comes behind its position is applied over these rows. A key
 that the source has no more is deleted; of those that only the lake has, nobody knows
-the chunk, so all keys of the source are read first. It must not know how keys are
-compared.
+the chunk, so all keys of the source are read first, of a sharded one those of the
+shards that such keys are of. It must not know how keys are compared.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ingest.driver.apply.apply import (
 )
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.replacement import snapshot_of
-from ingest.driver.apply.rows import read_staged, record_key
+from ingest.driver.apply.rows import first_of_key, read_staged, record_key
 from ingest.driver.apply.writer import (
     checked_state,
     commit_of,
@@ -109,7 +109,7 @@ def keep_differences(
     if not 0 < sum(counted.values()) <= MOST_KEYS:
         return None
     keys = kept.keys(run.spec.job_id).uri
-    found.select("k").write.mode("overwrite").parquet(keys)
+    found.select("kind", "k").write.mode("overwrite").parquet(keys)
     numbers = _chunks_with(spark, found, folder / "source") if chunks else ()
     extra = int(counted.get("extra", 0))
     seen = to_data(SourceFingerprint(server))
@@ -149,16 +149,39 @@ def _chunks_with(
 
 @dataclass(frozen=True, slots=True)
 class _Repair:
-    """What the steps of one attempt share. position: where the lake is."""
+    """What the steps of one attempt share. position: where the lake is. extra: the
+    tables, by their places among `sources_of`, that keys are of which only the lake
+    has."""
 
     here: Reread
     record: Differing
     selection: Selection
     position: str
+    extra: frozenset[int]
 
     @property
     def run(self) -> JobRun:
         return self.here.run
+
+    @property
+    def wanted(self) -> list[Chunk]:
+        """A key that only the lake has may be of any chunk of its table."""
+        record, numbers = self.record, {*self.record.numbers}
+        return [
+            chunk
+            for chunk in record.chunks
+            if chunk.number in numbers or chunk.shard in self.extra
+        ]
+
+    @property
+    def sources(self) -> dict[int, TableSpec]:
+        """By their places the tables that are read."""
+        wanted = {chunk.shard for chunk in self.wanted}
+        return {
+            number: table
+            for number, table in enumerate(sources_of(self.run.spec.table))
+            if number in wanted or not self.record.chunks
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,11 +216,12 @@ def repair_differences(
     selection = select_columns(dialect_of(access.spec.kind), spec.table.columns)
     with own_folder(run) as folder:
         here = Reread(run, spark, access, gate, folder, work.stream, at.epoch_to)
-        repair = _Repair(here, record, selection, at.end)
+        keys = kept.keys(record.verification).uri
+        listed = spark.read.schema(f"kind string, {_KEYS}").parquet(keys)
+        extra = _tables_of_extra(spec.table, record, listed)
+        repair = _Repair(here, record, selection, at.end, extra)
         read = _read_patiently(repair)
         run.enter("comparing", unit="sides")
-        keys = kept.keys(record.verification).uri
-        listed = spark.read.schema(_KEYS).parquet(keys)
         rows = _changed_rows(repair, read, listed)
         if rows is None:
             # no commit says so: whoever asks again finds the keys, and nothing to do
@@ -226,6 +250,16 @@ def _record_for(run: JobRun, kept: Differences, work: RepairWork) -> Differing:
     )
 
 
+def _tables_of_extra(
+    table: TableSpec, record: Differing, listed: DataFrame
+) -> frozenset[int]:
+    if not record.extra or not table.shards:
+        return frozenset([0] if record.extra else [])
+    values = listed.where("kind = 'extra'").select(first_of_key(F.col("k")).alias("v"))
+    found = {row["v"] for row in values.distinct().collect()}
+    return frozenset(n for n, one in enumerate(table.shards) if one.value in found)
+
+
 def _facts(done: Commit) -> dict[str, Any]:
     return {
         "action": "repair",
@@ -246,6 +280,7 @@ def _read_patiently(repair: _Repair) -> _Read:
             source,
             lambda trial: _read(inside, source, trial),
             drop=lambda: None,
+            tables=[*repair.sources.values()],
         )
 
 
@@ -255,23 +290,29 @@ def _read(repair: _Repair, source: Source, trial: Trial) -> _Read:
     here.folder.delete_all()
     run.enter("planning")
     _require_same_source(repair, source)
-    tables = _look_at(repair, source, was_wide=trial.was_wide)
+    tables = {
+        number: look_at_one(run, source, one, was_wide=trial.was_wide)
+        for number, one in repair.sources.items()
+    }
     since = None
     if here.stream:
         since = take_moment_behind_lake(here, source)
     elif upto := cursor_position(run.spec.table, record.position, repair.position):
         require_shown(source, run.spec.table, upto)
     cut, whole = _cut(repair, source, tables)
+    all_of = [one for one in cut.chunks if one.shard in repair.extra]
     counted = None
-    if record.extra and cut.by == "key" and len(cut.chunks) > len(tables):
-        counted = count_rows(run, source)
+    if cut.by == "key" and len(all_of) > len(repair.extra):
+        counted = count_rows(run, source, [tables[n].table for n in repair.extra])
     keys = {number: _keys_of(repair, source, one) for number, one in tables.items()}
     chunks = [
         (one, (tables if one.number in whole else keys)[one.shard])
         for one in cut.chunks
     ]
     found = read_chunks(here, source, cut.by, chunks)
-    refuse_another_count(run, source, sum(c.rows for c in found.values()), counted)
+    refuse_another_count(
+        run, source, sum(found[one.number].rows for one in all_of), counted
+    )
     require_all_sent(here, since)
     folders = {n: here.folder_of(n).uri for n, c in found.items() if c.rows}
     return _Read(
@@ -286,26 +327,6 @@ def _keys_of(repair: _Repair, source: Source, one: SourceTable) -> SourceTable:
     """The same table, of which only the keys are read."""
     keys = replace(one.table, columns=_key_columns(repair.run.spec.table))
     return replace(one, selection=select_of(source.dialect, keys))
-
-
-def _look_at(
-    repair: _Repair, source: Source, *, was_wide: int
-) -> dict[int, SourceTable]:
-    """By their places those of `sources_of` that are read."""
-    run, wanted = repair.run, {chunk.shard for chunk in _wanted(repair.record)}
-    return {
-        number: look_at_one(run, source, table, was_wide=was_wide)
-        for number, table in enumerate(sources_of(run.spec.table))
-        if number in wanted or not repair.record.chunks
-    }
-
-
-def _wanted(record: Differing) -> list[Chunk]:
-    """A key that only the lake has may be of any chunk."""
-    if record.extra:
-        return [*record.chunks]
-    numbers = {*record.numbers}
-    return [chunk for chunk in record.chunks if chunk.number in numbers]
 
 
 def cursor_position(table: TableSpec, known: str, there: str) -> str:
@@ -344,7 +365,7 @@ def _cut(
     """The chunks to read, and the numbers of those whose rows are read, not only their
     keys: all, where a table was or is not cut by its key."""
     record, limits = repair.record, repair.here.access.spec
-    wanted = _wanted(record)
+    wanted = repair.wanted
     ranges = [chunk for chunk in wanted if chunk.low or chunk.high]
     if record.chunks and all(tables[chunk.shard].is_by_key for chunk in ranges):
         return Cut("key", tuple(wanted)), frozenset(record.numbers)

@@ -294,7 +294,9 @@ def _read_source(check: _Check, source: Source, trial: Trial) -> _Read:
     # a load ends at the highest key: here, what it took for that must not hide a row
     chunks = without_end(cut.chunks) if cut.by == "key" else cut.chunks
     is_ranged = cut.by == "key" and len(chunks) > len(tables)
-    counted = count_rows(run, source) if is_ranged else None
+    counted = None
+    if is_ranged:
+        counted = count_rows(run, source, [one.table for one in tables])
     if any(one.fetch.is_of_wide_rows for one in tables):
         check.spark.conf.set(*_ROW_BY_ROW)
     run.enter("reading", total=table.estimated_rows or None)
