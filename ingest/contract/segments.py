@@ -41,7 +41,8 @@ OP, XID, UNCHANGED = "op", "xid", "unchanged"
 # Beside OP in a file of changes that were merged from a log: their `_sluice_seq`.
 INDEX = "i"
 # moved: the row of an update that changed the key; the delete of the old key is the row
-# before, and what is unchanged was that one's. truncate: the table was emptied here.
+# before, and what is unchanged was that one's. truncate: the table was emptied here; of
+# a sharded one the shard whose name the row has.
 OPS = ("insert", "update", "delete", "moved", "truncate")
 
 # In the place of a schema version: rows of columns that no plan had as they were read.

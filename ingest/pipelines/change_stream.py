@@ -101,12 +101,14 @@ def _shown(table: Table, change: LogChange, columns: Mapping[str, Column]) -> Ch
     key = {name: sent.get(name) for name in table.record_key}
     rest = [value for name, value in sent.items() if name not in key]
     is_gone, is_all = change.op == "delete", change.op == "truncate"
+    # of a sharded table which of them
+    emptied = {name: value for name, value in key.items() if value is not None}
     # a log without whole rows has NULL in the rest of a deleted one
     before = sent if any(value is not None for value in rest) else key
     at = change.segment.committed
     return Change(
         op=change.op,
-        key={} if is_all else key,
+        key=emptied if is_all else key,
         row=None if is_gone or is_all else sent,
         before=before if is_gone else None,
         unchanged=sorted(columns[n].name for n in change.unchanged if n in columns),

@@ -17,16 +17,11 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from core.sentences import Sentence
 from ingest.contract.following import Replaced, SourceLog
-from ingest.contract.segments import OP, OPS
 from ingest.contract.table import SHARD, SealedColumn, TableSpec, sources_of
 from ingest.sources.port import LogReader, LogRows
 from ingest.sources.row_batches import HEAD_FIELDS, columns_in, gone_in, schema_of
-
-_TRUNCATE = OPS.index("truncate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,13 +288,6 @@ class ShardedLog:
                 found.append(rows)
             elif rows.table_id in self._new:
                 continue
-            elif pc.any(pc.equal(rows.batch[OP], _TRUNCATE)).as_py():
-                # in the lake it would empty the others, too
-                self._lost[shard.of] = Sentence(
-                    "%(shard)s, one of the tables that are this lake table, was emptied"
-                    " at the source (TRUNCATE); resync the table",
-                    shard=shard.name,
-                )
             else:
                 batch = with_shard(rows.batch, shard.value)
                 found.append(replace(rows, table_id=shard.of, batch=batch))
@@ -322,7 +310,8 @@ class ShardedLog:
 
 def with_shard(batch: pa.RecordBatch, value: str) -> pa.RecordBatch:
     """The rows with the column `SHARD` behind their others, whose places say which of
-    them were not sent."""
+    them were not sent. One that says that the table was emptied has nothing else: it
+    empties this shard."""
     columns = columns_in(batch.schema)
     end = len(HEAD_FIELDS) + len(columns)
     sealed = SealedColumn(f"c{len(columns)}", SHARD, "string")

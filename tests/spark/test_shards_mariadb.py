@@ -13,6 +13,9 @@ import pytest
 from ingest.contract.job import JobSpec, LogLoad, RepairWork, SnapshotWork
 from ingest.contract.segments import Control
 from ingest.contract.table import SHARD, ColumnSpec, ShardSpec, TableSpec
+from ingest.driver.apply import log_apply
+from ingest.driver.apply.writer import commit_rows
+from ingest.driver.capture import reading, snapshot
 from ingest.driver.table_services import chunk_repair
 from ingest.sources.port import LogNames
 from ingest.sources.registry import open_log_reader
@@ -212,17 +215,68 @@ def test_places_of_other_shards_than_were_compared_are_not_read(
     assert report.error.code == "differences_gone"
 
 
-def test_what_empties_one_shard_stops_the_table_before_the_others_lose_a_row(
-    shards: Sharded, tmp_path: Path
+def _killed_before(*_: Any) -> None:
+    raise Killed
+
+
+def _killed_behind(*given: Any) -> None:
+    commit_rows(*given)
+    raise Killed
+
+
+@pytest.mark.parametrize("kill", [_killed_before, _killed_behind])
+def test_what_empties_one_shard_takes_its_rows_and_no_others(
+    shards: Sharded, tmp_path: Path, kill: Callable[..., None]
 ) -> None:
+    """Also where who applies it is killed before its commit, or behind that."""
     loaded(shards)
-    before = shards.at_source()
+    shards.sql("2", "UPDATE {o} SET v = 'gone' WHERE id IN (3, 4)")
+    shards.sql("1", "UPDATE {o} SET v = 'stays' WHERE id IN (3, 4)")
+    shards.followed.segment()
+    shards.sql("2", "DELETE FROM {o} WHERE id = 5")
+    shards.sql("2", "TRUNCATE TABLE {o}")
+    shards.sql("2", "INSERT INTO {o} VALUES (3, 'new'), (5, 'new'), (900, 'new')")
+    shards.sql("1", "DELETE FROM {o} WHERE id = 5")
+    shards.followed.segment()
+    shards.sql("2", "DELETE FROM {o} WHERE id = 900")
+    shards.followed.segment()
+    assert (shards.followed.log.lost(), shards.followed.log.problems) == ({}, {})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log_apply, "commit_rows", kill)
+        with pytest.raises(Killed):
+            shards.followed.apply(tmp_path / "killed")
+    shards.followed.apply(tmp_path / "again")
+    assert shards.in_lake() == shards.at_source()
+    # and goes on: emptied once more, with nothing behind that
+    shards.sql("2", "INSERT INTO {o} VALUES (7, 'gone')")
     shards.sql("2", "TRUNCATE TABLE {o}")
     shards.followed.segment()
-    (reason,) = shards.followed.log.lost().values()
-    assert "shop_2.o, one of the tables" in reason
+    shards.followed.apply(tmp_path / "later")
+    assert shards.in_lake() == shards.at_source()
+    assert len(shards.in_lake()) == 499
+    assert different(shards)[1] is None
+
+
+def test_a_shard_is_emptied_while_it_is_loaded(
+    shards: Sharded, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Chunks of it were read before, and are read behind that."""
+    read, waiting = snapshot.read_to_parquet, ["TRUNCATE TABLE {o}"]
+
+    def between(*given: Any) -> Any:
+        found = read(*given)
+        if given[2].table.source_schema == SHARDS["2"] and waiting:
+            shards.sql("2", waiting.pop())
+            shards.sql("2", "INSERT INTO {o} VALUES (1, 'new'), (200, 'new')")
+        return found
+
+    monkeypatch.setattr(snapshot, "read_to_parquet", between)
+    monkeypatch.setattr(reading, "PAUSES", (0.0,))
+    loaded(shards)
+    assert not waiting
+    shards.followed.segment()
     shards.followed.apply(tmp_path / "apply")
-    assert shards.in_lake() == before
+    assert shards.in_lake() == shards.at_source()
 
 
 def test_a_shard_of_another_shape_is_a_problem_of_the_table(shards: Sharded) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from core.errors import TerminalError, TransientError
@@ -32,6 +32,7 @@ from ingest.contract.job import JobSpec
 from ingest.contract.positions import seq_of
 from ingest.contract.segments import OP
 from ingest.contract.source_positions import is_of_log
+from ingest.contract.table import SHARD
 from ingest.driver.apply.apply import (
     refuse_changes,
     refuse_other_types,
@@ -323,6 +324,7 @@ class _Pieces:
         self._left = 0
         self._made = 0
         self._is_emptied = False
+        self._emptied = frozenset[str]()
 
     def add(self, merged: Merged) -> None:
         table = self._table
@@ -330,15 +332,16 @@ class _Pieces:
             self._is_emptied = True
             self.lossy.clear()
             self._files, self._rows, self._left = [], 0, 0
+        if merged.emptied:
+            self._emptied |= merged.emptied
+            self._files = [p for p in self._files if self._keep_others(p, merged)]
         rows = merged.rows
         if merged.lacking is not None:
             found = self._values_of(merged.lacking)
             rows = merged.filled(table.shape, found)
         if not rows.num_rows:
             return
-        names = {c.source_name: c.name for c in table.spec.table.columns}
-        for name, count in unfit_counts(rows, table.shape).items():
-            self.lossy[names[name]] += count
+        self.lossy.update(self._lossy(rows))
         table.scratch.mkdir(parents=True, exist_ok=True)
         self._made += 1
         path = table.scratch / f"{self._made}.parquet"
@@ -347,22 +350,51 @@ class _Pieces:
         self._rows += rows.num_rows
         self._left += pc.sum(pc.not_equal(rows[OP], "delete")).as_py()
 
+    def _lossy(self, rows: pa.Table) -> dict[str, int]:
+        names = {c.source_name: c.name for c in self._table.spec.table.columns}
+        found = unfit_counts(rows, self._table.shape)
+        return {names[name]: count for name, count in found.items()}
+
+    def _keep_others(self, path: Path, merged: Merged) -> bool:
+        """Whether a piece from before has rows of other shards than those that were
+        emptied; it loses these."""
+        rows = pq.ParquetFile(path).read()
+        emptied = pa.array(sorted(merged.emptied), pa.string())
+        is_gone = pc.is_in(rows[self._table.shape.shard], value_set=emptied)
+        self.lossy.subtract(self._lossy(rows.filter(is_gone)))
+        kept = rows.filter(pc.invert(is_gone))
+        write_rows(kept, path)
+        return bool(kept.num_rows)
+
     def batch(self, state: LakeState, span: Span) -> Batch:
         if self._is_emptied:
             return self._replacement(state, span)
+        has_older = any(value.is_valid for value in self._table.older.values())
+        if has_older or self._emptied:
+            return self._over_lake(self._upsert(span), span, is_all=has_older)
         light = self._light(state)
         if light is not None:
             return Batch(light, "upsert", span, unique_keys=True)
-        if any(value.is_valid for value in self._table.older.values()):
-            return self._with_older(self._upsert(span), span)
         return self._upsert(span)
 
-    def _with_older(self, batch: Batch, span: Span) -> Batch:
-        """What the lake has gets the values that its source gave to all of it."""
+    def _over_lake(self, batch: Batch, span: Span, *, is_all: bool) -> Batch:
+        """Rows of the lake go where their shard was emptied. is_all: the others get the
+        values that their source gave to all of them."""
         assert not isinstance(batch.rows, LightRows)
-        older = self._all_of_lake(batch.rows.columns, span, is_gone=False)
-        rows = latest_per_key(batch.rows.unionByName(older), self._table.spec.table)
+        columns = batch.rows.columns
+        lake = self._all_of_lake(columns, span, is_gone=self._was_emptied())
+        if not is_all:
+            lake = lake.where(F.col(DELETED))
+        rows = latest_per_key(batch.rows.unionByName(lake), self._table.spec.table)
         return replace(batch, rows=rows)
+
+    def _was_emptied(self) -> Column:
+        """Of a row of the lake: its shard."""
+        if not self._emptied:
+            return F.lit(False)  # noqa: FBT003
+        columns = self._table.spec.table.columns
+        name = next(c.name for c in columns if c.source_name == SHARD)
+        return F.col(f"`{name}`").isin(*sorted(self._emptied))
 
     def _light(self, state: LakeState) -> LightRows | None:
         table = self._table.spec.table
@@ -390,7 +422,7 @@ class _Pieces:
         assert not isinstance(batch.rows, LightRows)
         if state.pending_compactions:
             # they speak of file groups that a replacement takes away
-            gone = self._all_of_lake(batch.rows.columns, span, is_gone=True)
+            gone = self._all_of_lake(batch.rows.columns, span, is_gone=F.lit(True))  # noqa: FBT003
             rows = batch.rows.unionByName(gone)
             return replace(batch, rows=latest_per_key(rows, self._table.spec.table))
         kept = batch.rows.where(f"not {DELETED}")
@@ -400,13 +432,13 @@ class _Pieces:
         )
 
     def _all_of_lake(
-        self, columns: Sequence[str], span: Span, *, is_gone: bool
+        self, columns: Sequence[str], span: Span, *, is_gone: Column
     ) -> DataFrame:
         """Every row that the lake has, anew: behind all of those, and before all that
         came."""
         own = {
             SEQ: F.lit(seq_of(span.epoch_from, 0)).cast("bigint"),
-            DELETED: F.lit(is_gone),
+            DELETED: is_gone,
         }
         rows = self._snapshot()
         return rows.select(*(own.get(c, F.col(f"`{c}`")).alias(c) for c in columns))
@@ -442,7 +474,8 @@ class _Pieces:
         wanted = table.scratch / "keys.parquet"
         table.scratch.mkdir(parents=True, exist_ok=True)
         pq.write_table(keys, wanted)
-        left = self._snapshot().select(
+        left = self._snapshot().where(~self._was_emptied())
+        left = left.select(
             *(F.col(f"`{names[alias]}`").alias(alias) for alias in columns)
         )
         right = F.broadcast(spark.read.parquet(place_at(str(wanted)).uri))

@@ -21,12 +21,13 @@ from ingest.contract.applying import SEGMENT_LACKS_COLUMNS, SEGMENT_TYPES_DIFFER
 from ingest.contract.positions import INDEX_BITS, MAX_INDEX
 from ingest.contract.segments import INDEX, OP, OPS, UNCHANGED, XID
 from ingest.contract.table import ColumnSpec, SealedColumn, TableSpec, read_shards
+from ingest.driver.apply.log_truncations import rows_behind
 from ingest.planning.partitions import IN_FOLDER_OF_NULL
 from ingest.sources.postgresql.log.values import codec_of
 from ingest.sources.row_batches import arrow_type, columns_in, columns_of
 from ingest.sources.select import Selection, mask_of
 
-_INSERT, _UPDATE, _DELETE, _MOVED, _TRUNCATE = range(len(OPS))
+_INSERT, _UPDATE, _DELETE, _MOVED, _ = range(len(OPS))
 _NUMBER, _PLACE = "number", "place"
 
 
@@ -85,6 +86,11 @@ class Shape:
         added = {k: v for k, v in self.added.items() if k not in names}
         return self if len(added) == len(self.added) else replace(self, added=added)
 
+    @property
+    def shard(self) -> str | None:
+        """The alias of the column that has a row's shard; None = it is not sharded."""
+        return None if self.read is None else self.key[0]
+
     def is_unread(self, key: tuple[Any, ...]) -> bool:
         """Whether the row is of a shard that the lake does not have yet, or that this
         plan does not know yet."""
@@ -132,12 +138,14 @@ class Merged:
 
     is_emptied  the table was truncated before these rows
     carried     source names of the columns that rows had
+    emptied     of a sharded table the shards that were, each before its rows here
     """
 
     rows: pa.Table
     is_emptied: bool
     lacking: Lacking | None = None
     carried: frozenset[str] = frozenset()
+    emptied: frozenset[str] = frozenset()
 
     def filled(self, shape: Shape, found: pa.Table) -> pa.Table:
         """The rows with the values that they lack. found: rows of the lake with the key
@@ -180,13 +188,8 @@ def merge(parts: Iterable[Part], shape: Shape, *, order: int = 1) -> Merged:
     for some in _alike(parts):
         groups.append(_aligned(list(some), shape))
         shape = shape.carrying(groups[-1].carried)
-    rows = _joined(groups, shape)
-    unsent = _unsent(groups)
-    begins = _behind_truncation(rows)
-    if begins:
-        rows = rows.slice(begins)
-        unsent = {n - begins: bits for n, bits in unsent.items() if n >= begins}
-    is_emptied = begins > 0
+    behind = rows_behind(_joined(groups, shape), _unsent(groups), shape.shard)
+    rows, unsent = behind.rows, behind.unsent
     _refuse_null_keys(rows, shape)
     places = _last_places(rows, shape)
     kept = rows.take(places)
@@ -194,7 +197,8 @@ def merge(parts: Iterable[Part], shape: Shape, *, order: int = 1) -> Merged:
     if unsent:
         kept, lacking = _with_unsent(rows, kept, places, unsent, shape)
     carried = frozenset[str]().union(*(group.carried for group in groups))
-    return Merged(_as_changes(kept, shape, order), is_emptied, lacking, carried)
+    changes = _as_changes(kept, shape, order)
+    return Merged(changes, behind.is_emptied, lacking, carried, behind.shards)
 
 
 def older_value(column: ColumnSpec) -> pa.Scalar:
@@ -334,15 +338,6 @@ def _unsent(groups: Sequence[_Group]) -> dict[int, int]:
         found |= {begins + row: bits for row, bits in group.unsent.items()}
         begins += group.rows.num_rows
     return found
-
-
-def _behind_truncation(rows: pa.Table) -> int:
-    """Where rows begin behind the last one that emptied the table; 0 = none did."""
-    is_emptied = pc.equal(rows[OP], _TRUNCATE)
-    if not pc.any(is_emptied).as_py():
-        return 0
-    places = pc.indices_nonzero(is_emptied)
-    return int(places[-1].as_py()) + 1
 
 
 def _last_places(rows: pa.Table, shape: Shape) -> pa.Array:

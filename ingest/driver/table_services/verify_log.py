@@ -154,7 +154,7 @@ def changed_keys(
         for parts in waiting.pieces():
             run.check()
             merged = merge(parts, shape)
-            if merged.is_emptied:
+            if merged.is_emptied or merged.emptied:
                 raise TransientError(
                     Sentence(
                         "%(table)s was truncated at the source while it was verified."

@@ -41,7 +41,9 @@ class Stream:
             take_over(folder, stream=stream, writer="w", server="1:1", begin="0")
         )
 
-    def close(self, *rows: tuple[str, int, str | None], unsent: bytes = b"") -> int:
+    def close(
+        self, *rows: tuple[str, int | None, str | None], unsent: bytes = b""
+    ) -> int:
         if rows:
             ops, ids, names = zip(*rows, strict=True)
             columns = [
@@ -78,7 +80,7 @@ def test_who_begins_reads_the_table_and_goes_on(live: World, admin: Any) -> None
     assert (begun["items"], begun["is_last"]) == ([], True)
     long = "ü" * 5_000
     stream.close(("update", 1, long), ("update", 2, None), unsent=b"\2")
-    stream.close(("delete", 2, None), ("delete", 3, "c"), ("truncate", 0, None))
+    stream.close(("delete", 2, None), ("delete", 3, "c"), ("truncate", None, None))
     page = admin("GET", f"{path}?after={begun['after']}&limit=4").json()
     compare(replies.Changes(), page)
     found = [(c["op"], c["key"], c["row"], c["before"]) for c in page["items"]]
@@ -102,6 +104,21 @@ def test_who_begins_reads_the_table_and_goes_on(live: World, admin: Any) -> None
     Table.objects.filter(pk=stream.table).update(last_commit_epoch=8)
     end = admin("GET", f"{path}?after={rest['after']}").json()
     assert (end["items"], end["is_last"]) == ([], True)
+
+
+def test_what_was_emptied_of_a_sharded_table_is_said_by_its_shard(
+    live: World, admin: Any
+) -> None:
+    stream = Stream(live)
+    stream.close()
+    path = f"tables/{stream.table}/changes"
+    begun = admin("GET", path).json()
+    Table.objects.filter(pk=stream.table).update(record_key=["name", "id"])
+    stream.close(("truncate", None, "3"))
+    (change,) = admin("GET", f"{path}?after={begun['after']}").json()["items"]
+    assert (change["op"], change["key"], change["row"]) == (
+        "truncate", {"name": "3"}, None,
+    )  # fmt: skip
 
 
 def test_only_who_sees_every_row_and_column_sees_changes(

@@ -77,20 +77,38 @@ def test_a_shard_that_was_made_anew_while_nobody_followed_defers_the_table(
     assert followed.controls() == [("added", 1), ("cut", 1), ("deferred", 1)]
 
 
-def test_what_empties_one_shard_defers_the_table_and_no_row_of_others_goes(
-    followed: World,
+@pytest.mark.parametrize("dies", ["before", "behind"])
+def test_what_empties_one_shard_is_in_its_place_among_its_rows_also_behind_a_death(
+    followed: World, dies: str
 ) -> None:
+    """Of one that dies before the log is acknowledged, and behind that."""
     made(followed)
     run = followed.following(FIRST)
-    followed.link.execute("INSERT INTO shop_1.t VALUES (1, 'a')")
-    followed.link.execute("TRUNCATE shop_2.t")
+    link = followed.link
+    link.execute("INSERT INTO shop_1.t VALUES (1, 'a')")
+    link.execute("INSERT INTO shop_2.t VALUES (1, 'gone')")
     followed.durable(run)
-    assert "truncate" not in {op for op, *_ in rows(followed)}
-    assert followed.controls()[-1] == ("deferred", 1)
-    assert "shop_2.t, one of the tables" in followed.reasons()[-1]
-    # who looks at it later is told the same
-    run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
-    assert "shop_2.t, one of the tables" in run.problem(1)
+    if dies == "before":
+        run.signal(signal.SIGSTOP)
+    link.execute("TRUNCATE shop_2.t")
+    link.execute("INSERT INTO shop_2.t VALUES (1, 'new')")
+    if dies == "behind":
+        followed.durable(run)
+    run.signal(signal.SIGKILL)
+    run.kill()
+    link.execute("UPDATE shop_1.t SET v = 'b'")
+    again = followed.following(FIRST)
+    followed.durable(again)
+    assert rows(followed) == [
+        ("insert", "1", 1, "a"),
+        ("insert", "2", 1, "gone"),
+        ("truncate", "2", None, None),
+        ("insert", "2", 1, "new"),
+        ("update", "1", 1, "b"),
+    ]
+    assert again.problem(1) == ""
+    # its rows are in another file, which its identity says
+    assert {kind for kind, _ in followed.controls()} == {"added", "cut", "left"}
 
 
 THIRD = ShardSpec("shop_3", "t", "3", is_unread=True)

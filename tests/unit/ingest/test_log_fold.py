@@ -15,7 +15,7 @@ import pytest
 from catalog.schema.types import DataType
 from core.errors import TerminalError
 from ingest.contract.segments import OPS
-from ingest.contract.table import ColumnSpec, SealedColumn
+from ingest.contract.table import SHARD, ColumnSpec, SealedColumn
 from ingest.driver.apply.log_fold import (
     Merged,
     Part,
@@ -176,6 +176,33 @@ def test_what_was_before_a_truncation_is_gone() -> None:
     assert last.is_emptied
     assert last.rows.num_rows == 0
     assert last.rows.schema == SHAPE.schema
+
+
+SHARDED_COLUMNS = (
+    SealedColumn("c0", SHARD, "string"),
+    SealedColumn("c1", "id", "bigint"),
+    SealedColumn("c2", "long", "string"),
+    SealedColumn("c3", "amount", "decimal(9,2)", 0),
+)
+SHARDED = Shape("t", SHARDED_COLUMNS, 1, ("c0", "c1"), read=frozenset({"a", "b"}))
+
+
+def test_what_empties_a_shard_takes_rows_of_no_other() -> None:
+    rows = rows_of(
+        [
+            ("insert", "a", 1, "gone", None), ("insert", "b", 1, "stays", None),
+            ("truncate", "a", None, None, None), ("update", "b", 2, UNSENT, Decimal(1)),
+            ("insert", "a", 2, "new", None), ("update", "a", 2, UNSENT, Decimal(2)),
+        ],
+        SHARDED_COLUMNS,
+    )  # fmt: skip
+    merged = merge([Part(1, rows)], SHARDED)
+    assert (merged.is_emptied, merged.emptied) == (False, frozenset("a"))
+    assert merged.lacking is not None
+    assert merged.lacking.keys.to_pylist() == [{"c0": "b", "c1": 2}]
+    found = [tuple(row.values())[:3] for row in merged.rows.to_pylist()]
+    assert found == [("b", 1, "stays"), ("b", 2, None), ("a", 2, "new")]
+    assert not merge([Part(1, rows.slice(3))], SHARDED).emptied
 
 
 WIDE = (
@@ -439,6 +466,49 @@ def test_random_histories_end_as_the_source(seed: int) -> None:
         assert lake.rows == {
             k: (text, Decimal(n)) for k, (text, n) in source.rows.items()
         }
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_random_histories_of_shards_end_as_each_of_them(seed: int) -> None:
+    chance = random.Random(seed)
+    for _ in range(50):
+        shards = {"a": Source(chance), "b": Source(chance)}
+        log: list[tuple[Any, ...]] = []
+        for _ in range(chance.randrange(1, 60)):
+            name, shard = chance.choice([*shards.items()])
+            shard.log.clear()
+            shard.change(9)
+            log += [(op, name, *values) for op, *values in shard.log]
+        lake: dict[tuple[str, int], tuple[Any, ...]] = {}
+        number = 0
+        for commit in split(chance, pairs(log), 4):
+            parts = []
+            for segment in split(chance, commit, 4):
+                number += 1
+                told = [change for pair in segment for change in pair]
+                parts.append(Part(number, rows_of(told, SHARDED_COLUMNS)))
+            if parts := [one for one in parts if one.rows.num_rows]:
+                lake = applied(lake, parts)
+        assert lake == {
+            (name, key): (text, Decimal(n))
+            for name, shard in shards.items()
+            for key, (text, n) in shard.rows.items()
+        }
+
+
+def applied(
+    lake: dict[tuple[str, int], tuple[Any, ...]], parts: list[Part]
+) -> dict[tuple[str, int], tuple[Any, ...]]:
+    merged = merge(parts, SHARDED)
+    rows = [("insert", *key, *row) for key, row in lake.items()]
+    found = rows_of(rows, SHARDED_COLUMNS).select(["c0", "c1", "c2", "c3"])
+    after = {k: row for k, row in lake.items() if k[0] not in merged.emptied}
+    for row in merged.filled(SHARDED, found).to_pylist():
+        key = row["c0"], row["c1"]
+        after.pop(key, None)
+        if row["op"] != "delete":
+            after[key] = row["c2"], row["c3"]
+    return after
 
 
 def test_rows_from_before_a_column_have_what_its_default_gave() -> None:
