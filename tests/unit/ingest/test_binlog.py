@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import struct
+import time
 import zlib
 
 import pyarrow as pa
@@ -236,6 +237,33 @@ def test_a_table_is_named_whose_rows_were_taken_before_they_were_rolled_back() -
     ):
         made.decode(sent)
     assert values(made) == [], "the stream goes on, without the table"
+
+
+def test_savepoints_of_one_name_or_of_names_like_comments() -> None:
+    made = opened(GTID, TABLE, query(b"SAVEPOINT `s/*1*/`"), changed(23, row(1, b"a")))
+    for sent in (
+        query(b"SAVEPOINT `s/*2*/`"), changed(23, row(2, b"a")),
+        query(b"ROLLBACK TO `s/*1*/`"), changed(23, row(3, b"a")), END,
+    ):  # fmt: skip
+        made.decode(sent)
+    assert values(made) == [(3, b"a")]
+    # of a function that ended: the one before it is meant again
+    twice = query(b"SAVEPOINT s"), changed(23, row(4, b"a"))
+    for sent in (GTID, TABLE, *twice, *twice):
+        made.decode(sent)
+    (missed,) = made.decode(query(b"ROLLBACK TO s"))
+    assert isinstance(missed, Missed)
+    assert missed.tables == (("d", "t"),)
+
+
+def test_a_statement_full_of_what_begins_a_comment_takes_no_time() -> None:
+    text = b"CREATE VIEW v AS SELECT " + b",".join([b"'/*'"] * 100_000)
+    made = opened(GTID)
+    began = time.process_time()
+    (done,) = made.decode(query(text))
+    assert time.process_time() - began < 5, "some minutes, where it looks again"
+    assert isinstance(done, Statement)
+    assert done.text == text.decode()
 
 
 def test_a_server_that_died_within_a_transaction() -> None:

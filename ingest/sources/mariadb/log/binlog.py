@@ -56,7 +56,8 @@ _SKIPPED = frozenset(
 # Bytes about the file, of a statement that loads one.
 _LOADED = 13
 _DUMMY = 0xFFFFFF.to_bytes(6, "little")
-_SPACE = re.compile(r"\s+|/\*.*?\*/", re.DOTALL)
+# What does not end, in a text, ends with it: else each is searched to the end again.
+_SPACE = re.compile(r"\s+|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _SAVEPOINT = re.compile(r"SAVEPOINT\s+(.+)", re.IGNORECASE | re.DOTALL)
 _BACK = re.compile(
     r"ROLLBACK\s+(?:WORK\s+)?TO\s+(?:SAVEPOINT\s+)?(.+)", re.IGNORECASE | re.DOTALL
@@ -175,7 +176,7 @@ class Decoder:
         self._closed: list[Rows] = []
         # rows of the open transaction, and how many there were before it
         self._touched: dict[int, tuple[Rows, int]] = {}
-        self._savepoints: dict[str, dict[int, int]] = {}
+        self._savepoints: dict[str, dict[int, int] | None] = {}  # None = of two
         self._prepared: dict[str, tuple[Name, ...]] = {}
         self._missing: set[Name] = set()
         self._is_within = self._is_taken = False
@@ -330,12 +331,12 @@ class Decoder:
         data = event[at + size + 1 :]
         if kind == 165:
             data = inflated(data)
-        text = _SPACE.sub(" ", text_of(data, said)).strip()
-        return self._done(event, text, data, database, said)
+        return self._done(event, text_of(data, said), database, said)
 
     def _done(
-        self, event: bytes, short: str, data: bytes, database: str, said: bytes
+        self, event: bytes, text: str, database: str, said: bytes
     ) -> tuple[What, ...]:
+        short = _SPACE.sub(" ", text).strip()
         word = short[:9].upper()
         if word == "BEGIN":
             return (self._begin(event),)
@@ -345,16 +346,18 @@ class Decoder:
             if not self._is_within:
                 _refuse(event, Sentence("a rollback of no transaction"))
             return (self._undone(),)
-        if found := _BACK.fullmatch(short):
+        # a name has what looks like a comment as it is
+        if found := _BACK.fullmatch(text) or _BACK.fullmatch(short):
             return self._back_to(found[1])
-        if found := _SAVEPOINT.fullmatch(short):
-            self._savepoints[found[1]] = {
-                key: len(rows.ops) for key, (rows, _) in self._touched.items()
-            }
+        if found := _SAVEPOINT.fullmatch(text) or _SAVEPOINT.fullmatch(short):
+            # one of a trigger goes with it, and the one before has its name again
+            is_other = found[1] in self._savepoints
+            counts = {key: len(rows.ops) for key, (rows, _) in self._touched.items()}
+            self._savepoints[found[1]] = None if is_other else counts
             return ()
         if found := _XA.fullmatch(short):
             return self._transaction_of_several(event, found[1].upper(), found[2])
-        return (self._statement(event, text_of(data, said), database, said),)
+        return (self._statement(event, text, database, said),)
 
     def _statement(
         self, event: bytes, text: str, database: str, said: bytes
