@@ -62,6 +62,8 @@ LEVEL_SECONDS, MOST_LEVEL_SECONDS = 5.0, 30.0
 LEVELED_A_SECOND = 50.0
 # What a session saw of a timeline is at most so old when it is written.
 SEEN_WITHIN = timedelta(seconds=10)
+# Between two looks at shards of which some have columns that others are to get yet.
+LOOK_AGAIN = timedelta(minutes=1)
 # Between two looks at a lake that has a table's commit by its cursor.
 GO_OVER_SECONDS = 10.0
 # A reader that is less behind takes what is committed within the second.
@@ -287,7 +289,8 @@ class Gathered:
         self, look: _Look, job: Job | None, pipeline: Pipeline
     ) -> None:
         """Once; what is not found then came and went at the source, and only a load
-        brings a table on whose rows wait for it."""
+        brings a table on whose rows wait for it. Of a sharded one it is what all of its
+        tables have, which get it one by one."""
         if pipeline.state in states.LOADED:
             settle(pipeline)
         if pipeline.state not in states.LOADED:
@@ -301,6 +304,9 @@ class Gathered:
                 pipeline, Sentence("%(error)s; its columns are read", error=look.words)
             )
         elif is_answered and look.plan == columns_mark(spec_of(pipeline)):
+            if shards.are_unlike(pipeline):
+                self._look_later(look, job, pipeline)
+                return
             # else who applies the table does not have the plan yet that came of it
             del self._looks[pipeline.lake_table.pk]
             reason = Sentence(
@@ -308,6 +314,17 @@ class Gathered:
                 error=look.words,
             )
             transitions.lose_position(pipeline, reason=reason)
+
+    def _look_later(self, look: _Look, job: Job | None, pipeline: Pipeline) -> None:
+        some = Sentence(
+            "%(error)s; not all of its tables at the source are so yet",
+            error=look.words,
+        )
+        transitions.say(pipeline, some)
+        ended = job.finished_at if job else None
+        if ended and SystemClock().now() - ended > LOOK_AGAIN:
+            begun = shards.look_at(pipeline, by=ACTOR)
+            self._looks[pipeline.lake_table_id or 0] = replace(look, job=begun.pk)
 
 
 def _joined(before: Applied, now: Applied) -> Applied:

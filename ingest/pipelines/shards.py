@@ -63,6 +63,10 @@ class SourceSide:
         return common_schema([schema_of(table) for table in there])
 
     @property
+    def are_unlike(self) -> bool:
+        return len({table.schema_fingerprint for table in self._there}) > 1
+
+    @property
     def log(self) -> TableLog:
         return _joined([log_of(table) for table in self._there])
 
@@ -106,6 +110,11 @@ def _stored(pipeline: Pipeline) -> list[Table]:
 
 def source_side(pipeline: Pipeline) -> SourceSide:
     return SourceSide(tuple(tables_of(pipeline)))
+
+
+def are_unlike(pipeline: Pipeline) -> bool:
+    """Whether some of its source tables have columns that others have not."""
+    return is_sharded(pipeline) and source_side(pipeline).are_unlike
 
 
 def of_tables(tables: QuerySet[Table]) -> Q:

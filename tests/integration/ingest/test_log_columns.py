@@ -155,6 +155,28 @@ def test_what_came_and_went_before_it_was_seen_needs_a_load(logged: Any) -> None
     logged.until(lambda: logged.pipeline("orders").state == "NEEDS_RESYNC")
 
 
+def test_what_some_shards_have_is_waited_for_until_all_have_it(
+    logged: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ingest.pipelines.shards.are_unlike", lambda _: True)
+    heard, waits = session(logged), waiting(logged)
+    looks = Job.objects.filter(kind="look")
+    heard.problems.append(waits)
+    logged.until(lambda: looks.count() == 1)
+    looked()
+    heard.problems.append(waits)
+    logged.until(lambda: "not all of" in logged.pipeline("orders").status_reason)
+    logged.steps(3)
+    assert (looks.count(), logged.pipeline("orders").state) == (1, "LIVE")
+    Job.objects.filter(kind="look").update(finished_at=Now() - timedelta(minutes=2))
+    heard.problems.append(waits)
+    logged.until(lambda: looks.count() == 2)
+    looked()
+    monkeypatch.setattr("ingest.pipelines.shards.are_unlike", lambda _: False)
+    heard.problems.append(waits)
+    logged.until(lambda: logged.pipeline("orders").state == "NEEDS_RESYNC")
+
+
 def test_each_column_that_rows_wait_for_is_looked_for(logged: Any) -> None:
     """What was found of the one before says nothing of the next; and a session that
     has an older plan waits for none that is there."""

@@ -204,8 +204,10 @@ def test_what_all_of_them_get_is_a_change_and_what_some_get_is_none_yet(
 
     add(tables[0])
     assert not drift_of(row).to_approve
+    assert shards.are_unlike(row)
     add(tables[1])
     add(tables[2])
+    assert not shards.are_unlike(row)
     assert [one.column for one in drift_of(row).to_approve] == ["note"]
     tables[1].columns.filter(name="name").update(source_type="bytea", type="binary")
     assert {one.column for one in drift_of(row).blocking} == {"name"}

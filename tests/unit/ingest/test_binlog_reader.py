@@ -53,11 +53,14 @@ class _Source:
         self._events = [*events]
         self.silent_for = 0.0
         self.session = 7
+        self.locked = set[Name]()
 
     def server(self) -> LogServer:
         return LogServer(self._settings, frozenset())
 
     def tables(self, wanted: Any) -> dict[Name, FoundTable]:
+        if self.locked:
+            return {}
         return {
             ("Shop", "Orders"): FoundTable("InnoDB", {"id": SourceColumn("int(11)")})
         }
@@ -280,3 +283,28 @@ def test_a_look_is_between_two_ends_of_the_log() -> None:
     source._events = [FORMAT, ALONE, alter]
     reader.read(0)
     assert (known(), source.looks) == ((400, 500), [200, 400])
+
+
+def test_a_table_that_is_locked_stops_no_reader_and_is_looked_at_again() -> None:
+    """It may be so for hours. What a statement did to it that cannot be seen is a
+    doubt about it alone."""
+    source = _Source([FORMAT])
+    source.locked = {("Shop", "Orders")}
+    reader = reader_of(source)
+    reader.follow([TABLE])
+    assert "locked" in reader.problems[1]
+    assert not reader.identities
+    source.locked.clear()
+    reader._look_at_tables()
+    assert not reader.problems
+    known = {**reader.identities}
+    source.locked = {("Shop", "Orders")}
+    again = reader_of(source)
+    again.follow([TABLE], loaded=known)
+    assert (again.problems, again.lost()) == ({}, {})
+    assert again._is_to_look
+    altered = query(b"ALTER TABLE Orders ADD c int", database=b"Shop")
+    source._events = [FORMAT, ALONE, altered]
+    again.started = again._place.here = replace(START, offset=400)
+    again.read(0)
+    assert "it is locked" in again.lost()[1]

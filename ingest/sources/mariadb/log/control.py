@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pymysql
@@ -25,7 +25,7 @@ from ingest.sources.mariadb.log.places import Gtids, log_place, parts_of, read_p
 from ingest.sources.mariadb.log.statements import Name
 from ingest.sources.port import SourceAccess
 
-_SECONDS = 15
+_SECONDS, _LOCK_SECONDS = 15, 2
 _COLUMNS = f"""
 SELECT column_name, column_type, {FACTS}, character_set_name, generation_expression,
   FIND_IN_SET('select', privileges) > 0
@@ -36,6 +36,8 @@ _SESSION = """
 SELECT command, coalesce(state, '') FROM information_schema.processlist WHERE id = %s
 """
 _NO_TABLE = frozenset({1146, 1049, 1142, 1356})
+# Somebody makes it anew, or alters it with LOCK=EXCLUSIVE, which may take hours.
+_LOCKED = (1205,)
 _ENGINE = re.compile(r"^\) .*?\bENGINE=(\w+)", re.MULTILINE)
 # Rows of a table with one of these are changed by the engine, of which the log says
 # nothing.
@@ -58,7 +60,11 @@ class LogFile:
 
 @dataclass(slots=True)
 class Control:
+    """locked: of the tables that were wanted last, those that could not be looked
+    at."""
+
     connection: Connection
+    locked: set[Name] = field(default_factory=set)
 
     def rows(self, sql: str, parameters: Sequence[object] | None = None) -> list[Any]:
         """pymysql.MySQLError, of a source that does not answer, too."""
@@ -127,17 +133,32 @@ class Control:
         return {int(number): str(host) for number, host, *_ in found}
 
     def tables(self, wanted: Sequence[TableSpec]) -> dict[Name, FoundTable]:
-        """Those that are there, by database and name."""
+        """Those that are there, by database and name. The log's reader waits: for one
+        lock at most."""
         found = {}
+        self.locked = set()
         for table in wanted:
             name = table.source_schema, table.source_table
-            if one := self._table(name):
-                found[name] = one
+            try:
+                if one := self._table(name):
+                    found[name] = one
+            except pymysql.MySQLError as error:
+                if error.args[:1] != _LOCKED:
+                    raise
+                self.locked.add(name)
+                self.connection.query("SET lock_wait_timeout = 0")
+        if self.locked:
+            self.connection.query(f"SET lock_wait_timeout = {_LOCK_SECONDS}")
         return found
 
     def definition(self, table: TableSpec) -> str:
-        """The statement that makes it as it is; "" = it is not there."""
-        return self._definition((table.source_schema, table.source_table)) or ""
+        """The statement that makes it as it is; "" = it is not there, or locked."""
+        try:
+            return self._definition((table.source_schema, table.source_table)) or ""
+        except pymysql.MySQLError as error:
+            if error.args[:1] != _LOCKED:
+                raise
+            return ""
 
     def _table(self, name: Name) -> FoundTable | None:
         text = self._definition(name)
@@ -179,7 +200,9 @@ def open_control(access: SourceAccess) -> Iterator[tuple[Control, str]]:
     """With the address that it went to."""
     connection, address = connect(access, read_timeout=2 * _SECONDS)
     with contextlib.closing(connection):
-        connection.query(f"SET max_statement_time = {_SECONDS}, lock_wait_timeout = 2")
+        connection.query(
+            f"SET max_statement_time = {_SECONDS}, lock_wait_timeout = {_LOCK_SECONDS}"
+        )
         yield Control(connection), address
 
 

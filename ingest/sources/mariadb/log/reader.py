@@ -59,10 +59,12 @@ from ingest.sources.mariadb.log.swaps import is_swap, tool_of
 from ingest.sources.mariadb.log.table_map import TableMap
 from ingest.sources.mariadb.log.tables import (
     identifying,
+    no_rows,
     problem_of,
     rolled_back,
     unread,
     unreadable,
+    unseen,
     where,
 )
 from ingest.sources.mariadb.log.values import RowReader, emptied
@@ -360,7 +362,9 @@ class MariaDbLogReader:
                 identity = identity.touching(touches, is_strict=strict)
             else:
                 begin = self.control.place()
-                if (now := self._look_at(table)) is not None:
+                if (now := self._look_at(table)) is None and self.control.locked:
+                    raise ValueError("it is locked, so it is not known what was done")
+                if now is not None:
                     looked = begin, self.control.place()
                     identity = identity.altered(
                         now, looked, touches, at=here, is_strict=strict
@@ -396,7 +400,7 @@ class MariaDbLogReader:
         names = missed.tables and {self._named(*name) for name in missed.tables}
         for name, table in self._tables.items():
             if names is None or name in names:
-                self._refuse(table, _no_rows(table, missed))
+                self._refuse(table, no_rows(table, missed.reason))
 
     def _collect(self) -> None:
         """What the decoder has, behind what was taken of it before."""
@@ -483,7 +487,6 @@ class MariaDbLogReader:
             self.new_columns[table.table_id] = found
 
     def _look_at_tables(self) -> None:
-        self._is_to_look = False
         tables = [*self._tables.values()]
         begin = None
         if any(table.table_id not in self.identities for table in tables):
@@ -492,7 +495,13 @@ class MariaDbLogReader:
         looked = (begin, self.control.place()) if begin else None
         problems = {}
         for table in tables:
-            one = found.get((table.source_schema, table.source_table))
+            name = table.source_schema, table.source_table
+            if name in self.control.locked:
+                is_known = table.table_id in self.identities
+                why = self._at_look.get(table.table_id, "")
+                problems[table.table_id] = why if is_known else unseen(table)
+                continue
+            one = found.get(name)
             had = self._had(table)
             problem = problem_of(table, one, self._server, had=had)
             if one is not None:
@@ -505,8 +514,9 @@ class MariaDbLogReader:
                 problem = problem or known.problem_of(table)
             if problem:
                 problems[table.table_id] = problem
-        self._at_look = problems
-        self._lost |= problems
+        self._is_to_look = bool(self.control.locked)
+        self._at_look = {table_id: why for table_id, why in problems.items() if why}
+        self._lost |= self._at_look
         self._merge()
 
     def _had(self, table: TableSpec) -> frozenset[str]:
@@ -575,14 +585,6 @@ class MariaDbLogReader:
             silent=int(silent),
             state=state,
         )
-
-
-def _no_rows(table: TableSpec, missed: Missed) -> str:
-    return Sentence(
-        "%(table)s: %(reason)s; resync the table",
-        table=where(table),
-        reason=missed.reason,
-    )
 
 
 def _silent(seconds: float) -> TransientError:

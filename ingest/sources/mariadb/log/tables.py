@@ -107,6 +107,20 @@ def unread(table: TableSpec, name: Name, text: str, effect: Effect) -> str:
     )
 
 
+def unseen(table: TableSpec) -> str:
+    return Sentence(
+        "%(table)s is locked at the source, so it cannot be looked at; that is tried"
+        " again",
+        table=where(table),
+    )
+
+
+def no_rows(table: TableSpec, reason: str) -> str:
+    return Sentence(
+        "%(table)s: %(reason)s; resync the table", table=where(table), reason=reason
+    )
+
+
 def unreadable(table: TableSpec, error: Exception) -> str:
     """error: KeyError of a column that is not there, or what the log is in words."""
     what = said_by(error)
