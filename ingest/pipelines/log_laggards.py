@@ -50,10 +50,14 @@ def give_up_laggards() -> int:
 
 def _give_up_oldest(follower: SourceFollower) -> bool:
     with transaction.atomic():
-        pipeline = _oldest(follower)
+        rows = _stopped(follower)
+        waits = ((row, _waits_since(row, follower)) for row in rows)
+        # one that needs nothing of what is kept frees nothing
+        found = next(((row, since) for row, since in waits if since), None)
+        pipeline, since = found or (next(iter(rows), None), None)
         if pipeline is None:
             return False
-        why = _why_too_much(pipeline, follower)
+        why = _why_too_much(pipeline, follower, since)
         if why:
             transitions.lose_position(
                 pipeline, reason=Sentence("%(why)s; resync it", why=why)
@@ -61,7 +65,9 @@ def _give_up_oldest(follower: SourceFollower) -> bool:
     return bool(why)
 
 
-def _why_too_much(pipeline: Pipeline, follower: SourceFollower) -> str:
+def _why_too_much(
+    pipeline: Pipeline, follower: SourceFollower, since: datetime | None
+) -> str:
     policy = policy_of(pipeline)
     if follower.waiting_bytes > policy.max_waiting:
         return Sentence(
@@ -72,7 +78,6 @@ def _why_too_much(pipeline: Pipeline, follower: SourceFollower) -> str:
             waiting_bytes=f"{follower.waiting_bytes:,}",
             max_waiting=f"{policy.max_waiting:,}",
         )
-    since = _waits_since(pipeline, follower)
     most = timedelta(seconds=policy.max_waiting_seconds)
     if since is None or SystemClock().now() - since <= most:
         return ""
@@ -96,8 +101,8 @@ def _waits_since(pipeline: Pipeline, follower: SourceFollower) -> datetime | Non
     return datetime.fromtimestamp(segment.committed / 1e6, UTC)
 
 
-def _oldest(follower: SourceFollower) -> Pipeline | None:
-    """The stopped table that has applied least, if it needs what is kept."""
+def _stopped(follower: SourceFollower) -> list[Pipeline]:
+    """Tables that may need what is kept, the one that has applied least first."""
     rows = (
         Pipeline.objects.filter(
             _STOPPED,
@@ -109,4 +114,4 @@ def _oldest(follower: SourceFollower) -> Pipeline | None:
         .select_for_update(of=("self",))
         .order_by("lake_table__last_commit_epoch", "pk")
     )
-    return next((row for row in rows if not needed_resync.why_needed(row)), None)
+    return [row for row in rows if not needed_resync.why_needed(row)]
