@@ -239,7 +239,7 @@ def test_a_table_is_named_whose_rows_were_taken_before_they_were_rolled_back() -
     assert values(made) == [], "the stream goes on, without the table"
 
 
-def test_savepoints_of_one_name_or_of_names_like_comments() -> None:
+def test_savepoints_whose_names_look_like_comments() -> None:
     made = opened(GTID, TABLE, query(b"SAVEPOINT `s/*1*/`"), changed(23, row(1, b"a")))
     for sent in (
         query(b"SAVEPOINT `s/*2*/`"), changed(23, row(2, b"a")),
@@ -247,13 +247,6 @@ def test_savepoints_of_one_name_or_of_names_like_comments() -> None:
     ):  # fmt: skip
         made.decode(sent)
     assert values(made) == [(3, b"a")]
-    # of a function that ended: the one before it is meant again
-    twice = query(b"SAVEPOINT s"), changed(23, row(4, b"a"))
-    for sent in (GTID, TABLE, *twice, *twice):
-        made.decode(sent)
-    (missed,) = made.decode(query(b"ROLLBACK TO s"))
-    assert isinstance(missed, Missed)
-    assert missed.tables == (("d", "t"),)
 
 
 def test_a_statement_full_of_what_begins_a_comment_takes_no_time() -> None:

@@ -54,6 +54,7 @@ class _Source:
         self.silent_for = 0.0
         self.session = 7
         self.locked = set[Name]()
+        self.uniques: dict[str, frozenset[str]] = {}
 
     def server(self) -> LogServer:
         return LogServer(self._settings, frozenset())
@@ -61,9 +62,10 @@ class _Source:
     def tables(self, wanted: Any) -> dict[Name, FoundTable]:
         if self.locked:
             return {}
-        return {
-            ("Shop", "Orders"): FoundTable("InnoDB", {"id": SourceColumn("int(11)")})
-        }
+        one = FoundTable(
+            "InnoDB", {"id": SourceColumn("int(11)")}, uniques=self.uniques
+        )
+        return {("Shop", "Orders"): one}
 
     def place(self) -> MariaDbLog:
         return replace(START, offset=4)
@@ -308,3 +310,36 @@ def test_a_table_that_is_locked_stops_no_reader_and_is_looked_at_again() -> None
     again.started = again._place.here = replace(START, offset=400)
     again.read(0)
     assert "it is locked" in again.lost()[1]
+
+
+@pytest.mark.parametrize(
+    ("statements", "is_doubted"),
+    [
+        (["DROP INDEX `PRIMARY` ON Orders"], False),
+        (["DROP INDEX UK ON Orders", "ALTER TABLE Orders DROP KEY wide"], False),
+        (["ALTER TABLE Orders RENAME KEY uk TO u, DROP INDEX `PRIMARY`"], False),
+        (["DROP INDEX uk ON Orders", "DROP INDEX `PRIMARY` ON Orders"], True),
+        (["ALTER TABLE Orders DROP KEY uk, DROP CONSTRAINT `PRIMARY`"], True),
+        (
+            [
+                "ALTER TABLE Orders RENAME KEY uk TO u",
+                "CREATE OR REPLACE INDEX `PRIMARY` ON Orders (id)",
+                "DROP INDEX u ON Orders",
+            ],
+            True,
+        ),
+    ],
+)
+def test_a_table_whose_key_nothing_keeps_unique_any_more_needs_a_resync(
+    statements: list[str], *, is_doubted: bool
+) -> None:
+    """Two rows may have one key then, and a delete of one of them is a delete of the
+    only one in the lake."""
+    sent = [query(text.encode(), database=b"Shop") for text in statements]
+    source = _Source([FORMAT, *(one for text in sent for one in (ALONE, text))])
+    id_ = frozenset({"id"})
+    source.uniques = {"primary": id_, "uk": id_, "wide": id_ | {"v"}}
+    reader = reader_of(source)
+    reader.follow([TABLE])
+    reader.read(0)
+    assert ("was changed at the source" in reader.lost().get(1, "")) is is_doubted

@@ -212,6 +212,25 @@ def test_what_it_stands_aside_of(statement: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("statement", "keys"),
+    [
+        ("DROP INDEX `PRIMARY` ON t", (("primary", ""),)),
+        ("DROP INDEX IF EXISTS Uk ON db.t WAIT 5", (("uk", ""),)),
+        ("CREATE OR REPLACE UNIQUE INDEX uk USING BTREE ON t (v)", (("uk", ""),)),
+        ("ALTER TABLE t DROP INDEX `PRIMARY`, DROP KEY IF EXISTS k", (("primary", ""), ("k", ""))),
+        ("ALTER TABLE t ADD v int, DROP CONSTRAINT Uk", (("uk", ""),)),
+        ("ALTER TABLE t RENAME INDEX `A` TO b, RENAME KEY c TO d", (("a", "b"), ("c", "d"))),
+        ("ALTER TABLE t DROP FOREIGN KEY uk, ADD INDEX uk (v)", ()),
+    ],
+)  # fmt: skip
+def test_indexes_that_go(statement: str, keys: tuple[tuple[str, str], ...]) -> None:
+    effect = effect_of(statement, "db")
+    assert effect.is_harmless
+    assert effect.tables == {T}
+    assert effect.keys == keys
+
+
+@pytest.mark.parametrize(
     ("statement", "drops"),
     [
         ("ALTER TABLE t DROP v", {"v"}),

@@ -176,7 +176,7 @@ class Decoder:
         self._closed: list[Rows] = []
         # rows of the open transaction, and how many there were before it
         self._touched: dict[int, tuple[Rows, int]] = {}
-        self._savepoints: dict[str, dict[int, int] | None] = {}  # None = of two
+        self._savepoints: dict[str, dict[int, int]] = {}
         self._prepared: dict[str, tuple[Name, ...]] = {}
         self._missing: set[Name] = set()
         self._is_within = self._is_taken = False
@@ -350,10 +350,9 @@ class Decoder:
         if found := _BACK.fullmatch(text) or _BACK.fullmatch(short):
             return self._back_to(found[1])
         if found := _SAVEPOINT.fullmatch(text) or _SAVEPOINT.fullmatch(short):
-            # one of a trigger goes with it, and the one before has its name again
-            is_other = found[1] in self._savepoints
-            counts = {key: len(rows.ops) for key, (rows, _) in self._touched.items()}
-            self._savepoints[found[1]] = None if is_other else counts
+            self._savepoints[found[1]] = {
+                key: len(rows.ops) for key, (rows, _) in self._touched.items()
+            }
             return ()
         if found := _XA.fullmatch(short):
             return self._transaction_of_several(event, found[1].upper(), found[2])

@@ -8,7 +8,7 @@ other statement of before that look concerns the same columns. Pure.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -47,7 +47,8 @@ class SourceColumn:
 class FoundTable:
     """A table as it is now. cascade: a foreign key of its own by which rows of another
     table change its; "" = none. hidden: columns that the login may not read. older:
-    what each column gives to rows that are there as it is added."""
+    what each column gives to rows that are there as it is added. uniques: columns of
+    its unique indexes, whose names are in lower case."""
 
     engine: str
     columns: Mapping[str, SourceColumn]
@@ -55,6 +56,12 @@ class FoundTable:
     is_versioned: bool = False
     hidden: frozenset[str] = frozenset()
     older: Older = NO_OLDER
+    uniques: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def guards(self, key: Collection[str]) -> tuple[str, ...]:
+        """Indexes that let no two rows have the same key."""
+        wanted = {*key}
+        return tuple(name for name, one in self.uniques.items() if one <= wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +78,7 @@ class Identity:
     tightened  columns that it saw NOT NULL, and no statement yet by which they are
     gone       those that were dropped since
     shadow     the table that a tool fills to take its place; replaced: one that did
+    guards     indexes that have kept its key unique since; () = none did at its cut
     """
 
     columns: Mapping[str, SourceColumn]
@@ -83,11 +91,14 @@ class Identity:
     gone: tuple[str, ...] = ()
     shadow: Shadow | None = None
     replaced: Replaced | None = None
+    guards: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, found: FoundTable, looked: Looked) -> Identity:
-        begin, end = looked
-        return cls(found.columns, {}, (), begin.encode(), end.encode())
+    def of(
+        cls, found: FoundTable, looked: Looked, *, key: Collection[str] = ()
+    ) -> Identity:
+        begin, end = map(MariaDbLog.encode, looked)
+        return cls(found.columns, {}, (), begin, end, guards=found.guards(key))
 
     @classmethod
     def decode(cls, text: str) -> Identity:
@@ -175,6 +186,18 @@ class Identity:
             gone=tuple(sorted({*self.gone, *gone})),
         )
 
+    def guarded_behind(self, keys: Iterable[tuple[str, str]]) -> Identity | None:
+        """None where two rows may have the same key from then on: a delete would be of
+        either. keys: see `Effect`."""
+        names = dict.fromkeys(self.guards)
+        for former, new in keys:
+            if former in names:
+                del names[former]
+                names |= {new: None} if new else {}
+        if self.guards and not names:
+            return None
+        return replace(self, guards=tuple(names))
+
     @property
     def had(self) -> frozenset[str]:
         """All columns that it has, or had since its cut."""
@@ -188,7 +211,12 @@ class Identity:
             raise ValueError(
                 Sentence("what took its place lacks %(columns)s", columns=gone)
             )
-        return replace(self, shadow=None, replaced=other)
+        guards = tuple(n for n in self.guards if now and n in now.uniques)
+        if self.guards and not guards:
+            raise ValueError(
+                Sentence("what took its place lacks what kept its key unique")
+            )
+        return replace(self, shadow=None, replaced=other, guards=guards)
 
     def _explained(self, touches: Collection[str], *, is_strict: bool) -> Identity:
         """Which statement made a column NOT NULL decides what became of its NULLs."""

@@ -39,6 +39,12 @@ _NO_TABLE = frozenset({1146, 1049, 1142, 1356})
 # Somebody makes it anew, or alters it with LOCK=EXCLUSIVE, which may take hours.
 _LOCKED = (1205,)
 _ENGINE = re.compile(r"^\) .*?\bENGINE=(\w+)", re.MULTILINE)
+_UNIQUE = re.compile(
+    r"^ +(?:PRIMARY KEY|UNIQUE KEY `(?P<name>(?:[^`]|``)+)`)"
+    r" \((?P<columns>(?:`(?:[^`]|``)+`(?:\(\d+\))?(?: ASC| DESC)?,?)+)\)",
+    re.MULTILINE,
+)
+_NAME = re.compile(r"`((?:[^`]|``)+)`")
 # Rows of a table with one of these are changed by the engine, of which the log says
 # nothing.
 _CASCADES = re.compile(
@@ -166,7 +172,9 @@ class Control:
             return None
         engine = _ENGINE.search(text)
         cascade = _CASCADES.search(text)
-        rows = self.rows(_COLUMNS, list(name))
+        # of a table that is locked since it has none
+        if not (rows := self.rows(_COLUMNS, list(name))):
+            raise pymysql.OperationalError(*_LOCKED, "locked")
         return FoundTable(
             engine[1] if engine else "",
             {row[0]: _column(*row[1:]) for row in rows},
@@ -174,6 +182,7 @@ class Control:
             "WITH SYSTEM VERSIONING" in text.rpartition("\n) ")[2],
             frozenset(name for name, *_, may_read in rows if not may_read),
             older_of(row[:5] for row in rows),
+            dict(map(_unique, _UNIQUE.finditer(text))),
         )
 
     def _definition(self, name: Name) -> str | None:
@@ -186,6 +195,13 @@ class Control:
                 return None
             raise
         return str(text)
+
+
+def _unique(found: re.Match[str]) -> tuple[str, frozenset[str]]:
+    """By its name, as statements name it."""
+    names = (name.replace("``", "`") for name in _NAME.findall(found["columns"]))
+    name = (found["name"] or "primary").replace("``", "`")
+    return name.lower(), frozenset(names)
 
 
 def _column(

@@ -58,6 +58,7 @@ from ingest.sources.mariadb.log.statements import Effect, Name, effect_of
 from ingest.sources.mariadb.log.swaps import is_swap, tool_of
 from ingest.sources.mariadb.log.table_map import TableMap
 from ingest.sources.mariadb.log.tables import (
+    IS_LOCKED,
     identifying,
     no_rows,
     problem_of,
@@ -363,7 +364,7 @@ class MariaDbLogReader:
             else:
                 begin = self.control.place()
                 if (now := self._look_at(table)) is None and self.control.locked:
-                    raise ValueError("it is locked, so it is not known what was done")
+                    raise ValueError(IS_LOCKED)
                 if now is not None:
                     looked = begin, self.control.place()
                     identity = identity.altered(
@@ -508,7 +509,7 @@ class MariaDbLogReader:
                 self._found[table.table_id] = one
                 self._note_new(table, types_of(one))
                 if looked and table.table_id not in self.identities:
-                    identity = Identity.of(one, looked)
+                    identity = Identity.of(one, looked, key=table.key)
                     self.identities[table.table_id] = identity.encode()
                 known = Identity.decode(self.identities[table.table_id])
                 problem = problem or known.problem_of(table)
@@ -523,8 +524,12 @@ class MariaDbLogReader:
         known = self.identities.get(table.table_id)
         return Identity.decode(known).had if known else frozenset()
 
-    @staticmethod
-    def _drops_key(table: TableSpec, effect: Effect) -> bool:
+    def _drops_key(self, table: TableSpec, effect: Effect) -> bool:
+        if effect.keys and (known := self.identities.get(table.table_id)):
+            left = Identity.decode(known).guarded_behind(effect.keys)
+            if left is None:
+                return True
+            self.identities[table.table_id] = left.encode()
         return any(name.lower() in effect.drops for name in identifying(table))
 
     def _named(self, database: str, table: str) -> Name:

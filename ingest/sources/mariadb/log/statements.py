@@ -45,6 +45,7 @@ _OTHERS = frozenset(
         "PACKAGE",
     }
 )
+_INDEXES = frozenset({"INDEX", "UNIQUE", "FULLTEXT", "SPATIAL"})
 _HARMLESS = frozenset(
     {
         "GRANT",
@@ -104,7 +105,8 @@ class Effect:
     may be more columns, or keys; but of the columns `touches` (in lower case) only a
     look at the table shows that. renames: tables, and what they are called behind it.
     drops: of those, the ones that go. is_new: it makes this table, like the table
-    `like` where it says that. is_unique: it may allow fewer rows than before.
+    `like` where it says that. is_unique: it may allow fewer rows than before. keys:
+    indexes that it drops or renames, and their new names, all in lower case.
     """
 
     tables: frozenset[Name] = frozenset()
@@ -118,6 +120,7 @@ class Effect:
     is_new: bool = False
     like: Name = ("", "")
     is_unique: bool = False
+    keys: tuple[tuple[str, str], ...] = ()
 
     def is_about(self, name: Name) -> bool:
         return self.may_be_any or name in self.tables or name[0] == self.database
@@ -201,6 +204,8 @@ def _definition(verb: str, rest: Sequence[_Token], database: str) -> Effect:
         names = [t.name for t in rest[1:] if t.name and t.word not in _BETWEEN]
         is_gone = verb == "DROP" or "REPLACE" in skipped
         return Effect(database=names[0]) if is_gone and names else NOTHING
+    if kind in _INDEXES and (verb == "DROP" or "REPLACE" in skipped):
+        return _without_index(rest, database)
     if kind in _OTHERS or kind in {"DEFINER", "ALGORITHM", "SQL", "AGGREGATE"}:
         return NOTHING
     rest = rest[1:]
@@ -226,11 +231,23 @@ def _definition(verb: str, rest: Sequence[_Token], database: str) -> Effect:
     return Effect(frozenset(_names(rest, database)))
 
 
+def _without_index(rest: Sequence[_Token], database: str) -> Effect:
+    """Behind DROP, or CREATE OR REPLACE: INDEX i ON a table."""
+    words = [token.word for token in rest]
+    at = words.index("ON") if "ON" in words else len(words)
+    name, _ = _name(rest[at + 1 :], database)
+    before = [t for t in rest[:at] if t.word not in _INDEXES | _BETWEEN]
+    index = before[0].name.lower() if before else ""
+    return Effect(frozenset({name}), is_harmless=True, keys=((index, ""),))
+
+
 def _altered(name: Name, parts: Sequence[_Token]) -> Effect | None:
     """None where an ALTER TABLE may do more than a look behind it shows."""
     dropped: set[str] = set()
     touches: set[str] = set()
+    keys: list[tuple[str, str]] = []
     for part in _split(parts):
+        keys += _keys_of(part)
         if gone := _dropped(part):
             dropped.add(gone)
             continue
@@ -246,7 +263,19 @@ def _altered(name: Name, parts: Sequence[_Token]) -> Effect | None:
         touches=frozenset(touches | dropped),
         drops=frozenset(dropped),
         is_unique=bool(_UNIQUE & {token.word for token in parts}),
+        keys=tuple(keys),
     )
+
+
+def _keys_of(part: Sequence[_Token]) -> list[tuple[str, str]]:
+    """See `Effect.keys`, of a part of an ALTER TABLE."""
+    words = [token.word for token in part]
+    if len(part) < 3 or words[1] not in {"INDEX", "KEY", "CONSTRAINT"}:
+        return []
+    names = [t.name.lower() for t in part[2:] if t.word not in {"IF", "EXISTS", "TO"}]
+    if words[0] == "DROP":
+        return [(names[0], "")] if names else []
+    return [(names[0], names[1])] if words[0] == "RENAME" and len(names) > 1 else []
 
 
 def _like(tokens: Sequence[_Token], database: str) -> Name:

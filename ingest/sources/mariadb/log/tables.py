@@ -13,6 +13,8 @@ from ingest.sources.ahead import is_as_wide
 from ingest.sources.mariadb.log.columns import FoundTable, SourceColumn
 from ingest.sources.mariadb.log.statements import Effect, Name
 
+IS_LOCKED = Sentence("it is locked at the source, so what was done to it is not known")
+
 
 def problem_of(
     table: TableSpec,
