@@ -111,7 +111,7 @@ def unread(table: TableSpec, name: Name, text: str, effect: Effect) -> str:
 
 def unseen(table: TableSpec) -> str:
     return Sentence(
-        "%(table)s is locked at the source, so it cannot be looked at; that is tried"
+        "%(table)s is locked at the source, so it cannot be checked; that is tried"
         " again",
         table=where(table),
     )
