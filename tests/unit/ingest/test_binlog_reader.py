@@ -302,6 +302,8 @@ def test_a_table_that_is_locked_stops_no_reader_and_is_looked_at_again() -> None
     known = {**reader.identities}
     source.locked = {("Shop", "Orders")}
     again = reader_of(source)
+    # as it is opened, before the stream is read
+    again.follow([TABLE])
     again.follow([TABLE], loaded=known)
     assert (again.problems, again.lost()) == ({}, {})
     assert again._is_to_look

@@ -498,9 +498,8 @@ class MariaDbLogReader:
         for table in tables:
             name = table.source_schema, table.source_table
             if name in self.control.locked:
-                is_known = table.table_id in self.identities
-                why = self._at_look.get(table.table_id, "")
-                problems[table.table_id] = why if is_known else unseen(table)
+                if table.table_id not in self.identities:
+                    problems[table.table_id] = unseen(table)
                 continue
             one = found.get(name)
             had = self._had(table)
@@ -516,8 +515,8 @@ class MariaDbLogReader:
             if problem:
                 problems[table.table_id] = problem
         self._is_to_look = bool(self.control.locked)
-        self._at_look = {table_id: why for table_id, why in problems.items() if why}
-        self._lost |= self._at_look
+        self._at_look = problems
+        self._lost |= problems
         self._merge()
 
     def _had(self, table: TableSpec) -> frozenset[str]:
