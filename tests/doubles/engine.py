@@ -35,6 +35,7 @@ from gateway.hs2.values import TypeId
 from gateway.operation import new_handle
 
 LONG_POLL_SECONDS, WAITING_POLL_SECONDS = 5.0, 0.05
+START_LOOK_SECONDS = 0.05
 _NUMBER = re.compile(r"\s*select\s+(\d+)\s*", re.IGNORECASE)
 _RANGE = re.compile(r"\s*select\s+\*\s+from\s+range\((\d+)\)\s*", re.IGNORECASE)
 
@@ -312,8 +313,10 @@ class FakeEngine:
 
     async def start(self) -> None:
         """Become READY after the scripted time, or fail."""
-        self._state = EngineState.STARTING
-        await asyncio.sleep(self.faults.start_seconds)
+        self._state, began = EngineState.STARTING, time.monotonic()
+        # looked at again: a test may shorten it
+        while (left := began + self.faults.start_seconds - time.monotonic()) > 0:
+            await asyncio.sleep(min(left, START_LOOK_SECONDS))
         if self.faults.failing_starts:
             self.faults.failing_starts -= 1
             self._state = EngineState.FAILED
@@ -367,6 +370,13 @@ class FakeEngine:
     async def stop(self, *, grace_seconds: float) -> None:
         """End."""
         self.die(EngineState.STOPPED)
+
+    def finish(self) -> None:
+        """Every statement has run long enough."""
+        for session in self.sessions:
+            for statement in session._statements.values():
+                statement.due = time.monotonic()
+                statement.changed.set()
 
     def die(self, state: EngineState = EngineState.FAILED) -> None:
         """Be gone at once, as a killed process is."""

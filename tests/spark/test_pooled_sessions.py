@@ -18,6 +18,7 @@ from tests.waiting import wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
 URL = "/api/v1/sql/statements"
+UNENDED = {"INITIALIZED", "PENDING", "RUNNING"}
 Run = Callable[..., Any]
 
 
@@ -61,16 +62,25 @@ def run(gateway: RunningGateway) -> Run:
     grant(principal="user:polly", privilege="select", on="lake.shop", by="root")
     services = gateway.gateway.services
 
+    def is_held(user: str) -> bool:
+        return any(side.is_held for side in services.in_engine.get(user, ()))
+
     def rows(sql: str, *, user: str = "polly", **more: Any) -> Any:
         asked = {"sql": sql, "wait_seconds": 30, **more}
-        told = clients[user].post(URL, asked, format="json").json()
+        place = f"{URL}/{clients[user].post(URL, asked, format='json').json()['id']}"
+
+        def ended() -> Any:
+            told = clients[user].get(place).json()
+            return told if told["state"] not in UNENDED else None
+
+        told = wait_for(ended, "its end")
+        # asked on the gateway's loop, which changes what is looked through
         wait_for(
-            lambda: not any(side.is_held for side in services.in_engine.get(user, ())),
-            "its session to be left, or closed",
+            lambda: not gateway.do(is_held, user), "its session to be left, or closed"
         )
         if told["error"]:
             return told["error"]["sql_state"]
-        return clients[user].get(f"{URL}/{told['id']}/results").json()["rows"]
+        return clients[user].get(f"{place}/results").json()["rows"]
 
     return rows
 

@@ -25,8 +25,9 @@ SECRET_LINE = f"Authorization: Bearer {SECRET}\r\n"
 
 @pytest.fixture
 def hasty(users, tmp_path, monkeypatch):
-    """A gateway whose internal interface waits for a moment only."""
-    monkeypatch.setattr(internal, "IDLE_SECONDS", 0.3)
+    """A gateway whose internal interface waits for a moment only: long enough that a
+    test on a busy machine sends what it has."""
+    monkeypatch.setattr(internal, "IDLE_SECONDS", 1.0)
     running = RunningGateway(tmp_path)
     yield running
     running.close()
@@ -218,4 +219,5 @@ def test_a_reply_that_nobody_reads_ends_its_connection(narrow, monkeypatch):
             while part := silent.recv(1 << 20):
                 received += len(part)
     assert received < 4_000_000
+    monkeypatch.setattr(internal, "IDLE_SECONDS", 60.0)
     assert exchange(narrow, "GET", "/statements/x")[0] == 404
