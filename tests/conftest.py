@@ -134,6 +134,12 @@ def django_db_modify_db_settings(metadata_pg: EmbeddedPostgres) -> None:
     metadata_pg.ensure_database("sluice")
 
 
+@pytest.fixture(scope="session")
+def django_db_keepdb() -> bool:
+    """It goes with its server. To drop it before fails where a session still ends."""
+    return True
+
+
 @pytest.fixture
 def sluice_environment(
     db: None, metadata_pg: EmbeddedPostgres, redis_url: str

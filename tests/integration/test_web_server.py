@@ -17,6 +17,7 @@ import pytest
 
 from catalog.api.views import LARGEST_BODY
 from config import web_server
+from tests.ports import free_port
 from tests.waiting import LIMIT_SECONDS, wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,8 +85,7 @@ HALVES = {
 
 class Server:
     def __init__(self, proxy: str = "", *, prelude: str = "") -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.address = free.getsockname()
+        self.address = ("127.0.0.1", free_port())
         self.process = subprocess.Popen(
             [sys.executable, "-c", prelude + SERVER, str(self.address[1]), proxy],
             env=os.environ | {"PYTHONPATH": str(ROOT)},

@@ -146,6 +146,7 @@ def test_a_scan_reads_what_was_listed_when_it_was_planned(loaded: Any) -> None:
     assert {row.t for row in now.collect()} == {"new"}
 
 
+@pytest.mark.long
 def test_a_table_in_partitions(lake_bench: LakeBench) -> None:
     bench = lake_bench
     bench.sql("CREATE TABLE p (id int PRIMARY KEY, area text, at timestamptz)")
@@ -212,6 +213,7 @@ def assert_pruned(bench: LakeBench, table: TableSpec) -> None:
     assert [tuple(row) for row in session.sql(joined).collect()] == bench.sql(joined)
 
 
+@pytest.mark.long
 def test_a_wide_table(lake_bench: LakeBench) -> None:
     """Of more than 100 columns Spark wants rows, of fewer of them batches."""
     columns = ", ".join(f"c{n} int DEFAULT {n}" for n in range(120))

@@ -17,6 +17,7 @@ from core import jobs
 from core.errors import SluiceError, TerminalError, TransientError
 from tests.integration.discovery.support import PASSWORD, READER, finish
 from tests.integration.discovery.tls_proxy import DAY, NOW, Authority
+from tests.ports import free_port
 
 pytestmark = pytest.mark.django_db
 NAMES = [name for name, _ in STEPS]
@@ -368,9 +369,7 @@ def test_a_server_that_says_nothing(maria, tls) -> None:
 
 
 def test_wrong_port(maria) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     step = failing(run_probe(maria.access(port=port)), "tcp")
     assert step.code == "connection_refused"
     assert code_of_reading(maria.access(port=port)) == "connection_refused"

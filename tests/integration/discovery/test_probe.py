@@ -15,6 +15,7 @@ from catalog.sources.access import DEFAULT_STATEMENT_SECONDS
 from catalog.sources.postgresql import privileges as needs
 from core import jobs
 from tests.integration.discovery.support import PASSWORD, READER, finish
+from tests.ports import free_port
 from tests.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.django_db
@@ -168,9 +169,7 @@ def test_a_resolver_that_hangs_is_left(source, monkeypatch) -> None:
 
 
 def test_wrong_port(source) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     step = failing(run_probe(source.access(port=port)), "tcp")
     assert step.code == "connection_refused"
     assert f"127.0.0.1:{port}" in step.message
