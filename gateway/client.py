@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     import pyarrow
 
 MARGIN_SECONDS = 10.0
+# Of rows that are shown together, unpacked; a page of the engine has as many at most.
+SHOWN_BYTES = 1024 * 1024
 _ERRORS: dict[int, type[SluiceError]] = {
     400: InvalidRequest,
     403: AccessDenied,
@@ -83,11 +85,18 @@ def columns_of(user: str, statement_id: str) -> list[dict[str, Any]]:
 
 
 def results_of(user: str, statement_id: str, *, page: int = 0) -> dict[str, Any]:
-    """One page of rows: {columns, first_row, rows, next_page}; rows count from 0,
-    next_page is None at the end. A page has 500 rows or 1 MiB of them at most, or one.
+    """One page of rows: {columns, first_row, rows, next_page, previous_page}; rows
+    count from 0, next_page is None at the end. A page has 500 rows at most, and fewer
+    only where they are large.
     """
     facts, pages = _pages_at(user, statement_id, page=page)
-    rows = [row for one in pages for row in json_rows(one)]
+    rows: list[list[Any]] = []
+    held = 0
+    for number, batch in enumerate(pages, start=page):
+        held += batch.nbytes
+        if rows and held > SHOWN_BYTES:
+            return {**facts, "rows": rows, "next_page": number}
+        rows += json_rows(batch)
     return {**facts, "rows": rows}
 
 

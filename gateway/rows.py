@@ -7,7 +7,7 @@ Must not know engines, HTTP or what is in a page.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -19,6 +19,8 @@ from gateway.hs2.values import TypeId
 
 # What the web process reads at once: pages, or one that is larger.
 PART_BYTES = 4 * 1024 * 1024
+# What a person or a program sees at once, of pages that may have a row each.
+SHOWN_ROWS = 500
 
 
 def type_name(column: EngineColumn) -> str:
@@ -82,7 +84,8 @@ class ResultFile:
         return True
 
     def find(self, number: int, *, several: bool) -> StoredPages | None:
-        """Return a page, with those behind it that are read along; None beyond."""
+        """Return a page, with those behind it that are read along, or that make a
+        whole page with it; None beyond."""
         if not 0 <= number < self.pages:
             return None
         begin, after = self._offsets[number], number + 1
@@ -90,12 +93,32 @@ class ResultFile:
             end = begin + PART_BYTES
             after = max(bisect_right(self._offsets, end, lo=number) - 1, after)
             after = self.pages if self.size <= end else after
+        else:
+            after = self._whole(number)
         stop = self._offsets[after] if after < self.pages else self.size
         bounds = [*self._offsets[number:after], stop]
         first = self._first_rows[number]
         rows = (self._first_rows[after] if after < self.pages else self.rows) - first
         sizes = [b - a for a, b in pairwise(bounds)]
         return StoredPages(first, rows, begin, sizes)
+
+    def _whole(self, number: int) -> int:
+        """The page behind as many as are shown together, at least one."""
+        rows = self._first_rows[number] + SHOWN_ROWS
+        end = self._offsets[number] + PART_BYTES
+        by_rows = bisect_right(self._first_rows, rows, lo=number) - 1
+        by_rows = self.pages if self.rows <= rows else by_rows
+        by_bytes = bisect_right(self._offsets, end, lo=number) - 1
+        by_bytes = self.pages if self.size <= end else by_bytes
+        return max(min(by_rows, by_bytes), number + 1)
+
+    def before(self, number: int) -> int | None:
+        """From which page on a whole page ends before this one; None at the first."""
+        if not 0 < number <= self.pages:
+            return None
+        last = self._first_rows[number] if number < self.pages else self.rows
+        first = bisect_left(self._first_rows, last - SHOWN_ROWS, hi=number)
+        return min(first, number - 1)
 
     def open(self, pages: StoredPages) -> BinaryIO:
         """Return the file at the first byte; it stays although it is removed."""

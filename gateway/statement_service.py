@@ -244,6 +244,7 @@ class StatementService:
             "rows": stored.rows if stored else 0,
             "sizes": stored.sizes if stored else [],
             "next_page": after if after < result.pages else None,
+            "previous_page": result.before(number),
         }
         return ResultPages(facts, result, stored)
 

@@ -113,6 +113,7 @@ class TargetForm(forms.Form):
             self.fields["url"].widget.attrs["placeholder"] = EXAMPLES[self.chosen]
         if "secret" in self.fields:
             self.fields["secret"].help_text = CHAT_SECRET if is_chat else WEBHOOK_SECRET
+            self.fields["secret"].required = not is_chat
 
     def new_target(self) -> NewTarget:
         return NewTarget(**self.cleaned_data)

@@ -164,6 +164,7 @@ class Item:
     is_open: bool
     has_key: bool = True
     has_cursor: bool = True
+    is_hashed: bool = False
     shards: tuple[str, ...] = ()
 
     @property
@@ -182,10 +183,11 @@ class Item:
         if not self.blocked:
             return []
         found = [("leave_out", gettext("Leave it out"))]
-        if not self.has_cursor or not self.has_key:
-            found.insert(0, ("snapshot", gettext("Load it once")))
         if not self.has_key:
-            found.insert(0, ("row_hash", gettext("Use a hash of the whole row as key")))
+            word = gettext("Load it once, with a hash of the row as its key")
+            found.insert(0, ("row_hash", word))
+        elif not self.has_cursor or self.is_hashed:
+            found.insert(0, ("snapshot", gettext("Load it once")))
         return found
 
     @property
@@ -229,16 +231,17 @@ def item_of(pipeline: Pipeline, *, is_open: bool = False) -> Item:
         excluded=plan.get("excluded", []),
         can_choose=is_proposed,
         is_open=is_open,
-        has_key=_is_decided(plan, "record_key"),
-        has_cursor=pipeline.capture != TIMESTAMP or _is_decided(plan, "cursor"),
+        has_key=bool(_decided(plan, "record_key")),
+        has_cursor=pipeline.capture != TIMESTAMP or bool(_decided(plan, "cursor")),
+        is_hashed=_decided(plan, "record_key") == ROW_HASH,
         shards=tuple(
             f"{one['schema']}.{one['table']}" for one in create.get("shards", [])
         ),
     )
 
 
-def _is_decided(plan: dict[str, Any], name: str) -> bool:
-    return bool(plan.get("proposals", {}).get(name, {}).get("value"))
+def _decided(plan: dict[str, Any], name: str) -> Any:
+    return plan.get("proposals", {}).get(name, {}).get("value")
 
 
 def _remarks(plan: dict[str, Any]) -> list[Remark]:

@@ -62,6 +62,11 @@ class Shown:
     def headline(self) -> str:
         """The first line of its error, without the plan that may follow."""
         message = translated((self.error or {}).get("message", ""))
+        if NOT_ALLOWED in message:  # it names a class of Spark's
+            return gettext(
+                "This statement is not allowed here. Allowed are SELECT, SHOW,"
+                " DESCRIBE, EXPLAIN, USE and some SETs."
+            )
         lines = message.strip().splitlines()
         return lines[0] if lines else gettext("it failed without a message")
 
@@ -94,6 +99,7 @@ class ResultPage:
     first_row: int
     number: int
     following: int | None
+    before: int | None = None
     hidden: int = 0
 
     @property
@@ -103,10 +109,6 @@ class ResultPage:
     @property
     def last(self) -> int:
         return self.first_row + len(self.rows)
-
-    @property
-    def before(self) -> int | None:
-        return self.number - 1 if self.number else None
 
 
 def run(user: str, sql: str, row_limit: int, memory: Memory) -> Shown:
@@ -135,7 +137,8 @@ def cancel(user: str, statement_id: str, memory: Memory) -> Shown:
 def result_page(user: str, statement_id: str, number: int) -> ResultPage:
     answer = client.results_of(user, statement_id, page=number)
     columns, rows, first = answer["columns"], answer["rows"], answer["first_row"]
-    return ResultPage(columns, rows, first, number, answer["next_page"])
+    before = answer.get("previous_page")
+    return ResultPage(columns, rows, first, number, answer["next_page"], before)
 
 
 def without_meta(result: ResultPage, sql: str) -> ResultPage:

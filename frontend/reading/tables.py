@@ -169,7 +169,7 @@ def _when(row: Pipeline) -> str:
     if row.capture == "snapshot":
         return ""
     if row.capture == LOG:
-        return gettext("As its source's log goes on")
+        return gettext("As changes arrive")
     policy = policy_of(row)
     origin = policy.origins["schedule"]
     is_inherited = origin not in {OWN, DEFAULT}

@@ -49,7 +49,7 @@ from ingest.planning.facts import ROW_HASH
 SIZE = 25
 # What a click changes of a table's choices; nothing = the table is left out.
 DECISIONS: dict[str, dict[str, Any]] = {
-    "row_hash": {"record_key": ROW_HASH},
+    "row_hash": {"record_key": ROW_HASH, "capture": "snapshot"},
     "snapshot": {"capture": "snapshot"},
     "leave_out": {},
 }

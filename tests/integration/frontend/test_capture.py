@@ -49,7 +49,7 @@ def test_source_reader_waiting_and_applied_are_on_the_page(world, browse, follow
     text = shown(browse("root"))
     for part in ("Log capture", "following", "3.1 MB", "612.5 rows a second", "61.2"):
         assert part in text, part
-    assert "lake.shop.orders" in text
+    assert ">shop.orders</a>" in text
     assert "3 min ago</time>" in text
     assert "&lt;time" not in text
     assert "Stop reading" in text

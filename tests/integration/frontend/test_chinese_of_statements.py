@@ -72,6 +72,10 @@ def test_refusals_of_the_gateway(error, world, read_english, monkeypatch):
             "Total size of serialized results of 9 tasks (1030.2 MB) is bigger than"
             " spark.driver.maxResultSize (1024.0 MB)"
         ),
+        clean(
+            "[STATEMENT_NOT_ALLOWED] DeleteFromTable is not open to SQL users. Lake"
+            " tables are read-only; allowed are SELECT and SHOW."
+        ),
         clean(""),
         clean(no_turn().as_sentence),
         Fault("the statement ran longer than its time limit"),

@@ -281,7 +281,7 @@ def test_a_choice_is_made_in_the_row(world, browse):
     blocked.save(update_fields=["plan"])
     client, here = browse("root"), f"/onboardings/{world.proposed.pk}"
     text = client.get(here).content.decode()
-    for choice in ("row_hash", "snapshot", "leave_out"):
+    for choice in ("row_hash", "leave_out"):
         assert f'value="{choice}"' in text
     assert text.count("needs a choice") == 3, "its badge, the filter, the remark"
     address = f"{here}/tables/{blocked.pk}/decide"
@@ -290,6 +290,7 @@ def test_a_choice_is_made_in_the_row(world, browse):
     assert client.post(address, {"choice": "row_hash"}).status_code == 302
     blocked.refresh_from_db()
     assert blocked.plan["proposals"]["record_key"]["value"] == "row_hash"
+    assert (blocked.capture, blocked.plan["blocked"]) == ("snapshot", "")
     client.post(address, {"choice": "leave_out"})
     blocked.refresh_from_db()
     assert blocked.state == "RETIRED"

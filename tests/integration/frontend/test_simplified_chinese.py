@@ -74,7 +74,7 @@ NAMES = """
 shop public orders customers events legacy free name amount updated at pager root ann eve
 bi bigint decimal text numeric character varying timestamp with time zone db example internal https
 hooks host port path order log table docs connect md Asia Shanghai MON FRI LIMIT FROM SELECT
-WITH REPARTITION SQLSTATE HY
+WITH REPARTITION SQLSTATE HY SHOW DESCRIBE EXPLAIN USE SET
 group row hash email region eu timeline
 """
 ALLOWED = UNITS | {

@@ -48,6 +48,7 @@ def gateway(monkeypatch):
         following, first = (1, 0) if page == 0 else (None, 499)
         rows = [["9007199254740993", None], ["1", "<script>"]]
         facts = {"columns": COLUMNS, "first_row": first, "next_page": following}
+        facts["previous_page"] = 0 if page else None
         return {**facts, "rows": rows}
 
     def cancel(user, statement_id):
@@ -160,9 +161,9 @@ def test_a_page_says_which_rows_it_has_however_many_came_before(world, browse, g
     _, answers = gateway
     answers["statement"] = FINISHED
     text = run(browse("ann"))
-    assert "1–2 / 501" in text
+    assert "Rows 1–2 of 501" in text
     text = browse("ann").get("/sql/s1?number=1", headers=HTMX).content.decode()
-    assert "500–501 / 501" in text
+    assert "Rows 500–501 of 501" in text
     assert "number=0" in text
 
 
@@ -183,6 +184,7 @@ def test_what_only_reads_allow_names_no_privilege(world, browse, gateway):
     answers["statement"] = {**FAILED, "error": error}
     text = run(browse("ann"), "DELETE FROM shop.orders")
     assert "change the row at its source" in text
+    assert "<strong>This statement is not allowed here." in text
     assert "ask an administrator" not in text
 
 

@@ -181,6 +181,7 @@ def test_rows_are_sent_as_they_lie(gateway):
         "rows": 3,
         "sizes": [len(lying)],
         "next_page": None,
+        "previous_page": None,
     }
 
 

@@ -39,6 +39,18 @@ def test_pages_are_unpacked_one_after_the_other(answered) -> None:
     assert largest < 10 * 10_000 * ROWS
 
 
+def test_rows_are_shown_together_as_far_as_they_are_small(monkeypatch) -> None:
+    small, large = ([[text]] * ROWS for text in ("x", "x" * 12_000))
+    pages = [arrow_page(COLUMNS, rows) for rows in (small, small, large, large)]
+    for first, rows, then in ((0, 2 * ROWS, 2), (2, ROWS, 3), (3, ROWS, 9)):
+        sizes = [len(page) for page in pages[first:]]
+        facts = {"rows": len(sizes) * ROWS, "sizes": sizes, "next_page": 9}
+        raw = json.dumps(facts).encode() + b"\n" + b"".join(pages[first:])
+        monkeypatch.setattr(client, "_exchange", lambda *_, raw=raw, **__: (200, raw))
+        found = client.results_of("ann", "1", page=first)
+        assert (len(found["rows"]), found["next_page"]) == (rows, then)
+
+
 def test_what_the_gateway_says_can_be_translated_here(monkeypatch) -> None:
     waits = Sentence("%(count)s calls wait before this one", count=3)
     refused = problem(TooManyWait(waits, hint="try again later"))

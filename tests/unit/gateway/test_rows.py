@@ -100,7 +100,18 @@ def test_pages_give_back_every_row_in_order(tmp_path, monkeypatch):
     result = ResultFile(tmp_path / "r.pages")
     assert result.append([page(0, 1, 2), page(3)], most=100)
     assert result.append([page(4, 5)], most=100)
+    assert [read(result, number) for number in (0, 1)] == [[*range(6)], [3, 4, 5]]
+    assert [result.before(number) for number in range(5)] == [None, 0, 0, 0, None]
+    monkeypatch.setattr(rows, "SHOWN_ROWS", 3)
+    assert [read(result, number) for number in range(3)] == [
+        [0, 1, 2],
+        [3, 4, 5],
+        [4, 5],
+    ]
+    assert [result.before(number) for number in range(4)] == [None, 0, 1, 1]
+    monkeypatch.setattr(rows, "SHOWN_ROWS", 1)
     assert [read(result, number) for number in range(3)] == [[0, 1, 2], [3], [4, 5]]
+    assert [result.before(number) for number in range(4)] == [None, 0, 1, 2]
     assert read(result, 0, several=True) == [0, 1, 2, 3, 4, 5]
     assert read(result, 1, several=True) == [3, 4, 5]
     monkeypatch.setattr(rows, "PART_BYTES", len(page(0, 1, 2)[1]) + len(page(3)[1]))
