@@ -46,7 +46,7 @@ from ingest.pipelines.apply_work import WantedStream, spec_of
 from ingest.pipelines.lake_reconcile import healed
 from ingest.pipelines.policies.policy import Effective, late_moment
 from ingest.pipelines.schema_diff import show_columns
-from ingest.pipelines.schema_drift import ACTOR, settle
+from ingest.pipelines.schema_drift import ACTOR, NOT_ALL, READ, settle
 from ingest.pipelines.table_job import stop_table
 from ingest.pipelines.table_status import SYNCS_BEFORE_FAILING
 from ingest.pipelines.transitions import note_changes
@@ -300,9 +300,7 @@ class Gathered:
         if is_answered is False:
             begun = shards.look_at(pipeline, by=ACTOR)
             self._looks[pipeline.lake_table.pk] = replace(look, job=begun.pk)
-            transitions.say(
-                pipeline, Sentence("%(error)s; its columns are read", error=look.words)
-            )
+            transitions.say(pipeline, Sentence(READ, error=look.words))
         elif is_answered and look.plan == columns_mark(spec_of(pipeline)):
             if shards.are_unlike(pipeline):
                 self._look_later(look, job, pipeline)
@@ -316,11 +314,7 @@ class Gathered:
             transitions.lose_position(pipeline, reason=reason)
 
     def _look_later(self, look: _Look, job: Job | None, pipeline: Pipeline) -> None:
-        some = Sentence(
-            "%(error)s; not all of its tables at the source are so yet",
-            error=look.words,
-        )
-        transitions.say(pipeline, some)
+        transitions.say(pipeline, Sentence(NOT_ALL, error=look.words))
         ended = job.finished_at if job else None
         if ended and SystemClock().now() - ended > LOOK_AGAIN:
             begun = shards.look_at(pipeline, by=ACTOR)

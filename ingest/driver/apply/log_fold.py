@@ -82,7 +82,10 @@ class Shape:
         )
 
     def carrying(self, names: Collection[str]) -> Shape:
-        """For rows behind those that had these columns."""
+        """For rows behind those that had these columns. Shards get them one by one, so
+        rows of some lack what those of others had."""
+        if self.read is not None:
+            return self
         added = {k: v for k, v in self.added.items() if k not in names}
         return self if len(added) == len(self.added) else replace(self, added=added)
 

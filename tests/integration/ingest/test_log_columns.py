@@ -185,7 +185,9 @@ def test_each_column_that_rows_wait_for_is_looked_for(logged: Any) -> None:
     heard.problems.append(waits)
     looks = Job.objects.filter(kind="look")
     logged.until(lambda: looks.count() == 1)
+    assert "its columns are read" in logged.pipeline("orders").status_reason
     alter(logged, note=("text", "string"))
+    assert not logged.pipeline("orders").status_reason
     looked(created_at=Now())
     heard.problems.append(waits)
     logged.steps(3)

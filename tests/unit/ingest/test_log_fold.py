@@ -530,6 +530,18 @@ def test_rows_from_before_a_column_have_what_its_default_gave() -> None:
         assert caught.value.code == "segment_lacks_columns"
 
 
+def test_shards_get_a_column_one_by_one() -> None:
+    more = SealedColumn("c4", "n", "int")
+    older = {"n": pa.scalar(5, pa.int32())}
+    shape = replace(SHARDED, columns=(*SHARDED_COLUMNS, more), added=older)
+    has = rows_of([("insert", "1", 1, "a", 0, 6)], shape.columns)
+    lacks = rows_of([("insert", "2", 1, "b", 0)], SHARDED_COLUMNS)
+    merged = merge([Part(4, has), Part(5, lacks)], shape)
+    assert merged.rows["c4"].to_pylist() == [6, 5]
+    behind = merge([Part(6, lacks)], shape.carrying(merged.carried))
+    assert behind.rows["c4"].to_pylist() == [5]
+
+
 def test_what_rows_have_beyond_the_plan_is_left() -> None:
     more = SealedColumn("c3", "extra", "int")
     rows = rows_of([("insert", 1, "a", Decimal(1), 5)], (*COLUMNS, more))
