@@ -58,8 +58,14 @@ def world(db: Any) -> World:
 
 @pytest.fixture
 def log_dsn(source_pg: SourceServer) -> Iterator[str]:
-    """A database of the source, whose slots go with it."""
+    """A database of the source, whose slots go with it. A new slot waits for every
+    transaction of the server: none that a failed test left open holds up others."""
     name = f"log_{uuid.uuid4().hex[:8]}"
+    with source_pg.connect() as link:
+        link.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()"
+        )
     yield source_pg.create_database(name)
     of_it = "FROM pg_replication_slots WHERE database = %s"
     with source_pg.connect() as link:
