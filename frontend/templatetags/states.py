@@ -158,6 +158,13 @@ WORDS: Mapping[str, Mapping[str, object]] = {
     },
     # why the rows of a table get no newer
     "rests": {ON_REQUEST: _("On request"), ONCE: _("Loaded once")},
+    # who asks where nobody does
+    "actor": {
+        "schedule": _("the schedule"),
+        "schema policy": _("the policy on schema changes"),
+        "resync policy": _("the policy on resyncs"),
+        "policy": _("the maintenance policy"),
+    },
     # by what a search found a table
     "match": {
         "database": _("database"),

@@ -37,6 +37,10 @@ def why_not_followed(
         # a statement has its own end
         by = THEN if found.endswith(";") else NEXT
         found = joined((found, _told(lack)), by)
+    if any(lack.statement for lack in facts.log_lacks):
+        # discovery noted it, and has to look again
+        by = THEN if found.endswith(";") else NEXT
+        found = joined((found, "then discover the source again"), by)
     return found
 
 
