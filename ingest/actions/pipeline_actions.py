@@ -28,7 +28,7 @@ from ingest.maintenance.table_action import (
     TableAction,
 )
 from ingest.models.states import LIVE, LOADED, PIPELINE, RESUMABLE
-from ingest.pipelines import capture_change, removal, table_commands
+from ingest.pipelines import capture_change, gone_shards, removal, table_commands
 from ingest.pipelines.removal import RemovalPreview
 from ingest.pipelines.schema_approval import (
     approve_schema_change,
@@ -314,6 +314,43 @@ APPROVE_SCHEMA_CHANGE = TableAction(
     ),
     preview=_preview_approval,
     run=approve_schema_change,
+    is_decision=True,
+)
+
+
+LEAVE_SHARDS = TableAction(
+    name="leave-shards",
+    title="Decide on gone shards",
+    icon="check",
+    group="sync",
+    does=(
+        "Keeps or deletes the rows of source tables of this sharded table that were"
+        " dropped."
+    ),
+    blocks="Nothing: the other source tables are synced as before.",
+    undo=(
+        "None if the rows are deleted. A table that comes back is read as a new one."
+    ),
+    states=gone_shards.STATES,
+    is_open=gone_shards.is_undecided,
+    request=Request(
+        "LeaveShardsNew",
+        (
+            Field(
+                "rows",
+                "choice",
+                "of their rows in the lake",
+                label="Their rows in the lake",
+                choices=(
+                    ("keep", "Keep them, as they were when the tables were dropped"),
+                    ("delete", "Delete them; this cannot be undone"),
+                ),
+                is_required=True,
+            ),
+        ),
+    ),
+    describe=gone_shards.describe,
+    run=gone_shards.decide,
     is_decision=True,
 )
 

@@ -36,6 +36,7 @@ ACTIONS: dict[str, TableAction] = {
         actions.FOLLOW_LOG,
         actions.FOLLOW_CURSOR,
         actions.APPROVE_SCHEMA_CHANGE,
+        actions.LEAVE_SHARDS,
         actions.REMOVE,
     )
 }

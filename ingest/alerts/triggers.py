@@ -34,7 +34,13 @@ from ingest.contract.table import ShardSpec
 from ingest.models import Pipeline
 from ingest.models.alerts import SOURCE_KINDS, Alert
 from ingest.models.states import DISCOVERED, DRAFT, NEEDS_RESYNC, PROPOSED, RETIRED
-from ingest.pipelines import needed_resync, schema_diff, shard_joins, shards
+from ingest.pipelines import (
+    gone_shards,
+    needed_resync,
+    schema_diff,
+    shard_joins,
+    shards,
+)
 from ingest.pipelines.schema_diff import (
     APPROVE,
     describe_earlier,
@@ -269,12 +275,32 @@ def _unread(pattern: str, waiting: Sequence[ShardSpec]) -> Finding:
     )
 
 
+def _without_table(pattern: str, gone: Sequence[ShardSpec]) -> Finding:
+    first = gone[0].name
+    return Finding(
+        SCHEMA_CHANGE,
+        cause=f"gone:{len(gone)}:{first}",
+        message=Sentence(
+            "%(count)s tables of %(pattern)s are gone at the source, and their rows are"
+            " in the lake: %(first)s is the first of them. The others go on",
+            count=len(gone),
+            pattern=pattern,
+            first=first,
+        ),
+        code="shards_gone",
+        hint="decide whether their rows are kept or deleted",
+        repair="leave-shards",
+    )
+
+
 def _about_columns(pipeline: Pipeline) -> Finding | None:
     plan = plan_from_json(pipeline.plan)
     source, name = shards.source_side(pipeline), plan.source
     if source.gone and (gone := source_changed(pipeline, plan)):
         message = Sentence("%(name)s was dropped at the source", name=source.gone[0])
         return Finding(SCHEMA_CHANGE, GONE, message, code=gone.code, hint=gone.hint)
+    if lost := gone_shards.undecided(pipeline):
+        return _without_table(name, lost)
     if shards.is_sharded(pipeline) and (more := shards.not_taken(pipeline)):
         return _not_taken(name, more)
     if waiting := shard_joins.unread(pipeline):

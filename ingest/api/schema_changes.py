@@ -69,6 +69,11 @@ class SchemaProposal(Reply):
         help_text="source tables of a sharded table that are not read yet: the lake"
         " lacks their rows",
     )
+    gone_shards = s.ListField(
+        child=s.CharField(),
+        help_text="source tables of a sharded table that are not there any more, and"
+        " whose rows in the lake wait for a decision",
+    )
 
 
 class SchemaChangeView(ApiView):

@@ -102,6 +102,8 @@ class FollowedTable:
     new_columns  that the source has, and its plan lacks or has in a narrower type, and
              of which nobody decided yet
     replaced  the newest table that took its place since its load began; to be compared
+    gone      of a sharded one the source tables that are not there any more, and of
+              which all is in the stream
     """
 
     table_id: int
@@ -109,6 +111,7 @@ class FollowedTable:
     problem: str = ""
     new_columns: tuple[str, ...] = ()
     replaced: Replaced | None = None
+    gone: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

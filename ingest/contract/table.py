@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 Updates = Literal["full", "partial"]
+Gone = Literal["", "undecided", "kept", "deleted"]
 
 # In the place of a source name: the column that says which shard a row is of. No
 # database has a column of that name.
@@ -58,13 +59,16 @@ class ShardSpec:
     """One of the source tables that are one lake table. value: what the lake's column
     `SHARD` has in its rows. is_unread: it came later, and no job has read it yet: of
     its rows the lake has those that changed since, at most. since: the lake's commit
-    that brought such a one; "" = the first load, or it had no rows."""
+    that brought such a one; "" = the first load, or it had no rows. gone: it is not at
+    the source any more, and what was decided of the lake's rows of it: deleted ones go
+    by the stream."""
 
     schema: str
     table: str
     value: str
     is_unread: bool = False
     since: str = ""
+    gone: Gone = ""
 
     @property
     def name(self) -> str:
@@ -115,10 +119,15 @@ class TableSpec:
     def at_source(self) -> str:
         return f"{self.source_schema}.{self.source_table}"
 
+    @property
+    def shard_column(self) -> str:
+        """The lake's; only of a sharded one."""
+        return next(c.name for c in self.columns if c.source_name == SHARD)
+
 
 def sources_of(table: TableSpec) -> tuple[TableSpec, ...]:
     """What is read for it, table by table of the source: of a shard all columns, and
-    the key that it has there."""
+    the key that it has there, and none that is gone."""
     if not table.shards:
         return (table,)
     key = tuple(name for name in table.key if name != SHARD)
@@ -131,6 +140,7 @@ def sources_of(table: TableSpec) -> tuple[TableSpec, ...]:
             shards=(one,),
         )
         for one in table.shards
+        if not one.gone
     )
 
 

@@ -4,6 +4,7 @@ the stream says. Pure."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
@@ -14,6 +15,17 @@ from ingest.contract.segments import Control, ControlKind, StreamTable, state_of
 Known = Mapping[int, StreamTable]
 Problems = Mapping[int, str]
 Columns = Mapping[int, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class AtSource:
+    """What became of tables there, as `LogReader` has it."""
+
+    replaced: Mapping[int, Replaced] = field(default_factory=dict)
+    gone: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+
+
+_NOTHING = AtSource()
 
 
 def needed_controls(
@@ -83,7 +95,7 @@ def followed(
     known: Known,
     problems: Problems,
     new_columns: Mapping[int, tuple[str, ...]],
-    replaced: Mapping[int, Replaced] = MappingProxyType({}),
+    at_source: AtSource = _NOTHING,
     reasons: Problems = MappingProxyType({}),
 ) -> tuple[FollowedTable, ...]:
     """What is told of the wanted tables. reasons: of deferrals that are recorded, where
@@ -95,7 +107,8 @@ def followed(
             problems.get(one.table.table_id)
             or (one.deferred if one.is_unread else _lost_before(one, known, reasons)),
             _undecided(one, new_columns.get(one.table.table_id, ())),
-            replaced.get(one.table.table_id),
+            at_source.replaced.get(one.table.table_id),
+            at_source.gone.get(one.table.table_id, ()),
         )
         for one in wanted
     )

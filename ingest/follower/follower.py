@@ -27,6 +27,7 @@ from ingest.contract.segments import Control, StreamTable, state_of
 from ingest.contract.table import TableSpec
 from ingest.follower.collector import Collector, Kept
 from ingest.follower.controls import (
+    AtSource,
     all_deferred,
     followed,
     is_new_load,
@@ -360,7 +361,7 @@ class Follower:
                     self._known,
                     log.problems if log else {},
                     log.new_columns if log else {},
-                    log.replaced if log else {},
+                    AtSource(log.replaced, log.gone) if log else AtSource(),
                     self._reasons,
                 ),
             )

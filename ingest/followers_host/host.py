@@ -300,6 +300,7 @@ class FollowersHost:
         rows.write_all(held, owner=self.owner, host=self.place)
         tables = [one for source in held for one in source.tables]
         rows.stop_tables(tables)
+        rows.note_gone(tables)
         self._said = rows.explain_loads(tables, self._said)
         if begun := [s.datasource_id for s in held if s.has_begun_anew]:
             note_begun(begun)

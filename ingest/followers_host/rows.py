@@ -17,7 +17,7 @@ from ingest.contract.following import FollowedTable
 from ingest.followers_host.followed import FollowedSource
 from ingest.models import Pipeline
 from ingest.models.states import LOADED, LOADING, NEEDS_RESYNC
-from ingest.pipelines import shards, transitions
+from ingest.pipelines import gone_shards, shards, transitions
 from ingest.pipelines.schema_drift import ACTOR
 from ingest.planning.facts import LOG
 
@@ -104,6 +104,22 @@ def stop_tables(tables: Iterable[FollowedTable]) -> None:
             if pipeline.state in LOADED and pipeline.lake_table_id is not None:
                 reason = problems[pipeline.lake_table_id]
                 transitions.lose_position(pipeline, reason=reason)
+
+
+def note_gone(tables: Iterable[FollowedTable]) -> None:
+    """Of sharded tables those of which there is no table at the source any more: the
+    others go on, and somebody decides what becomes of their rows."""
+    gone = {one.table_id: one.gone for one in tables if one.gone}
+    if not gone:
+        return
+    rows = Pipeline.objects.filter(lake_table__in=gone, capture=LOG)
+    for pk in list(
+        rows.filter(state__in=gone_shards.STATES).values_list("pk", flat=True)
+    ):
+        with transaction.atomic():
+            pipeline = Pipeline.objects.select_for_update().get(pk=pk)
+            if pipeline.lake_table_id is not None:
+                gone_shards.note_gone(pipeline, gone[pipeline.lake_table_id])
 
 
 def explain_loads(

@@ -17,6 +17,7 @@ from ingest.maintenance.observation import look_into
 from ingest.maintenance.repair_descriptions import compacted
 from ingest.maintenance.repair_previews import Preview, waits_for_a_job
 from ingest.models import Pipeline
+from ingest.pipelines import gone_shards
 from ingest.pipelines.capture_change import plan_by_cursor, plan_by_log
 from ingest.pipelines.policies.store import Policies
 from ingest.pipelines.schema_diff import source_changed, to_leave_out
@@ -93,7 +94,21 @@ def resync_of(
             "new ones, never a mixture"
         ),
         Sentence("Rows that were deleted at the source disappear"),
+        *_rows_of_gone(pipeline),
         *narrower,
+    )
+
+
+def _rows_of_gone(pipeline: Pipeline) -> Sequence[str]:
+    names = [one.name for one in gone_shards.with_rows(pipeline)]
+    if not names:
+        return ()
+    return (
+        Sentence(
+            "Rows of source tables that are not there any more disappear, too: "
+            "%(names)s",
+            names=", ".join(names),
+        ),
     )
 
 

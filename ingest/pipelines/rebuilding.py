@@ -169,7 +169,11 @@ def _require_free(lost: _Lost, source: SourceRecord | None) -> None:
 
 def _source_names(lost: _Lost) -> list[tuple[str, str]]:
     create: CreateTable | None = lost.plan.step(CreateTable)
-    found = [(one.schema, one.table) for one in create.shards] if create else []
+    found = (
+        [(one.schema, one.table) for one in create.shards if not one.gone]
+        if create
+        else []
+    )
     return found or [(lost.record.source_database, lost.record.source_table)]
 
 

@@ -29,6 +29,7 @@ from ingest.models.states import (
     RETIRED,
 )
 from ingest.pipelines import (
+    gone_shards,
     needed_resync,
     replaced,
     schema_diff,
@@ -61,6 +62,8 @@ class SchemaProposal:
     resync_needed    why a re-sync is needed that no load has brought; "" = it is not
     replaced what took the place of the source table and is not verified yet, in words
     unread_shards    source tables of a sharded table whose rows the lake lacks
+    gone_shards      that are not at the source any more, and nobody decided yet what
+                     becomes of their rows
     """
 
     diff: tuple[SchemaChange, ...] = ()
@@ -75,6 +78,7 @@ class SchemaProposal:
     resync_needed: str = ""
     replaced: str = ""
     unread_shards: tuple[str, ...] = ()
+    gone_shards: tuple[str, ...] = ()
 
 
 def proposal_of(table: Table) -> SchemaProposal:
@@ -99,6 +103,7 @@ def _proposal(pipeline: Pipeline, policies: Policies | None = None) -> SchemaPro
         resync_needed=needed_resync.why_needed(pipeline),
         replaced=replaced.described(pipeline),
         unread_shards=tuple(one.name for one in shard_joins.unread(pipeline)),
+        gone_shards=tuple(one.name for one in gone_shards.undecided(pipeline)),
     )
 
 

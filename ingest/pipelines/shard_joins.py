@@ -50,7 +50,7 @@ def unread(pipeline: Pipeline) -> tuple[ShardSpec, ...]:
     """Those that the plan has, and of which the lake lacks rows."""
     if not shards.is_sharded(pipeline):
         return ()
-    return tuple(one for one in _shards_of(pipeline) if one.is_unread)
+    return tuple(o for o in specs_of(pipeline) if o.is_unread and not o.gone)
 
 
 def foresee(pipeline: Pipeline) -> Joining:
@@ -96,8 +96,10 @@ def take_in(pipeline: Pipeline) -> None:
         return
     plan = plan_from_json(pipeline.plan)
     pattern = ShardPattern.parse(plan.source)
-    came = (replace(shards.spec_of(pattern, one), is_unread=True) for one in new)
-    all_of_them = (*_shards_of(pipeline), *came)
+    came = [replace(shards.spec_of(pattern, one), is_unread=True) for one in new]
+    # one that was gone is read as if it had never been there
+    names = {one.name for one in came}
+    all_of_them = (*(o for o in specs_of(pipeline) if o.name not in names), *came)
     if len(all_of_them) > MOST_SHARDS:
         raise InvalidRequest(
             Sentence(
@@ -112,7 +114,7 @@ def take_in(pipeline: Pipeline) -> None:
     Shard.objects.bulk_create(
         [Shard(pipeline=pipeline, source_table=table) for table in new], batch_size=500
     )
-    _store(pipeline, all_of_them)
+    store_specs(pipeline, all_of_them)
 
 
 def note_read(pipeline: Pipeline, names: Collection[str], *, instant: str) -> None:
@@ -124,7 +126,7 @@ def note_read(pipeline: Pipeline, names: Collection[str], *, instant: str) -> No
 
 def note_gone_back(pipeline: Pipeline, *, to: str) -> list[str]:
     """The newest commit of the lake is this one: which shards it has no more."""
-    there = _shards_of(pipeline) if shards.is_sharded(pipeline) else ()
+    there = specs_of(pipeline) if shards.is_sharded(pipeline) else ()
     gone = [one.name for one in there if one.since > to]
     if gone:
         _mark(pipeline, gone, is_unread=True, since="")
@@ -136,9 +138,9 @@ def _mark(
 ) -> None:
     found = (
         replace(one, is_unread=is_unread, since=since) if one.name in names else one
-        for one in _shards_of(pipeline)
+        for one in specs_of(pipeline)
     )
-    _store(pipeline, tuple(found))
+    store_specs(pipeline, tuple(found))
 
 
 def queue(pipeline: Pipeline, *, actor: str) -> Job | None:
@@ -170,12 +172,14 @@ def look_again(pipeline: Pipeline) -> None:
         rows.update(looked_at=None)
 
 
-def _shards_of(pipeline: Pipeline) -> tuple[ShardSpec, ...]:
+def specs_of(pipeline: Pipeline) -> tuple[ShardSpec, ...]:
+    """Those of its plan."""
     create: CreateTable = plan_from_json(pipeline.plan).step(CreateTable)
     return create.shards
 
 
-def _store(pipeline: Pipeline, all_of_them: Sequence[ShardSpec]) -> None:
+def store_specs(pipeline: Pipeline, all_of_them: Sequence[ShardSpec]) -> None:
+    """The row must be locked."""
     plan = with_shards(plan_from_json(pipeline.plan), all_of_them)
     pipeline.plan = plan_to_json(plan)
     Pipeline.objects.filter(pk=pipeline.pk).update(plan=pipeline.plan)

@@ -283,7 +283,8 @@ def renew(pipeline: Pipeline) -> None:
     if [shard for _, shard in now] == [*before]:
         return
     store(pipeline, [table for table, _ in now])
-    if {one.name for one in before} - {shard.name for _, shard in now}:
+    kept = {one.name for one in before if one.gone != "deleted"}
+    if kept - {shard.name for _, shard in now}:
         # the list is no other one when this resync is cancelled, and their rows are
         # there; those that came are marked
         needed_resync.note_needed(
@@ -305,7 +306,7 @@ def _renewed(
 ) -> list[tuple[Table, ShardSpec]]:
     there = _there(pipeline)
     found = sorted([*there, *acceptable(pipeline)], key=name_of)
-    known = {one.name: one for one in _create(plan).shards}
+    known = {one.name: one for one in _create(plan).shards if not one.gone}
     specs = (replace(spec_of(pattern, one), is_unread=True) for one in found)
     now = (known.get(one.name, one) for one in specs)
     return list(zip(found, now, strict=True))

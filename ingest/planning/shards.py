@@ -199,8 +199,8 @@ def _why_not(
 def _what_it_means(column: str, count: int) -> Sentence:
     return Sentence(
         "%(count)s tables of the source are one lake table; '%(column)s' is first in"
-        " its key and says which of them a row is of. Where one of them is dropped or"
-        " created again, the table needs a resync",
+        " its key and says which of them a row is of. Where one of them is dropped and"
+        " created again, the table may need a resync",
         count=count,
         column=column,
     )

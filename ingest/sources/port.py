@@ -292,6 +292,12 @@ class LogReader(Protocol):
     def problems(self) -> Mapping[int, str]:
         """Tables whose rows do not come, and why. It concerns no other table."""
 
+    @property
+    def gone(self) -> Mapping[int, tuple[str, ...]]:
+        """Source tables that are not there any more, by their names: of a sharded
+        table, which goes on with the others, once all of them is taken; any other one
+        is one of the `problems`."""
+
     def lost(self) -> dict[int, str]:
         """Tables of which something was passed over since this was last called, and
         why, though their rows may come again by now."""

@@ -12,16 +12,30 @@ neither rows nor what was wrong with it.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import pyarrow as pa
 
+from catalog.schema.types import DataType
 from ingest.contract.following import Replaced, SourceLog
-from ingest.contract.table import SHARD, SealedColumn, TableSpec, sources_of
+from ingest.contract.segments import OP, OPS, XID
+from ingest.contract.table import (
+    SHARD,
+    SealedColumn,
+    ShardSpec,
+    TableSpec,
+    sources_of,
+)
 from ingest.sources.port import LogReader, LogRows
-from ingest.sources.row_batches import HEAD_FIELDS, columns_in, gone_in, schema_of
+from ingest.sources.row_batches import (
+    HEAD_FIELDS,
+    arrow_type,
+    columns_in,
+    gone_in,
+    schema_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,15 +144,51 @@ class Shards:
 
 def shards_in(identity: str) -> frozenset[str]:
     """By their names the shards that a sharded table's identity has."""
-    return frozenset(json.loads(identity) if identity else ())
+    said = json.loads(identity) if identity else {}
+    return frozenset(name for name, text in said.items() if text)
+
+
+def _with_gone(table: TableSpec, identity: str) -> str:
+    """With the shards that are gone, and of which the lake has rows. Where one of them
+    is in it no more, its rows were deleted by the stream."""
+    gone = [one.name for one in table.shards if one.gone in {"undecided", "kept"}]
+    if not gone:
+        return identity
+    return json.dumps(
+        {**dict.fromkeys(gone, ""), **json.loads(identity)}, sort_keys=True
+    )
+
+
+def _deletions(table: TableSpec, identity: str) -> Iterator[LogRows]:
+    """By the identity that the stream has: what empties the shards whose rows are to go
+    and are not gone yet."""
+    known = json.loads(identity) if identity else {}
+    for one in table.shards:
+        if one.gone == "deleted" and one.name in known:
+            yield LogRows(table.table_id, table.schema_version, _emptied(table, one))
+
+
+def _emptied(table: TableSpec, shard: ShardSpec) -> pa.RecordBatch:
+    """As the log says that a table was emptied."""
+    columns = [
+        SealedColumn(f"c{number}", c.source_name, c.type)
+        for number, c in enumerate(table.columns)
+    ]
+    types = [arrow_type(DataType.parse(c.type)) for c in columns]
+    alias = next(c.alias for c in columns if c.source_name == SHARD)
+    row = {OP: OPS.index("truncate"), XID: 0, alias: shard.value}
+    return pa.RecordBatch.from_pylist([row], schema=schema_of(columns, types))
 
 
 @dataclass(slots=True)
 class ShardedLog:
     """See `LogReader`. reader: of the kind.
 
-    _lost  by lake table
-    _new   shards that are taken up, and where the log ended then
+    _lost     by lake table
+    _new      shards that are taken up, and where the log ended then
+    _gone     those that have no table any more, and where the log ended as that was
+              seen first; _over: of which all is durable that is before that
+    _deletes  rows that empty shards which are gone
     """
 
     reader: LogReader
@@ -147,6 +197,10 @@ class ShardedLog:
     _identities: tuple[dict[int, str], dict[int, str]] = ({}, {})
     _new: dict[int, str] = field(default_factory=dict)
     _followed: Sequence[TableSpec] = ()
+    _sharded: Sequence[TableSpec] = ()
+    _gone: dict[int, str] = field(default_factory=dict)
+    _over: set[int] = field(default_factory=set)
+    _deletes: list[LogRows] = field(default_factory=list)
 
     @property
     def server(self) -> str:
@@ -166,7 +220,28 @@ class ShardedLog:
 
     @property
     def problems(self) -> Mapping[int, str]:
-        return self.shards.first(self._of_known(self.reader.problems))
+        return self.shards.first(self._that_count(self.reader.problems))
+
+    @property
+    def gone(self) -> Mapping[int, tuple[str, ...]]:
+        self._note_gone()
+        found: dict[int, list[str]] = {}
+        for shard in map(self.shards.shard, sorted(self._over)):
+            if shard is not None:
+                found.setdefault(shard.of, []).append(shard.name)
+        return {table_id: tuple(names) for table_id, names in found.items()}
+
+    def _note_gone(self) -> None:
+        """Of a table that has none of them any more that is a problem, as of others."""
+        there = {n for n in self.reader.gone if self.shards.shard(n)} - self._new.keys()
+        if there:
+            left = {one.table_id for one in self._followed} - there
+            known = {self.shards.table(number) for number in left}
+            there = {n for n in there if self.shards.table(n) in known}
+        self._gone = {n: here for n, here in self._gone.items() if n in there}
+        if came := there - self._gone.keys():
+            self._gone |= dict.fromkeys(came, self.reader.here())
+        self._over &= there
 
     def lost(self) -> dict[int, str]:
         self._note_lost()
@@ -174,19 +249,32 @@ class ShardedLog:
         return found
 
     def _note_lost(self) -> None:
-        lost = self.shards.first(self._of_known(self.reader.lost()))
+        lost = self.shards.first(self._that_count(self.reader.lost()))
         self._lost = lost | self._lost
 
     def _of_known(self, said: Mapping[int, str]) -> dict[int, str]:
         return {n: text for n, text in said.items() if n not in self._new}
 
+    def _that_count(self, said: Mapping[int, str]) -> dict[int, str]:
+        """Not that a shard has no table any more."""
+        found = self._of_known(said)
+        if found:
+            self._note_gone()
+        return {n: text for n, text in found.items() if n not in self._gone}
+
     @property
     def identities(self) -> Mapping[int, str]:
         """Asked for many times a second, and seldom another one."""
         self._admit()
-        now = self._of_known(self.reader.identities)
+        numbers = {one.table_id for one in self._followed}
+        said = self._of_known(self.reader.identities)
+        now = {n: text for n, text in said.items() if n in numbers}
         if now != self._identities[0]:
-            self._identities = now, self.shards.joined(now)
+            found = self.shards.joined(now)
+            for table in self._sharded:
+                if identity := found.get(table.table_id):
+                    found[table.table_id] = _with_gone(table, identity)
+            self._identities = now, found
         return self._identities[1]
 
     @property
@@ -238,12 +326,20 @@ class ShardedLog:
         loaded: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
         self._followed = apart = self.shards.apart(tables)
-        now = self.shards.new(loaded) & {one.table_id for one in apart}
+        self._sharded = [table for table in tables if table.shards]
+        self._identities = {}, {}
+        self._deletes = [
+            rows
+            for table in self._sharded
+            for rows in _deletions(table, loaded.get(table.table_id, ""))
+        ]
+        numbers, parted = {one.table_id for one in apart}, self.shards.parted(loaded)
+        now = self.shards.new(loaded) & numbers
         came = now - self._new.keys()
         self.reader.follow(
             apart,
             anew=self.shards.numbers(anew) | came,
-            loaded=self.shards.parted(loaded),
+            loaded={n: text for n, text in parted.items() if n in numbers},
         )
         self._new = {n: here for n, here in self._new.items() if n in now}
         self._note_taken_up(came)
@@ -281,12 +377,12 @@ class ShardedLog:
         self.reader.read(seconds, to_boundary=to_boundary)
 
     def take(self) -> list[LogRows]:
-        found = []
+        found, self._deletes = self._deletes, []
         for rows in self.reader.take():
             shard = self.shards.shard(rows.table_id)
             if shard is None:
                 found.append(rows)
-            elif rows.table_id in self._new:
+            elif rows.table_id in self._new or rows.table_id in self._over:
                 continue
             else:
                 batch = with_shard(rows.batch, shard.value)
@@ -298,6 +394,8 @@ class ShardedLog:
 
     def acknowledge(self, position: str) -> None:
         self.reader.acknowledge(position)
+        passed = self.reader.has_passed
+        self._over |= {n for n, at in self._gone.items() if passed(at, at=position)}
 
     def here(self) -> str:
         return self.reader.here()

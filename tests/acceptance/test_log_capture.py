@@ -168,6 +168,10 @@ def test_equal_tables_of_two_schemas_are_one_lake_table(product: Product) -> Non
         source.execute("INSERT INTO part_2.t VALUES (3, 'late')")
     table = name.removeprefix("lake.")
     parts_become_equal(product, table, schemas)
+    with product.source("followed") as source:
+        source.execute("TRUNCATE part_2.t")
+        source.execute("INSERT INTO part_2.t VALUES (2, 'behind that')")
+    parts_become_equal(product, table, schemas)
 
 
 @pytest.mark.usefixtures("followed")
@@ -202,8 +206,33 @@ def test_one_more_of_them_joins_when_it_is_asked_for_and_by_policy(
     parts_become_equal(product, table, parts)
     told = product.api.get(f"/tables/{table_id}/schema-change")
     assert told["unread_shards"] == []
+    leave_a_part(product, table_id, table, parts)
     resyncs = product.api.get(f"/jobs?kind=resync&table={table_id}")["items"]
     assert resyncs == []
+
+
+def leave_a_part(
+    product: Product, table_id: int, table: str, parts: tuple[str, ...]
+) -> None:
+    """The last one is dropped: its rows stay until it is decided that they go."""
+    with product.source("followed") as source:
+        source.execute(f"DROP TABLE {parts[-1]}.t")
+    wait_for(
+        lambda: product.api.get(f"/tables/{table_id}/schema-change")["gone_shards"],
+        "it to be known as gone",
+        pause=LOOK_SECONDS,
+    )
+    value = parts[-1].removeprefix("part_")
+
+    def rows_of_it() -> list[Any]:
+        return [r for r in rows_in_lake(product, table, "part, id") if r[0] == value]
+
+    assert rows_of_it()
+    product.api.post(f"/tables/{table_id}:leave-shards", {"rows": "delete"})
+    wait_for(lambda: not rows_of_it(), "its rows to go", pause=LOOK_SECONDS)
+    with product.source("followed") as source:
+        source.execute("INSERT INTO part_1.t VALUES (-1, 'goes on')")
+    parts_become_equal(product, table, parts[:-1])
 
 
 @contextmanager

@@ -76,6 +76,7 @@ class FakeLog:
     new_columns: dict[int, tuple[str, ...]] = field(default_factory=dict)
     left: dict[int, tuple[str, ...]] = field(default_factory=dict)
     replaced: dict[int, Replaced] = field(default_factory=dict)
+    gone: dict[int, tuple[str, ...]] = field(default_factory=dict)
     committed: int = 0
     waits: str = ""
     anew: str = ""

@@ -12,7 +12,7 @@ import pytest
 
 from ingest.contract.job import JobSpec, LogLoad, RepairWork, SnapshotWork
 from ingest.contract.segments import Control
-from ingest.contract.table import SHARD, ColumnSpec, ShardSpec, TableSpec
+from ingest.contract.table import SHARD, ColumnSpec, Gone, ShardSpec, TableSpec
 from ingest.driver.apply import log_apply
 from ingest.driver.apply.writer import commit_rows
 from ingest.driver.capture import reading, snapshot
@@ -46,11 +46,17 @@ class Sharded:
         self.sql(value, f"SET STATEMENT sql_log_bin = 0 FOR {statement}")
 
     def at_source(self) -> list[tuple[str, ...]]:
+        there = {row[0] for row in self.bench.sql("SHOW DATABASES")}
         return sorted(
-            (value, *map(str, row))
+            (value, *row)
             for value, database in SHARDS.items()
-            for row in self.bench.sql(f"SELECT id, v FROM `{database}`.o")
+            if database in there
+            for row in self.sql_of(value)
         )
+
+    def sql_of(self, value: str) -> list[tuple[str, ...]]:
+        found = self.bench.sql(f"SELECT id, v FROM `{SHARDS[value]}`.o")
+        return [tuple(map(str, row)) for row in found]
 
     def in_lake(self) -> list[tuple[str, ...]]:
         found = self.bench.rows(self.table, "shop", "id", "v")
@@ -277,6 +283,61 @@ def test_a_shard_is_emptied_while_it_is_loaded(
     shards.followed.segment()
     shards.followed.apply(tmp_path / "apply")
     assert shards.in_lake() == shards.at_source()
+
+
+def gone(table: TableSpec, value: str, what: Gone) -> TableSpec:
+    """The plan says so of it."""
+    found = (replace(s, gone=what) if s.value == value else s for s in table.shards)
+    return replace(table, shards=tuple(found))
+
+
+def follow(shards: Sharded, table: TableSpec, known: str) -> str:
+    """As its follower does when it gets the plan: the identity that the stream has."""
+    followed, table_id = shards.followed, table.table_id
+    shards.table = followed.table = table
+    followed.log.follow([table], loaded={table_id: known})
+    followed.segment(Control("left", table_id, identity=known))
+    return str(followed.log.identities[table_id])
+
+
+@pytest.mark.parametrize("how", ["DROP TABLE {o}", "DROP DATABASE `shop_2`"])
+def test_what_drops_one_stops_no_other_and_its_rows_go_when_that_is_decided(
+    shards: Sharded, tmp_path: Path, how: str
+) -> None:
+    loaded(shards)
+    log, table = shards.followed.log, shards.table
+    known = str(log.identities[table.table_id])
+    shards.sql("2", "UPDATE {o} SET v = 'last' WHERE id = 3")
+    shards.sql("2", "DELETE FROM {o} WHERE id = 4")
+    lost = {("2", *row) for row in shards.sql_of("2")}
+    shards.sql("2", how)
+    if "DATABASE" not in how:
+        shards.sql("2", "CREATE TABLE {o} (id int PRIMARY KEY, v varchar(40))")
+        shards.sql("2", "INSERT INTO {o} VALUES (3, 'another'), (4, 'another')")
+    shards.sql("1", "UPDATE {o} SET v = 'goes on' WHERE id = 3")
+    shards.followed.segment()
+    assert (log.lost(), log.problems) == ({}, {})
+    shards.sql("1", "DELETE FROM {o} WHERE id = 4")
+    shards.followed.segment()
+    assert log.gone == {table.table_id: ("shop_2.o",)}
+    shards.followed.apply(tmp_path / "gone")
+    others = {row for row in shards.at_source() if row[0] != "2"}
+    assert {*shards.in_lake()} == others | lost
+    known = follow(shards, gone(table, "2", "undecided"), known)
+    shards.followed.apply(tmp_path / "undecided")
+    assert {*shards.in_lake()} == others | lost
+    # what the source has no more is not compared
+    assert different(shards)[1] is None
+    shards.unseen("1", "UPDATE {o} SET v = 'odd' WHERE id = 9")
+    spec, repair = different(shards)
+    assert repair["chunks"] == 1
+    assert_done(shards.bench.run(spec))
+    follow(shards, gone(table, "2", "deleted"), known)
+    shards.followed.apply(tmp_path / "deleted")
+    others = {row for row in shards.at_source() if row[0] != "2"}
+    assert {*shards.in_lake()} == others
+    if "DATABASE" in how:
+        shards.bench.sql("CREATE DATABASE shop_2")
 
 
 def test_a_shard_of_another_shape_is_a_problem_of_the_table(shards: Sharded) -> None:

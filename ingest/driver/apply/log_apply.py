@@ -32,7 +32,6 @@ from ingest.contract.job import JobSpec
 from ingest.contract.positions import seq_of
 from ingest.contract.segments import OP
 from ingest.contract.source_positions import is_of_log
-from ingest.contract.table import SHARD
 from ingest.driver.apply.apply import (
     refuse_changes,
     refuse_other_types,
@@ -392,8 +391,7 @@ class _Pieces:
         """Of a row of the lake: its shard."""
         if not self._emptied:
             return F.lit(False)  # noqa: FBT003
-        columns = self._table.spec.table.columns
-        name = next(c.name for c in columns if c.source_name == SHARD)
+        name = self._table.spec.table.shard_column
         return F.col(f"`{name}`").isin(*sorted(self._emptied))
 
     def _light(self, state: LakeState) -> LightRows | None:

@@ -257,7 +257,11 @@ def _tables_of_extra(
         return frozenset([0] if record.extra else [])
     values = listed.where("kind = 'extra'").select(first_of_key(F.col("k")).alias("v"))
     found = {row["v"] for row in values.distinct().collect()}
-    return frozenset(n for n, one in enumerate(table.shards) if one.value in found)
+    return frozenset(
+        number
+        for number, one in enumerate(sources_of(table))
+        if one.shards[0].value in found
+    )
 
 
 def _facts(done: Commit) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ingest.contract.job import CHUNK_ROWS, RepairWork
-from ingest.contract.table import SHARD, TableSpec, sources_of
+from ingest.contract.table import TableSpec, sources_of
 from ingest.driver.apply.apply import (
     roll_back_writes,
 )
@@ -140,7 +140,8 @@ def _rows(here: Reread, wanted: Sequence[TableSpec], read: _Read) -> DataFrame |
     run, table = here.run, here.run.spec.table
     selection = select_columns(dialect_of(here.access.spec.kind), table.columns)
     staged = read_staged(here.spark, selection, list(read.folders))
-    name = next(c.name for c in table.columns if c.source_name == SHARD)
     values = [one.shards[0].value for one in wanted]
-    lake = snapshot_of(here.spark, run.spec).where(F.col(f"`{name}`").isin(values))
+    lake = snapshot_of(here.spark, run.spec).where(
+        F.col(f"`{table.shard_column}`").isin(values)
+    )
     return rows_for_lake(here, staged, lake, selection, unfit=read.unfit)

@@ -405,7 +405,8 @@ def _moment(text: str, type: str) -> Column:
 
 
 def _lake_side(check: _Check, frame: DataFrame) -> DataFrame:
-    """Alive rows of the lake in the shape of staged ones."""
+    """Alive rows of the lake in the shape of staged ones; none of shards that are gone
+    at the source, to which there is nothing to compare."""
     table = check.run.spec.table
     present = set(frame.columns)
     values = []
@@ -422,6 +423,8 @@ def _lake_side(check: _Check, frame: DataFrame) -> DataFrame:
     alive = ~F.coalesce(F.col(DELETED), F.lit(False))  # noqa: FBT003
     count = F.col(COUNT) if table.row_hash else F.lit(1)
     key = F.col(f"`{key_column(table)}`").cast("string")
+    if gone := [one.value for one in table.shards if one.gone]:
+        alive = alive & ~F.col(f"`{table.shard_column}`").isin(gone)
     rows = frame.where(alive).select(
         *values, key.alias("k"), count.cast("bigint").alias("n")
     )

@@ -167,6 +167,7 @@ LEAST_OF_OTHERS = {
     ("POST", "tables/<id:table_id>:resize"): "operate",
     ("POST", "tables/<id:table_id>:repair"): "operate",
     ("POST", "tables/<id:table_id>:join-shards"): "operate",
+    ("POST", "tables/<id:table_id>:leave-shards"): "operate",
     ("POST", "tables/<id:table_id>:drop-metadata-table"): "operate",
     ("GET", "tables/<id:table_id>/savepoints"): "discover",
     ("POST", "tables/<id:table_id>/savepoints"): "operate",

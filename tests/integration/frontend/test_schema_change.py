@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from catalog.models import Column, Table
 from ingest.models import Pipeline
-from ingest.pipelines import shard_joins
+from ingest.pipelines import gone_shards, shard_joins
 from ingest.pipelines.onboarding import start_onboarding
 from ingest.pipelines.requests import parse_request
 from tests.integration.frontend.world import plan_of
@@ -140,9 +140,8 @@ def test_the_list_costs_no_statements_for_each_table(
     assert shown.count('name="table"') == 4
 
 
-def test_rows_of_a_shard_that_is_not_read_are_missing_openly(
-    world: Any, browse: Any
-) -> None:
+def sharded(world: Any) -> Pipeline:
+    """Of two tables, live."""
     for name in ("shop_1", "shop_2"):
         make_tables(world.source, ["t"], database=name)
     asked = {
@@ -155,6 +154,13 @@ def test_rows_of_a_shard_that_is_not_read_are_missing_openly(
     row = start_onboarding(parse_request(asked), principal=ANN).tables.get()
     Pipeline.objects.filter(pk=row.pk).update(state="LIVE")
     Table.objects.filter(pk=row.lake_table_id).update(status="LIVE", is_queryable=True)
+    return row
+
+
+def test_rows_of_a_shard_that_is_not_read_are_missing_openly(
+    world: Any, browse: Any
+) -> None:
+    row = sharded(world)
     shown = page(browse("root"), "table", row.lake_table_id)
     assert 'id="unread-shards"' not in shown
     make_tables(world.source, ["t"], database="shop_3")
@@ -167,3 +173,22 @@ def test_rows_of_a_shard_that_is_not_read_are_missing_openly(
     assert where in shown
     asked_for = page(browse("root"), "table-action", row.lake_table_id, "join-shards")
     assert "1 table of the source is read, and no other: shop_3.t" in asked_for
+
+
+def test_a_shard_that_is_gone_waits_for_a_decision_on_the_page(
+    world: Any, browse: Any
+) -> None:
+    row = sharded(world)
+    gone_shards.note_gone(row, ["shop_1.t"])
+    shown = page(browse("root"), "table", row.lake_table_id)
+    assert "1 source table is gone, and its rows are here still" in shown
+    assert "<code>shop_1.t</code>" in shown
+    where = reverse("frontend:table-action", args=[row.lake_table_id, "leave-shards"])
+    assert where in shown
+    asked = page(browse("root"), "table-action", row.lake_table_id, "leave-shards")
+    assert "their rows are here still: shop_1.t" in asked
+    assert browse("root").post(where, {"rows": "delete"}).status_code == 302
+    row.refresh_from_db()
+    assert gone_shards.undecided(row) == ()
+    shown = page(browse("root"), "table", row.lake_table_id)
+    assert 'id="gone-shards"' not in shown

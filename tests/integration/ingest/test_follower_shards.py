@@ -3,13 +3,14 @@ its shard; what becomes of one shard is said of the table."""
 
 from __future__ import annotations
 
+import itertools
 import signal
 from dataclasses import replace
 
 import pytest
 
 from ingest.contract.following import FollowTable
-from ingest.contract.table import SHARD, ColumnSpec, ShardSpec
+from ingest.contract.table import SHARD, ColumnSpec, Gone, ShardSpec
 from ingest.sources.sharded_log import shards_in
 from tests.integration.ingest.following import World, table
 from tests.waiting import wait_for
@@ -109,6 +110,58 @@ def test_what_empties_one_shard_is_in_its_place_among_its_rows_also_behind_a_dea
     assert again.problem(1) == ""
     # its rows are in another file, which its identity says
     assert {kind for kind, _ in followed.controls()} == {"added", "cut", "left"}
+
+
+def marked(gone: Gone) -> FollowTable:
+    """The plan says of the second that it is gone."""
+    first, second = SHARDED.shards
+    spec = replace(SHARDED, shards=(first, replace(second, gone=gone)))
+    return replace(FIRST, table=spec)
+
+
+def test_one_that_is_dropped_stops_no_other_and_its_rows_go_when_that_is_decided(
+    followed: World,
+) -> None:
+    """Who follows is killed behind each step."""
+    made(followed)
+    run, link = followed.following(FIRST), followed.link
+    link.execute("INSERT INTO shop_2.t VALUES (1, 'first'), (2, 'first')")
+    followed.durable(run)
+    run.signal(signal.SIGSTOP)
+    link.execute("UPDATE shop_2.t SET v = 'last' WHERE id = 2")
+    link.execute("DROP TABLE shop_2.t")
+    link.execute("INSERT INTO shop_1.t VALUES (1, 'goes on')")
+    run.signal(signal.SIGKILL)
+    run.kill()
+    run = followed.following(FIRST)
+
+    def is_told() -> bool:
+        return run.state.tables[0].gone == ("shop_2.t",)
+
+    number = itertools.count(2)
+    while not is_told():
+        link.execute(f"INSERT INTO shop_1.t VALUES ({next(number)}, 'goes on')")
+        followed.durable(run)
+    run.kill()
+    found = rows(followed)
+    assert found[:2] == [("insert", "2", 1, "first"), ("insert", "2", 2, "first")]
+    assert ("update", "2", 2, "last") in found
+    assert ("insert", "1", 1, "goes on") in found
+    # nobody has decided: nothing more comes of it, whatever has its name
+    made_again = "CREATE TABLE shop_2.t (id int PRIMARY KEY, v text)"
+    link.execute(f"{made_again}; INSERT INTO shop_2.t VALUES (1, 'another')")
+    run = followed.following(marked("undecided"))
+    followed.durable(run)
+    run.kill()
+    assert rows(followed) == found
+    assert known_shards(followed)[-1] == {"shop_1.t"}
+    for _ in range(2):
+        run = followed.following(marked("deleted"))
+        followed.durable(run)
+        run.signal(signal.SIGKILL)
+        run.kill()
+        assert rows(followed) == [*found, ("truncate", "2", None, None)]
+    assert "deferred" not in {kind for kind, _ in followed.controls()}
 
 
 THIRD = ShardSpec("shop_3", "t", "3", is_unread=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -14,7 +14,7 @@ import pytest
 
 from ingest.contract.following import SourceLog
 from ingest.contract.segments import OPS
-from ingest.contract.table import SHARD, ColumnSpec, ShardSpec, TableSpec
+from ingest.contract.table import SHARD, ColumnSpec, Gone, ShardSpec, TableSpec
 from ingest.sources.port import LogReader, LogRows
 from ingest.sources.row_batches import schema_of
 from ingest.sources.sharded_log import ShardedLog, Shards, shards_in
@@ -42,6 +42,7 @@ class Reader:
     passed_over: dict[int, str] = field(default_factory=dict)
     rows: list[LogRows] = field(default_factory=list)
     anew: list[set[str]] = field(default_factory=list)
+    absent: set[str] = field(default_factory=set)
     is_within: bool = False
     size: int = 0
 
@@ -68,8 +69,15 @@ class Reader:
     def here(self) -> str:
         return str(self.end)
 
-    def has_passed(self, wanted: str) -> bool:
-        return self.at >= int(wanted)
+    def has_passed(self, wanted: str, *, at: str = "") -> bool:
+        return int(at or self.at) >= int(wanted)
+
+    def acknowledge(self, position: str) -> None:
+        pass
+
+    @property
+    def gone(self) -> dict[int, tuple[str, ...]]:
+        return {n: (s,) for s, n in self.names.items() if s in self.absent}
 
     def take(self) -> list[LogRows]:
         found, self.rows = self.rows, []
@@ -192,3 +200,80 @@ def test_who_takes_over_before_the_record_takes_it_up_again(
     # and who takes over behind it has it
     log.follow([table("a", "b", "c")], loaded=dict(log.identities))
     assert len(again.identity()) == 3
+
+
+def marked(spec: TableSpec, gone: Gone, *names: str) -> TableSpec:
+    """The plan says of these that they are gone."""
+    shards = tuple(
+        replace(one, gone=gone) if one.value in names else one for one in spec.shards
+    )
+    return replace(spec, shards=shards)
+
+
+def test_one_that_is_gone_is_no_problem_of_the_others_and_said_once_all_is_durable(
+    followed: Followed,
+) -> None:
+    reader, log = followed.reader, followed.log
+    reader.at, b = 9, reader.names["b"]
+    assert len(followed.identity()) == 3
+    reader.absent, reader.problems = {"b"}, {b: "is gone"}
+    reader.passed_over, reader.end = {b: "is gone"}, 12
+    assert (log.problems, log.lost(), log.gone) == ({}, {}, {})
+    # what came of it before is taken
+    reader.at = 13
+    reader.has("b")
+    assert followed.taken() == 1
+    assert log.gone == {}
+    log.acknowledge("11")
+    assert log.gone == {}
+    log.acknowledge("12")
+    assert log.gone == {TABLE: ("b.o",)}
+    # and what comes under its name is another's
+    reader.has("b")
+    reader.has("a")
+    assert followed.taken() == 1
+    assert (log.problems, log.lost()) == ({}, {})
+
+
+def test_a_table_that_has_none_of_them_any_more_has_that_problem(
+    followed: Followed,
+) -> None:
+    reader, log = followed.reader, followed.log
+    reader.at = 9
+    assert len(followed.identity()) == 3
+    reader.absent = {"a", "b", "c"}
+    reader.problems = {reader.names[name]: "is gone" for name in reader.absent}
+    log.acknowledge("99")
+    assert (log.problems, log.gone) == ({TABLE: "is gone"}, {})
+
+
+def test_rows_of_one_that_is_gone_go_by_the_stream_once(followed: Followed) -> None:
+    """Whoever dies before that is durable says it again."""
+    reader, log = followed.reader, followed.log
+    three, known = table("a", "b", "c"), '{"a.o": "is a", "b.o": "is b"}'
+    log.follow([marked(three, "undecided", "b")], loaded={TABLE: known})
+    assert reader.names.keys() == {"a", "c"}
+    reader.at = 99
+    identity = log.identities[TABLE]
+    assert json.loads(identity) == {"a.o": "is a", "b.o": "", "c.o": "is c"}
+    assert shards_in(identity) == {"a.o", "c.o"}
+    assert log.take() == []
+    for _ in range(2):
+        log.follow([marked(three, "deleted", "b")], loaded={TABLE: identity})
+        (rows,) = log.take()
+        (row,) = rows.batch.to_pylist()
+        assert (rows.table_id, OPS[row["op"]], row["c0"]) == (TABLE, "truncate", "b")
+        assert log.take() == []
+    now = log.identities[TABLE]
+    assert json.loads(now).keys() == {"a.o", "c.o"}
+    log.follow([marked(three, "deleted", "b")], loaded={TABLE: now})
+    assert log.take() == []
+
+
+def test_one_that_was_gone_and_comes_again_is_a_new_one(followed: Followed) -> None:
+    reader, log = followed.reader, followed.log
+    known = '{"a.o": "is a", "b.o": "", "c.o": "is c"}'
+    log.follow([table("a", "b", "c")], loaded={TABLE: known})
+    reader.at = reader.end = 20
+    assert reader.anew[-1] == {"b"}
+    assert len(followed.identity()) == 3

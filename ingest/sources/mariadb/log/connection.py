@@ -286,6 +286,14 @@ def _right_missing(words: str) -> InvalidRequest:
     )
 
 
+def log_silent(seconds: float) -> TransientError:
+    return TransientError(
+        Sentence("the source's log was silent for %(seconds)s s", seconds=int(seconds)),
+        code="log_silent",
+        hint=Sentence("reading begins again at once; check the network between them"),
+    )
+
+
 def _ended(why: str) -> TransientError:
     return TransientError(
         Sentence("the source ended the connection of its log: %(why)s", why=why),

@@ -16,7 +16,7 @@ from types import MappingProxyType
 import pymysql
 
 from catalog.sources.mariadb.log import LogServer, may_lose_commits
-from core.errors import TerminalError, TransientError, said_by
+from core.errors import TerminalError, said_by
 from core.sentences import Sentence, joined
 from ingest.contract.following import Replaced, SourceLog
 from ingest.contract.segments import AHEAD
@@ -45,13 +45,10 @@ from ingest.sources.mariadb.log.columns import (
 from ingest.sources.mariadb.log.connection import (
     LogConnection,
     log_lost,
+    log_silent,
     other_history,
 )
-from ingest.sources.mariadb.log.control import (
-    Control,
-    LogFile,
-    sender_state,
-)
+from ingest.sources.mariadb.log.control import Control, LogFile, sender_state
 from ingest.sources.mariadb.log.places import FORMAT, GTID, STOP, Place, started_at
 from ingest.sources.mariadb.log.shadows import Shadows
 from ingest.sources.mariadb.log.statements import Effect, Name, effect_of
@@ -115,6 +112,9 @@ class MariaDbLogReader:
     _seen: dict[int, set[str]] = field(default_factory=dict)
     _at_log: dict[int, str] = field(default_factory=dict)
     _at_look: dict[int, str] = field(default_factory=dict)
+    # of which the last look found none, and those that a statement has dropped
+    _absent: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    _dropped: dict[int, tuple[str, ...]] = field(default_factory=dict)
     _lost: dict[int, str] = field(default_factory=dict)
     _readers: dict[TableMap, tuple[TableSpec, RowReader]] = field(default_factory=dict)
     _events: deque[bytes] = field(default_factory=deque)
@@ -187,6 +187,7 @@ class MariaDbLogReader:
         self._tables = {self._named(t.source_schema, t.source_table): t for t in tables}
         kept = {table.table_id for table in tables} - changed
         self._at_log = {k: v for k, v in self._at_log.items() if k in kept}
+        self._dropped = {k: v for k, v in self._dropped.items() if k in kept}
         self.new_columns = {k: v for k, v in self.new_columns.items() if k in kept}
         self.left = {k: v for k, v in self.left.items() if k in kept}
         kept = {table.table_id for table in tables} - {*anew}
@@ -225,6 +226,11 @@ class MariaDbLogReader:
         self._begun, self._has_rows = 0, self._has_rows or bool(found)
         self._touched |= {rows.table_id for rows in found}
         return found
+
+    @property
+    def gone(self) -> Mapping[int, tuple[str, ...]]:
+        absent = {k: v for k, v in self._absent.items() if k not in self._at_log}
+        return absent | self._dropped
 
     def lost(self) -> dict[int, str]:
         found, self._lost = self._lost, {}
@@ -326,6 +332,9 @@ class MariaDbLogReader:
                 self._is_to_look = True
                 self._note_altered(table, statement, effect)
             else:
+                if effect.is_dropped and table.table_id not in self._at_log:
+                    self._collect()  # what came of it before is whole
+                    self._dropped[table.table_id] = (where(table),)
                 self._refuse(table, unread(table, name, statement.text, effect))
 
     def _note_swap(self, name: Name, table: TableSpec, statement: Statement) -> None:
@@ -489,21 +498,20 @@ class MariaDbLogReader:
 
     def _look_at_tables(self) -> None:
         tables = [*self._tables.values()]
-        begin = None
-        if any(table.table_id not in self.identities for table in tables):
-            begin = self.control.place()
+        is_new = any(table.table_id not in self.identities for table in tables)
+        begin = self.control.place() if is_new else None
         found = self.control.tables(tables)
         looked = (begin, self.control.place()) if begin else None
-        problems = {}
+        problems, absent = {}, dict[int, tuple[str, ...]]()
         for table in tables:
             name = table.source_schema, table.source_table
             if name in self.control.locked:
                 if table.table_id not in self.identities:
                     problems[table.table_id] = unseen(table)
                 continue
-            one = found.get(name)
-            had = self._had(table)
-            problem = problem_of(table, one, self._server, had=had)
+            if (one := found.get(name)) is None:
+                absent[table.table_id] = (where(table),)
+            problem = problem_of(table, one, self._server, had=self._had(table))
             if one is not None:
                 self._found[table.table_id] = one
                 self._note_new(table, types_of(one))
@@ -515,7 +523,7 @@ class MariaDbLogReader:
             if problem:
                 problems[table.table_id] = problem
         self._is_to_look = bool(self.control.locked)
-        self._at_look = problems
+        self._at_look, self._absent = problems, absent
         self._lost |= problems
         self._merge()
 
@@ -580,20 +588,12 @@ class MariaDbLogReader:
         try:
             command, state = sender_state(self.access, self.log.session)
         except (pymysql.MySQLError, OSError) as error:
-            raise _silent(silent) from error
+            raise log_silent(silent) from error
         if not command or state.startswith(_IDLE):
-            raise _silent(silent)
+            raise log_silent(silent)
         self.waits = Sentence(
             "the source works on its log and has sent nothing for %(silent)s s"
             " (%(state)s)",
             silent=int(silent),
             state=state,
         )
-
-
-def _silent(seconds: float) -> TransientError:
-    return TransientError(
-        Sentence("the source's log was silent for %(seconds)s s", seconds=int(seconds)),
-        code="log_silent",
-        hint=Sentence("reading begins again at once; check the network between them"),
-    )

@@ -107,6 +107,7 @@ class Effect:
     drops: of those, the ones that go. is_new: it makes this table, like the table
     `like` where it says that. is_unique: it may allow fewer rows than before. keys:
     indexes that it drops or renames, and their new names, all in lower case.
+    is_dropped: there are no such tables behind it.
     """
 
     tables: frozenset[Name] = frozenset()
@@ -121,6 +122,7 @@ class Effect:
     like: Name = ("", "")
     is_unique: bool = False
     keys: tuple[tuple[str, str], ...] = ()
+    is_dropped: bool = False
 
     def is_about(self, name: Name) -> bool:
         return self.may_be_any or name in self.tables or name[0] == self.database
@@ -202,8 +204,10 @@ def _definition(verb: str, rest: Sequence[_Token], database: str) -> Effect:
         return _ANYTHING
     if kind in {"DATABASE", "SCHEMA"}:
         names = [t.name for t in rest[1:] if t.name and t.word not in _BETWEEN]
-        is_gone = verb == "DROP" or "REPLACE" in skipped
-        return Effect(database=names[0]) if is_gone and names else NOTHING
+        is_dropped = verb == "DROP"
+        if not names or not (is_dropped or "REPLACE" in skipped):
+            return NOTHING
+        return Effect(database=names[0], is_dropped=is_dropped)
     if kind in _INDEXES and (verb == "DROP" or "REPLACE" in skipped):
         return _without_index(rest, database)
     if kind in _OTHERS or kind in {"DEFINER", "ALGORITHM", "SQL", "AGGREGATE"}:
@@ -228,7 +232,7 @@ def _definition(verb: str, rest: Sequence[_Token], database: str) -> Effect:
             return effect
         if not _OF_OTHERS & {token.word for token in parts}:
             return Effect(frozenset({name}))
-    return Effect(frozenset(_names(rest, database)))
+    return Effect(frozenset(_names(rest, database)), is_dropped=verb == "DROP")
 
 
 def _without_index(rest: Sequence[_Token], database: str) -> Effect:

@@ -108,6 +108,8 @@ class PostgresLogReader:
     # columns that a table's rows had
     _seen: dict[int, set[str]] = field(default_factory=dict)
     _at_look: dict[int, str] = field(default_factory=dict)
+    # of which the last look found none
+    _absent: dict[int, str] = field(default_factory=dict)
     _lost: dict[int, str] = field(default_factory=dict)
     # partitions in other files than they were, and where the log was as that was found
     _other_files: dict[int, dict[Rewritten, int]] = field(default_factory=dict)
@@ -239,6 +241,11 @@ class PostgresLogReader:
                 found.append(one)
         self._begun, self._has_rows = 0, bool(found)
         return found
+
+    @property
+    def gone(self) -> Mapping[int, tuple[str, ...]]:
+        absent = self._absent.items() if self._absent else ()
+        return {k: (name,) for k, name in absent if k not in self._at_relation}
 
     def lost(self) -> dict[int, str]:
         found, self._lost = self._lost, {}
@@ -407,6 +414,7 @@ class PostgresLogReader:
         if self.publications.in_use:
             self.publications.require()
         self._found = self.control.tables(self._tables)
+        self._absent = {}
         problems = {}
         fit = []
         for table in self._tables:
@@ -416,7 +424,9 @@ class PostgresLogReader:
                 problems[table.table_id] = problem
             else:
                 fit.append(table)
-            if found is not None:
+            if found is None:
+                self._absent[table.table_id] = where(table)
+            else:
                 self._note_new(table, new_columns(table, found.table))
         self.publications.keep_only(fit)
         problems |= self.publications.cover(fit)
