@@ -105,7 +105,8 @@ class Running:
                     answer = SecretAnswer(str(data["ref"]), self.password)
                     self.child.give_secret(answer)
                 case "state":
-                    self.states.append(state_of(data, self.state))
+                    # `state` would look again, and take up later ones before this one
+                    self.states.append(state_of(data, self.last))
                 case "failed":
                     self.failure = (
                         str(data["outcome"]),
@@ -119,6 +120,11 @@ class Running:
         self.look()
         assert self.failure is None, self.failure
         assert self.code is None, "it ended"
+        return self.last
+
+    @property
+    def last(self) -> FollowerState:
+        """As it was told; it may have ended since."""
         return self.states[-1] if self.states else FollowerState("starting")
 
     def until(
