@@ -102,13 +102,20 @@ OLDER = """
             WHERE c.relkind = 'p' AND l.attname = a.attname AND l.atthasmissing))
         ORDER BY a.attnum)
 """
+# Partitions of c and theirs. pg_partition_tree waits for whoever locks one of them.
+PARTS = """
+  (WITH RECURSIVE b(oid) AS (
+     SELECT i.inhrelid FROM pg_catalog.pg_inherits i WHERE i.inhparent = c.oid
+     UNION ALL
+     SELECT i.inhrelid FROM pg_catalog.pg_inherits i JOIN b ON i.inhparent = b.oid)
+   SELECT b.oid FROM b) AS"""
 # Partitions of the table c, quoted, whose former rows have less than its identity says.
 # The log sends them under the name of the table, with NULL for what they lack, and
 # ALTER TABLE … REPLICA IDENTITY of the table does not reach them.
 LESSER_PARTS = f"""
-  ARRAY(SELECT l.oid::regclass::text FROM pg_catalog.pg_partition_tree(c.oid) p
+  ARRAY(SELECT l.oid::regclass::text FROM {PARTS} p(relid)
         JOIN pg_catalog.pg_class l ON l.oid = p.relid
-        WHERE c.relkind = 'p' AND p.isleaf AND l.relkind = 'r' AND l.relreplident <> 'f'
+        WHERE c.relkind = 'p' AND l.relkind = 'r' AND l.relreplident <> 'f'
         AND (c.relreplident = 'f' OR NOT {IDENTITY} <@ {_IDENTITY.format(table="l")})
         ORDER BY 1)
 """

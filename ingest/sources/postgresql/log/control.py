@@ -15,6 +15,7 @@ from catalog.sources.postgresql.columns import (
     COLUMNS,
     IDENTITY,
     LESSER_PARTS,
+    PARTS,
     TYPES,
 )
 from catalog.sources.postgresql.types import SourceType
@@ -57,11 +58,11 @@ SELECT w.schema, w.name, c.oid::bigint, c.relkind::text, c.relpersistence::text,
             CASE WHEN a.xmin <> h.xmin THEN 'filled'
                  WHEN h.cmin::text::bigint - a.cmin::text::bigint <= 3 THEN 'empty'
                  ELSE 'unknown' END]
-        FROM pg_partition_tree(c.oid) p
+        FROM {PARTS} p(relid)
         JOIN pg_inherits h ON h.inhrelid = p.relid
         JOIN pg_class l ON l.oid = p.relid
         JOIN pg_attribute a ON a.attrelid = p.relid AND a.attname = 'ctid'
-        WHERE c.relkind = 'p' AND p.level > 0),
+        WHERE c.relkind = 'p'),
   ARRAY(SELECT ARRAY[a.attname::text, a.atttypid::text, a.atttypmod::text, a.xmin::text]
         FROM pg_attribute a
         WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),

@@ -36,27 +36,35 @@ _FIRST = "slot {} begins behind it"
 # What was altered of the publication itself, as which changes it has, and altered back
 # shows in its row's xmin only. A table is in it by itself, by what it is a part of, by
 # the schema of one of these, or as all are. Row filters came with PostgreSQL 15.
+# What pg_publication_tables shows, which waits for whoever locks one of the tables.
+# is_above: as part of another one, under whose name it comes with pubviaroot.
 _PUBLISHED = """
-SELECT t.schemaname::text, t.tablename::text, t.pubname::text,
-  m.kind || m.oid || '/' || p.xmin
-FROM pg_publication_tables t JOIN pg_publication p USING (pubname)
-JOIN pg_namespace n ON n.nspname = t.schemaname
-JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
-JOIN LATERAL (
-  SELECT 'p', p.oid::text WHERE p.puballtables
-  UNION ALL SELECT 'r', r.oid::text FROM pg_publication_rel r
-  WHERE r.prpubid = p.oid AND (
-    r.prrelid = c.oid OR r.prrelid IN (SELECT pg_partition_ancestors(c.oid)))
-  {schemas}
-) m(kind, oid) ON true
-WHERE p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate
-  AND to_jsonb(t) ->> 'rowfilter' IS NULL
-  AND (t.schemaname, t.tablename) IN (
-    SELECT w.schema, w.name FROM unnest(%s::name[], %s::name[]) w(schema, name))
+SELECT f.schema, f.name, f.pubname, f.member
+FROM (
+  SELECT n.nspname::text AS schema, c.relname::text AS name, p.pubname::text,
+    m.kind || m.oid || '/' || p.xmin AS member, c.relkind, p.pubviaroot,
+    bool_or(m.is_above) OVER (PARTITION BY c.oid, p.oid) AS is_above
+  FROM unnest(%s::name[], %s::name[]) w(schema, name)
+  JOIN pg_namespace n ON n.nspname = w.schema
+  JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name
+  CROSS JOIN pg_publication p
+  JOIN LATERAL (
+    SELECT 'p', p.oid::text, c.relispartition WHERE p.puballtables
+    UNION ALL SELECT 'r', r.oid::text, r.prrelid <> c.oid FROM pg_publication_rel r
+    WHERE r.prpubid = p.oid AND (
+      r.prrelid = c.oid OR r.prrelid IN (SELECT pg_partition_ancestors(c.oid)))
+    {schemas}
+  ) m(kind, oid, is_above) ON true
+  WHERE p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate
+    AND c.relpersistence = 'p' AND NOT EXISTS (
+      SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = c.oid
+      AND to_jsonb(r) ->> 'prqual' IS NOT NULL)
+) f
+WHERE CASE WHEN f.pubviaroot THEN NOT f.is_above ELSE f.relkind <> 'p' END
 """
 # Since PostgreSQL 15. A table that left the schema and came back has another row for
 # its type since.
-_SCHEMAS = """UNION ALL SELECT 's', s.oid || '-' || y.xmin
+_SCHEMAS = """UNION ALL SELECT 's', s.oid || '-' || y.xmin, a.oid <> c.oid
   FROM pg_publication_namespace s
   JOIN pg_class a ON a.relnamespace = s.pnnspid JOIN pg_type y ON y.oid = a.reltype
   WHERE s.pnpubid = p.oid AND (
