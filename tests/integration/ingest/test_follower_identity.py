@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import psycopg
 import pytest
 
 from ingest.contract.following import FollowTable
 from tests.integration.ingest.following import World, table
+from tests.waiting import wait_for
 
 T = "CREATE TABLE t (id int PRIMARY KEY, v text)"
 FIRST = FollowTable(table(1), load="first")
@@ -417,3 +419,19 @@ def test_a_unique_index_of_no_constraint_that_was_made_anew(followed: World) -> 
     followed.durable(run)
     run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
     assert OTHER_KEY in run.problem(30)
+
+
+def test_a_table_that_somebody_locks_stops_no_other(followed: World) -> None:
+    """For as long as an ALTER TABLE or VACUUM FULL takes, of a partition, too."""
+    link, second = followed.link, FollowTable(table(2, "u"), load="first")
+    link.execute(T)
+    link.execute("CREATE TABLE u (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)")
+    link.execute("CREATE TABLE u_0 PARTITION OF u FOR VALUES FROM (0) TO (10)")
+    run = followed.following(FIRST, second)
+    run.until(lambda s: s.tables[1].state == "cut", "the other's cut")
+    with psycopg.connect(followed.dsn) as holder:
+        holder.execute("LOCK TABLE u IN ACCESS EXCLUSIVE MODE")
+        followed.following(FIRST, second)
+        link.execute("INSERT INTO t VALUES (1, 'a')")
+        wait_for(followed.changes, "the change of the other table")
+    assert [one.values["id"] for one in followed.changes(1)] == [1]

@@ -320,22 +320,6 @@ def test_the_publication_of_somebody_else_serves(followed: World, reader: str) -
     assert names == [("theirs",)]
 
 
-def test_a_table_that_somebody_locks_stops_no_other(followed: World) -> None:
-    """For as long as an ALTER TABLE or VACUUM FULL takes, of a partition, too."""
-    link = followed.link
-    link.execute(T)
-    for statement in PARTS.format(u="u").split(";"):
-        link.execute(statement)
-    run = followed.following(FIRST, second())
-    run.until(lambda s: s.tables[1].state == "cut", "the other's cut")
-    with psycopg.connect(followed.dsn) as holder:
-        holder.execute("LOCK TABLE u IN ACCESS EXCLUSIVE MODE")
-        followed.following(FIRST, second())
-        link.execute("INSERT INTO t VALUES (1, 'a')")
-        wait_for(followed.changes, "the change of the other table")
-    assert [one.values["id"] for one in followed.changes(1)] == [1]
-
-
 def test_a_slot_that_somebody_else_reads_is_named(followed: World, reader: str) -> None:
     link, name = followed.link, followed.spec.slot
     link.execute("CREATE PUBLICATION theirs FOR ALL TABLES")
