@@ -8,7 +8,7 @@ Must not know REST or drivers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.db.models import QuerySet
@@ -61,6 +61,10 @@ READ = "%(error)s; its columns are read"
 NOT_ALL = "%(error)s; not all of its tables at the source are so yet"
 _WAITED = tuple(one.partition("%(error)s")[2] for one in (READ, NOT_ALL))
 _WAITS = "the source table changed and waits for a decision: %(changes)s"
+_WAITS_BESIDE = (
+    "the source table changed and waits for a decision: %(changes)s; followed already:"
+    " %(followed)s"
+)
 
 
 def sources_altered(tables: QuerySet[Table]) -> None:
@@ -91,7 +95,7 @@ def settle(pipeline: Pipeline) -> None:
         schema_diff.note_left_out(pipeline)
     if drift.blocking:
         needed_resync.note_seen(pipeline, drift.altering)
-        pause(pipeline, why_paused(drift.blocking))
+        pause(pipeline, why_paused(drift.blocking, beside=drift.followed))
         return
     # a load that runs may have read either values: what it leaves is decided after it
     if pipeline.state not in LOADING and needed_resync.decide(pipeline):
@@ -115,8 +119,15 @@ def pause(pipeline: Pipeline, reason: str) -> None:
         transitions.stop(pipeline, "pause", reason=reason, actor=ACTOR)
 
 
-def why_paused(changes: Iterable[SchemaChange]) -> str:
-    return Sentence(_WAITS, changes=in_sentence(changes))
+def why_paused(
+    changes: Sequence[SchemaChange], *, beside: Sequence[SchemaChange] = ()
+) -> str:
+    """beside: what the same look found and nobody has to decide; a column that goes as
+    another one comes may have been renamed."""
+    told = in_sentence(changes)
+    if not beside:
+        return Sentence(_WAITS, changes=told)
+    return Sentence(_WAITS_BESIDE, changes=told, followed=in_sentence(beside))
 
 
 # ------------------------------------------------------------------------- its jobs

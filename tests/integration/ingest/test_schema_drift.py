@@ -294,6 +294,7 @@ def test_what_cannot_be_followed_pauses_until_it_is_approved(live: Any) -> None:
     pipeline = live.pipeline("orders")
     assert pipeline.state == "PAUSED"
     assert "waits for a decision: column 'name' changed" in pipeline.status_reason
+    assert "followed already: column 'note' (" in pipeline.status_reason
     told = proposal_of(lake)
     assert told.needs_resync
     assert any("read from the source again" in line for line in told.will)
