@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 from core.control_channel.stdio import take_over_stdio
@@ -124,10 +125,11 @@ class HostPipe:
 
     def tell(self, state: FollowerState) -> None:
         origins: dict[str, Any] = {}
-        told = as_data(state, origins)
-        if state.tables == self._told:
-            del told["tables"]  # of hundreds of tables seldom one has changed
-        self._told = state.tables
+        # of hundreds of tables seldom one has changed
+        is_same, self._told = state.tables == self._told, state.tables
+        told = as_data(replace(state, tables=()) if is_same else state, origins)
+        if is_same:
+            del told["tables"]
         self._send("state", **told, sentences=origins)
 
     def fail(self, outcome: Outcome, error: ErrorFact) -> None:

@@ -31,16 +31,14 @@ def why_not_followed(
 ) -> str:
     """In sentences with the statements that help; "" = it can be."""
     table = _Wanted(facts, carried, proposals)
-    lacks = [*facts.log_lacks, *table.lacks()]
-    found = ""
-    for lack in lacks:
-        # a statement has its own end
-        by = THEN if found.endswith(";") else NEXT
-        found = joined((found, _told(lack)), by)
+    told = [_told(lack) for lack in (*facts.log_lacks, *table.lacks())]
     if any(lack.statement for lack in facts.log_lacks):
         # discovery noted it, and has to look again
-        by = THEN if found.endswith(";") else NEXT
-        found = joined((found, "then discover the source again"), by)
+        told.append("then discover the source again")
+    found = ""
+    for one in told:
+        # a statement has its own end
+        found = joined((found, one), THEN if found.endswith(";") else NEXT)
     return found
 
 

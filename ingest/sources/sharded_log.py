@@ -186,6 +186,7 @@ class ShardedLog:
 
     _lost     by lake table
     _new      shards that are taken up, and where the log ended then
+    _numbers  of the tables that the reader follows
     _gone     those that have no table any more, and where the log ended as that was
               seen first; _over: of which all is durable that is before that
     _deletes  rows that empty shards which are gone
@@ -197,6 +198,7 @@ class ShardedLog:
     _identities: tuple[dict[int, str], dict[int, str]] = ({}, {})
     _new: dict[int, str] = field(default_factory=dict)
     _followed: Sequence[TableSpec] = ()
+    _numbers: frozenset[int] = frozenset()
     _sharded: Sequence[TableSpec] = ()
     _gone: dict[int, str] = field(default_factory=dict)
     _over: set[int] = field(default_factory=set)
@@ -235,8 +237,7 @@ class ShardedLog:
         """Of a table that has none of them any more that is a problem, as of others."""
         there = {n for n in self.reader.gone if self.shards.shard(n)} - self._new.keys()
         if there:
-            left = {one.table_id for one in self._followed} - there
-            known = {self.shards.table(number) for number in left}
+            known = {self.shards.table(n) for n in self._numbers - there}
             there = {n for n in there if self.shards.table(n) in known}
         self._gone = {n: here for n, here in self._gone.items() if n in there}
         if came := there - self._gone.keys():
@@ -252,12 +253,9 @@ class ShardedLog:
         lost = self.shards.first(self._that_count(self.reader.lost()))
         self._lost = lost | self._lost
 
-    def _of_known(self, said: Mapping[int, str]) -> dict[int, str]:
-        return {n: text for n, text in said.items() if n not in self._new}
-
     def _that_count(self, said: Mapping[int, str]) -> dict[int, str]:
-        """Not that a shard has no table any more."""
-        found = self._of_known(said)
+        """Not of one that is taken up, nor that a shard has no table any more."""
+        found = {n: text for n, text in said.items() if n not in self._new}
         if found:
             self._note_gone()
         return {n: text for n, text in found.items() if n not in self._gone}
@@ -266,9 +264,8 @@ class ShardedLog:
     def identities(self) -> Mapping[int, str]:
         """Asked for many times a second, and seldom another one."""
         self._admit()
-        numbers = {one.table_id for one in self._followed}
-        said = self._of_known(self.reader.identities)
-        now = {n: text for n, text in said.items() if n in numbers}
+        known = self._numbers - self._new.keys()
+        now = {n: text for n, text in self.reader.identities.items() if n in known}
         if now != self._identities[0]:
             found = self.shards.joined(now)
             for table in self._sharded:
@@ -326,6 +323,7 @@ class ShardedLog:
         loaded: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
         self._followed = apart = self.shards.apart(tables)
+        self._numbers = numbers = frozenset(one.table_id for one in apart)
         self._sharded = [table for table in tables if table.shards]
         self._identities = {}, {}
         self._deletes = [
@@ -333,7 +331,7 @@ class ShardedLog:
             for table in self._sharded
             for rows in _deletions(table, loaded.get(table.table_id, ""))
         ]
-        numbers, parted = {one.table_id for one in apart}, self.shards.parted(loaded)
+        parted = self.shards.parted(loaded)
         now = self.shards.new(loaded) & numbers
         came = now - self._new.keys()
         self.reader.follow(

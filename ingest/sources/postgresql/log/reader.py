@@ -244,8 +244,8 @@ class PostgresLogReader:
 
     @property
     def gone(self) -> Mapping[int, tuple[str, ...]]:
-        absent = self._absent.items() if self._absent else ()
-        return {k: (name,) for k, name in absent if k not in self._at_relation}
+        seen = self._at_relation
+        return {k: (name,) for k, name in self._absent.items() if k not in seen}
 
     def lost(self) -> dict[int, str]:
         found, self._lost = self._lost, {}
