@@ -153,6 +153,15 @@ class Control:
         with answered_within(self.connection, 2 * _SECONDS):
             self.connection.execute(statement.encode())
 
+    @contextlib.contextmanager
+    def unwaiting(self) -> Iterator[None]:
+        """Statements within wait for no lock that somebody has."""
+        self.run("SET lock_timeout = '1ms'")
+        try:
+            yield
+        finally:
+            self.run(f"SET lock_timeout = {_SETTINGS['lock_timeout']!r}")
+
     def slot(self, name: str) -> Slot | None:
         """See `read_slot`."""
         with answered_within(self.connection, 2 * _SECONDS):

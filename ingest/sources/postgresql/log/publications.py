@@ -82,12 +82,14 @@ _MAKE = (
 )
 # The source's own log gets a line each time that it refuses us.
 _REFUSED_SECONDS = 300
-# Somebody works on the table.
+# Somebody works on the table: for one of those a look waits, not for each.
 BUSY = (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled)
 
 
 # Its name, and what is new when the table left it and came back.
 Member = tuple[str, str]
+# A statement's verb, and the table's schema and name.
+_Change = tuple[str, str, str]
 
 
 @dataclass(slots=True)
@@ -108,6 +110,11 @@ class Publications:
     _members: dict[int, frozenset[Member]] = field(default_factory=dict)
     _is_ours: bool = False
     _added: dict[int, str] = field(default_factory=dict)
+    # what could not be altered at this look, and at the one before, and when it was
+    # waited for; and that for which this one waits
+    _busy: dict[_Change, float] = field(default_factory=dict)
+    _tried: dict[_Change, float] = field(default_factory=dict)
+    _turn: _Change | None = None
 
     def use(self, problems: Mapping[int, str], *, tries: bool) -> None:
         """From here on the log is read by those that were chosen; by our own, empty one
@@ -176,8 +183,11 @@ class Publications:
             )
 
     def cover(self, tables: Sequence[TableSpec]) -> dict[int, str]:
-        """Why the changes of tables do not come, of those whose do not."""
+        """Takes all others out of our own one. Why the changes of tables do not come,
+        of those whose do not."""
         self._look()
+        self._next_turn()
+        self._keep_only(tables)
         published = self._published(tables)
         problems = {}
         for table in tables:
@@ -219,9 +229,15 @@ class Publications:
         found, self._added = self._added, {}
         return found
 
-    def keep_only(self, tables: Sequence[TableSpec]) -> None:
-        """Takes others out of our own one: a published table without a replica identity
-        would not even be written to any more."""
+    def _next_turn(self) -> None:
+        """The log is not read while a look waits, so it waits for one lock: each time
+        for the one that was waited for longest ago."""
+        self._tried, self._busy = self._busy, {}
+        self._turn = min(self._tried, key=lambda one: self._tried[one], default=None)
+
+    def _keep_only(self, tables: Sequence[TableSpec]) -> None:
+        """A published table without a replica identity would not even be written to any
+        more."""
         if not self._is_ours:
             return
         kept = {(table.source_schema, table.source_table) for table in tables}
@@ -319,7 +335,14 @@ class Publications:
         own = DIALECT.name(self.names.publication)
         only = "ONLY " if verb == "ADD" else ""
         table = DIALECT.qualified(schema, name)
-        self.control.run(f"ALTER PUBLICATION {own} {verb} TABLE {only}{table}")
+        is_turn = (change := (verb, schema, name)) == self._turn
+        try:
+            with contextlib.nullcontext() if is_turn else self.control.unwaiting():
+                self.control.run(f"ALTER PUBLICATION {own} {verb} TABLE {only}{table}")
+        except BUSY:
+            waited = time.monotonic() if is_turn else self._tried.get(change, 0.0)
+            self._busy[change] = waited
+            raise
 
     def _look(self) -> None:
         slot = self.names.slot

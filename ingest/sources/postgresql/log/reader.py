@@ -244,8 +244,7 @@ class PostgresLogReader:
 
     @property
     def gone(self) -> Mapping[int, tuple[str, ...]]:
-        seen = self._at_relation
-        return {k: (name,) for k, name in self._absent.items() if k not in seen}
+        return {k: (n,) for k, n in self._absent.items() if k not in self._at_relation}
 
     def lost(self) -> dict[int, str]:
         found, self._lost = self._lost, {}
@@ -428,7 +427,6 @@ class PostgresLogReader:
                 self._absent[table.table_id] = where(table)
             else:
                 self._note_new(table, new_columns(table, found.table))
-        self.publications.keep_only(fit)
         problems |= self.publications.cover(fit)
         self._at_look = self._problems_of_identities() | problems
         # once they are in it, only this says that they were not
@@ -469,17 +467,19 @@ class PostgresLogReader:
         problems = {}
         for rows in self._decoder.waiting():
             self._note_parts(rows)
-        for table in self._tables if self.publications.in_use else ():
-            found = self._found.get((table.source_schema, table.source_table))
-            if found is None:
-                continue
-            try:
-                problem = self._problem_of_identity(table, found)
-                self._busy.pop(table.table_id, None)
-            except BUSY as error:
-                problem = self._unseen_for_long(table, error)
-            if problem:
-                problems[table.table_id] = problem
+        with contextlib.ExitStack() as behind_a_wait:
+            for table in self._tables if self.publications.in_use else ():
+                found = self._found.get((table.source_schema, table.source_table))
+                if found is None:
+                    continue
+                try:
+                    problem = self._problem_of_identity(table, found)
+                    self._busy.pop(table.table_id, None)
+                except BUSY as error:
+                    problem = self._unseen_for_long(table, error)
+                    behind_a_wait.enter_context(self.control.unwaiting())
+                if problem:
+                    problems[table.table_id] = problem
         return problems
 
     def _problem_of_identity(self, table: TableSpec, found: FoundTable) -> str:
