@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import struct
+import tracemalloc
 import zlib
 
 import pyarrow as pa
@@ -283,6 +284,34 @@ def test_a_table_that_changes_keeps_the_order_of_its_rows() -> None:
         made.decode(sent)
     found = [(len(rows.table.columns), rows.values) for rows in made.take()]
     assert found == [(2, [(1, b"a")]), (1, [(2,)]), (2, [(3, None)])]
+
+
+def test_of_tables_that_are_not_wanted_nothing_is_kept() -> None:
+    """A server may have a hundred thousand, or make ever new ones."""
+
+    def other(number: int) -> bytes:
+        name = b"%08d" % number
+        return event(19, TABLE[19:27] + b"\1d\0\x08" + name + b"\0" + TABLE[33:-4])
+
+    def read(first: int, count: int) -> None:
+        for number in range(first, first + count):
+            for sent in (GTID, other(number), changed(23, row(1, b"a")), END):
+                made.decode(sent)
+
+    made = Decoder(key_of, is_wanted=lambda name: name == ("d", "t"))
+    for sent in (FORMAT, GTID, TABLE, changed(23, row(1, b"a")), END):
+        made.decode(sent)
+    read(0, 10)
+    tracemalloc.start()
+    try:
+        read(10, 1_000)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 50_000
+    for sent in (GTID, TABLE, changed(23, row(2, b"b")), END):
+        made.decode(sent)
+    assert values(made) == [(1, b"a"), (2, b"b")]
 
 
 def test_other_tables_are_left_out() -> None:

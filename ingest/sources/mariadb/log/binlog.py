@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from core.errors import TerminalError, said_by
 from core.sentences import Sentence
-from ingest.sources.mariadb.log.packed import inflated, unpacked
+from ingest.sources.mariadb.log.packed import inflated, payload_of
 from ingest.sources.mariadb.log.rows import Row, Split, form_of, split_of
 from ingest.sources.mariadb.log.sessions import is_strict, quoting_of, text_of
 from ingest.sources.mariadb.log.statements import BY_DEFAULT, Quoting
@@ -156,6 +156,8 @@ class _Table:
 # The places, among a table's columns, of those that say which row of the lake it is;
 # None = its rows are not wanted. Rows of a table with a problem are left out.
 Wanted = Callable[[TableMap], tuple[int, ...] | None]
+# Of a table that comes in a transaction, whether anything but that is wanted of it.
+IsWanted = Callable[[Name], bool]
 
 
 class Decoder:
@@ -163,16 +165,21 @@ class Decoder:
     `log_incident` where the server knows of changes that are not in its log; the
     decoder is of no use then.
 
+    Of tables that are not wanted nothing is kept beyond their transaction: a server may
+    have any number of them.
+
     size  bytes of the events whose rows wait
     """
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: Wanted, is_wanted: IsWanted = lambda _: True) -> None:
         self._wanted = wanted
+        self._is_wanted = is_wanted
         # by the events that describe them, without their numbers
         self._tables: dict[bytes, _Table | None] = {}
         self._maps: dict[bytes, TableMap] = {}
         self._newest: dict[Name, bytes] = {}
-        self._numbers: dict[bytes, bytes] = {}
+        # of the open transaction: which tables they are, b"" = not wanted
+        self._numbers: dict[bytes, tuple[Name, bytes]] = {}
         self._closed: list[Rows] = []
         # rows of the open transaction, and how many there were before it
         self._touched: dict[int, tuple[Rows, int]] = {}
@@ -215,12 +222,6 @@ class Decoder:
         # each is described anew before its next rows, as it is by then
         self._tables, self._maps, self._newest = {}, {}, {}
         self._missing.clear()
-
-    def look_again_at(self, name: Name) -> None:
-        """What is called so is another table from here on; its rows are not wanted."""
-        self._newest.pop(name, None)
-        for body in [body for body in self._maps if table_name(body) == name]:
-            del self._maps[body], self._tables[body]
 
     def _checked(self, event: bytes) -> bytes:
         """Without its checksum."""
@@ -377,8 +378,7 @@ class Decoder:
         if counts is not None:
             return ()
         # rows of before it, or behind it, were taken: which of them is not known
-        names = tuple(dict.fromkeys(map(table_name, self._numbers.values())))
-        return self._missed(names, Sentence("rows that were taken were rolled back"))
+        return self._missed(self._names(), Sentence("rows that were taken were rolled back"))
 
     def _transaction_of_several(
         self, event: bytes, verb: str, name: str
@@ -402,16 +402,21 @@ class Decoder:
             return (self._end(event),)
         if not self._is_within:
             _refuse(event, Sentence("what is prepared is no transaction"))
-        # bodies, for tables that are not wanted now may be when it is committed
-        names = (table_name(body) for body in self._numbers.values())
+        # all, for tables that are not wanted now may be when it is committed
+        names = self._names()
         at = HEAD.size + _PREPARED.size
         xid = event[at : at + sizes[0]], event[at + sizes[0] : at + sum(sizes)]
         name = f"X'{xid[0].hex()}',X'{xid[1].hex()}',{form}"
-        self._prepared[name] = tuple(dict.fromkeys(names))
+        self._prepared[name] = names
         return (self._undone(),)
 
+    def _names(self) -> tuple[Name, ...]:
+        """Of the tables that the open transaction has rows of."""
+        return tuple(dict.fromkeys(name for name, _ in self._numbers.values()))
+
     def _missed(self, tables: tuple[Name, ...] | None, reason: str) -> tuple[What, ...]:
-        self._missing |= set(self._newest if tables is None else tables)
+        named = self._newest if tables is None else filter(self._is_wanted, tables)
+        self._missing |= {*named}
         for body in self._maps:
             if table_name(body) in self._missing:
                 self._close(body)
@@ -420,7 +425,7 @@ class Decoder:
 
     def _payload(self, event: bytes) -> tuple[What, ...]:
         """MySQL's: events of a whole transaction, without checksums of their own."""
-        data, found = _payload_of(event), list[What]()
+        data, found = payload_of(event[HEAD.size :]), list[What]()
         at = 0
         while at < len(data):
             size = HEAD.unpack_from(data, at)[3]
@@ -442,8 +447,11 @@ class Decoder:
     def _table_map(self, event: bytes) -> tuple[What, ...]:
         """The table, unless it is as it was."""
         number, body = event[19:25], event[27:]
-        self._numbers[number] = body
         name = table_name(body)
+        if not self._is_wanted(name):
+            self._numbers[number] = name, b""
+            return ()
+        self._numbers[number] = name, body
         before = self._newest.get(name)
         if before == body:
             return ()
@@ -482,12 +490,12 @@ class Decoder:
         number = event[19:25]
         if number == _DUMMY:
             return None
-        body = self._numbers.get(number)
-        if body is None:
+        if number not in self._numbers:
             _refuse(event, Sentence("a row without its table"))
         if not self._is_within:
             _refuse(event, Sentence("a row without its transaction"))
-        return self._tables[body]
+        _, body = self._numbers[number]
+        return self._tables[body] if body else None
 
     def _refused(self, table: _Table, reason: str) -> tuple[What, ...]:
         described = table.rows.table
@@ -536,22 +544,6 @@ def _is_whole(head: bytes, width: int) -> bool:
     return count == width and all(
         int.from_bytes(part, "little") & every == every for part in parts
     )
-
-
-def _payload_of(event: bytes) -> bytes:
-    at, method, size = HEAD.size, 0, 0
-    while kind := event[at]:
-        length, at = packed_int(event, at + 1)
-        if kind == 2:
-            method, _ = packed_int(event, at)
-        elif kind == 3:
-            size, _ = packed_int(event, at)
-        at += length
-    if method == 255:
-        return event[at + 1 :]
-    if method:
-        raise ValueError(f"compressed by an unknown method ({method})")
-    return unpacked(event[at + 1 :], size)
 
 
 def _when(event: bytes) -> int:

@@ -6,6 +6,8 @@ import zlib
 
 import pyarrow as pa
 
+from ingest.sources.mariadb.log.table_map import packed_int
+
 
 def inflated(data: bytes) -> bytes:
     """The rest of an event of MariaDB's compressed kinds: the method and how many bytes
@@ -36,6 +38,23 @@ def unpacked(data: bytes, size: int) -> bytes:
     except (OSError, pa.ArrowException) as error:
         raise ValueError(str(error)) from error
     return _whole(found, size)
+
+
+def payload_of(body: bytes) -> bytes:
+    """The events within one of MySQL's that holds a transaction; its body."""
+    at, method, size = 0, 0, 0
+    while kind := body[at]:
+        length, at = packed_int(body, at + 1)
+        if kind == 2:
+            method, _ = packed_int(body, at)
+        elif kind == 3:
+            size, _ = packed_int(body, at)
+        at += length
+    if method == 255:
+        return body[at + 1 :]
+    if method:
+        raise ValueError(f"compressed by an unknown method ({method})")
+    return unpacked(body[at + 1 :], size)
 
 
 def _whole(data: bytes, size: int) -> bytes:

@@ -138,8 +138,8 @@ class MariaDbLogReader:
 
     def __post_init__(self) -> None:
         self._server = self.control.server()
-        self._decoder = Decoder(self._wanted)
-        self._shadows = Shadows(self.control, self._decoder)
+        self._decoder = Decoder(self._wanted, self._is_wanted)
+        self._shadows = Shadows(self.control)
         self._place = Place(self.started)
         self._end = self._durable = self.started
 
@@ -427,12 +427,13 @@ class MariaDbLogReader:
             version = AHEAD if is_ahead else table.schema_version
             self._taken.append(LogRows(table.table_id, version, batch))
 
-    def _wanted(self, found: TableMap) -> tuple[int, ...] | None:
-        name = self._named(found.schema, found.name)
+    def _is_wanted(self, name: Name) -> bool:
+        name = self._named(*name)
         self._shadows.note_filled(name)
-        table = self._tables.get(name)
-        if table is None:
-            return None
+        return name in self._tables
+
+    def _wanted(self, found: TableMap) -> tuple[int, ...] | None:
+        table = self._tables[self._named(found.schema, found.name)]
         try:
             if found.problem:
                 raise ValueError(found.problem)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from ingest.contract.following import Replaced
 from ingest.contract.table import TableSpec
-from ingest.sources.mariadb.log.binlog import Decoder, Statement
+from ingest.sources.mariadb.log.binlog import Statement
 from ingest.sources.mariadb.log.columns import Identity
 from ingest.sources.mariadb.log.control import Control
 from ingest.sources.mariadb.log.statements import Effect, Name, definition_of
@@ -18,7 +18,6 @@ from ingest.sources.mariadb.log.swaps import Shadow, shadow_behind
 @dataclass(slots=True)
 class Shadows:
     control: Control
-    decoder: Decoder
     _tables: Mapping[Name, TableSpec] = field(default_factory=dict)
     _identities: dict[int, str] = field(default_factory=dict)
     _known: dict[Name, Shadow] = field(default_factory=dict)
@@ -56,8 +55,6 @@ class Shadows:
             return made == definition_of(self.control.definition(self._tables[name]))
 
         shadow = shadow_behind(self._known.get(name), name, effect, is_copy=is_copy)
-        if shadow and effect.is_new:
-            self.decoder.look_again_at((name[0], shadow.name))
         self._keep(name, shadow)
 
     def note_filled(self, other: Name) -> None:
