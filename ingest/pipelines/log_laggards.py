@@ -8,13 +8,15 @@ or its `max_waiting_seconds` only a resync brings it on.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import reduce
+from operator import or_
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
 from core.clock import SystemClock
-from core.sentences import Sentence
+from core.sentences import Sentence, as_sentence
 from ingest.lake.chain import read_kept, stream_folder
 from ingest.models import Pipeline, SourceFollower
 from ingest.models.states import FAILED, LOADED, PAUSED
@@ -25,11 +27,15 @@ from ingest.pipelines.policies.policy import (
     LEAST_WAITING_SECONDS,
 )
 from ingest.pipelines.policies.store import policy_of
+from ingest.pipelines.schema_drift import WAITED
 from ingest.pipelines.table_status import SYNCS_BEFORE_FAILING
 from ingest.planning.facts import LOG
 
-_STOPPED = Q(state__in=[PAUSED, FAILED]) | Q(
-    state__in=sorted(LOADED), failures__gte=SYNCS_BEFORE_FAILING
+# Rows wait for columns of which the plan does not know yet, as while the shards of a
+# table get one by one.
+_WAITS = reduce(or_, (Q(status_reason__contains=words) for words in WAITED))
+_STOPPED = Q(state__in=[PAUSED, FAILED]) | (
+    Q(state__in=sorted(LOADED)) & (Q(failures__gte=SYNCS_BEFORE_FAILING) | _WAITS)
 )
 
 
@@ -74,7 +80,7 @@ def _why_too_much(
             "it was %(state)s while %(waiting_bytes)s bytes of its"
             " source's log came, more than the %(max_waiting)s that may"
             " wait for it (max_waiting_bytes)",
-            state=Sentence(pipeline.state),
+            state=_stands_as(pipeline),
             waiting_bytes=f"{follower.waiting_bytes:,}",
             max_waiting=f"{policy.max_waiting:,}",
         )
@@ -84,8 +90,19 @@ def _why_too_much(
     return Sentence(
         "it was %(state)s and its source's log waits for it since"
         " %(since)s UTC, longer than it may (max_waiting_seconds)",
-        state=Sentence(pipeline.state),
+        state=_stands_as(pipeline),
         since=f"{since:%Y-%m-%d %H:%M}",
+    )
+
+
+def _stands_as(pipeline: Pipeline) -> Sentence:
+    """With the reason, where the state alone says that it goes on."""
+    if pipeline.state not in LOADED or not pipeline.status_reason:
+        return Sentence(pipeline.state)
+    return Sentence(
+        "%(state)s (%(why)s)",
+        state=Sentence(pipeline.state),
+        why=as_sentence(pipeline.status_reason),
     )
 
 

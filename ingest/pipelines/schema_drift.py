@@ -59,7 +59,7 @@ _SHARDS = "discovery"
 # Of a table whose rows wait for columns that its plan does not have.
 READ = "%(error)s; its columns are read"
 NOT_ALL = "%(error)s; not all of its tables at the source are so yet"
-_WAITED = tuple(one.partition("%(error)s")[2] for one in (READ, NOT_ALL))
+WAITED = tuple(one.partition("%(error)s")[2] for one in (READ, NOT_ALL))
 _WAITS = "the source table changed and waits for a decision: %(changes)s"
 _WAITS_BESIDE = (
     "the source table changed and waits for a decision: %(changes)s; followed already:"
@@ -88,7 +88,7 @@ def settle(pipeline: Pipeline) -> None:
     drift = drift_of(pipeline)
     if drift.followed:
         schema_diff.take_over(pipeline, drift.followed, is_followed=True)
-        if pipeline.status_reason.endswith(_WAITED):
+        if pipeline.status_reason.endswith(WAITED):
             transitions.say(pipeline, "")
         schema_diff.report_compared([pipeline])
     if pipeline.capture == LOG:

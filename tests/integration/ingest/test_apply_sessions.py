@@ -14,6 +14,7 @@ from django.db.models.functions import Now
 from catalog.models import Table
 from core.clock import SystemClock
 from core.models import Job, Lease
+from core.sentences import Sentence
 from ingest.contract.applying import (
     COLUMNS_UNDECIDED,
     ENDED_BY_LOADS,
@@ -41,8 +42,9 @@ from ingest.pipelines.apply_reports import Gathered
 from ingest.pipelines.apply_work import WantedTables
 from ingest.pipelines.lake_reconcile import follow_lake
 from ingest.pipelines.policies.store import change_policy, change_table_policy
+from ingest.pipelines.schema_drift import NOT_ALL
 from ingest.pipelines.table_commands import pause, resume, start_resync
-from ingest.pipelines.transitions import lose_position
+from ingest.pipelines.transitions import lose_position, say
 from tests.doubles.launcher import FakeSession, Fault
 from tests.doubles.log_source import Row, batch_of
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
@@ -387,6 +389,26 @@ def test_a_stopped_table_holds_back_only_so_much_of_the_log(log_world: World) ->
     tables.update(last_commit_epoch=99)
     assert log_laggards.give_up_laggards() == 1
     assert log_world.pipeline("second").state == "NEEDS_RESYNC"
+
+
+def test_a_log_waits_only_so_long_for_columns_that_not_all_shards_have(
+    log_world: World,
+) -> None:
+    """Such a table has no failures, and would go on at any moment."""
+    change_policy(log_world.source, None, {"max_waiting_bytes": GIB})
+    follower = SourceFollower.objects.filter(datasource=log_world.source)
+    follower.update(first=100, waiting_bytes=GIB + 1)
+    Table.objects.filter(kind=Table.LAKE).update(last_commit_epoch=99)
+    first = log_world.pipeline("first")
+    assert log_laggards.give_up_laggards() == 0
+    met = Sentence("%(name)s was added", name="note")
+    say(first, Sentence(NOT_ALL, error=met))
+    assert log_laggards.give_up_laggards() == 1
+    reason = log_world.pipeline("first").status_reason
+    assert "CATCHING_UP (note was added; not all of" in reason
+    assert "max_waiting_bytes" in reason
+    assert log_world.pipeline("first").state == "NEEDS_RESYNC"
+    assert log_world.pipeline("second").state == "CATCHING_UP"
 
 
 def test_a_log_waits_for_a_stopped_table_only_so_long(log_world: World) -> None:

@@ -378,7 +378,9 @@ class Decoder:
         if counts is not None:
             return ()
         # rows of before it, or behind it, were taken: which of them is not known
-        return self._missed(self._names(), Sentence("rows that were taken were rolled back"))
+        return self._missed(
+            self._names(), Sentence("rows that were taken were rolled back")
+        )
 
     def _transaction_of_several(
         self, event: bytes, verb: str, name: str
