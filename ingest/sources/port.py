@@ -298,6 +298,11 @@ class LogReader(Protocol):
         table, which goes on with the others, once all of them is taken; any other one
         is one of the `problems`."""
 
+    @property
+    def unread(self) -> Collection[int]:
+        """Tables that the log may have more of before they were looked at as they are
+        now, and rows of others that had their names: no load begins before that."""
+
     def lost(self) -> dict[int, str]:
         """Tables of which something was passed over since this was last called, and
         why, though their rows may come again by now."""

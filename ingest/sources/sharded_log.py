@@ -244,6 +244,10 @@ class ShardedLog:
             self._gone |= dict.fromkeys(came, self.reader.here())
         self._over &= there
 
+    @property
+    def unread(self) -> Collection[int]:
+        return {self.shards.table(number) for number in self.reader.unread}
+
     def lost(self) -> dict[int, str]:
         self._note_lost()
         found, self._lost = self._lost, {}

@@ -44,6 +44,7 @@ class LogSource:
     lost: dict[int, str] = field(default_factory=dict)
     identities: dict[int, str] = field(default_factory=dict)
     loaded: dict[int, str] = field(default_factory=dict)
+    unread: set[int] = field(default_factory=set)
     step: Callable[[], None] = lambda: None
 
     def commit(self, *rows: Row) -> None:
@@ -99,6 +100,10 @@ class FakeLog:
     @property
     def problems(self) -> dict[int, str]:
         return self.source.problems
+
+    @property
+    def unread(self) -> set[int]:
+        return self.source.unread
 
     def lost(self) -> dict[int, str]:
         found, self.source.lost = self.source.lost, {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -240,6 +241,41 @@ def test_what_the_log_has_no_rows_of_defers_that_table_alone(
     assert run.until(lambda s: s.tables[0].new_columns, "it").tables[0].new_columns == (
         "n",
     )
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_what_a_table_was_before_its_load_is_no_matter(
+    maria: MariaWorld, *, is_known: bool
+) -> None:
+    """Of a reader that is behind: its log has rows and the end of another table that
+    had the name, in other columns."""
+    other = FollowTable(maria_table(7, "u"), load="first")
+    run = maria.following(*[FIRST] * is_known, other)
+    maria.durable(run)
+    run.kill()
+    maria.run(
+        "INSERT INTO t (id, v) VALUES (1, 'former')",
+        "ALTER TABLE t DROP v",
+        "DELETE FROM t",
+        "DROP TABLE t",
+        T,
+        "INSERT INTO t (id, v) VALUES (2, 'present')",
+    )
+    anew = replace(FIRST, load="second")
+    run = maria.following(anew, other)
+    run.until(lambda s: s.tables[0].state == "cut", "its cut")
+    maria.run("INSERT INTO t (id, v) VALUES (3, 'behind')")
+    maria.durable(run)
+    (cut,) = [
+        segment.number
+        for segment in maria.segments()
+        for one in segment.controls
+        if (one.kind, one.table_id, one.load) == ("cut", 1, "second")
+    ]
+    behind = [one.values["id"] for one in maria.changes() if one.segment > cut]
+    assert behind == [3]
+    assert run.problem(1) == ""
+    assert ("deferred", 1) not in maria.controls()
 
 
 def test_a_statement_in_place_of_rows_defers_what_it_may_have_changed(

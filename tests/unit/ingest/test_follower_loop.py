@@ -452,6 +452,23 @@ def test_a_log_learns_after_a_death_which_tables_were_loaded(bench: Bench) -> No
     assert bench.source.loaded == {1: "a, the first", 2: "b, the second"}
 
 
+def test_a_load_begins_behind_what_its_table_was_before(bench: Bench) -> None:
+    """Of who reads the log late: the table was made anew since, or altered."""
+    bench.run(*TABLES)
+    before = bench.controls
+    anew = replace(TABLES[1], load="anew"), FollowTable(spec_of(4, "d"), load="first")
+    bench.source.unread = {2, 4}
+    write(bench.source, 1)
+    bench.run(TABLES[0], *anew, TABLES[2])
+    assert bench.controls == before
+    bench.source.unread = set()
+    write(bench.source, 1)
+    bench.run(TABLES[0], *anew, TABLES[2])
+    assert [one[1:] for one in bench.controls[len(before) :]] == [
+        ("cut", 2), ("added", 4), ("cut", 4),
+    ]  # fmt: skip
+
+
 def test_of_a_table_whose_plan_cannot_be_read_nothing_is_taken(bench: Bench) -> None:
     bench.run(*TABLES)
     why = "its plan cannot be read"

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -70,6 +71,13 @@ def log_place(rows: Rows) -> list[tuple[Any, ...]]:
             code="source_privilege_missing",
             hint="at the source: GRANT BINLOG MONITOR ON *.* TO the datasource's user",
         ) from error
+
+
+def is_late_at(when: int, settings: Mapping[str, str]) -> bool:
+    """Whether half the time is over for which the server keeps what it wrote then."""
+    kept = float(settings.get("binlog_expire_logs_seconds") or 0)
+    kept = kept or float(settings.get("expire_logs_days") or 0) * 86_400
+    return bool(kept and when and time.time() - when > kept / 2)
 
 
 def started_at(event: bytes) -> int:

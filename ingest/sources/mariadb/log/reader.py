@@ -49,7 +49,14 @@ from ingest.sources.mariadb.log.connection import (
     other_history,
 )
 from ingest.sources.mariadb.log.control import Control, LogFile, sender_state
-from ingest.sources.mariadb.log.places import FORMAT, GTID, STOP, Place, started_at
+from ingest.sources.mariadb.log.places import (
+    FORMAT,
+    GTID,
+    STOP,
+    Place,
+    is_late_at,
+    started_at,
+)
 from ingest.sources.mariadb.log.shadows import Shadows
 from ingest.sources.mariadb.log.statements import Effect, Name, effect_of
 from ingest.sources.mariadb.log.swaps import is_swap, tool_of
@@ -73,9 +80,8 @@ from ingest.sources.port import LogRows, SourceAccess
 _SILENT_SECONDS, _PROBE_SECONDS = 20, 10
 # What the session does that sends the log and has nothing to send, or waits for us.
 _IDLE = ("Master has sent all", "Writing to net", "Sending binlog")
-# A log that is read so late may be deleted before it is read.
+# A log that is read late may be deleted before it is read.
 EXPIRING = "expiring"
-_LATE = 0.5
 _WHEN = struct.Struct("<I")
 
 _DIED = Sentence(
@@ -232,6 +238,11 @@ class MariaDbLogReader:
         absent = {k: v for k, v in self._absent.items() if k not in self._at_log}
         return absent | self._dropped
 
+    @property
+    def unread(self) -> Collection[int]:
+        known = {k: Identity.decode(v) for k, v in self.identities.items()}
+        return {k for k, one in known.items() if not self.has_passed(one.until)}
+
     def lost(self) -> dict[int, str]:
         found, self._lost = self._lost, {}
         return found
@@ -249,7 +260,7 @@ class MariaDbLogReader:
         behind = sum(f.size for f in left) - self._durable.offset
         if self._is_to_look:
             self._look_at_tables()
-        is_late = len(left) > 1 and self._is_late()
+        is_late = len(left) > 1 and is_late_at(self._place.when, self._server.settings)
         return SourceLog(kept, None, max(0, behind), EXPIRING if is_late else "")
 
     def _take_up(self, event: bytes) -> bool:
@@ -307,8 +318,6 @@ class MariaDbLogReader:
                 self._note_statement(what)
             case Missed():
                 self._note_missed(what)
-            case _:
-                pass
 
     def _note_statement(self, statement: Statement) -> None:
         effect = effect_of(statement.text, statement.database, statement.quoting)
@@ -566,15 +575,6 @@ class MariaDbLogReader:
         (made,) = _WHEN.unpack_from(event)
         if self._place.here.made not in {0, made}:
             raise other_history(self._place.here)
-
-    def _is_late(self) -> bool:
-        """Whether half the time is over for which the server keeps its log."""
-        settings = self._server.settings
-        kept = float(settings.get("binlog_expire_logs_seconds") or 0)
-        kept = kept or float(settings.get("expire_logs_days") or 0) * 86_400
-        return bool(
-            kept and self._place.when and time.time() - self._place.when > kept * _LATE
-        )
 
     def _doubt(self) -> None:
         """A server that lives shows it: in silence the connection may be dead, or the

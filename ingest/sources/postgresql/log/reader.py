@@ -95,6 +95,8 @@ class PostgresLogReader:
     # what was made anew under a table's name is another one
     replaced: dict[int, Replaced] = field(default_factory=dict)
     left: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    # a load drops by its snapshot what came of its table, or of another of its name
+    unread: Collection[int] = ()
     identities: dict[int, str] = field(default_factory=dict)
     committed: int = 0
     waits: str = ""
@@ -171,8 +173,7 @@ class PostgresLogReader:
     ) -> None:
         kept = {table.table_id for table in tables}
         changed = {table.table_id for table in {*self._tables} ^ {*tables}}
-        for table_id in {*anew}:
-            self._seen.pop(table_id, None)
+        self._seen = {k: v for k, v in self._seen.items() if k not in anew}
         for table_id in changed | {*anew}:
             self.left.pop(table_id, None)
             self._busy.pop(table_id, None)
@@ -364,8 +365,7 @@ class PostgresLogReader:
         if found is None:
             return set()
         before = self._seen.get(table.table_id, set())
-        then = self._met(table.table_id)
-        highest = then.highest if then else 0
+        highest = then.highest if (then := self._met(table.table_id)) else 0
         new = {name for name, number in found.numbers.items() if number > highest}
         return new - before - {*identifying(table)}
 
