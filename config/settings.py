@@ -161,12 +161,6 @@ SLUICE_SPARK_JARS = read(
     meaning="class path of drivers and engines beyond Spark's own jars",
     parse=str,
 )
-SLUICE_LAUNCHER = read(
-    "LAUNCHER",
-    default="warm",
-    meaning="how Spark jobs run: warm = one driver for all, submit = one each",
-    parse=one_of("warm", "submit"),
-)
 SLUICE_DRIVER_MEMORY = read(
     "DRIVER_MEMORY", default="1200m", meaning="heap of the warm driver", parse=str
 )

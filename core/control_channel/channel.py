@@ -1,4 +1,4 @@
-"""One end of a control channel: messages over a pipe or a socket, and its silence.
+"""One end of a control channel: messages over a pipe, and its silence.
 
 Any thread may send, one thread reads. It must not know what messages mean.
 """
@@ -6,35 +6,14 @@ Any thread may send, one thread reads. It must not know what messages mean.
 from __future__ import annotations
 
 import contextlib
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
-from core.control_channel.framing import (
-    LARGEST_GREETING,
-    LARGEST_MESSAGE,
-    Message,
-    MessageBuffer,
-    encode,
-)
+from core.control_channel.framing import Message, MessageBuffer, encode
 
 READ_BYTES = 65536
-
-
-class Stream(Protocol):
-    """Bytes both ways. OSError when it is broken or closed."""
-
-    def read(self, size: int) -> bytes:
-        """Return what is there, waiting for the first byte; b"" at the end."""
-        ...
-
-    def write(self, data: bytes) -> None:
-        """Write all of it."""
-        ...
-
-    def close(self) -> None: ...
 
 
 class RawFile(Protocol):
@@ -48,16 +27,18 @@ class RawFile(Protocol):
 
 
 class PipeStream:
-    """Two pipes, one each way."""
+    """Two pipes, one each way. OSError when one is broken or closed."""
 
     def __init__(self, inbound: RawFile, outbound: RawFile) -> None:
         self._in, self._out = inbound, outbound
 
     def read(self, size: int) -> bytes:
+        """Return what is there, waiting for the first byte; b"" at the end."""
         with _closed_as_broken():
             return self._in.read(size) or b""
 
     def write(self, data: bytes) -> None:
+        """Write all of it."""
         left = memoryview(data)
         with _closed_as_broken():
             while left:
@@ -75,24 +56,6 @@ def _closed_as_broken() -> Iterator[None]:
         yield
     except ValueError as error:  # what a closed file object raises
         raise BrokenPipeError(str(error)) from error
-
-
-class SocketStream:
-    """A connected stream socket, unix or TCP."""
-
-    def __init__(self, end: socket.socket) -> None:
-        self._end = end
-
-    def read(self, size: int) -> bytes:
-        return self._end.recv(size)
-
-    def write(self, data: bytes) -> None:
-        self._end.sendall(data)
-
-    def close(self) -> None:
-        """Hang up: a thread that reads sees the end. Its owner closes the socket."""
-        with contextlib.suppress(OSError):
-            self._end.shutdown(socket.SHUT_RDWR)
 
 
 class Silence:
@@ -113,33 +76,18 @@ class Silence:
 class Channel:
     """Messages over one stream."""
 
-    def __init__(
-        self,
-        stream: Stream,
-        *,
-        silence: Silence | None = None,
-        limit: int = LARGEST_MESSAGE,
-    ) -> None:
+    def __init__(self, stream: PipeStream, *, silence: Silence | None = None) -> None:
         self.silence = silence or Silence()
         self._stream = stream
-        self._limit = limit
-        self._buffer = MessageBuffer(limit=limit)
+        self._buffer = MessageBuffer()
         self._writing = threading.Lock()
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Send it whole; OSError when the peer cannot read it any more,
         MalformedMessage when it is larger than a reader takes."""
-        data = encode(message, limit=self._limit)
+        data = encode(message)
         with self._writing:
             self._stream.write(data)
-
-    def greeting(self) -> Message | None:
-        """Return the first message, None when the peer hangs up before; anything else
-        than a small message is a MalformedMessage."""
-        self._buffer.limit, self._buffer.is_strict = LARGEST_GREETING, True
-        message = self._next()
-        self._buffer.limit, self._buffer.is_strict = self._limit, False
-        return message
 
     def messages(self) -> Iterator[Message]:
         """Yield messages until the peer hangs up. What is none is skipped: a damaged

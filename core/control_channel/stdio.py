@@ -33,9 +33,6 @@ class ControlPipe:
         """Messages until the other side closes."""
         return self._channel.messages()
 
-    def flush(self, seconds: float) -> None:
-        """What was sent has left already."""
-
 
 def take_over_stdio() -> ControlPipe:
     """Moves stdin and stdout to private descriptors that no child inherits."""

@@ -111,16 +111,16 @@ def _signal(identity: ProcessIdentity, sign: int) -> None:
 
 
 def _wait_gone(identities: Sequence[ProcessIdentity], seconds: float) -> bool:
-    return wait_until(lambda: not any(one.is_alive() for one in identities), seconds)
+    return _wait_until(lambda: not any(one.is_alive() for one in identities), seconds)
 
 
 def wait_group_gone(pgid: int, *, seconds: float) -> bool:
     """Whether nothing of the group lives; zombies that no parent reaps count as
     gone."""
-    return wait_until(lambda: not _has_members(pgid), seconds)
+    return _wait_until(lambda: not _has_members(pgid), seconds)
 
 
-def wait_until(is_so: Callable[[], bool], seconds: float) -> bool:
+def _wait_until(is_so: Callable[[], bool], seconds: float) -> bool:
     """Look again and again, for at most so long; whether it became so."""
     limit = time.monotonic() + seconds
     while not is_so():

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from core.processes.identity import has_ended, wait_until
+from core.processes.identity import has_ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,6 @@ class Mark:
     def pids(self) -> list[int]:
         return [process.pid for process in self.processes()]
 
-    def has_leader(self) -> bool:
-        """Whether the process that all others of the mark came from still lives."""
-        return any(_leads(pid) for pid in self.pids())
-
     def kill(self) -> list[int]:
         """Kill all of them at once; return their pids."""
         found = []
@@ -56,17 +52,6 @@ class Mark:
             except psutil.NoSuchProcess:
                 continue
         return found
-
-    def wait_gone(self, *, seconds: float) -> bool:
-        """Whether nothing with this mark lives any more."""
-        return wait_until(lambda: not self.pids(), seconds)
-
-
-def _leads(pid: int) -> bool:
-    try:
-        return os.getsid(pid) == pid
-    except ProcessLookupError:
-        return False
 
 
 def _environment(pid: int) -> list[bytes]:

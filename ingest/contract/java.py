@@ -1,4 +1,4 @@
-"""Options of the JVMs that do our work, warm or submitted, driver or executor.
+"""Options of the JVMs that do our work, driver or executor.
 
 Pure; it must not know who starts them.
 """

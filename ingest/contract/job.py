@@ -372,11 +372,3 @@ def _versioned(kind: type[T], data: Mapping[str, Any], what: Sentence) -> T:
         raise InvalidRequest(
             Sentence("malformed %(what)s: %(why)s", what=what, why=error)
         ) from error
-
-
-@dataclass(frozen=True, slots=True)
-class Survivor:
-    """A submission of an earlier host that has not surely ended."""
-
-    job_id: str
-    attempt: int

@@ -1,4 +1,4 @@
-"""The JVM beneath a session: our child, or our parent when `spark-submit` came first.
+"""The JVM beneath a session, which is our child.
 
 Whether it lives, and the outcome and words for what it throws; exceptions of Python are
 `ingest.sources.failures`'. It must not know jobs.
@@ -6,9 +6,7 @@ Whether it lives, and the outcome and words for what it throws; exceptions of Py
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -22,10 +20,6 @@ from ingest.contract.job import DRIVER_DIED, JVM_ENDED
 from ingest.sources import failures
 from ingest.sources.failures import Failure, failure, known_failure, source_failure
 
-# Noted while it surely lives; later the answer may be whoever adopted us.
-_PARENT = os.getppid()
-
-
 _OUT_OF_MEMORY = frozenset({3, 52})
 # How long before its end a dying JVM may reach us as an exception.
 GRACE_SECONDS = 0.5
@@ -38,8 +32,6 @@ class Jvm:
 
     @property
     def is_alive(self) -> bool:
-        if self._child is None:
-            return os.getppid() == _PARENT
         return self._child.poll() is None
 
     def is_gone(self, *, grace: float = GRACE_SECONDS) -> bool:
@@ -55,17 +47,13 @@ class Jvm:
     @property
     def has_run_out_of_memory(self) -> bool:
         """Whether that is why it ended, by its exit code: that of
-        `ExitOnOutOfMemoryError`, or Spark's own. Not known under `spark-submit`."""
-        return self._child is not None and self._child.poll() in _OUT_OF_MEMORY
+        `ExitOnOutOfMemoryError`, or Spark's own."""
+        return self._child.poll() in _OUT_OF_MEMORY
 
     def kill(self) -> None:
-        """At once. Under `spark-submit` this is the end of the whole process group,
-        this process included: a JVM that saw its Python end would close in order, and
-        give a commit the time to finish."""
-        if self._child is None:
-            os.killpg(os.getpgrp(), signal.SIGKILL)
-        else:
-            self._child.kill()
+        """At once: one that saw its Python end would close in order, and give a commit
+        the time to finish."""
+        self._child.kill()
 
 
 _FIRST_LINES = 600

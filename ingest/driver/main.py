@@ -1,12 +1,10 @@
 """The driver's entry point: one Spark session that runs jobs from a control pipe.
 
 `--warm` serves until it is told to stop; `--once` ends after the first report.
-Both speak the messages of `ingest.contract` on stdin and stdout, or at a control
-door when `spark-submit` started them, get secrets there only, and halt when the host
-falls silent. Arguments carry no secret:
+Both speak the messages of `ingest.contract` on stdin and stdout, get secrets there
+only, and halt when the host falls silent. Arguments carry no secret:
 
     python -m ingest.driver.main --warm --jars a.jar:b.jar --scratch DIR
-    spark-submit … ingest/driver/main.py --once --control SOCKET --job ID --attempt 1 …
 """
 
 from __future__ import annotations
@@ -16,17 +14,16 @@ import os
 import sys
 import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 
 from core.control_channel.stdio import take_over_stdio
 from core.process_log import log_to_stderr
-from ingest.driver.serve import Control, ControlSocket, Driver
+from ingest.driver.serve import Driver
 from ingest.driver.session import SessionSpec, start_session
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    pipe = _control(options)
+    pipe = take_over_stdio()
     log_to_stderr()
     scratch = options.scratch or tempfile.mkdtemp(prefix="sluice-driver-")
     spark = start_session(
@@ -42,13 +39,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return Driver(spark, pipe, is_single=options.once).serve()
 
 
-def _control(options: argparse.Namespace) -> Control:
-    if not options.control:
-        return take_over_stdio()
-    job_id, attempt = options.job, options.attempt
-    return ControlSocket(Path(options.control), job_id=job_id, attempt=attempt)
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     mode = parser.add_mutually_exclusive_group(required=True)
@@ -59,9 +49,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--master", default="local[4]")
     parser.add_argument("--memory", default="1500m", help="heap of the JVM")
     parser.add_argument("--name", default="sluice-ingest", help="of the application")
-    parser.add_argument("--control", default="", help="socket of the host's door")
-    parser.add_argument("--job", default="", help="the one job, with --control")
-    parser.add_argument("--attempt", type=int, default=0)
     parser.add_argument("--conf", action="append", default=[], metavar="K=V")
     return parser
 

@@ -157,8 +157,6 @@ class ApplySessions:
             leases.release_ended_sessions()
             self._cleaned_for = driver
             self.wake()
-        if not self._launcher.can_apply:
-            return False
         if not self._sessions and not is_any_applied():
             return False
         now = self._clock()

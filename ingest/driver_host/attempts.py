@@ -30,7 +30,6 @@ from ingest.contract.job import (
     ErrorFact,
     JobReport,
     Progress,
-    Survivor,
     error_from,
     fact_of,
     spec_from,
@@ -298,13 +297,11 @@ class InFlight:
         attempt = message.data.get("attempt", flight.attempt if flight else 0)
         return flight is not None and int(attempt) < flight.attempt
 
-    def survivors(self) -> list[Survivor]:
-        """Jobs in processes of their own, whatever became of the shared driver."""
-        return [
-            Survivor(job_id, flight.attempt)
-            for job_id, flight in self.in_flight.items()
-            if flight.origin
-        ]
+    def alone(self) -> dict[str, int]:
+        """Attempts of jobs in processes of their own, whatever became of the shared
+        driver."""
+        found = self.in_flight.items()
+        return {job_id: flight.attempt for job_id, flight in found if flight.origin}
 
     def forget_shared(self, *, kept: Collection[str]) -> None:
         """The shared driver has ended, and all that it had but for these."""

@@ -1,8 +1,7 @@
 """The master of a standalone Spark cluster, asked over its own web door.
 
 Our applications are found by their tag, which is their name: `sluice-HOUSE-…`. So
-what an earlier host submitted is found again, and what nobody owns any more is ended.
-It must not know jobs or rows.
+what nobody owns any more is found and ended. It must not know jobs or rows.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Keeping an eye on a cluster: whether its master answers, and whose applications run.
+"""Keeping an eye on a cluster: what runs there, and whether an application is gone.
 
-Threads of a launcher; what they see is said as messages. Must not know jobs.
+Waits on threads of a launcher. Must not know jobs.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable
 
 from ingest.driver_host.cluster import Cluster, MasterAway, find
-from ingest.driver_host.launcher import Message
 
 log = logging.getLogger(__name__)
 
@@ -42,46 +41,19 @@ def confirm_gone(
     return False
 
 
-class ClusterWatch:
-    """Sends `ready` when the master answers and `unreachable` while it does not, and
-    ends applications of this instance that no known submission has."""
-
-    def __init__(
-        self,
-        cluster: Cluster,
-        *,
-        known: Callable[[], set[str]],
-        say: Callable[[Message], None],
-        stop: threading.Event,
-    ) -> None:
-        self._cluster = cluster
-        self._known = known
-        self._say = say
-        self._stop = stop
-        self._is_there = False
-
-    def start(self) -> None:
-        threading.Thread(target=self._run, name="cluster-watch", daemon=True).start()
-
-    def _run(self) -> None:
-        while True:
-            self.look()
-            if self._stop.wait(WATCH_SECONDS if self._is_there else ASK_SECONDS):
-                return
-
-    def look(self) -> None:
-        """Asked first, then compared: a submission that begins meanwhile is known
-        before its application is."""
+def watch(
+    cluster: Cluster, *, known: Callable[[], set[str]], stop: threading.Event
+) -> None:
+    """Until told to stop, end what runs there of this instance and no driver knows."""
+    while True:
         try:
-            apps = self._cluster.apps()
-            for app in apps:
-                if app.tag not in self._known():
+            # asked first, then compared: a driver that starts meanwhile is known before
+            # its application is
+            for app in cluster.apps():
+                if app.tag not in known():
                     log.warning("ending %s, which has no owner", app.tag)
-                    self._cluster.kill(app)
+                    cluster.kill(app)
         except MasterAway as away:
-            self._is_there = False
-            self._say(Message("unreachable", {"why": away.message}))
+            log.debug("not looked for applications: %s", away.message)
+        if stop.wait(WATCH_SECONDS):
             return
-        if not self._is_there:
-            self._is_there = True
-            self._say(Message("ready"))

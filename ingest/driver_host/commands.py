@@ -5,10 +5,8 @@ A driver gets no setting of ours in its environment, so no secret of ours.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import platform
-import shutil
 import sys
 from pathlib import Path
 
@@ -23,8 +21,6 @@ from ingest.driver_host.cluster import (
     instance_of,
     is_standalone,
 )
-from ingest.driver_host.launcher import Launcher
-from ingest.driver_host.submit import SubmitCommand, SubmitLauncher
 from ingest.driver_host.warm import DriverCommand, WarmLauncher
 
 _KEPT = (
@@ -38,11 +34,8 @@ def place_of(home: Path) -> str:
     return f"{platform.node()}:{home}"
 
 
-def launcher_for(home: Path) -> Launcher:
-    cluster = _cluster(home)
-    if settings.SLUICE_LAUNCHER == "submit":
-        return SubmitLauncher(submit_command(home), cluster)
-    return WarmLauncher(driver_command(home), cluster)
+def launcher_for(home: Path) -> WarmLauncher:
+    return WarmLauncher(driver_command(home), _cluster(home))
 
 
 def driver_command(home: Path) -> DriverCommand:
@@ -63,45 +56,12 @@ def driver_command(home: Path) -> DriverCommand:
     )
 
 
-def submit_command(home: Path) -> SubmitCommand:
-    jars, heap = settings.SLUICE_SPARK_JARS, settings.SLUICE_DRIVER_MEMORY
-    own = ["--deploy-mode", "client", "--driver-memory", heap]
-    own += ["--driver-class-path", jars]
-    entry = Path(settings.BASE_DIR) / "ingest" / "driver" / "main.py"
-    return SubmitCommand(
-        program=[
-            str(spark_home() / "bin" / "spark-submit"),
-            "--master",
-            settings.SLUICE_SPARK_MASTER,
-            *own,
-        ],
-        script=[str(entry), "--once", *_options()],
-        environment=_environment(home) | {"SPARK_HOME": str(spark_home())},
-        instance=instance_of(place_of(home)),
-        records=home / "run" / "submitted",
-        door=home / "run" / "door" / "control.sock",
-        log_file=home / "logs" / "driver.log",
-        scratch=home / "tmp" / "driver",
-        silence_seconds=settings.SLUICE_LEASE_SECONDS / 2,
-    )
-
-
-def spark_home() -> Path:
-    """Of the pyspark package: it is a whole Spark."""
-    found = importlib.util.find_spec("pyspark")
-    if found is None or found.origin is None:
-        raise TerminalError("pyspark is not installed", hint="run `make setup`")
-    return Path(found.origin).parent
-
-
 def require_parts() -> None:
     for jar in settings.SLUICE_SPARK_JARS.split(os.pathsep):
         if not Path(jar).is_file():
             raise TerminalError(
                 Sentence("%(file)s is missing", file=jar), hint="run `make setup` first"
             )
-    if settings.SLUICE_LAUNCHER == "submit" and not shutil.which("bash"):
-        raise TerminalError("spark-submit wants bash", hint="install bash")
 
 
 def _options() -> list[str]:

@@ -23,7 +23,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from core.errors import SluiceError, TransientError
-from core.jobs import CANCELLING, LAUNCHING, RUNNING
+from core.jobs import CANCELLING, RUNNING
 from core.json_values import storable
 from core.leases import owner_of
 from core.models import Job, JobLog
@@ -200,7 +200,6 @@ class DriverHost:
         self._broker = SecretBroker()
         self._ended: Backlog[tuple[UUID, bool]] = Backlog()
         self._unreachable: dict[str, str] = {}
-        self._unwanted: list[str] = []
         self.database = DatabaseSteps("the driver host", "keeping the driver")
         self.refusal = ""
         self._is_woken = threading.Event()
@@ -277,16 +276,12 @@ class DriverHost:
         self.driver.is_started = True
         self.driver.heard = self.clock()
         self.launcher.start(str(self.driver.id))
-        while self._unwanted:
-            self.launcher.kill(self._unwanted.pop())
 
     def _store_incarnation(self) -> None:
         if self.driver is None or self.driver.is_stored:
             return
-        survivors = self.launcher.survivors()
         try:
-            number = self.driver.id
-            kept = reconcile.begin_incarnation(number, self.place, survivors=survivors)
+            reconcile.begin_incarnation(self.driver.id, self.place)
         except TransientError as error:
             if self.refusal != str(error):
                 log.error("no driver starts here: %s (%s)", error, error.hint)
@@ -294,17 +289,6 @@ class DriverHost:
             self._next_start = self.clock() + REFUSED_SECONDS
             return
         self.refusal = ""
-        for one in survivors:
-            if kept.get(one.job_id) is None:
-                self._unwanted.append(one.job_id)
-            elif kept[one.job_id] != LAUNCHING:
-                self.in_flight[one.job_id] = InFlightJob(
-                    UUID(one.job_id),
-                    one.attempt,
-                    one.job_id,
-                    self.clock(),
-                    is_accepted=True,
-                )
         self.driver.is_stored = True
 
     def _watch_silence(self, now: float) -> None:
@@ -373,8 +357,6 @@ class DriverHost:
             flight.is_accepted = True
             flight.seen = self.clock()
             self._accepted.add((job_id, attempt))
-            if flight.origin:  # it outlives this host, and its row has to say so
-                self._flushed = self._progressed = 0.0
 
     def _on_heartbeat(self, message: Message) -> None:
         for each in message.data.get("jobs", []):
@@ -475,12 +457,12 @@ class DriverHost:
     def _note_end(self, end: tuple[UUID, bool]) -> None:
         """Jobs in processes of their own live on: they hang on the next incarnation."""
         incarnation, was_told = end
-        own = self._jobs.survivors()
+        own = self._jobs.alone()
         with transaction.atomic():
             reconcile.note_incarnation_ended(incarnation, was_told=was_told)
             if own and self.driver is None:
                 following = Incarnation(is_stored=True)
-                reconcile.begin_incarnation(following.id, self.place, survivors=own)
+                reconcile.begin_incarnation(following.id, self.place, alone=own)
         if own and self.driver is None:
             self.driver = following
         leases.release_ended_sessions()

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 
 from core.processes.marks import Mark
 from ingest.contract.applying import ApplyWork
-from ingest.contract.job import JobSpec, SecretAnswer, Survivor
+from ingest.contract.job import JobSpec, SecretAnswer
 from ingest.contract.members import as_data
 
 # In the environment of a driver, and so of everything it starts.
@@ -87,7 +87,7 @@ def drain(messages: queue.SimpleQueue[Message], seconds: float) -> list[Message]
 
 
 def mark_of(value: str) -> Mark:
-    """By which a driver's processes are found: incarnation, or tag of a submission."""
+    """By which the processes of an incarnation are found."""
     return Mark(MARK, value)
 
 
@@ -95,21 +95,12 @@ class Launcher(Protocol):
     """Never blocks for longer than `seconds`, never raises because a process died:
     that arrives as a `died` message, after which the process is surely gone."""
 
-    def survivors(self) -> list[Survivor]:
-        """What an earlier host left running; asked before `start`, which keeps it."""
-        ...
-
     def start(self, incarnation: str) -> None:
         """Start the warm driver. `ready` or `died` will follow."""
         ...
 
     @property
     def is_running(self) -> bool: ...
-
-    @property
-    def can_apply(self) -> bool:
-        """Whether it has a warm driver, in which sessions live."""
-        ...
 
     @property
     def pid(self) -> int | None:

@@ -27,9 +27,9 @@ from core.processes.child import Child, ChildSpec, spawn
 from core.processes.identity import ProcessIdentity, wait_group_gone
 from ingest.contract.applying import ApplyWork
 from ingest.contract.driver_size import arguments_for
-from ingest.contract.job import JobSpec, SecretAnswer, Survivor
+from ingest.contract.job import JobSpec, SecretAnswer
 from ingest.driver_host.cluster import Cluster, tag_of
-from ingest.driver_host.cluster_watch import ClusterWatch, confirm_gone
+from ingest.driver_host.cluster_watch import confirm_gone, watch
 from ingest.driver_host.launcher import (
     MARK,
     CancelMode,
@@ -136,10 +136,6 @@ class WarmLauncher:
         self._incarnation = ""
 
     @property
-    def can_apply(self) -> bool:
-        return True
-
-    @property
     def is_running(self) -> bool:
         return "" in self._children
 
@@ -148,20 +144,18 @@ class WarmLauncher:
         child = self._children.get("")
         return child.process.pid if child else None
 
-    def survivors(self) -> list[Survivor]:
-        return []
-
     def start(self, incarnation: str) -> None:
         self._stopping.clear()
         self._incarnation = incarnation
         self._spawn("", ["--warm"])
         if self._cluster is not None and not self._is_watching:
             self._is_watching = True
-            ClusterWatch(
-                self._cluster,
-                known=self._tags,
-                say=lambda message: None,
-                stop=self._stopping,
+            threading.Thread(
+                target=watch,
+                args=(self._cluster,),
+                kwargs={"known": self._tags, "stop": self._stopping},
+                name="cluster-watch",
+                daemon=True,
             ).start()
 
     def submit(self, spec: JobSpec, *, isolated: bool) -> None:

@@ -14,9 +14,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
-from core.control_channel.stdio import take_over_stdio
+from core.control_channel.stdio import ControlPipe, take_over_stdio
 from core.errors import TransientError
 from core.object_store import StoreAccess, is_object_uri
 from core.process_log import log_to_stderr
@@ -58,20 +58,10 @@ _LOOK_SECONDS = 0.5
 Message = Mapping[str, Any]
 
 
-class Messages(Protocol):
-    """As `core.control_channel.stdio.ControlPipe`."""
-
-    def silent_for(self) -> float: ...
-
-    def send(self, kind: str, **payload: Any) -> None: ...
-
-    def messages(self) -> Any: ...
-
-
 class HostPipe:
     """Read by a thread; whatever ends it ends the process."""
 
-    def __init__(self, pipe: Messages) -> None:
+    def __init__(self, pipe: ControlPipe) -> None:
         self._pipe = pipe
         self._silence = _SILENCE_SECONDS
         self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()

@@ -89,8 +89,7 @@ class Deaths:
 
 def is_isolated(job: Job, pipeline: Pipeline) -> bool:
     return (
-        settings.SLUICE_LAUNCHER == "submit"
-        or job.payload.get("deaths", 0) >= DEATHS_BEFORE_ISOLATION
+        job.payload.get("deaths", 0) >= DEATHS_BEFORE_ISOLATION
         or bool(job.payload.get("driver"))
         or bool(pipeline.alone_reason)
     )

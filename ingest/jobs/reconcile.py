@@ -8,9 +8,10 @@ asked makes a job UNKNOWN, never FAILED; one whose timeline is damaged ends it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -26,7 +27,6 @@ from core.jobs import ACTIVE, CANCELLING, LAUNCHING, RUNNING, moves
 from core.jobs.moves import UNKNOWN_KIND, End, conclude, move_job, names_of
 from core.models import Job
 from core.sentences import Sentence
-from ingest.contract.job import Survivor
 from ingest.jobs import leases
 from ingest.jobs.kinds import DriverKind, driver_kind
 from ingest.jobs.leases import Deaths, use_dedicated_driver, wait_after
@@ -92,15 +92,15 @@ def note_incarnation_ended(incarnation_id: UUID, *, was_told: bool = False) -> N
 
 
 def begin_incarnation(
-    incarnation_id: UUID, place: str, *, survivors: Sequence[Survivor]
-) -> dict[str, str]:
+    incarnation_id: UUID, place: str, *, alone: Mapping[str, int] = MappingProxyType({})
+) -> None:
     """A host has come to its place, alone there: earlier incarnations have ended.
 
-    What outlived them goes on under this one when its attempt is still wanted; job id
-    → state of those. TransientError `another_host` while a host of another place is
-    alive: tables whose writers wait for each other in memory would have two writers.
+    alone   attempts of jobs in processes of their own, which outlived the shared driver
+            and go on under this one. TransientError `another_host` while a host of
+            another place is alive: tables whose writers wait for each other in memory
+            would have two writers.
     """
-    kept = {}
     with transaction.atomic():
         _require_only(place)
         incarnations = DriverIncarnation.objects.filter(
@@ -108,14 +108,12 @@ def begin_incarnation(
         )
         incarnations.update(ended_at=Now())
         DriverIncarnation.objects.create(id=incarnation_id, facts={"place": place})
-        for one in survivors:
+        for job_id, attempt in alone.items():
             rows = Job.objects.select_for_update().filter(state__in=ACTIVE)
-            job = rows.filter(pk=one.job_id, attempts=one.attempt).first()
+            job = rows.filter(pk=job_id, attempts=attempt).first()
             if job is not None:
                 handle = job.handle | {"boot": str(incarnation_id)}
                 Job.objects.filter(pk=job.pk).update(handle=handle)
-                kept[one.job_id] = job.state
-    return kept
 
 
 def _require_only(place: str) -> None:
@@ -365,7 +363,7 @@ def _died_too_often(job: Job, deaths: Deaths, found: str) -> TerminalError:
 
 def _note_own_death(job: Job, deaths: Deaths) -> None:
     """It died with nothing beside it, after it had been in two drivers that died."""
-    if settings.SLUICE_LAUNCHER != "submit" and deaths.counted > 2:
+    if deaths.counted > 2:
         why = Sentence(
             "its driver died %(seen)s times, the last time alone", seen=deaths.seen
         )

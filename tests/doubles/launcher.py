@@ -34,7 +34,6 @@ from ingest.contract.job import (
     Outcome,
     Progress,
     SecretAnswer,
-    Survivor,
 )
 from ingest.contract.members import as_data
 from ingest.driver_host.cluster import App, MasterAway
@@ -147,19 +146,12 @@ class FakeLauncher:
     _said: list[Message] = field(default_factory=list)
 
     @property
-    def can_apply(self) -> bool:
-        return True
-
-    @property
     def is_running(self) -> bool:
         return self._is_running
 
     @property
     def pid(self) -> int | None:
         return 4242 if self._is_running else None
-
-    def survivors(self) -> list[Survivor]:
-        return []
 
     def start(self, incarnation: str) -> None:
         self.starts.append(incarnation)

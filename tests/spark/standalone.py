@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from config.toolchain.paths import pyspark_home
 from ingest.driver_host.cluster import MasterAway, StandaloneMaster
-from ingest.driver_host.commands import spark_home
 from tests.ports import free_port
 from tests.waiting import wait_for
 
@@ -64,7 +64,7 @@ class StandaloneCluster:
         options = f"-Dspark.authenticate=true -Dspark.authenticate.secret={SECRET}"
         environment = {
             **os.environ,
-            "SPARK_HOME": str(spark_home()),
+            "SPARK_HOME": str(pyspark_home()),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "200m",
             "SPARK_DAEMON_JAVA_OPTS": f"{options} -Dspark.network.crypto.enabled=true",
@@ -72,7 +72,7 @@ class StandaloneCluster:
         with (self.folder / f"{name}.log").open("ab") as log:
             return subprocess.Popen(
                 [
-                    str(spark_home() / "bin" / "spark-class"),
+                    str(pyspark_home() / "bin" / "spark-class"),
                     f"org.apache.spark.deploy.{name}",
                     *arguments,
                 ],

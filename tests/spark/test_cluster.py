@@ -1,8 +1,7 @@
-"""Jobs on a real standalone cluster: submitted one by one, and through a warm driver."""
+"""Jobs on a real standalone cluster, through a warm driver."""
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,10 +18,8 @@ from ingest.contract.job import (
     report_from,
 )
 from ingest.driver_host.cluster import StandaloneMaster, instance_of, tag_of
-from ingest.driver_host.commands import driver_command, place_of, submit_command
-from ingest.driver_host.launcher import Launcher, Message, mark_of
-from ingest.driver_host.submit import SubmitLauncher
-from ingest.driver_host.warm import WarmLauncher
+from ingest.driver_host.commands import driver_command, launcher_for, place_of
+from ingest.driver_host.launcher import Launcher, Message
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.standalone import SECRET, StandaloneCluster, wait_until
 from tests.waiting import LIMIT_SECONDS
@@ -114,96 +111,58 @@ def quick_load(bench: LakeBench, name: str) -> JobSpec:
     return bench.spec("snapshot", table, snapshot=SnapshotWork())
 
 
-def submitted(home: Path, cluster: StandaloneCluster) -> SubmitLauncher:
-    launcher = SubmitLauncher(submit_command(home), master_of(home, cluster))
+def started(home: Path, bench: LakeBench) -> Talk:
+    """With the warm driver of the incarnation `boot`."""
+    launcher = launcher_for(home)
     launcher.start("boot")
-    return launcher
+    talk = Talk(launcher, bench)
+    talk.until("ready")
+    return talk
 
 
 @pytest.mark.long(together="cluster")
-def test_a_submitted_job_runs_on_the_cluster_and_its_secret_is_nowhere(
+def test_a_warm_driver_works_on_the_cluster_and_its_secrets_are_nowhere(
     home: Path, cluster: StandaloneCluster, bench: LakeBench
 ) -> None:
-    talk = Talk(submitted(home, cluster), bench)
-    talk.until("ready")
+    talk = started(home, bench)
     wait_until(lambda: doctor.cluster()[0].is_ok, "the worker does not come up")
-    spec = quick_load(bench, "quick")
-    talk.launcher.submit(spec, isolated=True)
+    spec = quick_load(bench, "warm")
+    talk.launcher.submit(spec, isolated=False)
     assert assert_done(talk.report(spec)).facts["rows"] == 500
-    talk.until("died", lambda m: m.origin == spec.job_id)
     assert bench.state(spec.table).commits[0].rows_written == 500
-    # its work was done by executors of the cluster, under its tag
+    bench.sql("INSERT INTO warm SELECT g FROM generate_series(501, 510) g")
+    bound = assert_done(talk.report(spec)).facts["bound"]
+    sync_spec = bench.sync_spec(spec.table, bound)
+    talk.launcher.submit(sync_spec, isolated=False)
+    assert assert_done(talk.report(sync_spec)).facts["rows"] >= 10
+    master = master_of(home, cluster)
+    tag = tag_of(instance_of(place_of(home)), "", "boot")
+    assert [app.tag for app in master.apps()] == [tag]
+    # its work was done by executors of the cluster
     worked = list((cluster.folder / "work").glob("app-*/*/stderr"))
     assert worked
     said = [path.read_text() for path in worked]
     said.append((home / "logs" / "driver.log").read_text())
     assert not [text for text in said if bench.password in text or SECRET in text]
     talk.launcher.stop()
-    assert not list((home / "run" / "submitted").iterdir())
-
-
-def words_of(pid: int) -> list[str]:
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ended
-        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-    return []
+    wait_until(lambda: not master.apps(), "its application is still there")
 
 
 @pytest.mark.long(together="cluster")
-def test_a_submitted_job_outlives_its_host_and_dies_when_the_master_says_so(
+def test_a_driver_is_dead_when_the_master_says_so(
     home: Path, cluster: StandaloneCluster, bench: LakeBench
 ) -> None:
-    first = submitted(home, cluster)
-    spec = slow_load(bench, "outlived")
-    tag = tag_of(instance_of(place_of(home)), spec.job_id, "1")
-    first.submit(spec, isolated=True)
-    Talk(first, bench).works(spec, "reading")
-    # what a killed JVM unpacked goes with the folder of its job
-    scratch = home / "tmp" / "driver" / tag
-    assert any(
-        f"-Djava.io.tmpdir={scratch}" in words_of(pid) for pid in mark_of(tag).pids()
-    )
-    first._stopping.set()  # killed: its threads and its door are gone, all else stays
-    assert first._door is not None
-    first._door.close()
-    first._works[spec.job_id].connection.close()  # type: ignore[union-attr]
-
-    second = SubmitLauncher(submit_command(home), master_of(home, cluster))
-    assert [one.job_id for one in second.survivors()] == [spec.job_id]
-    second.start("next")
-    talk = Talk(second, bench)
-    talk.until("accepted", lambda m: m.data["job_id"] == spec.job_id)
+    talk = started(home, bench)
+    spec = slow_load(bench, "cut_off")
+    talk.launcher.submit(spec, isolated=False)
     talk.works(spec, "reading")
-    assert [app.tag for app in master_of(home, cluster).apps()] == [tag]
     cluster.kill_master()
-    mark_of(tag).kill()
-    why = talk.until("unreachable", lambda m: m.origin == spec.job_id).data["why"]
+    talk.launcher.kill()
+    why = talk.until("unreachable").data["why"]
     assert "does not answer" in why
     assert not [m for m in talk.heard if m.kind == "died"]
     cluster.start_master()
-    talk.until("died", lambda m: m.origin == spec.job_id)
-    assert mark_of(tag).pids() == []
-    wait_until(lambda: not scratch.exists(), "its folder is still there")
-    second.stop()
-
-
-@pytest.mark.long(together="cluster")
-def test_a_warm_driver_works_on_the_cluster(
-    home: Path, cluster: StandaloneCluster, bench: LakeBench
-) -> None:
-    master = master_of(home, cluster)
-    launcher = WarmLauncher(driver_command(home), master)
-    launcher.start("boot")
-    talk = Talk(launcher, bench)
-    talk.until("ready")
-    spec = quick_load(bench, "warm")
-    launcher.submit(spec, isolated=False)
-    assert_done(talk.report(spec))
-    bench.sql("INSERT INTO warm SELECT g FROM generate_series(501, 510) g")
-    bound = assert_done(talk.report(spec)).facts["bound"]
-    sync_spec = bench.sync_spec(spec.table, bound)
-    launcher.submit(sync_spec, isolated=False)
-    assert assert_done(talk.report(sync_spec)).facts["rows"] >= 10
-    tag = tag_of(instance_of(place_of(home)), "", "boot")
-    assert [app.tag for app in master.apps()] == [tag]
-    launcher.stop()
-    wait_until(lambda: not master.apps(), "its application is still there")
+    talk.until("died")
+    # what a killed JVM unpacked goes with the folder of its driver
+    assert not driver_command(home).scratch.joinpath("warm").exists()
+    talk.launcher.stop()

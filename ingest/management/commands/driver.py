@@ -61,10 +61,7 @@ def _only_one(path: Path) -> IO[str]:
 
 
 def clean_up(command: DriverCommand) -> None:
-    """What a host that was killed could not do: end its warm driver, delete its files.
-    What was submitted goes on, and has its files in folders of its own."""
+    """What a host that was killed could not do: end its drivers, delete their files."""
     if killed := kill_leftovers(command.pid_file):
         log.warning("ended what an earlier host left: %s", killed)
-    for folder in command.scratch.glob("*"):
-        if not folder.name.startswith(f"sluice-{command.instance}-"):
-            shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(command.scratch, ignore_errors=True)

@@ -2,12 +2,10 @@
 
 argv[1] names a file with one fault per line ("kind fault"), taken from the top by
 whichever process comes first. It has a child of its own, as a driver has its JVM.
-With `--control` it knocks at a door, as a submitted driver does.
 """
 
 from __future__ import annotations
 
-import argparse
 import fcntl
 import os
 import subprocess
@@ -17,13 +15,11 @@ import time
 from collections import deque
 from pathlib import Path
 
-from core.control_channel.stdio import take_over_stdio
+from core.control_channel.stdio import ControlPipe, take_over_stdio
 from ingest.contract.job import SecretAnswer, spec_from
 from ingest.contract.members import value_of
-from ingest.driver.serve import Control, ControlSocket
 from tests.doubles.launcher import FakeLauncher, Fault
 
-PATIENCE = 120.0
 FAULTS = Path(sys.argv[1])
 
 
@@ -41,14 +37,12 @@ def take_fault(kind: str) -> Fault:
     return Fault(mine.split()[1])
 
 
-def listen(driver: FakeLauncher, lock: threading.Lock, control: Control) -> None:
+def listen(driver: FakeLauncher, lock: threading.Lock, control: ControlPipe) -> None:
     for message in control.messages():
         with lock:
             match message["type"]:
                 case "run":
                     spec = spec_from(message["spec"])
-                    if spec in driver.submitted:
-                        continue
                     driver.faults[spec.kind] = deque([take_fault(spec.kind)])
                     driver.submit(spec, isolated=False)
                 case "cancel":
@@ -61,24 +55,10 @@ def listen(driver: FakeLauncher, lock: threading.Lock, control: Control) -> None
     os._exit(70)
 
 
-def options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--control", type=Path)
-    parser.add_argument("--job")
-    parser.add_argument("--attempt", type=int)
-    found, _ = parser.parse_known_args(sys.argv[2:])
-    return found
-
-
 def main() -> None:
     subprocess.Popen(["sleep", "600"], stdin=subprocess.DEVNULL)
-    mine = options()
     os.write(1, b"noise of a library\n")
-    control: Control
-    if mine.control:
-        control = ControlSocket(mine.control, job_id=mine.job, attempt=mine.attempt)
-    else:
-        control = take_over_stdio()
+    control = take_over_stdio()
     driver, lock = FakeLauncher(), threading.Lock()
     driver.start("stub")
     threading.Thread(target=listen, args=(driver, lock, control), daemon=True).start()
@@ -89,11 +69,6 @@ def main() -> None:
             if message.kind == "died":
                 os._exit(9)
             control.send(message.kind, **message.data)
-            if message.kind == "report" and mine.control:
-                control.flush(30)
-                os._exit(0)
-        if mine.control and control.silent_for() > PATIENCE:
-            os._exit(70)
         time.sleep(0.1)
 
 

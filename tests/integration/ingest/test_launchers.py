@@ -1,5 +1,5 @@
-"""One behaviour of every launcher, told by the host's effect on rows; and for real
-processes: nothing is ever left behind."""
+"""Real processes, told by the host's effect on rows: nothing is ever left behind, and
+no driver counts as dead before its application is."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -17,18 +19,18 @@ import pytest
 
 from core.models import Job
 from core.processes.child import ChildSpec, spawn
+from ingest.driver_host.cluster import App, tag_of
 from ingest.driver_host.host import DriverHost
 from ingest.driver_host.launcher import MARK
-from ingest.driver_host.submit import SubmitLauncher
 from ingest.driver_host.warm import DriverCommand, WarmLauncher, kill_leftovers
 from ingest.models import DriverIncarnation
 from ingest.pipelines import table_commands
 from tests.doubles.launcher import FakeCluster, Fault
-from tests.integration.ingest.submitting import submit_command
 from tests.integration.ingest.world import World, make_source
 from tests.long_tests import first_then_long
 from tests.waiting import wait_for
 
+HOUSE = "0123456789ab"
 STUB = Path(__file__).with_name("stub_driver.py")
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -44,6 +46,7 @@ def command(folder: Path) -> DriverCommand:
         log_file=folder / "logs" / "driver.log",
         pid_file=folder / "run" / "driver.pid.json",
         scratch=folder / "scratch",
+        instance=HOUSE,
     )
 
 
@@ -73,21 +76,35 @@ class Stage:
     def until_live(self) -> None:
         self.until(lambda: self.world.pipeline("orders").state == "LIVE")
 
-
-def launcher_of(kind: str, folder: Path):
-    if kind == "warm":
-        return WarmLauncher(command(folder))
-    return SubmitLauncher(submit_command(folder), FakeCluster())
+    def load(self) -> Job:
+        return self.world.jobs("snapshot")[0]
 
 
-@pytest.fixture(params=first_then_long("warm", "submit"))
-def stage(request, tmp_path, settings, monkeypatch):
-    settings.SLUICE_LAUNCHER = request.param
-    monkeypatch.setattr("ingest.driver_host.host.FLUSH_SECONDS", 0.1)
-    made = Stage(launcher_of(request.param, tmp_path), tmp_path)
+@contextmanager
+def staged(launcher: WarmLauncher, folder: Path) -> Iterator[Stage]:
+    made = Stage(launcher, folder)
     yield made
     made.world.host.stop()
-    assert not made.launcher.is_running
+    assert not launcher.is_running
+
+
+@pytest.fixture
+def stage(tmp_path, monkeypatch) -> Iterator[Stage]:
+    monkeypatch.setattr("ingest.driver_host.host.FLUSH_SECONDS", 0.1)
+    with staged(WarmLauncher(command(tmp_path)), tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster()
+
+
+@pytest.fixture
+def clustered(tmp_path, monkeypatch, cluster) -> Iterator[Stage]:
+    monkeypatch.setattr("ingest.driver_host.host.FLUSH_SECONDS", 0.1)
+    with staged(WarmLauncher(command(tmp_path), cluster), tmp_path) as made:
+        yield made
 
 
 def test_it_carries_a_table(stage) -> None:
@@ -111,29 +128,63 @@ def test_two_deaths_mean_a_process_of_its_own(stage) -> None:
     stage.fail_with("snapshot", Fault.DIE_RUNNING, Fault.DIE_RUNNING)
     stage.world.onboard("orders")
     stage.until_live()
-    assert stage.world.jobs("snapshot")[0].handle["isolated"] is True
+    assert stage.load().handle["isolated"] is True
 
 
 def test_pause_reaches_it(stage) -> None:
     stage.fail_with("snapshot", Fault.HANG)
     stage.world.onboard("orders")
-    stage.until(lambda: stage.world.jobs("snapshot")[0].state == "RUNNING")
+    stage.until(lambda: stage.load().state == "RUNNING")
     table_commands.pause(stage.world.lake("orders"), actor="ann")
-    stage.until(lambda: stage.world.jobs("snapshot")[0].state == "CANCELLED")
+    stage.until(lambda: stage.load().state == "CANCELLED")
     assert stage.world.pipeline("orders").state == "PAUSED"
 
 
 def test_stopping_it_is_not_held_against_the_job(stage) -> None:
     stage.fail_with("snapshot", Fault.HANG)
     stage.world.onboard("orders")
-    stage.until(lambda: stage.world.jobs("snapshot")[0].state == "RUNNING")
+    stage.until(lambda: stage.load().state == "RUNNING")
     stage.world.host.stop()
-    job = stage.world.jobs("snapshot")[0]
+    job = stage.load()
     assert (job.state, job.payload.get("deaths", 0)) == ("QUEUED", 0)
     assert not DriverIncarnation.objects.filter(ended_at=None).exists()
 
 
-# ------------------------------------------------------------- processes of warm
+# --------------------------------------------------------------------- a cluster
+
+
+@pytest.mark.parametrize("deaths", first_then_long(0, 2))
+def test_a_job_is_unknown_while_the_master_is_away(clustered, cluster, deaths) -> None:
+    """deaths: of the shared driver; after two it has one of its own."""
+    faults = [*[Fault.DIE_RUNNING] * deaths, Fault.HANG]
+    clustered.fail_with("snapshot", *faults)
+    clustered.world.onboard("orders")
+    clustered.until(
+        lambda: (
+            clustered.load().state == "RUNNING"
+            and clustered.load().attempts == deaths + 1
+        )
+    )
+    origin = str(clustered.load().pk) if deaths else ""
+    tag = tag_of(HOUSE, origin, str(clustered.world.host.driver.id))
+    cluster.running.append(App("app-1", tag))
+    cluster.is_away = True
+    clustered.launcher.kill(origin)
+    clustered.until(lambda: clustered.load().state == "UNKNOWN")
+    assert "the master does not answer" in clustered.load().reason
+    cluster.is_away = False
+    clustered.until(lambda: clustered.load().state == "SUCCEEDED")
+    assert cluster.killed == [tag]
+    assert clustered.load().payload["deaths"] == deaths + 1
+
+
+def test_an_application_that_nobody_owns_is_ended(clustered, cluster) -> None:
+    orphan = App("app-9", tag_of(HOUSE, "lost", "1"))
+    cluster.running.append(orphan)
+    clustered.until(lambda: cluster.killed == [orphan.tag])
+
+
+# --------------------------------------------------------------------- processes
 
 
 def marked(incarnation: str) -> list[int]:
@@ -257,5 +308,5 @@ def test_a_denied_address_is_told_instead_of_the_secret(stage, settings) -> None
     stage.world.onboard("orders")
     settings.SLUICE_SOURCE_NETWORKS_DENIED = ["127.0.0.0/8"]
     stage.until(lambda: stage.world.pipeline("orders").state == "FAILED")
-    job = stage.world.jobs("snapshot")[0]
+    job = stage.load()
     assert (job.state, job.error_code) == ("FAILED", "network_denied")

@@ -8,6 +8,7 @@ from ingest.contract.job import DriverSpec
 from ingest.lake.fence import fence_at, fence_path
 from ingest.lake.place import place_at
 from ingest.maintenance import compact_job
+from ingest.models import Pipeline
 from ingest.pipelines import sync_job
 from ingest.scheduler import tick
 from tests.doubles.launcher import Fault
@@ -132,13 +133,11 @@ def test_sizes_are_checked(shared, admin) -> None:
     assert not shared.jobs("compact")
 
 
-def test_submitted_jobs_take_what_they_need_under_a_shared_lock(
-    world, admin, settings
-) -> None:
-    settings.SLUICE_LAUNCHER = "submit"
+def test_jobs_alone_take_what_they_need_under_a_shared_lock(world, settings) -> None:
     world.onboard("plain")
     settings.SLUICE_LAKE_LOCK = "zk:2181/sluice"
     world.onboard("shared")
+    Pipeline.objects.update(alone_reason="it ended the shared driver")
     world.until_live("plain", "shared")
     scopes = {j.subject: j.handle["scopes"] for j in world.jobs("sync")}
     assert scopes == {

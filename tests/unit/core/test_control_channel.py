@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import os
-import socket
 import threading
 from collections.abc import Iterator
 from io import FileIO
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from core.control_channel.channel import (
-    Channel,
-    PipeStream,
-    Silence,
-    SocketStream,
-    Stream,
-)
+from core.control_channel.channel import Channel, PipeStream, Silence
 from core.control_channel.framing import (
-    LARGEST_GREETING,
     MalformedMessage,
     MessageBuffer,
     decode,
     encode,
     has_secret,
 )
-from core.sockets import connect_unix, listen_unix, peer_uid
 
 LIMIT = 32
 A, B = {"type": "a"}, {"type": "b"}
@@ -172,31 +162,18 @@ def test_the_secret_of_a_greeting(greeting: dict[str, Any], is_known: bool) -> N
 # ------------------------------------------------------------------- over streams
 
 
-def pipes() -> tuple[Stream, Stream]:
+def pipes() -> tuple[PipeStream, PipeStream]:
     (read_a, write_a), (read_b, write_b) = os.pipe(), os.pipe()
     here = PipeStream(FileIO(read_a, "rb"), FileIO(write_b, "wb"))
     return here, PipeStream(FileIO(read_b, "rb"), FileIO(write_a, "wb"))
 
 
-def tcp() -> tuple[socket.socket, socket.socket]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        here = socket.create_connection(listener.getsockname())
-        there, _ = listener.accept()
-    return here, there
-
-
-@pytest.fixture(params=["pipes", "unix", "tcp"])
-def streams(request: pytest.FixtureRequest) -> Iterator[tuple[Stream, Stream]]:
-    if request.param == "pipes":
-        made = pipes()
-        yield made
-        for one in made:
-            one.close()
-        return
-    ends = socket.socketpair() if request.param == "unix" else tcp()
-    yield SocketStream(ends[0]), SocketStream(ends[1])
-    for end in ends:
-        end.close()
+@pytest.fixture
+def streams() -> Iterator[tuple[PipeStream, PipeStream]]:
+    made = pipes()
+    yield made
+    for one in made:
+        one.close()
 
 
 def test_messages_go_both_ways_until_one_hangs_up(streams: Any) -> None:
@@ -252,33 +229,6 @@ def test_a_closed_pipe_is_broken() -> None:
     there.close()
 
 
-@pytest.mark.parametrize(
-    "first",
-    [b"noise\n", b"[]\n", b"x" * (LARGEST_GREETING + 1), b'{"type": "connect"}x\n'],
-)
-def test_a_greeting_is_a_small_message(streams: Any, first: bytes) -> None:
-    here, there = streams
-    here.write(first)
-    with pytest.raises(MalformedMessage):
-        Channel(there).greeting()
-
-
-def test_after_the_greeting_noise_is_skipped(streams: Any) -> None:
-    here, there = streams
-    large = {"type": "report", "text": "x" * 2 * LARGEST_GREETING}
-    here.write(encode(A) + b"noise\n" + encode(large))
-    channel = Channel(there)
-    assert channel.greeting() == A
-    assert next(channel.messages()) == large
-
-
-def test_who_hangs_up_before_the_greeting_sent_none(streams: Any) -> None:
-    here, there = streams
-    here.write(b'{"type": "conn')
-    here.close()
-    assert Channel(there).greeting() is None
-
-
 # ------------------------------------------------------------------------ silence
 
 
@@ -302,21 +252,3 @@ def test_any_byte_ends_the_silence_of_a_channel(streams: Any) -> None:
     here.write(b"noise\n" + encode(A))
     assert next(channel.messages()) == A
     assert channel.silence.seconds == 0
-
-
-# ------------------------------------------------------------------- unix sockets
-
-
-def test_a_unix_socket_below_a_long_path(tmp_path: Path) -> None:
-    folder = tmp_path / ("long" * 30)
-    folder.mkdir()
-    path = folder / "control.sock"
-    path.touch()  # of an earlier process
-    with listen_unix(path, backlog=1) as listener, connect_unix(path) as here:
-        there, _ = listener.accept()
-        with there:
-            assert peer_uid(there) == os.geteuid()
-            Channel(SocketStream(here)).send(A)
-            assert Channel(SocketStream(there)).greeting() == A
-    with pytest.raises(OSError):  # noqa: PT011 - refused, or gone
-        connect_unix(path)

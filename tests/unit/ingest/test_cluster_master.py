@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import threading
 from typing import Any
 
 import pytest
 
 from ingest.driver_host.cluster import App, MasterAway, StandaloneMaster
-from ingest.driver_host.cluster_watch import ClusterWatch
 
 MINE = {"id": "app-1", "name": "sluice-me-job-1"}
 
@@ -41,7 +39,3 @@ def test_an_answer_without_them_does_not_mean_that_none_runs(
     one = master(monkeypatch, {"status": "ALIVE"} | more)
     with pytest.raises(MasterAway):
         one.apps()
-    said: list[Any] = []
-    watch = ClusterWatch(one, known=set, say=said.append, stop=threading.Event())
-    watch.look()
-    assert [message.kind for message in said] == ["unreachable"]
