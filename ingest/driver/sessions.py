@@ -23,6 +23,7 @@ from ingest.driver.apply.log_session import ApplySession, Around
 from ingest.driver.session import open_lake
 from ingest.driver.table_services.cleaning import tidy_when_due
 from ingest.driver.table_services.compaction import plan_when_due
+from ingest.driver.table_services.pace import Pace
 from ingest.lake.hudi.timeline import Timeline
 
 log = logging.getLogger(__name__)
@@ -41,6 +42,7 @@ class ApplySessions:
         self._spark = spark
         self._around = Around(secrets, report, self._prepare, self._look_after)
         self._sessions: dict[str, ApplySession] = {}
+        self._pace = Pace(time.monotonic)
 
     def set(self, work: ApplyWork) -> None:
         session = self._sessions.get(work.stream)
@@ -69,7 +71,7 @@ class ApplySessions:
         name = f"{spec.table.database}.{spec.table.name}"
         planned: tuple[str, ...] = ()
         try:
-            planned = plan_when_due(self._spark, spec, timeline)
+            planned = plan_when_due(self._spark, spec, timeline, pace=self._pace)
             tidy_when_due(self._spark, spec, timeline)
         except Exception as error:
             log.warning("%s is not looked after", name, exc_info=error)

@@ -97,6 +97,7 @@ class LakeFacts:
     """One look at a table.
 
     delta_commits     since the newest compaction (or load)
+    written_at        when the newest write was completed, whatever it wrote
     oldest_log_at     when the oldest log file was written that readers must merge
     sizes             base files per bin of SIZE_BINS
     bucket_bytes      per bucket from 0 on, over all partitions; [] when there are too
@@ -131,6 +132,7 @@ class LakeFacts:
     instants: int = 0
     delta_commits: int = 0
     compacted_at: str = ""
+    written_at: str = ""
     oldest_log_at: str = ""
     rollbacks_of_a_day: int = 0
     skew: float = 1.0
@@ -157,6 +159,11 @@ class LakeFacts:
     def log_ratio(self) -> float:
         """Log bytes per byte of base files."""
         return self.log_bytes / self.base_bytes if self.base_bytes else 0.0
+
+    @property
+    def is_slow(self) -> bool:
+        """Readers notice what waits; before it was weighed, they may."""
+        return self.merge is None or self.merge.is_slow
 
     @property
     def pending_compactions(self) -> tuple[Pending, ...]:
@@ -201,6 +208,7 @@ def read_facts(
         instants=len(timeline.instants),
         delta_commits=timeline.deltas_since_compaction,
         compacted_at=_when(_last_whole(done)),
+        written_at=_when(done[-1].completed) if done else "",
         oldest_log_at=_when(oldest_log),
         rollbacks_of_a_day=sum(age_of(r, now) <= _DAY for r in _rollbacks(timeline)),
         highest_bucket=_highest(groups),

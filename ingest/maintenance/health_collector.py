@@ -33,7 +33,7 @@ from ingest.maintenance.compact_job import start_compaction
 from ingest.maintenance.facts import LakeFacts
 from ingest.maintenance.merging import MergeCost, weigh
 from ingest.maintenance.observation import Observation, look_into
-from ingest.maintenance.plan import Step, plan_maintenance
+from ingest.maintenance.plan import Step, is_due_at_rest, plan_maintenance
 from ingest.maintenance.score import BROKEN_CODES, STUCK_CODES, Health, score, stuck_in
 from ingest.maintenance.verification_schedule import remedy_of
 from ingest.maintenance.write_amplification import Written, add, written_from
@@ -59,7 +59,7 @@ EVERY = timedelta(minutes=5)
 EVERY_QUIET = timedelta(hours=1)
 AFTER_TROUBLE = timedelta(minutes=1)
 PAGE = 20
-PASS_SECONDS = 0.5
+PASS_SECONDS = 0.2
 TREND_STEP = timedelta(minutes=15)
 TREND_KEPT = 96
 COMMITS_READ = 100
@@ -225,7 +225,9 @@ def _waits(
 ) -> timedelta:
     """How long until the next look; something pending is looked at when it begins to
     count as stuck."""
-    usual = EVERY if steps or health.issues else EVERY_QUIET
+    due = facts.merge is not None and facts.merge.due_groups > 0
+    soon = due and is_due_at_rest(facts, policy)
+    usual = EVERY if steps or health.issues or soon else EVERY_QUIET
     seconds = [
         stuck_in(p, policy.stuck_after_seconds) for p in facts.pending if not p.is_held
     ]

@@ -48,12 +48,14 @@ class MergeCost:
     measured: float | None = None
 
     @property
+    def is_slow(self) -> bool:
+        return self.ratio > READERS_GOAL
+
+    @property
     def misses_readers_goal(self) -> bool:
         """Reading costs more than the goal, and the budget does not allow to change
         that now."""
-        return (
-            self.ratio > READERS_GOAL and not self.due_groups and self.needs is not None
-        )
+        return self.is_slow and not self.due_groups and self.needs is not None
 
     @property
     def is_over_budget(self) -> bool:

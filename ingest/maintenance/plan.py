@@ -22,6 +22,10 @@ from ingest.pipelines.policies.maintenance import (
     opens_at,
 )
 
+# Since the newest write. While rows come, whoever commits them plans, too, at a pace
+# that many small tables share
+RESTS = timedelta(minutes=5)
+
 StepName = Literal["execute", "schedule", "wait", "decide"]
 
 
@@ -126,10 +130,22 @@ def _schedule(
     return Step("schedule", joined(reasons)) if reasons else None
 
 
+def is_due_at_rest(facts: LakeFacts, policy: MaintenancePolicy) -> bool:
+    return facts.delta_commits >= policy.compact_after
+
+
+def _rests(facts: LakeFacts, now: datetime) -> bool:
+    return facts.written_at == "" or now - _at(facts.written_at) >= RESTS
+
+
+def _at(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
 def _triggers(
     facts: LakeFacts, policy: MaintenancePolicy, now: datetime
 ) -> Iterator[str]:
-    if facts.delta_commits >= policy.compact_after:
+    if is_due_at_rest(facts, policy) and (facts.is_slow or _rests(facts, now)):
         yield Sentence(
             "%(count)s commits since the last compaction", count=facts.delta_commits
         )
@@ -141,7 +157,7 @@ def _triggers(
             log_ratio=f"{facts.log_ratio:.1f}",
         )
     if facts.oldest_log_at:
-        age = now - datetime.fromisoformat(facts.oldest_log_at)
+        age = now - _at(facts.oldest_log_at)
         if age >= timedelta(seconds=policy.log_age_seconds):
             yield Sentence(
                 "its oldest log file is %(hours)s h old",

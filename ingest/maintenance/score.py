@@ -16,7 +16,7 @@ from ingest.maintenance.remedies import Repair, Way, ways_out
 from ingest.pipelines.policies.maintenance import MaintenancePolicy
 
 GRACE_SECONDS = 60.0
-MOST_LOGS = 20
+MOST_LOGS = 100
 MOST_INSTANTS = 150
 MOST_ROLLBACKS = 5
 SMALL_BYTES = 8 * MB
@@ -402,7 +402,7 @@ def _late_merges(facts: LakeFacts, policy: MaintenancePolicy) -> Iterator[Health
             ),
             "compact",
         )
-    if facts.delta_commits > 2 * policy.compact_after:
+    if facts.is_slow and facts.delta_commits > 2 * policy.compact_after:
         yield HealthIssue(
             "compaction_late",
             10,

@@ -10,7 +10,8 @@ so rows that come again change nothing. It must not know how rows are captured.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -200,21 +201,21 @@ def service_session(spark: SparkSession, spec: JobSpec) -> SparkSession:
 
 
 @contextmanager
-def write_client(spark: SparkSession, spec: JobSpec) -> Iterator[Any]:
-    """Hudi's Java write client for table services."""
+def write_client(
+    spark: SparkSession, spec: JobSpec, more: Mapping[str, str] | None = None
+) -> Iterator[Any]:
+    """Hudi's Java write client for table services. `more`: options beside the usual
+    ones."""
     options = service_options(
         identity_for(spec.table), name=spec.table.name, fence=writer_fence(spec)
     )
     jvm: Any = spark._jvm
-    java_options = jvm.java.util.HashMap()
-    for key, value in options.items():
-        java_options.put(key, value)
-    client = jvm.org.apache.hudi.DataSourceUtils.createHoodieClient(
+    client = jvm.io.sluice.lake.Services.client(
         spark.sparkContext._jsc,
-        "",
         place_at(spec.table.path).uri,
         spec.table.name,
-        java_options,
+        json.dumps(options | dict(more or {})),
+        bool(spec.table.partition_by),
     )
     try:
         yield client

@@ -21,11 +21,13 @@ from ingest.contract.job import CompactionBudget, CompactWork, JobSpec
 from ingest.driver.apply.apply import (
     remove_sign_of_life,
     service_session,
+    write_client,
 )
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.writer import checked_state, qualified_name
 from ingest.driver.jvm import failure_of
 from ingest.driver.table_services.cleaning import tidy
+from ingest.driver.table_services.pace import LITTLE_BYTES, LOOKS_EACH, Pace
 from ingest.lake.commits import read_lake_table, read_timeline
 from ingest.lake.hudi.budget import Choice, choose, credit_after, first_credit
 from ingest.lake.hudi.descriptions import STATES
@@ -45,7 +47,7 @@ def compact_table(run: JobRun, spark: SparkSession) -> dict[str, Any]:
     run.enter("checking")
     checked_state(spec)
     session = service_session(spark, spec)
-    wanted = (spec.compact or CompactWork()).instants or _planned_now(session, spec)
+    wanted = (spec.compact or CompactWork()).instants or _planned_now(spark, spec)
     run.enter("compacting", total=len(wanted), unit="plans")
     for asked in wanted:
         run.check()
@@ -60,40 +62,50 @@ def compact_table(run: JobRun, spark: SparkSession) -> dict[str, Any]:
 
 
 def plan_when_due(
-    spark: SparkSession, spec: JobSpec, timeline: Timeline | None = None
+    spark: SparkSession,
+    spec: JobSpec,
+    timeline: Timeline | None = None,
+    *,
+    pace: Pace | None = None,
 ) -> tuple[str, ...]:
     """After a commit of a sync: each `compact_after`th one plans what the budget
     allows, everything without one, unless a plan waits already. The instants of the new
-    plan."""
+    plan. What `pace` makes wait comes with a later turn."""
     timeline = timeline or _timeline(spec)
     commits, turn = timeline.deltas_since_compaction, max(1, spec.compact_after)
     is_turn = commits >= turn and (spec.budget is None or commits % turn == 0)
     if not is_turn or timeline.pending_compactions:
         return ()
-    return _planned_now(service_session(spark, spec), spec)
+    if pace is not None and not pace.is_open and commits // turn % LOOKS_EACH:
+        return ()
+    return _planned_now(spark, spec, pace)
 
 
-def _planned_now(session: SparkSession, spec: JobSpec) -> tuple[str, ...]:
+def _planned_now(
+    spark: SparkSession, spec: JobSpec, pace: Pace | None = None
+) -> tuple[str, ...]:
     if spec.budget is None:
-        return schedule_compaction(session, spec)
+        return schedule_compaction(spark, spec)
     chosen = chosen_groups(spec.table.path, spec.budget, now=datetime.now(UTC))
     if not chosen.groups:
         return ()
-    return schedule_compaction(session, spec, chosen.keys)
+    is_little = chosen.rewrite_bytes <= LITTLE_BYTES
+    if pace is not None and is_little and not pace.take():
+        return ()
+    return schedule_compaction(spark, spec, chosen.keys)
 
 
 def schedule_compaction(
-    session: SparkSession, spec: JobSpec, groups: Collection[GroupKey] | None = None
+    spark: SparkSession, spec: JobSpec, groups: Collection[GroupKey] | None = None
 ) -> tuple[str, ...]:
     """A new plan over these file groups, None = over everything there is; the pending
     ones when nothing new is."""
     before = {i.asked for i in _timeline(spec).pending_compactions}
-    for key, value in chosen_options(groups).items() if groups is not None else ():
-        session.conf.set(key, value)
-    session.conf.set("hoodie.compact.inline.max.delta.commits", "1")
-    session.sql(
-        f"CALL run_compaction(op => 'schedule', path => {_path(spec)})"
-    ).collect()
+    options = {} if groups is None else chosen_options(groups)
+    options["hoodie.compact.inline.max.delta.commits"] = "1"
+    jvm: Any = spark._jvm
+    with write_client(spark, spec, options) as client:
+        client.scheduleCompaction(jvm.org.apache.hudi.common.util.Option.empty())
     after = {i.asked for i in _timeline(spec).pending_compactions}
     return tuple(sorted(after - before or after))
 

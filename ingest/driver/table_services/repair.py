@@ -16,7 +16,6 @@ from core.sentences import Sentence
 from ingest.contract.job import JobSpec, RepairAction, RepairWork
 from ingest.driver.apply.apply import (
     roll_back_writes,
-    service_session,
     write_client,
 )
 from ingest.driver.apply.future import rewrite_future
@@ -78,7 +77,7 @@ def _unschedule(
     facts = {"action": "unschedule", "unscheduled": gone, "rolled_back": undone}
     if work.replan:
         run.enter("planning", unit="plans")
-        facts["planned"] = schedule_compaction(service_session(spark, spec), spec)
+        facts["planned"] = schedule_compaction(spark, spec)
     return facts
 
 

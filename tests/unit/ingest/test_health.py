@@ -30,6 +30,7 @@ from ingest.maintenance.facts import (
     in_buckets,
     read_facts,
 )
+from ingest.maintenance.merging import MergeCost
 from ingest.maintenance.plan import plan_maintenance
 from ingest.maintenance.score import score
 from ingest.pipelines.policies.maintenance import MaintenancePolicy, opens_at
@@ -258,7 +259,8 @@ STUCK = Pending(at(0), "compaction", "INFLIGHT", 600, False, 3, PlanFacts(2, 10)
         (replace(WELL, buckets=0, highest_bucket=3), []),
         (replace(WELL, log_bytes=300 * MB), [("log_ratio", 15, "compact")]),
         (replace(WELL, base_bytes=100, log_bytes=300), []),
-        (replace(WELL, most_logs=30), [("many_logs", 10, "compact")]),
+        (replace(WELL, most_logs=101), [("many_logs", 10, "compact")]),
+        (replace(WELL, delta_commits=21, merge=MergeCost(due_groups=1)), []),
         (replace(WELL, delta_commits=21), [("compaction_late", 10, "compact")]),
         (replace(WELL, instants=151), [("long_timeline", 10, "compact")]),
         (replace(WELL, instants=150), []),
@@ -308,6 +310,7 @@ def test_what_somebody_else_did_is_told_with_both_values() -> None:
 
 
 FREE = replace(STUCK, state="REQUESTED")
+BUSY = replace(WELL, log_files=1, delta_commits=10, written_at="2026-01-01T11:55:01Z")
 
 
 @pytest.mark.parametrize(
@@ -319,6 +322,18 @@ FREE = replace(STUCK, state="REQUESTED")
         (replace(WELL, pending=(replace(FREE, is_held=True),)), POLICY, []),
         (replace(WELL, log_files=1, delta_commits=10), POLICY, ["schedule"]),
         (replace(WELL, log_files=0, delta_commits=10), POLICY, []),
+        # rows come: whoever commits them plans, until readers notice what waits
+        (replace(BUSY, merge=MergeCost(ratio=1.5, due_groups=1)), POLICY, []),
+        (replace(BUSY, merge=MergeCost(ratio=2.1, due_groups=1)), POLICY, ["schedule"]),
+        (
+            replace(
+                BUSY,
+                merge=MergeCost(ratio=1.1, due_groups=1),
+                written_at="2026-01-01T11:55:00Z",
+            ),
+            POLICY,
+            ["schedule"],
+        ),
         (replace(WELL, log_files=1, log_bytes=256 * MB), POLICY, ["schedule"]),
         (replace(WELL, log_files=1, log_bytes=50 * MB), POLICY, []),
         (
