@@ -52,7 +52,7 @@ ILL = replace(
     WELL,
     log_files=90,
     log_bytes=200 * MB,
-    most_logs=30,
+    most_logs=130,
     old_files=40,
     old_bytes=MB,
     unfinished_files=2,
