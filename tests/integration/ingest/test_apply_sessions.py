@@ -142,7 +142,7 @@ def test_a_job_gets_the_table_when_the_session_has_given_it_up(
 def test_a_job_that_only_serves_the_table_runs_beside_the_session(
     log_world: World,
 ) -> None:
-    until_given(log_world, "first")
+    until_given(log_world, "first", "second")
     sent = len(session(log_world).works)
     compact_job.start_compaction(log_world.lake("first"), actor="x")
     log_world.until(lambda: log_world.jobs("compact")[0].state == "SUCCEEDED")

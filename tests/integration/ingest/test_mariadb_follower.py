@@ -20,6 +20,7 @@ from tests.integration.ingest.mariadb_following import (
     maria_world,
 )
 from tests.mariadb import MariaDbServer
+from tests.waiting import wait_for
 
 T = "CREATE TABLE t (id int PRIMARY KEY, v text)"
 FIRST = FollowTable(maria_table(1), load="first")
@@ -263,15 +264,15 @@ def test_what_a_table_was_before_its_load_is_no_matter(
     )
     anew = replace(FIRST, load="second")
     run = maria.following(anew, other)
-    run.until(lambda s: s.tables[0].state == "cut", "its cut")
+
+    def cut_of() -> int | None:
+        said = [(s.number, c) for s in maria.segments() for c in s.controls]
+        cuts = (n for n, c in said if (c.kind, c.load) == ("cut", "second"))
+        return next(cuts, None)
+
+    cut = wait_for(cut_of, "its cut")
     maria.run("INSERT INTO t (id, v) VALUES (3, 'behind')")
     maria.durable(run)
-    (cut,) = [
-        segment.number
-        for segment in maria.segments()
-        for one in segment.controls
-        if (one.kind, one.table_id, one.load) == ("cut", 1, "second")
-    ]
     behind = [one.values["id"] for one in maria.changes() if one.segment > cut]
     assert behind == [3]
     assert run.problem(1) == ""
