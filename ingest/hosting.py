@@ -139,8 +139,23 @@ class SecretBroker:
 
     def __init__(self) -> None:
         self._numbers = itertools.count()
+        self._noted: list[tuple[str, str]] = []
         self._asked: dict[int, str] = {}
         self._done: queue.SimpleQueue[tuple[int, SecretAnswer]] = queue.SimpleQueue()
+
+    @property
+    def waits(self) -> bool:
+        return bool(self._noted)
+
+    def note(self, ref: str, origin: str) -> None:
+        """To be asked by the next `begin`."""
+        self._noted.append((ref, origin))
+
+    def begin(self) -> None:
+        """Ask what was noted; it stays noted when the database is away."""
+        while self._noted:
+            self.ask(*self._noted[0])
+            self._noted.pop(0)
 
     def ask(self, ref: str, origin: str) -> None:
         """Begin to answer. Errors of the database go up, and nothing has begun."""
@@ -177,7 +192,9 @@ class SecretBroker:
         return found
 
     def forget(self, origin: str) -> None:
-        """Its asker is gone: nobody gets these answers."""
+        """Its asker is gone: nobody gets these answers, whoever comes next did not ask
+        for them."""
+        self._noted = [asked for asked in self._noted if asked[1] != origin]
         self._asked = {n: who for n, who in self._asked.items() if who != origin}
 
     def _look_up(self, number: int, ref: str, access: SourceAccess) -> None:

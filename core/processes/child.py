@@ -65,6 +65,24 @@ class ChildSpec:
     death_signal: signal.Signals | None = signal.SIGTERM
 
 
+# What a program of ours gets of our environment: no setting of ours, so no secret.
+_KEPT = (
+    "PATH", "JAVA_HOME", "JDK_JAVA_OPTIONS", "HOME", "USER", "TMPDIR", "LANG",
+    "HADOOP_USER_NAME",
+)  # fmt: skip
+
+
+def python_environment(root: Path) -> dict[str, str]:
+    """Complete, for `inherits="nothing"`. root: where our packages are."""
+    return {key: os.environ[key] for key in _KEPT if key in os.environ} | {
+        "LC_ALL": "C.UTF-8",
+        "PYTHONPATH": str(root),
+        # the folder in which it is started hides no module
+        "PYTHONSAFEPATH": "1",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
 class Child:
     """A process that we started. Safe to use from several threads.
 

@@ -20,7 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from core.files import write_private
-from core.processes.child import Child, ChildSpec, spawn, stop_all
+from core.processes.child import (
+    Child,
+    ChildSpec,
+    python_environment,
+    spawn,
+    stop_all,
+)
 from core.processes.identity import read_identity
 from gateway.engines.port import EngineUnavailable
 from gateway.engines.settable import RULES
@@ -41,10 +47,6 @@ JAVA_OPTIONS = (
 )
 _READY = '{"ready"'  # an engine that died before may have written above it
 _ENDS, _ENGINE = "engine ends: ", "io.sluice.engine.Engine"
-_KEPT = (
-    "PATH", "JAVA_HOME", "JDK_JAVA_OPTIONS", "HOME", "USER", "TMPDIR", "LANG",
-    "HADOOP_USER_NAME",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,13 +209,7 @@ class EngineProcess:
 
 
 def _environment() -> dict[str, str]:
-    """Return the engine's environment: no setting of ours, so no secret of ours."""
-    environment = {key: os.environ[key] for key in _KEPT if key in os.environ}
-    root = Path(__file__).resolve().parents[2]
-    return environment | {
-        "LC_ALL": "C.UTF-8",
-        "PYTHONPATH": str(root),
-        "PYTHONUNBUFFERED": "1",
+    return python_environment(Path(__file__).resolve().parents[2]) | {
         "PYTHONDONTWRITEBYTECODE": "1",
         "SPARK_LOCAL_IP": "127.0.0.1",
     }

@@ -13,6 +13,7 @@ from pathlib import Path
 from django.conf import settings
 
 from core.errors import TerminalError
+from core.processes.child import python_environment
 from core.sentences import Sentence
 from ingest.contract import java
 from ingest.driver_host.cluster import (
@@ -22,11 +23,6 @@ from ingest.driver_host.cluster import (
     is_standalone,
 )
 from ingest.driver_host.warm import DriverCommand, WarmLauncher
-
-_KEPT = (
-    "PATH", "JAVA_HOME", "JDK_JAVA_OPTIONS", "HOME", "USER", "TMPDIR", "LANG",
-    "HADOOP_USER_NAME",
-)  # fmt: skip
 
 
 def place_of(home: Path) -> str:
@@ -109,16 +105,11 @@ def _cluster_conf() -> dict[str, str]:
 
 
 def _environment(home: Path) -> dict[str, str]:
-    environment = {key: os.environ[key] for key in _KEPT if key in os.environ}
+    environment = python_environment(settings.BASE_DIR)
     if settings.SLUICE_SPARK_SECRET:
         # where Spark itself looks for it, and hands it to executors
         environment["_SPARK_AUTH_SECRET"] = settings.SLUICE_SPARK_SECRET
     return environment | {
-        "LC_ALL": "C.UTF-8",
-        "PYTHONPATH": str(settings.BASE_DIR),
-        # a script's own folder comes first otherwise, and hides modules of others
-        "PYTHONSAFEPATH": "1",
-        "PYTHONUNBUFFERED": "1",
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": settings.SLUICE_DRIVER_HOST,
         "SLUICE_HOME": str(home),

@@ -196,7 +196,6 @@ class DriverHost:
         self._accepted: Backlog[tuple[str, int]] = Backlog()
         self._reports: Backlog[JobReport] = Backlog()
         self._jobs = InFlight(launcher, clock, self._reports)
-        self._secrets: list[tuple[str, str]] = []
         self._broker = SecretBroker()
         self._ended: Backlog[tuple[UUID, bool]] = Backlog()
         self._unreachable: dict[str, str] = {}
@@ -229,7 +228,7 @@ class DriverHost:
         self._watch_silence(now)
         self._watch_abandoned(now)
         is_urgent = bool(
-            self._reports or self._ended or self._jobs.lost or self._secrets
+            self._reports or self._ended or self._jobs.lost or self._broker.waits
         )
         if is_urgent or now - self._flushed >= FLUSH_SECONDS:
             self._flushed = now
@@ -328,7 +327,7 @@ class DriverHost:
                 case "accepted":
                     self._on_accepted(str(data["job_id"]), int(data["attempt"]))
                 case "secret_request":
-                    self._secrets.append((str(data["ref"]), message.origin))
+                    self._broker.note(str(data["ref"]), message.origin)
                 case "heartbeat":
                     self._on_heartbeat(message)
                 case "log":
@@ -403,8 +402,6 @@ class DriverHost:
             return
         # what it had accepted is judged otherwise than what it never got
         self._progressed = 0.0
-        # whoever comes next did not ask for them
-        self._secrets = [asked for asked in self._secrets if asked[1] != message.origin]
         self._broker.forget(message.origin)
         if message.origin:
             flight = self.in_flight.pop(message.origin, None)
@@ -428,7 +425,7 @@ class DriverHost:
 
     def _flush(self) -> None:
         """Everything said since the last time; kept until it is written."""
-        self._answer_secrets()
+        self._broker.begin()
         self._write_logs()
         # a report that is refused must not silence the driver's own sign of life
         self._write_incarnation()
@@ -482,12 +479,6 @@ class DriverHost:
             "its report could not be recorded; the driver host's log says why"
         )
         self._jobs.lost.add(LostAttempt(UUID(report.job_id), report.attempt, why))
-
-    def _answer_secrets(self) -> None:
-        while self._secrets:
-            ref, origin = self._secrets[0]
-            self._broker.ask(ref, origin)
-            self._secrets.pop(0)
 
     def _write_logs(self) -> None:
         lines = self._logs[:]

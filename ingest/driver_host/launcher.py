@@ -6,7 +6,6 @@ over every implementation.
 
 from __future__ import annotations
 
-import queue
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -73,17 +72,6 @@ def apply_order(work: ApplyWork) -> dict[str, Any]:
 
 def secret_order(answer: SecretAnswer) -> dict[str, Any]:
     return {"type": "secret", **as_data(answer)}
-
-
-def drain(messages: queue.SimpleQueue[Message], seconds: float) -> list[Message]:
-    """All that is there; waits at most so long for the first."""
-    found: list[Message] = []
-    try:
-        found.append(messages.get(timeout=seconds))
-        while True:
-            found.append(messages.get_nowait())
-    except queue.Empty:
-        return found
 
 
 def mark_of(value: str) -> Mark:

@@ -7,24 +7,19 @@ before anything starts. Knows nothing of rows.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import logging
 import queue
 import shutil
-import signal
 import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.control_channel.channel import Channel, PipeStream
-from core.control_channel.framing import MalformedMessage
 from core.files import write_private
-from core.processes.child import Child, ChildSpec, spawn
+from core.processes.child import ChildSpec
 from core.processes.identity import ProcessIdentity, wait_group_gone
+from core.processes.talking import GROUP_SECONDS, TalkingChild, drain, end_all
 from ingest.contract.applying import ApplyWork
 from ingest.contract.driver_size import arguments_for
 from ingest.contract.job import JobSpec, SecretAnswer
@@ -35,17 +30,13 @@ from ingest.driver_host.launcher import (
     CancelMode,
     Message,
     apply_order,
-    drain,
     mark_of,
     message_from,
     run_order,
     secret_order,
 )
 
-log = logging.getLogger(__name__)
-
 STOP_SECONDS = 8.0
-GROUP_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,59 +58,11 @@ class DriverCommand:
     is_cluster: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Driver:
-    process: Child
-    origin: str
+    process: TalkingChild
     attempt: int
     incarnation: str
-    scratch: Path
-    lines: queue.SimpleQueue[Message]
-    is_surely_gone: Callable[[], bool]
-    channel: Channel = field(init=False)
-    reader: threading.Thread = field(init=False)
-    waiter: threading.Thread = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.channel = Channel(PipeStream(self.process.stdout, self.process.stdin))
-        name = f"driver-{self.origin or 'warm'}"
-        self.reader = threading.Thread(target=self._read, name=name, daemon=True)
-        self.waiter = threading.Thread(target=self._wait, name=name, daemon=True)
-        self.reader.start()
-        self.waiter.start()
-
-    def _read(self) -> None:
-        with contextlib.suppress(OSError):
-            for data in self.channel.messages():
-                if message := message_from(data, self.origin):
-                    self.lines.put(message)
-
-    def _wait(self) -> None:
-        """Says `died` once nothing of the group can write any more. What the driver
-        had started may hold its end of the pipe, so the end of the pipe says little.
-        """
-        code = self.process.wait()
-        wait_group_gone(self.process.pid, seconds=GROUP_SECONDS)
-        shutil.rmtree(self.scratch, ignore_errors=True)
-        self.reader.join(timeout=5)
-        if self.is_surely_gone():
-            facts = {"code": code}
-            if self.origin:
-                # the next attempt may have been asked for before this is heard
-                facts["attempt"] = self.attempt
-            self.lines.put(Message("died", facts, self.origin))
-
-    def send(self, data: Mapping[str, Any]) -> None:
-        try:
-            self.channel.send(data)
-        except MalformedMessage:
-            log.exception("an order was not sent; its job will count as lost")
-        except OSError:
-            log.debug("driver %s does not listen any more", self.process.pid)
-
-    def close(self) -> None:
-        self.waiter.join(timeout=20)
-        self.channel.close()
 
 
 class WarmLauncher:
@@ -184,7 +127,7 @@ class WarmLauncher:
 
     def ping(self) -> None:
         for child in self._children.values():
-            child.send({"type": "ping", "at": time.time()})
+            child.process.ping()
 
     def poll(self, seconds: float) -> list[Message]:
         found = drain(self._lines, seconds)
@@ -206,15 +149,8 @@ class WarmLauncher:
     def stop(self) -> None:
         self._stopping.set()
         self._next.clear()
-        children = list(self._children.values())
-        for child in children:
-            child.send({"type": "stop"})
-        until = time.monotonic() + STOP_SECONDS
-        for child in children:
-            if child.process.wait(until - time.monotonic()) is None:
-                log.warning("driver %s did not stop, killing it", child.process.pid)
-                child.process.kill()
-            child.close()
+        children = [child.process for child in self._children.values()]
+        end_all(children, seconds=STOP_SECONDS)
         self._children.clear()
         self._command.pid_file.unlink(missing_ok=True)
 
@@ -224,33 +160,32 @@ class WarmLauncher:
         scratch.mkdir(parents=True, exist_ok=True)
         tag = self._tag(origin)
         own = [*arguments, "--scratch", str(scratch), "--name", tag]
-        process = spawn(
+
+        def hear(data: Mapping[str, Any]) -> None:
+            if message := message_from(data, origin):
+                self._lines.put(message)
+
+        def ended(code: int | None) -> None:
+            shutil.rmtree(scratch, ignore_errors=True)
+            if self._is_surely_gone(origin, tag):
+                # the next attempt may have been asked for before this is heard
+                facts = {"attempt": attempt} if origin else {}
+                self._lines.put(Message("died", {"code": code, **facts}, origin))
+
+        process = TalkingChild(
             ChildSpec(
                 name=f"driver-{origin or 'warm'}",
                 command=[*command.program, *own],
                 environment={**command.environment, MARK: self._incarnation},
-                inherits="nothing",
                 log=command.log_file,
-                has_pipes=True,
-                death_signal=signal.SIGKILL,
-            )
+            ),
+            {"type": "hello", "silence_seconds": command.silence_seconds},
+            hear=hear,
+            ended=ended,
         )
-
-        def is_surely_gone() -> bool:
-            return self._is_surely_gone(origin, tag)
-
-        self._children[origin] = _Driver(
-            process,
-            origin,
-            attempt,
-            self._incarnation,
-            scratch,
-            self._lines,
-            is_surely_gone,
-        )
+        self._children[origin] = _Driver(process, attempt, self._incarnation)
         self._write_pid_file()
-        silence = command.silence_seconds
-        self._children[origin].send({"type": "hello", "silence_seconds": silence})
+        process.talk()
 
     def _tag(self, origin: str) -> str:
         return tag_of(self._command.instance, origin, self._incarnation)
@@ -258,8 +193,8 @@ class WarmLauncher:
     def _tags(self) -> set[str]:
         """Of all children: one may have outlived the incarnation that started it."""
         instance = self._command.instance
-        children = list(self._children.values())
-        return {tag_of(instance, c.origin, c.incarnation) for c in children}
+        children = list(self._children.items())
+        return {tag_of(instance, origin, c.incarnation) for origin, c in children}
 
     def _is_surely_gone(self, origin: str, tag: str) -> bool:
         """The process is; False when told to stop before the cluster could be asked."""
@@ -273,11 +208,10 @@ class WarmLauncher:
 
     def _send(self, origin: str, data: Mapping[str, Any]) -> None:
         if child := self._children.get(origin):
-            child.send(data)
+            child.process.send(data)
 
     def _forget(self, origin: str) -> None:
-        if child := self._children.pop(origin, None):
-            child.close()
+        if self._children.pop(origin, None):
             self._write_pid_file()
 
     def _write_pid_file(self) -> None:

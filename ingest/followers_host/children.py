@@ -1,34 +1,21 @@
-"""One follower as a child process: started, written to, read from, and gone.
-
-No call blocks on it: a process that is stopped must not stop its host, so what is for
-it is written by a thread of its own. Knows nothing of rows.
+"""One follower as a child process: started, told what to follow, and gone. Knows
+nothing of rows.
 """
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import queue
-import signal
-import threading
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from core.control_channel.channel import Channel, PipeStream
-from core.control_channel.framing import MalformedMessage
-from core.processes.child import Child, ChildSpec, spawn
+from core.processes.child import ChildSpec
 from core.processes.identity import write_identity
-from ingest.contract.following import (
-    FollowSpec,
-    FollowTable,
-)
+from core.processes.talking import TalkingChild
+from ingest.contract.following import FollowSpec, FollowTable
 from ingest.contract.job import SecretAnswer
 from ingest.contract.members import as_data
-
-log = logging.getLogger(__name__)
 
 # Of the silence that ends it: one that is late by two of them goes on.
 PINGS_IN_SILENCE = 4
@@ -65,126 +52,64 @@ class News:
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
 class FollowerChild:
-    """One start. The thread that makes it must live as long as it."""
+    """One start. tables: those that it was sent."""
 
-    def __init__(
-        self,
-        command: FollowerCommand,
-        spec: FollowSpec,
-        *,
-        start: int,
-        news: queue.SimpleQueue[News],
-    ) -> None:
-        self.spec = spec
-        self.start = start
-        self.tables = spec.tables
-        self._source = spec.source.datasource_id
-        self._news = news
-        self._ping_seconds = command.silence_seconds / PINGS_IN_SILENCE
-        self._outbox: queue.SimpleQueue[Mapping[str, Any] | None] = queue.SimpleQueue()
-        self._process = _spawn(command, self._source)
-        self._note = command.run / f"follower-{self._source}.pid.json"
-        write_identity(self._note, self.pid, "follower")
-        self._channel = Channel(PipeStream(self._process.stdout, self._process.stdin))
-        hello = {"type": "hello", "silence_seconds": command.silence_seconds}
-        self._send({**hello, **told("spec", spec)})
-        name = f"follower-{self._source}"
-        self._threads = [
-            threading.Thread(target=run, name=name, daemon=True)
-            for run in (self._read, self._write, self._wait)
-        ]
-        for thread in self._threads:
-            thread.start()
+    process: TalkingChild
+    spec: FollowSpec
+    start: int
+    tables: tuple[FollowTable, ...]
 
     @property
     def pid(self) -> int:
-        return self._process.pid
+        return self.process.pid
 
     def send_tables(self, tables: tuple[FollowTable, ...]) -> None:
         self.tables = tables
-        self._send({"type": "tables", **told("tables", tables)})
+        self.process.send({"type": "tables", **told("tables", tables)})
 
     def give_secret(self, answer: SecretAnswer) -> None:
-        self._send({"type": "secret", **as_data(answer)})
+        self.process.send({"type": "secret", **as_data(answer)})
 
-    def ask_to_stop(self) -> None:
-        self._send({"type": "stop"})
 
-    def kill(self) -> None:
-        self._process.kill()
+def start_follower(
+    command: FollowerCommand,
+    spec: FollowSpec,
+    *,
+    start: int,
+    news: queue.SimpleQueue[News],
+) -> FollowerChild:
+    """The thread that calls this must live as long as the child."""
+    source, silence = spec.source.datasource_id, command.silence_seconds
+    name = f"follower-{source}"
+    note = command.run / f"{name}.pid.json"
 
-    def close(self) -> None:
-        """End it, and wait until it is gone."""
-        self.ask_to_stop()
-        if self._process.wait(STOP_SECONDS) is None:
-            log.warning("follower %s does not stop, killing it", self.pid)
-            self.kill()
-        for thread in self._threads:
-            thread.join()
+    def hear(data: dict[str, Any]) -> None:
+        news.put(News(str(data.pop("type", "")), source, start, data))
 
-    def _send(self, message: Mapping[str, Any]) -> None:
-        self._outbox.put(message)
+    def ended(code: int | None) -> None:
+        note.unlink(missing_ok=True)
+        news.put(News("ended", source, start, {"code": code}))
 
-    def _read(self) -> None:
-        with contextlib.suppress(OSError):
-            for data in self._channel.messages():
-                kind = str(data.pop("type", ""))
-                self._news.put(News(kind, self._source, self.start, data))
-
-    def _write(self) -> None:
-        while True:
-            try:
-                message = self._outbox.get(timeout=self._ping_seconds)
-            except queue.Empty:
-                message = {"type": "ping", "at": time.time()}
-            if message is None:
-                return
-            try:
-                self._channel.send(message)
-            except MalformedMessage:
-                log.exception("a message to follower %s was not sent", self.pid)
-            except OSError:
-                return
-
-    def _wait(self) -> None:
-        code = self._process.wait()
-        self._outbox.put(None)
-        reader, writer, _ = self._threads
-        writer.join()
-        reader.join(timeout=5)  # what it has started may hold the pipe
-        self._channel.close()
-        self._note.unlink(missing_ok=True)
-        self._news.put(News("ended", self._source, self.start, {"code": code}))
+    process = TalkingChild(
+        ChildSpec(
+            name=name,
+            command=command.program,
+            environment=command.environment,
+            log=command.logs / f"{name}.log",
+        ),
+        {"type": "hello", "silence_seconds": silence, **told("spec", spec)},
+        hear=hear,
+        ended=ended,
+        ping_seconds=silence / PINGS_IN_SILENCE,
+    )
+    write_identity(note, process.pid, "follower")
+    process.talk()
+    return FollowerChild(process, spec, start, spec.tables)
 
 
 def told(name: str, value: Any) -> dict[str, Any]:
     """A member of a message, with what its sentences were made of."""
     origins: dict[str, Any] = {}
     return {name: as_data(value, origins), "sentences": origins}
-
-
-def drain(news: queue.SimpleQueue[News], seconds: float) -> list[News]:
-    """All that is there; waits at most so long for the first."""
-    found: list[News] = []
-    try:
-        found.append(news.get(timeout=seconds))
-        while True:
-            found.append(news.get_nowait())
-    except queue.Empty:
-        return found
-
-
-def _spawn(command: FollowerCommand, source: int) -> Child:
-    name = f"follower-{source}"
-    return spawn(
-        ChildSpec(
-            name=name,
-            command=command.program,
-            environment=command.environment,
-            inherits="nothing",
-            log=command.logs / f"{name}.log",
-            has_pipes=True,
-            death_signal=signal.SIGKILL,
-        )
-    )

@@ -23,6 +23,7 @@ from django.db.models.functions import Now
 from core.errors import SluiceError
 from core.leases import release_all, take_lease
 from core.models import Lease
+from core.processes.talking import drain, end_all
 from core.sentences import Sentence
 from ingest.contract.following import FollowTable, Replaced
 from ingest.contract.job import CLOCK, LAKE_SECRET, ErrorFact
@@ -33,7 +34,7 @@ from ingest.followers_host.children import (
     FollowerChild,
     FollowerCommand,
     News,
-    drain,
+    start_follower,
 )
 from ingest.followers_host.followed import FollowedSource, state_of
 from ingest.followers_host.wanted import Wanted
@@ -83,7 +84,6 @@ class FollowersHost:
         self._look_pause = LOOK_SECONDS
         self._starts = itertools.count(1)
         self._broker = SecretBroker()
-        self._asked: list[tuple[str, str]] = []
         self._signs: dict[int, _Sign] = {}
         self._said: dict[int, str] = {}
         self._followed = FollowedTables()
@@ -106,8 +106,8 @@ class FollowersHost:
                 least=LOOK_SECONDS,
                 most=settings.SLUICE_LEASE_SECONDS / LOOKS_IN_LEASE,
             )
-        if self._asked:
-            self.database.run(self._ask_secrets)
+        if self._broker.waits:
+            self.database.run(self._broker.begin)
         for answer, origin in self._broker.answered():
             if child := self._child(origin):
                 child.give_secret(answer)
@@ -117,11 +117,8 @@ class FollowersHost:
 
     def stop(self) -> None:
         """End all children, then give the leases back: another host takes them over."""
-        children = [s.child for s in self.sources.values() if s.child]
-        for child in children:
-            child.ask_to_stop()
-        for child in children:
-            child.close()
+        children = [s.child.process for s in self.sources.values() if s.child]
+        end_all(children, seconds=STOP_SECONDS)
         for source in self.sources.values():
             source.child = None
             source.show("stopped", "its host has ended")
@@ -162,16 +159,9 @@ class FollowersHost:
     def _note_request(self, source: FollowedSource, ref: str) -> None:
         child = source.child
         if child and ref in {child.spec.source.secret_ref, LAKE_SECRET, CLOCK}:
-            self._asked.append((ref, _origin(source)))
+            self._broker.note(ref, _origin(source))
         else:
             log.error("follower of %s wants %r", source.datasource_id, ref)
-
-    def _ask_secrets(self) -> None:
-        while self._asked:
-            ref, origin = self._asked[0]
-            if self._child(origin):
-                self._broker.ask(ref, origin)
-            del self._asked[0]
 
     def _child(self, origin: str) -> FollowerChild | None:
         """The one that asked, while it lives."""
@@ -184,7 +174,7 @@ class FollowersHost:
         """A child that hangs is as good as dead, and its place must get free."""
         for source in self.sources.values():
             if source.child and source.is_told_to_end and now > source.ends_by:
-                source.child.kill()
+                source.child.process.kill()
             limit = settings.SLUICE_LEASE_SECONDS
             if source.child and (not source.is_ready or source.child.spec.is_over):
                 limit = START_SECONDS
@@ -195,7 +185,7 @@ class FollowersHost:
                     limit=f"{limit:.0f}",
                 )
                 source.show("failed", why, "follower_silent")
-                source.child.kill()
+                source.child.process.kill()
 
     # -------------------------------------------------------------------- rows
 
@@ -228,7 +218,7 @@ class FollowersHost:
         for pk in [pk for pk in self.sources if _lease(pk) not in held]:
             log.warning("another host took source %s over", pk)
             if child := self.sources.pop(pk).child:
-                child.kill()
+                child.process.kill()
 
     def _free(self, found: dict[int, Wanted]) -> list[int]:
         """Wanted sources that no host follows."""
@@ -254,7 +244,7 @@ class FollowersHost:
         if source.child is not None and not source.is_told_to_end:
             source.is_told_to_end = True
             source.ends_by = self.clock() + STOP_SECONDS
-            source.child.ask_to_stop()
+            source.child.process.ask_to_end()
 
     def _bring_on(
         self, source: FollowedSource, want: Wanted, tables: tuple[FollowTable, ...]
@@ -285,7 +275,9 @@ class FollowersHost:
                     is_over=want.is_over,
                 )
                 number = next(self._starts)
-                child = FollowerChild(self.command, spec, start=number, news=self._news)
+                child = start_follower(
+                    self.command, spec, start=number, news=self._news
+                )
                 source.note_started(child, now)
             return
         is_other = child.spec.source != source_spec(row.datasource)

@@ -21,6 +21,7 @@ from core.files import write_private
 from core.processes.child import Child, ChildSpec, spawn, stop_all
 from core.processes.identity import ProcessIdentity, end, read_identity, write_identity
 from core.processes.marks import Mark
+from core.processes.talking import TalkingChild, end_all
 from tests.waiting import LIMIT_SECONDS, wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -205,6 +206,20 @@ def test_a_mark_finds_what_the_marked_started() -> None:
     wait_for(lambda: not mark.pids(), "both to end")
     child.stdin.close()
     child.stdout.close()
+
+
+def test_a_child_that_does_not_listen_blocks_nobody(tmp_path: Path) -> None:
+    codes: list[int | None] = []
+    child = TalkingChild(
+        ChildSpec("deaf", SLEEP, log=tmp_path / "log"),
+        {"type": "hello"},
+        hear=lambda message: None,
+        ended=codes.append,
+    )
+    child.talk()
+    child.send({"type": "large", "text": "x" * 1_000_000})  # more than a pipe holds
+    end_all([child], seconds=0.1)
+    assert codes == [-signal.SIGKILL]
 
 
 def test_servers_get_none_of_our_environment(

@@ -16,17 +16,18 @@ from typing import Any
 import psycopg
 import pytest
 
+from core.processes import talking
 from ingest.contract.following import FollowerState, FollowSpec, FollowTable
 from ingest.contract.job import ErrorFact, SecretAnswer
 from ingest.contract.members import value_of
 from ingest.contract.segments import OP, OPS, UNCHANGED, XID, Segment
 from ingest.contract.source_positions import PostgresLog
 from ingest.contract.table import ColumnSpec, TableSpec
-from ingest.followers_host import children
 from ingest.followers_host.children import (
     FollowerChild,
     FollowerCommand,
     News,
+    start_follower,
 )
 from ingest.followers_host.followed import state_of
 from ingest.lake.chain import (
@@ -42,7 +43,7 @@ from ingest.sources.port import SourceAccess
 from ingest.sources.row_batches import columns_in
 from tests.forked_follower import fork_follower
 from tests.source_access import postgresql_at
-from tests.waiting import wait_for
+from tests.waiting import LIMIT_SECONDS, wait_for
 
 STREAM = "pg1"
 Link = psycopg.Connection[tuple[Any, ...]]
@@ -150,12 +151,12 @@ class Running:
         self.child.send_tables((*tables, self.mark))
 
     def signal(self, sign: signal.Signals) -> None:
-        if self.child._process.poll() is None:
+        if self.child.process._process.poll() is None:
             os.kill(self.child.pid, sign)
 
     def kill(self) -> None:
         """It is gone when this returns."""
-        self.child.kill()
+        self.child.process.kill()
         wait_for(lambda: self.look() or self.code is not None, "its end")
 
     def problem(self, table_id: int) -> str:
@@ -198,8 +199,8 @@ class World:
             **spec,
         )
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(children, "spawn", fork_follower)
-            child = FollowerChild(command, wanted, start=number, news=news)
+            patch.setattr(talking, "spawn", fork_follower)
+            child = start_follower(command, wanted, start=number, news=news)
         run = Running(child, news, access.password, mark=self.mark)
         self.runs.append(run)
         return run
@@ -271,9 +272,9 @@ class World:
     def close(self) -> None:
         for run in self.runs:
             run.signal(signal.SIGCONT)
-            run.child.kill()
+            run.child.process.kill()
         for run in self.runs:
-            run.child.close()
+            run.child.process.end(LIMIT_SECONDS)
 
 
 def at(state: FollowerState) -> int:
