@@ -56,6 +56,11 @@ def sentence_from(origin: Any) -> Sentence:
         raise ValueError(f"no origin of a sentence: {error}") from error
 
 
+def says(text: str, *messages: str) -> bool:
+    """Whether it was made of one of these messages, whatever its parameters."""
+    return isinstance(text, Sentence) and text.message in messages
+
+
 def as_sentence(text: str) -> Sentence:
     """A text that may be a message without parameters."""
     return text if isinstance(text, Sentence) else Sentence(text)
@@ -98,6 +103,12 @@ def stored(text: str) -> str:
         return plain
     origin = json.dumps(text.origin, ensure_ascii=False, sort_keys=True)
     return f"{plain}{_BESIDE}{origin}"
+
+
+def stored_id(message: str) -> str:
+    """What the column of a sentence contains that was made of this message and has
+    parameters."""
+    return f"[{json.dumps(message, ensure_ascii=False)}, "
 
 
 def restored(text: str) -> str:

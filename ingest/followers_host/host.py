@@ -85,7 +85,7 @@ class FollowersHost:
         self._starts = itertools.count(1)
         self._broker = SecretBroker()
         self._signs: dict[int, _Sign] = {}
-        self._said: dict[int, str] = {}
+        self._said: set[int] = set()
         self._followed = FollowedTables()
 
     def wake(self) -> None:

@@ -5,14 +5,14 @@ that the log brings on no more.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 from django.db import connection, transaction
 
 from core.json_values import storable
-from core.sentences import Sentence, restored, stored
+from core.sentences import Sentence, restored, says, stored
 from ingest.contract.following import FollowedTable
 from ingest.followers_host.followed import FollowedSource
 from ingest.models import Pipeline
@@ -21,6 +21,7 @@ from ingest.pipelines import gone_shards, shards, transitions
 from ingest.pipelines.schema_drift import ACTOR
 from ingest.planning.facts import LOG
 
+_NOT_TAKEN = "the follower of the source's log does not take its rows: %(why)s"
 # Written each time, and only with a report: what was reported last stays.
 _OWN = {
     "observed": "text", "reason": "text", "code": "text", "hint": "text",
@@ -122,32 +123,26 @@ def note_gone(tables: Iterable[FollowedTable]) -> None:
                 gone_shards.note_gone(pipeline, gone[pipeline.lake_table_id])
 
 
-def explain_loads(
-    tables: Iterable[FollowedTable], said: Mapping[int, str]
-) -> dict[int, str]:
+def explain_loads(tables: Iterable[FollowedTable], said: Collection[int]) -> set[int]:
     """Says of tables that are being loaded why the follower does not take their rows,
     for which their loads wait, and takes it back once it does. said, and what is
-    returned: of which tables that stands, and in which words."""
+    returned: of which tables that stands."""
     problems = _problems(tables)
     if not problems and not said:
-        return {}
+        return set()
     loaded = Pipeline.objects.filter(
-        lake_table__in=problems.keys() | said.keys(), capture=LOG, state__in=LOADING
+        lake_table__in={*problems, *said}, capture=LOG, state__in=LOADING
     )
-    found: dict[int, str] = {}
+    found: set[int] = set()
     for pk in list(loaded.values_list("pk", flat=True)):
         with transaction.atomic():
             pipeline = Pipeline.objects.select_for_update().get(pk=pk)
             if pipeline.state not in LOADING or pipeline.lake_table_id is None:
                 continue
-            table_id = pipeline.lake_table_id
-            if why := problems.get(table_id):
-                found[table_id] = Sentence(
-                    "the follower of the source's log does not take its rows: %(why)s",
-                    why=why,
-                )
-                transitions.say(pipeline, found[table_id])
-            elif pipeline.status_reason == said[table_id]:
+            if why := problems.get(pipeline.lake_table_id):
+                found.add(pipeline.lake_table_id)
+                transitions.say(pipeline, Sentence(_NOT_TAKEN, why=why))
+            elif says(pipeline.status_reason, _NOT_TAKEN):
                 transitions.say(pipeline, "")
     return found
 

@@ -21,6 +21,11 @@ from ingest.maintenance.impact_preview import (
     resync_of,
     where_it_runs,
 )
+from ingest.maintenance.repair_descriptions import (
+    NOTHING_TO_MERGE,
+    OLD_FILES_STAY,
+    compaction_plan,
+)
 from ingest.models import Pipeline, TableHealth
 from ingest.pipelines import shards
 from ingest.pipelines.policies.store import Policies
@@ -75,19 +80,9 @@ def _compaction(
 def _merged(facts: LakeFacts | None) -> Iterator[str]:
     planned = facts.pending_compactions if facts else ()
     if facts and not planned and not facts.log_files:
-        yield Sentence(
-            "No log file is there to merge; old files and instants are tidied up"
-        )
+        yield NOTHING_TO_MERGE
         return
-    if planned:
-        yield Sentence(
-            "Planned on the timeline already and executed now: %(instants)s",
-            instants=", ".join(one.instant for one in planned),
-        )
-    else:
-        yield Sentence(
-            "A compaction is planned over every file group that has log files"
-        )
+    yield compaction_plan([one.instant for one in planned])
     if facts:
         yield Sentence(
             ("By the last check of the table, %(count)s log file of %(size)s waits")
@@ -98,4 +93,4 @@ def _merged(facts: LakeFacts | None) -> Iterator[str]:
             count=facts.log_files,
             size=sized(facts.log_bytes),
         )
-    yield Sentence("The old files stay for running queries until they are cleaned")
+    yield OLD_FILES_STAY

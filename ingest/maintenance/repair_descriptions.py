@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from ingest.pipelines.shard_joins import Joining
 
 
+NOTHING_TO_MERGE = Sentence(
+    "No log file is there to merge; old files and instants are tidied up"
+)
+OLD_FILES_STAY = Sentence(
+    "The old files stay for running queries until they are cleaned"
+)
+
+
 def externally_modified(facts: LakeFacts) -> Sequence[str]:
     lines: list[str] = [
         Sentence(
@@ -301,20 +309,9 @@ def _old_files(facts: LakeFacts, keep_seconds: float) -> str:
 def compacted(found: Compaction, groups: int) -> Iterator[str]:
     """In the order in which it happens; `groups`: how many file groups there are."""
     if not found.groups_total:
-        yield Sentence(
-            "No log file is there to merge; old files and instants are tidied up"
-        )
+        yield NOTHING_TO_MERGE
         return
-    if found.instants:
-        names = ", ".join(found.instants)
-        yield Sentence(
-            "Planned on the timeline already and executed now: %(instants)s",
-            instants=names,
-        )
-    else:
-        yield Sentence(
-            "A compaction is planned over every file group that has log files"
-        )
+    yield compaction_plan(found.instants)
     yield _merged(found, groups)
     yield Sentence(
         "%(read)s are read; %(base)s of base files are written again, and what the log "
@@ -322,7 +319,19 @@ def compacted(found: Compaction, groups: int) -> Iterator[str]:
         read=sized(found.base_bytes + found.log_bytes),
         base=sized(found.base_bytes),
     )
-    yield Sentence("The old files stay for running queries until they are cleaned")
+    yield OLD_FILES_STAY
+
+
+def compaction_plan(instants: Sequence[str]) -> str:
+    """instants: of those that are planned."""
+    if not instants:
+        return Sentence(
+            "A compaction is planned over every file group that has log files"
+        )
+    return Sentence(
+        "Planned on the timeline already and executed now: %(instants)s",
+        instants=", ".join(instants),
+    )
 
 
 def _merged(found: Compaction, groups: int) -> str:

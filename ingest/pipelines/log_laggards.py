@@ -16,7 +16,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
 from core.clock import SystemClock
-from core.sentences import Sentence, as_sentence
+from core.sentences import Sentence, as_sentence, stored_id
 from ingest.lake.chain import read_kept, stream_folder
 from ingest.models import Pipeline, SourceFollower
 from ingest.models.states import FAILED, LOADED, PAUSED
@@ -33,7 +33,7 @@ from ingest.planning.facts import LOG
 
 # Rows wait for columns of which the plan does not know yet, as while the shards of a
 # table get one by one.
-_WAITS = reduce(or_, (Q(status_reason__contains=words) for words in WAITED))
+_WAITS = reduce(or_, (Q(status_reason__contains=stored_id(one)) for one in WAITED))
 _STOPPED = Q(state__in=[PAUSED, FAILED]) | (
     Q(state__in=sorted(LOADED)) & (Q(failures__gte=SYNCS_BEFORE_FAILING) | _WAITS)
 )

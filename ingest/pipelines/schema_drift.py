@@ -20,7 +20,7 @@ from core.errors import SluiceError, TransientError
 from core.jobs import TERMINAL, WAITING
 from core.jobs.moves import wait_on
 from core.models import Job
-from core.sentences import Sentence
+from core.sentences import Sentence, says
 from ingest.contract.job import RESYNC, SNAPSHOT
 from ingest.jobs.queue import new_job, put
 from ingest.models import Pipeline
@@ -59,7 +59,7 @@ _SHARDS = "discovery"
 # Of a table whose rows wait for columns that its plan does not have.
 READ = "%(error)s; its columns are read"
 NOT_ALL = "%(error)s; not all of its tables at the source are so yet"
-WAITED = tuple(one.partition("%(error)s")[2] for one in (READ, NOT_ALL))
+WAITED = READ, NOT_ALL
 _WAITS = "the source table changed and waits for a decision: %(changes)s"
 _WAITS_BESIDE = (
     "the source table changed and waits for a decision: %(changes)s; followed already:"
@@ -88,7 +88,7 @@ def settle(pipeline: Pipeline) -> None:
     drift = drift_of(pipeline)
     if drift.followed:
         schema_diff.take_over(pipeline, drift.followed, is_followed=True)
-        if pipeline.status_reason.endswith(WAITED):
+        if says(pipeline.status_reason, *WAITED):
             transitions.say(pipeline, "")
         schema_diff.report_compared([pipeline])
     if pipeline.capture == LOG:
@@ -100,9 +100,8 @@ def settle(pipeline: Pipeline) -> None:
     # a load that runs may have read either values: what it leaves is decided after it
     if pipeline.state not in LOADING and needed_resync.decide(pipeline):
         schema_diff.report_compared([pipeline])
-    if pipeline.state == PAUSED and pipeline.status_reason.startswith(
-        _WAITS.partition("%")[0]
-    ):
+    is_undecided = says(pipeline.status_reason, _WAITS, _WAITS_BESIDE)
+    if pipeline.state == PAUSED and is_undecided:
         due = SystemClock().now() if pipeline.capture == TIMESTAMP else None
         event = pipeline.resume_event or "resume_catch_up"
         transitions.move(pipeline, event, actor=ACTOR, resume_event="", due_at=due)

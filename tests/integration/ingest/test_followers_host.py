@@ -263,19 +263,19 @@ def test_a_table_that_the_log_brings_on_no_more_needs_a_resync(
 def test_why_a_load_waits_is_said_and_taken_back(followed: World) -> None:
     Pipeline.objects.update(state="SNAPSHOTTING")
 
-    def waits(problem: str, said: dict[int, str]) -> tuple[dict[int, str], str]:
+    def waits(problem: str, said: set[int]) -> tuple[set[int], str]:
         table_id = followed.pipeline("orders").lake_table_id
         assert table_id is not None
         found = explain_loads([FollowedTable(table_id, "", problem)], said)
         return found, followed.pipeline("orders").status_reason
 
-    said, reason = waits("it is unlogged", {})
+    said, reason = waits("it is unlogged", set())
     assert reason == (
         "the follower of the source's log does not take its rows: it is unlogged"
     )
-    assert waits("", said) == ({}, "")
+    assert waits("", said) == (set(), "")
     Pipeline.objects.update(status_reason="tried again")
-    assert waits("", said) == ({}, "tried again")
+    assert waits("", said) == (set(), "tried again")
 
 
 def test_a_table_whose_plan_cannot_be_read_needs_a_resync_and_stops_no_other(
