@@ -132,6 +132,31 @@ def test_what_is_told_of_older_rows_is_what_the_server_gives_them(
         assert told == value, name
 
 
+def test_a_default_that_was_altered_before_it_was_read_is_not_taken_for_the_first(
+    maria: MariaWorld,
+) -> None:
+    """As frameworks add a column: rows of before have the default that it came with,
+    and nothing of the server tells that behind the second statement."""
+    run = maria.following(FIRST)
+    maria.run("INSERT INTO t (id) VALUES (1)")
+    maria.durable(run)
+    run.kill()
+    maria.run(
+        "ALTER TABLE t ADD m int NOT NULL DEFAULT 5",
+        "ALTER TABLE t ALTER COLUMN m DROP DEFAULT",
+        "INSERT INTO t (id, m) VALUES (2, 7)",
+    )
+    with open_source(maria.access()) as source:
+        assert source.one(f"SELECT m FROM {maria.dsn}.t WHERE id = 1") == (5,)
+    run = maria.following(FIRST)
+    maria.durable(run)
+    assert (run.problem(1), maria.reasons()) == ("", [])
+    assert maria.changes()[-1].values == {"id": 2, "v": None, "n": 0, "m": 7}
+    run.want(planned(maria, "0", m="int(11) as int"))
+    run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
+    assert "what m gave to rows" in run.problem(1)
+
+
 def test_a_wider_type_comes_before_the_plan_has_it(maria: MariaWorld) -> None:
     maria.run("ALTER TABLE t ADD d decimal(5,1)")
     wide = {"n": "bigint(20) as bigint", "d": "decimal(9,1) as decimal(9,1)"}
@@ -173,7 +198,8 @@ ALTERED = {
     "rekeyed": (["DROP PRIMARY KEY, ADD PRIMARY KEY (id, n)"], "by a statement"),
     # the look behind both cannot tell what the first one did
     "twice": (["MODIFY n tinyint", "MODIFY n int"], "altered again before its columns"),
-    "default": (["ADD m int DEFAULT 1", "ALTER m SET DEFAULT 2"], "altered again"),
+    "default": (["ADD m int DEFAULT 1", "ALTER m SET DEFAULT 2"], ""),
+    "defaults": (["ALTER n SET DEFAULT 1", "ALTER COLUMN n DROP DEFAULT"], ""),
 }
 
 

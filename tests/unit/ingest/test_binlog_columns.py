@@ -54,12 +54,17 @@ def test_a_default_that_a_look_may_have_seen_too_late_is_not_known() -> None:
     looked = at(70), at(70)
     identity = identity.altered(now, looked, {"c"}, at=at(40), is_strict=True)
     assert identity.has_seen(at(50))
+    late = identity.defaulted({"x"}, at=at(50))
+    assert (late.older, late.untold) == ({}, ("x",))
     with pytest.raises(ValueError, match="x was altered again"):
         identity.touching({"x"}, is_strict=True)
+    # of one that was there at the cut nothing is lost
+    assert identity.defaulted({"c"}, at=at(50)) == identity
 
 
 def test_a_statement_behind_all_looks_is_the_first_again() -> None:
     identity = added(known(10, 10), begin=30, end=30, default="5")
+    assert identity.defaulted({"x"}, at=at(50)) == identity
     now = table({"x": "7"}, id=INT, c=INT, x=INT)
     identity = identity.altered(
         now, (at(60), at(60)), {"x"}, at=at(50), is_strict=False

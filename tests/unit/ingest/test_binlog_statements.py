@@ -167,6 +167,23 @@ def test_which_columns_a_look_has_to_tell_of(parts: str, columns: set[str]) -> N
     assert effect.touches == columns
 
 
+@pytest.mark.parametrize(
+    ("parts", "columns"),
+    [
+        ("ALTER V SET DEFAULT 5, ALTER COLUMN `w` DROP DEFAULT, ADD x int", {"v", "w"}),
+        ("ALTER COLUMN IF EXISTS v SET DEFAULT (1 + 1)", {"v"}),
+        ("MODIFY v bigint, ALTER v SET DEFAULT 1", set()),
+        ("ALTER v SET INVISIBLE, ALTER INDEX i IGNORED", set()),
+    ],
+)
+def test_of_which_columns_only_later_rows_have_another_default(
+    parts: str, columns: set[str]
+) -> None:
+    effect = effect_of(f"ALTER TABLE t {parts}", "db")
+    assert effect.defaults == columns
+    assert effect.defaults <= effect.touches
+
+
 def test_what_tables_are_called_behind_it() -> None:
     text = "RENAME TABLE IF EXISTS `t` WAIT 5 TO _t_old, other._t_new TO db.t"
     effect = effect_of(text, "db")

@@ -125,6 +125,17 @@ class Identity:
         found = replace(self, touched=tuple(sorted({*self.touched, *touches})))
         return found._explained(touches, is_strict=is_strict)
 
+    def defaulted(self, names: Collection[str], *, at: MariaDbLog) -> Identity:
+        """Behind a statement, at that place, by which later rows get other defaults in
+        these, which they carry. What a column gave to rows of before is not known then
+        where the look that saw it come may have seen the other default."""
+        if at.order(MariaDbLog.decode(self.until)) == "after":
+            return self
+        late = {*names} & {*self.touched}
+        lost = tuple(name for name in self.older if name.lower() in late)
+        older = {name: v for name, v in self.older.items() if name not in lost}
+        return replace(self, older=older, untold=(*self.untold, *lost))
+
     def altered(
         self,
         now: FoundTable,

@@ -370,12 +370,12 @@ class MariaDbLogReader:
     ) -> None:
         """Looks at what it did, unless a look has seen it already. swap: another table
         came into its place."""
-        known, touches = self.identities.get(table.table_id), effect.touches
-        if known is None or not (touches or swap):
+        known, here = self.identities.get(table.table_id), self._place.here
+        if known is None or not (effect.touches or swap):
             return
-        identity = Identity.decode(known)
+        strict, touches = statement.is_strict, effect.touches - effect.defaults
+        identity = Identity.decode(known).defaulted(effect.defaults, at=here)
         try:
-            strict, here = statement.is_strict, self._place.here
             now = self._found.get(table.table_id)
             if identity.has_seen(here):
                 identity = identity.touching(touches, is_strict=strict)

@@ -103,7 +103,8 @@ class Effect:
     may write rows of tables that its text does not name. empties: they have no rows
     now, and nothing else happened. is_harmless: every value is as it was, though there
     may be more columns, or keys; but of the columns `touches` (in lower case) only a
-    look at the table shows that. renames: tables, and what they are called behind it.
+    look at the table shows that. defaults: of those, the ones of which only later rows
+    get another default. renames: tables, and what they are called behind it.
     drops: of those, the ones that go. is_new: it makes this table, like the table
     `like` where it says that. is_unique: it may allow fewer rows than before. keys:
     indexes that it drops or renames, and their new names, all in lower case.
@@ -116,6 +117,7 @@ class Effect:
     is_harmless: bool = False
     may_be_any: bool = False
     touches: frozenset[str] = frozenset()
+    defaults: frozenset[str] = frozenset()
     renames: tuple[tuple[Name, Name], ...] = ()
     drops: frozenset[str] = frozenset()
     is_new: bool = False
@@ -249,6 +251,7 @@ def _altered(name: Name, parts: Sequence[_Token]) -> Effect | None:
     """None where an ALTER TABLE may do more than a look behind it shows."""
     dropped: set[str] = set()
     touches: set[str] = set()
+    defaults: set[str] = set()
     keys: list[tuple[str, str]] = []
     for part in _split(parts):
         keys += _keys_of(part)
@@ -258,13 +261,15 @@ def _altered(name: Name, parts: Sequence[_Token]) -> Effect | None:
         touched = _touched(part)
         if touched is None:
             return None
-        touches |= touched
-    if dropped & touches:
+        (defaults if _alters_default(part) else touches).update(touched)
+    defaults -= touches
+    if dropped & (touches | defaults):
         return None  # a column that comes again is another one
     return Effect(
         frozenset({name}),
         is_harmless=True,
-        touches=frozenset(touches | dropped),
+        touches=frozenset(touches | dropped | defaults),
+        defaults=frozenset(defaults),
         drops=frozenset(dropped),
         is_unique=bool(_UNIQUE & {token.word for token in parts}),
         keys=tuple(keys),
@@ -330,6 +335,15 @@ def _touched(part: Sequence[_Token]) -> frozenset[str] | None:
         or (verb in _KEEPS and _stays_in_innodb(part))
     )
     return frozenset() if keeps else None
+
+
+def _alters_default(part: Sequence[_Token]) -> bool:
+    """ALTER [COLUMN] c SET DEFAULT … or DROP DEFAULT, of a part that alters columns."""
+    words = [token.word for token in _behind_column(part)[1:3]]
+    return part[0].word == "ALTER" and words in (
+        ["SET", "DEFAULT"],
+        ["DROP", "DEFAULT"],
+    )
 
 
 def _stays_in_innodb(part: Sequence[_Token]) -> bool:
