@@ -214,6 +214,7 @@ MOVED = (
     "ingest/pipelines/schema_drift.py",
     "ingest/pipelines/selectors.py",
     "ingest/pipelines/shard_joins.py",
+    "ingest/pipelines/shard_matters.py",
     "ingest/pipelines/shards.py",
     "ingest/pipelines/sync_job.py",
     "ingest/pipelines/table_commands.py",

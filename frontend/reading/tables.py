@@ -29,6 +29,7 @@ from ingest.pipelines.load_job import how_consistent
 from ingest.pipelines.policies.policy import DEFAULT, OWN
 from ingest.pipelines.policies.store import policy_of
 from ingest.pipelines.schema_approval import SchemaProposal, proposal_of
+from ingest.pipelines.shard_matters import ShardMatter
 from ingest.pipelines.transitions import pipeline_of
 from ingest.planning.facts import LOG
 
@@ -87,6 +88,12 @@ class TablePipeline:
     def promises(self) -> list[str]:
         """What reading it promises."""
         return list(self._plan.get("reading", []))
+
+    @property
+    def shards(self) -> list[tuple[ShardMatter, TableAction]]:
+        """What users have to know of them, each with what mends it."""
+        found = self.change.shards if self.change else ()
+        return [(matter, ACTIONS[matter.repair]) for matter in found]
 
     @property
     def _plan(self) -> Mapping[str, Any]:

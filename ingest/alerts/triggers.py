@@ -6,12 +6,11 @@ opens has the moment of the event, and ends none that time brought about since.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from django.db.models import Exists, OuterRef, Q
 
 from catalog.discovery.store import VANISHED
-from catalog.models import Table
 from core import outbox_reader
 from core.models import Job
 from core.outbox_reader import Event
@@ -30,17 +29,10 @@ from ingest.alerts.rules import (
 )
 from ingest.contract.applying import ENDED_BY_LOADS
 from ingest.contract.job import LOADS, RESYNC, VERIFY
-from ingest.contract.table import ShardSpec
 from ingest.models import Pipeline
 from ingest.models.alerts import SOURCE_KINDS, Alert
 from ingest.models.states import DISCOVERED, DRAFT, NEEDS_RESYNC, PROPOSED, RETIRED
-from ingest.pipelines import (
-    gone_shards,
-    needed_resync,
-    schema_diff,
-    shard_joins,
-    shards,
-)
+from ingest.pipelines import needed_resync, schema_diff, shards
 from ingest.pipelines.schema_diff import (
     APPROVE,
     describe_earlier,
@@ -48,6 +40,7 @@ from ingest.pipelines.schema_diff import (
     in_sentence,
     source_changed,
 )
+from ingest.pipelines.shard_matters import ShardMatter, matters_of
 from ingest.pipelines.table_status import SYNCS_BEFORE_FAILING
 from ingest.planning.facts import LOG
 from ingest.planning.plan import plan_from_json
@@ -238,58 +231,14 @@ def _open_or_close(pipeline: Pipeline) -> None:
         store.close(same, reason="the source has the columns of the plan")
 
 
-def _not_taken(pattern: str, tables: Sequence[Table]) -> Finding:
-    first = f"{tables[0].database.name}.{tables[0].name}"
+def _of_shards(matter: ShardMatter) -> Finding:
     return Finding(
         SCHEMA_CHANGE,
-        cause=f"shards:{len(tables)}:{first}",
-        message=Sentence(
-            "%(count)s tables of %(pattern)s came at the source and are not read:"
-            " %(first)s is the first of them",
-            count=len(tables),
-            pattern=pattern,
-            first=first,
-        ),
-        code="shards_not_read",
-        hint="let them join, which reads only them; or exclude them",
-        repair="join-shards",
-    )
-
-
-def _unread(pattern: str, waiting: Sequence[ShardSpec]) -> Finding:
-    first = waiting[0].name
-    return Finding(
-        SCHEMA_CHANGE,
-        cause=f"unread:{len(waiting)}:{first}",
-        message=Sentence(
-            "the table lacks the rows of %(count)s tables of %(pattern)s, which are not"
-            " read yet: %(first)s is the first of them",
-            count=len(waiting),
-            pattern=pattern,
-            first=first,
-        ),
-        code="shards_unread",
-        hint="see whether the job that reads them goes on; else let them join again, or"
-        " resync the table",
-        repair="join-shards",
-    )
-
-
-def _without_table(pattern: str, gone: Sequence[ShardSpec]) -> Finding:
-    first = gone[0].name
-    return Finding(
-        SCHEMA_CHANGE,
-        cause=f"gone:{len(gone)}:{first}",
-        message=Sentence(
-            "%(count)s tables of %(pattern)s are gone at the source, and their rows are"
-            " in the lake: %(first)s is the first of them. The others go on",
-            count=len(gone),
-            pattern=pattern,
-            first=first,
-        ),
-        code="shards_gone",
-        hint="decide whether their rows are kept or deleted",
-        repair="leave-shards",
+        cause=f"{matter.code}:{len(matter.names)}:{matter.names[0]}",
+        message=matter.message,
+        code=matter.code,
+        hint=matter.hint,
+        repair=matter.repair,
     )
 
 
@@ -299,12 +248,8 @@ def _about_columns(pipeline: Pipeline) -> Finding | None:
     if source.gone and (gone := source_changed(pipeline, plan)):
         message = Sentence("%(name)s was dropped at the source", name=source.gone[0])
         return Finding(SCHEMA_CHANGE, GONE, message, code=gone.code, hint=gone.hint)
-    if lost := gone_shards.undecided(pipeline):
-        return _without_table(name, lost)
-    if shards.is_sharded(pipeline) and (more := shards.not_taken(pipeline)):
-        return _not_taken(name, more)
-    if waiting := shard_joins.unread(pipeline):
-        return _unread(name, waiting)
+    if matter := next(matters_of(pipeline), None):
+        return _of_shards(matter)
     drift = drift_of(pipeline, plan)
     if drift.is_open:
         return Finding(

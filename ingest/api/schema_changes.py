@@ -31,6 +31,17 @@ from ingest.pipelines.transitions import locked_pipeline, pipeline_of
 from ingest.planning.drift import Aside
 
 
+class ShardMatter(Reply):
+    """Source tables of a sharded table that came, that are not read, or that are gone
+    while the lake has their rows."""
+
+    code = s.ChoiceField(choices=("shards_gone", "shards_not_read", "shards_unread"))
+    message = s.CharField()
+    hint = s.CharField()
+    repair = s.CharField(help_text="the action that mends it")
+    names = s.ListField(child=s.CharField())
+
+
 class SchemaProposal(Reply):
     """What changed at the source of a lake table and waits for a decision."""
 
@@ -64,15 +75,10 @@ class SchemaProposal(Reply):
         help_text="what took the place of the source table, until it is verified; or"
         " empty"
     )
-    unread_shards = s.ListField(
-        child=s.CharField(),
-        help_text="source tables of a sharded table that are not read yet: the lake"
-        " lacks their rows",
-    )
-    gone_shards = s.ListField(
-        child=s.CharField(),
-        help_text="source tables of a sharded table that are not there any more, and"
-        " whose rows in the lake wait for a decision",
+    shards = ShardMatter(
+        many=True,
+        help_text="what is to be told of the source tables of a sharded table, the one"
+        " that matters most first",
     )
 
 

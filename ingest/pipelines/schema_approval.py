@@ -29,16 +29,15 @@ from ingest.models.states import (
     RETIRED,
 )
 from ingest.pipelines import (
-    gone_shards,
     needed_resync,
     replaced,
     schema_diff,
-    shard_joins,
     shards,
     table_commands,
 )
 from ingest.pipelines.policies.store import Policies
 from ingest.pipelines.schema_diff import drift_of, in_sentence
+from ingest.pipelines.shard_matters import ShardMatter, matters_of
 from ingest.pipelines.sync_job import start_sync
 from ingest.pipelines.transitions import locked_pipeline, move, pipeline_of
 from ingest.planning.drift import Aside, SchemaDrift
@@ -61,9 +60,7 @@ class SchemaProposal:
     partial_columns  those whose older rows are NULL in the lake, in words; "" = none
     resync_needed    why a re-sync is needed that no load has brought; "" = it is not
     replaced what took the place of the source table and is not verified yet, in words
-    unread_shards    source tables of a sharded table whose rows the lake lacks
-    gone_shards      that are not at the source any more, and nobody decided yet what
-                     becomes of their rows
+    shards   what is to be told of the source tables of a sharded table
     """
 
     diff: tuple[SchemaChange, ...] = ()
@@ -77,14 +74,15 @@ class SchemaProposal:
     partial_columns: str = ""
     resync_needed: str = ""
     replaced: str = ""
-    unread_shards: tuple[str, ...] = ()
-    gone_shards: tuple[str, ...] = ()
+    shards: tuple[ShardMatter, ...] = ()
 
 
 def proposal_of(table: Table) -> SchemaProposal:
     """Empty for a table that follows its source, or that is not synced any more."""
     pipeline = pipeline_of(table.pk)
-    return SchemaProposal() if pipeline is None else _proposal(pipeline)
+    if pipeline is None:
+        return SchemaProposal()
+    return replace(_proposal(pipeline), shards=tuple(matters_of(pipeline)))
 
 
 def _proposal(pipeline: Pipeline, policies: Policies | None = None) -> SchemaProposal:
@@ -102,8 +100,6 @@ def _proposal(pipeline: Pipeline, policies: Policies | None = None) -> SchemaPro
         partial_columns=schema_diff.describe_earlier(partial),
         resync_needed=needed_resync.why_needed(pipeline),
         replaced=replaced.described(pipeline),
-        unread_shards=tuple(one.name for one in shard_joins.unread(pipeline)),
-        gone_shards=tuple(one.name for one in gone_shards.undecided(pipeline)),
     )
 
 

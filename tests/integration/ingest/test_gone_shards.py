@@ -50,7 +50,8 @@ def test_one_that_is_gone_waits_for_a_decision_and_the_others_go_on(
     told = _about_columns(row)
     assert told is not None
     assert (told.code, told.repair) == ("shards_gone", "leave-shards")
-    assert proposal_of(row.lake_table).gone_shards == ("shop_1.orders",)
+    (matter,) = proposal_of(row.lake_table).shards
+    assert (matter.message, matter.names) == (told.message, ("shop_1.orders",))
     assert LEAVE_SHARDS.is_offered_to(row)
     # who looks through what came does not take it for a new one
     discovered(shops)

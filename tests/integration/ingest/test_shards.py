@@ -268,7 +268,7 @@ def test_a_new_shard_is_told_and_read_by_the_next_resync(shops: World) -> None:
     assert take_new_tables() == 0
     told = _about_columns(row)
     assert told is not None
-    assert "shop_3.orders is the first" in str(told.message)
+    assert "are not read: shop_3.orders" in str(told.message)
     table_commands.start_resync(row.lake_table, actor="ann")
     shops.until(lambda: len(create_of(Pipeline.objects.get()).shards) == 4)
     shops.until(lambda: Pipeline.objects.get().state == "LIVE")
@@ -317,7 +317,7 @@ def test_a_new_shard_that_cannot_be_read_is_told_and_stops_the_resync(
     Table.objects.filter(pk=new.pk).update(status="NO_PRIVILEGE", status_reason=why)
     told = _about_columns(row)
     assert told is not None
-    assert "shop_3.orders is the first" in str(told.message)
+    assert "are not read: shop_3.orders" in str(told.message)
     table_commands.start_resync(row.lake_table, actor="ann")
     shops.until(lambda: shops.jobs("resync")[-1].state not in {"QUEUED", RUNNING})
     assert why in str(shops.jobs("resync")[-1].reason)
@@ -382,7 +382,8 @@ def test_a_new_shard_joins_alone_and_is_told_as_unread_until_it_is_read(
         told = _about_columns(row)
         assert told is not None
         assert (told.code, told.repair) == ("shards_unread", "join-shards")
-        assert proposal_of(row.lake_table).unread_shards == ("shop_3.orders",)
+        (matter,) = proposal_of(row.lake_table).shards
+        assert (matter.code, matter.names) == ("shards_unread", ("shop_3.orders",))
         assert len(shards.tables_of(row)) == len(create_of(row).shards) == 4
     shops.until(lambda: shops.jobs("repair")[-1].state == "SUCCEEDED")
     spec = next(s for s in shops.launcher.submitted if s.kind == "repair")
