@@ -37,7 +37,6 @@ from ingest.pipelines.schema_diff import (
     APPROVE,
     describe_earlier,
     drift_of,
-    in_sentence,
     source_changed,
 )
 from ingest.pipelines.shard_matters import ShardMatter, matters_of
@@ -258,7 +257,7 @@ def _about_columns(pipeline: Pipeline) -> Finding | None:
             message=Sentence(
                 "%(name)s changed at the source: %(changes)s",
                 name=name,
-                changes=in_sentence(drift.to_approve),
+                changes=schema_diff.describe(drift),
             ),
             code="source_altered",
             hint=drift.impossible or APPROVE,

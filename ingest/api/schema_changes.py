@@ -47,7 +47,11 @@ class SchemaProposal(Reply):
 
     table = s.IntegerField()
     schema_changes = s.CharField(help_text="the policy: follow, ask or ignore")
-    changes = s.ListField(child=s.CharField(), help_text="empty: nothing waits")
+    changes = s.ListField(
+        child=s.CharField(),
+        help_text="those that wait for a decision, then those that came with them and"
+        " are followed already; empty: nothing waits",
+    )
     will = s.ListField(
         child=s.CharField(), help_text="what approving does; or why it cannot be"
     )

@@ -52,7 +52,8 @@ class SchemaProposal:
     """What changed at the source of a table, and what approving it does.
 
     diff     all that differs, also what is followed or left out
-    changes  in sentences; will: what happens then, in sentences, in order
+    changes  what waits for a decision, then what came along; () = nothing waits
+    will     what happens then, in order
     choices  source name → how that column can be set aside instead
     is_possible  False: only another lake table can take it, `will` says how
     left_out columns that are not synced, recorded only
@@ -89,8 +90,8 @@ def _proposal(pipeline: Pipeline, policies: Policies | None = None) -> SchemaPro
     drift = drift_of(pipeline, policies=policies)
     partial = schema_diff.partial_columns(pipeline)
     return SchemaProposal(
-        diff=(*drift.to_approve, *drift.followed, *drift.left_out),
-        changes=tuple(change.as_sentence for change in drift.to_approve),
+        diff=(*drift.to_approve, *drift.along, *drift.left_out),
+        changes=_in_sentences(drift),
         will=_what_happens(drift, pipeline) if drift.is_open else (),
         choices=drift.aside,
         is_possible=not drift.impossible,
@@ -101,6 +102,12 @@ def _proposal(pipeline: Pipeline, policies: Policies | None = None) -> SchemaPro
         resync_needed=needed_resync.why_needed(pipeline),
         replaced=replaced.described(pipeline),
     )
+
+
+def _in_sentences(drift: SchemaDrift) -> tuple[str, ...]:
+    if not drift.is_open:
+        return ()
+    return tuple(one.as_sentence for one in (*drift.to_approve, *drift.along))
 
 
 def _create_of(pipeline: Pipeline) -> CreateTable:
@@ -225,11 +232,11 @@ def _taken_over(drift: SchemaDrift) -> str:
     over = Sentence(
         "The lake table takes over: %(changes)s", changes=in_sentence(drift.to_approve)
     )
-    if not drift.followed:
+    if not drift.along:
         return over
     along = Sentence(
         "So does it with what is followed: %(changes)s",
-        changes=in_sentence(drift.followed),
+        changes=in_sentence(drift.along),
     )
     return joined([over, along])
 
@@ -388,7 +395,7 @@ def undecided(tables: QuerySet[Table]) -> list[Undecided]:
     source = "source_table__database__datasource"
     policies = Policies(rows.order_by().values_list(source, flat=True).distinct())
     found = []
-    differing = rows.prefetch_related("source_table__columns")
+    differing = rows.prefetch_related("source_table__columns", "lake_table__columns")
     for row in differing.iterator(chunk_size=100):
         assert row.lake_table is not None
         proposal = _proposal(row, policies)

@@ -14,6 +14,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 
+from catalog.discovery.facts import schema_of
 from catalog.discovery.store import VANISHED
 from catalog.models import Column, SchemaVersion, Table
 from catalog.schema.diff import SchemaChange
@@ -33,6 +34,7 @@ from ingest.planning.drift import (
     evolved,
     judge_drift,
     set_aside,
+    taken_over,
 )
 from ingest.planning.facts import LOG
 from ingest.planning.plan import (
@@ -72,9 +74,18 @@ def drift_of(
     if plan.step(CreateTable) is None:
         return NO_DRIFT
     drift = _judged(pipeline, plan, policies)
+    if drift.is_open:
+        drift = dataclasses.replace(drift, taken=_taken_over(pipeline, plan))
     if needed_resync.is_noted(pipeline):
         return dataclasses.replace(drift, needs_resync=True)
     return drift
+
+
+def _taken_over(pipeline: Pipeline, plan: TablePlan) -> tuple[SchemaChange, ...]:
+    table = pipeline.lake_table
+    if table is None or not table.is_queryable:
+        return ()
+    return taken_over(plan, schema_of(table))
 
 
 def report_compared(pipelines: Iterable[Pipeline]) -> None:
@@ -148,6 +159,18 @@ def _altered_before_approval(pipeline: Pipeline, plan: TablePlan) -> SluiceError
 
 def in_sentence(changes: Iterable[SchemaChange]) -> str:
     return joined(change.as_sentence for change in changes)
+
+
+def describe(drift: SchemaDrift) -> str:
+    """What waits for a decision, and what came along."""
+    told = in_sentence(drift.to_approve)
+    if not drift.along:
+        return told
+    return Sentence(
+        "%(changes)s; followed already: %(followed)s",
+        changes=told,
+        followed=in_sentence(drift.along),
+    )
 
 
 # -------------------------------------------------------------------- the plan moves

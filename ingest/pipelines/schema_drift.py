@@ -8,13 +8,12 @@ Must not know REST or drivers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from django.db.models import QuerySet
 
 from catalog.models import Table
-from catalog.schema.diff import SchemaChange
 from core.clock import SystemClock
 from core.errors import SluiceError, TransientError
 from core.jobs import TERMINAL, WAITING
@@ -40,7 +39,8 @@ from ingest.models.states import (
     SNAPSHOTTING,
 )
 from ingest.pipelines import needed_resync, schema_diff, shards, transitions
-from ingest.pipelines.schema_diff import drift_of, in_sentence
+from ingest.pipelines.schema_diff import drift_of
+from ingest.planning.drift import SchemaDrift
 from ingest.planning.facts import LOG, TIMESTAMP
 from ingest.planning.plan import CreateTable, plan_from_json
 
@@ -61,10 +61,6 @@ READ = "%(error)s; its columns are read"
 NOT_ALL = "%(error)s; not all of its tables at the source are so yet"
 WAITED = READ, NOT_ALL
 _WAITS = "the source table changed and waits for a decision: %(changes)s"
-_WAITS_BESIDE = (
-    "the source table changed and waits for a decision: %(changes)s; followed already:"
-    " %(followed)s"
-)
 
 
 def sources_altered(tables: QuerySet[Table]) -> None:
@@ -95,12 +91,12 @@ def settle(pipeline: Pipeline) -> None:
         schema_diff.note_left_out(pipeline)
     if drift.blocking:
         needed_resync.note_seen(pipeline, drift.altering)
-        pause(pipeline, why_paused(drift.blocking, beside=drift.followed))
+        pause(pipeline, why_paused(drift))
         return
     # a load that runs may have read either values: what it leaves is decided after it
     if pipeline.state not in LOADING and needed_resync.decide(pipeline):
         schema_diff.report_compared([pipeline])
-    is_undecided = says(pipeline.status_reason, _WAITS, _WAITS_BESIDE)
+    is_undecided = says(pipeline.status_reason, _WAITS)
     if pipeline.state == PAUSED and is_undecided:
         due = SystemClock().now() if pipeline.capture == TIMESTAMP else None
         event = pipeline.resume_event or "resume_catch_up"
@@ -118,15 +114,8 @@ def pause(pipeline: Pipeline, reason: str) -> None:
         transitions.stop(pipeline, "pause", reason=reason, actor=ACTOR)
 
 
-def why_paused(
-    changes: Sequence[SchemaChange], *, beside: Sequence[SchemaChange] = ()
-) -> str:
-    """beside: what the same look found and nobody has to decide; a column that goes as
-    another one comes may have been renamed."""
-    told = in_sentence(changes)
-    if not beside:
-        return Sentence(_WAITS, changes=told)
-    return Sentence(_WAITS_BESIDE, changes=told, followed=in_sentence(beside))
+def why_paused(drift: SchemaDrift) -> str:
+    return Sentence(_WAITS, changes=schema_diff.describe(drift))
 
 
 # ------------------------------------------------------------------------- its jobs
@@ -218,7 +207,7 @@ def ended_undecided(pipeline: Pipeline, error: SluiceError) -> bool:
     False when the job ended for another reason."""
     if error.code not in UNDECIDED:
         return False
-    blocking = drift_of(pipeline).blocking
-    reason = why_paused(blocking) if blocking else error.as_sentence
+    drift = drift_of(pipeline)
+    reason = why_paused(drift) if drift.blocking else error.as_sentence
     transitions.stop(pipeline, "pause", reason=reason, actor=ACTOR)
     return True

@@ -48,6 +48,7 @@ NO_LOG = TableLog()
 class SchemaDrift:
     """The changes of a source table against the plan, by what becomes of them.
 
+    taken         those that the plan has already, and that no commit has brought yet
     needs_resync  only a fresh copy brings the lake table there
     by_resync     the changes for which that is so
     lost_aside    those that need it although their column is set aside
@@ -59,6 +60,7 @@ class SchemaDrift:
     proposed: tuple[SchemaChange, ...] = ()
     blocking: tuple[SchemaChange, ...] = ()
     left_out: tuple[SchemaChange, ...] = ()
+    taken: tuple[SchemaChange, ...] = ()
     needs_resync: bool = False
     by_resync: tuple[SchemaChange, ...] = ()
     lost_aside: tuple[SchemaChange, ...] = ()
@@ -79,6 +81,12 @@ class SchemaDrift:
     @property
     def to_approve(self) -> tuple[SchemaChange, ...]:
         return self.proposed + self.blocking
+
+    @property
+    def along(self) -> tuple[SchemaChange, ...]:
+        """Those beside them that no user has to decide: a column that goes as another
+        one comes may have been renamed."""
+        return self.followed + self.taken
 
     def without(self, names: Collection[str]) -> SchemaDrift:
         """What is left to take over where these columns are set aside."""
@@ -127,7 +135,8 @@ def judge_drift(
     source = as_text(source, plan.as_text)
     judge = _Judge(create, apply, source, policy, _log_of(plan, log))
     found: dict[str, list[SchemaChange]] = {}
-    changes = diff(_planned(create), _chosen(plan, create, source))
+    read = tuple(c for c in create.columns if c.source_name != SHARD)
+    changes = diff(_planned(read), _chosen(plan, create, source))
     for change in changes:
         found.setdefault(judge.verdict(change), []).append(change)
     blocking = tuple(found.get("blocking", ()))
@@ -152,6 +161,13 @@ def judge_drift(
 
 def _log_of(plan: TablePlan, log: TableLog) -> TableLog | None:
     return log if plan.step(FollowLog) is not None else None
+
+
+def taken_over(plan: TablePlan, lake: TableSchema) -> tuple[SchemaChange, ...]:
+    """What the plan has that the lake table, as readers see it, has not yet."""
+    create: CreateTable = plan.step(CreateTable)
+    planned = _planned(create.columns + create.kept)
+    return tuple(change for change in diff(lake, planned) if change.column)
 
 
 def evolved(
@@ -330,12 +346,11 @@ class _Judge:
         )
 
 
-def _planned(create: CreateTable) -> TableSchema:
+def _planned(columns: Iterable[PlannedColumn]) -> TableSchema:
     return TableSchema(
         tuple(
             Column(c.source_name, c.name, c.source_type, c.type, c.nullable, c.key)
-            for c in create.columns
-            if c.source_name != SHARD
+            for c in columns
         )
     )
 

@@ -294,8 +294,14 @@ def test_what_cannot_be_followed_pauses_until_it_is_approved(live: Any) -> None:
     pipeline = live.pipeline("orders")
     assert pipeline.state == "PAUSED"
     assert "waits for a decision: column 'name' changed" in pipeline.status_reason
-    assert "followed already: column 'note' (" in pipeline.status_reason
+    both = "column 'name' changed: string → int", "column 'note' (string) was added"
+    said = "{}; followed already: {}".format(*both)
+    assert pipeline.status_reason.endswith(f"waits for a decision: {said}")
     told = proposal_of(lake)
+    assert told.changes == both
+    assert open_alerts() == [("schema_change", "source_altered")]
+    alert = Alert.objects.get(closed_at=None)
+    assert alert.message.endswith(f"changed at the source: {said}")
     assert told.needs_resync
     assert any("read from the source again" in line for line in told.will)
     table_commands.resume(lake, actor="bob")
