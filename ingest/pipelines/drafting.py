@@ -28,7 +28,15 @@ from ingest.pipelines.policies.schedule import schedule_to_json
 from ingest.pipelines.requests import OnboardingRequest
 from ingest.pipelines.shards import Group, carried_in, grouped
 from ingest.planning.defaults import ConditionsOf, PlanDefaults, plan_with_defaults
-from ingest.planning.facts import LOG, TIMESTAMP, Capture, Choices, TableFacts, Target
+from ingest.planning.facts import (
+    LOG,
+    TIMESTAMP,
+    Capture,
+    Choices,
+    Conditions,
+    TableFacts,
+    Target,
+)
 from ingest.planning.patterns import select
 from ingest.planning.plan import CreateTable, TablePlan, plan_from_json
 from ingest.planning.shards import Shards, joined_facts, sharded
@@ -191,12 +199,16 @@ def plan_group(
     group: Group, facts: Sequence[TableFacts], asked: Asked
 ) -> tuple[Capture, TablePlan]:
     """As `plan_with_defaults`; of a sharded table for all of its shards."""
-    given = asked.choices, asked.defaults, asked.target, asked.conditions
+    given = asked.choices, asked.defaults, asked.target
     if group.pattern is None:
-        return plan_with_defaults(facts[0], *given, asked.capture)
+        return plan_with_defaults(facts[0], *given, asked.conditions, asked.capture)
     way = asked.choices.capture or asked.capture or LOG
-    way, plan = plan_with_defaults(joined_facts(facts), *given, way)
-    plans = [plan_with_defaults(one, *given, way)[1] for one in facts]
+
+    def under(way: Capture) -> Conditions:
+        return replace(asked.conditions(way), is_sharded=True)
+
+    way, plan = plan_with_defaults(joined_facts(facts), *given, under, way)
+    plans = [plan_with_defaults(one, *given, under, way)[1] for one in facts]
     shards = Shards(group.pattern.text, asked.column, group.values)
     return way, sharded(plan, shards, facts, plans)
 

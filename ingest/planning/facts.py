@@ -127,6 +127,7 @@ class Conditions:
     free_bytes    space left where staging and tables lie; None = unknown
     lag_seconds   safety lag of timestamp capture behind the source's clock
     lag_is_chosen  it was set by policy
+    is_sharded    the table is one of several that become one lake table
     when          the schedule in words; every_seconds is set for a plain interval
     lock          see `TableSpec`
     """
@@ -138,3 +139,4 @@ class Conditions:
     lag_is_chosen: bool = False
     free_bytes: int | None = None
     lock: str = ""
+    is_sharded: bool = False

@@ -23,14 +23,27 @@ _DOUBTS = (
     " innodb_flush_log_at_trx_commit other than 1, once the server dies"
 )
 _ELSE = Sentence("use capture 'timestamp' or 'snapshot'")
-_OR = {"else": _ELSE}
+_NO_PARTS_BY_LOG = (
+    "the log has whole rows and deletes, which partial updates do not take: leave"
+    " 'updates' out, or use capture 'timestamp'"
+)
+# Of shards, which no timestamp follows.
+_NO_PARTS = (
+    "the log has whole rows and deletes, which partial updates do not take: leave"
+    " 'updates' out"
+)
+_ELSE_ONCE = Sentence("use capture 'snapshot'")
 
 
 def why_not_followed(
-    facts: TableFacts, carried: list[Column], proposals: dict[str, Proposal]
+    facts: TableFacts,
+    carried: list[Column],
+    proposals: dict[str, Proposal],
+    *,
+    is_sharded: bool = False,
 ) -> str:
     """In sentences with the statements that help; "" = it can be."""
-    table = _Wanted(facts, carried, proposals)
+    table = _Wanted(facts, carried, proposals, is_sharded)
     told = [_told(lack) for lack in (*facts.log_lacks, *table.lacks())]
     if any(lack.statement for lack in facts.log_lacks):
         # discovery noted it, and has to look again
@@ -58,6 +71,7 @@ class _Wanted:
     facts: TableFacts
     carried: list[Column]
     proposals: dict[str, Proposal]
+    is_sharded: bool
 
     def lacks(self) -> Iterator[Lack]:
         yield from self._of_choices()
@@ -80,10 +94,7 @@ class _Wanted:
 
     def _of_choices(self) -> Iterator[Lack]:
         if self.proposals["updates"].value == "partial":
-            yield Lack(
-                "the log has whole rows and deletes, which partial updates do not take:"
-                " leave 'updates' out, or use capture 'timestamp'"
-            )
+            yield Lack(_NO_PARTS if self.is_sharded else _NO_PARTS_BY_LOG)
         if self.proposals["record_key"].value == ROW_HASH:
             yield Lack(
                 "a whole-row hash key cannot follow updates: every changed row would"
@@ -99,20 +110,20 @@ class _Wanted:
                 " follow the tables that it is made of, or %(else)s",
                 name=name,
                 relation=self.facts.relation,
-                **_OR,
+                **self._or,
             )
         if self.facts.log is not None and self.facts.log.unfit:
             return Sentence(
                 "%(name)s: %(unfit)s, or %(else)s",
                 name=name,
                 unfit=as_sentence(self.facts.log.unfit),
-                **_OR,
+                **self._or,
             )
         if "versioned" in traits:
             return Sentence(
                 "%(name)s keeps former versions of its rows in itself: %(else)s",
                 name=name,
-                **_OR,
+                **self._or,
             )
         if "unlogged" in traits:
             return Sentence(
@@ -120,20 +131,20 @@ class _Wanted:
                 " or run ALTER TABLE … SET LOGGED at the source and discover"
                 " again",
                 name=name,
-                **_OR,
+                **self._or,
             )
         if "children" in traits:
             return Sentence(
                 "%(name)s has child tables by inheritance, whose rows the log"
                 " has under their own names: follow the child tables, or %(else)s",
                 name=name,
-                **_OR,
+                **self._or,
             )
         if "foreign" in traits:
             return Sentence(
                 "rows of %(name)s are at another server, and not in this log: %(else)s",
                 name=name,
-                **_OR,
+                **self._or,
             )
         return ""
 
@@ -202,9 +213,13 @@ class _Wanted:
                     "the log does not contain what the source generates: leave"
                     " %(lost)s out by 'exclude_columns', or %(else)s",
                     lost=lost,
-                    **_OR,
+                    **self._or,
                 )
             )
+
+    @property
+    def _or(self) -> dict[str, Sentence]:
+        return {"else": _ELSE_ONCE if self.is_sharded else _ELSE}
 
     @property
     def _statements(self) -> Privileges:

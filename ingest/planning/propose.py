@@ -277,9 +277,10 @@ def _why_blocked(
             )
         if proposals["cursor"].value is None:
             return proposals["cursor"].reason
-    is_followed = conditions.capture == LOG
-    if is_followed and (refused := why_not_followed(facts, carried, proposals)):
-        return refused
+    if conditions.capture == LOG:
+        sharded = conditions.is_sharded
+        if refused := why_not_followed(facts, carried, proposals, is_sharded=sharded):
+            return refused
     if too_many := _why_too_many_partitions(facts, proposals):
         return too_many
     needed = staging_bytes(facts) + lake_bytes(facts)
@@ -557,7 +558,9 @@ def propose_updates(
                 source_name=facts.source_name,
             ),
             code="invalid_updates",
-            hint="choose capture 'timestamp', or leave 'updates' out",
+            hint="leave 'updates' out"
+            if conditions.is_sharded
+            else "choose capture 'timestamp', or leave 'updates' out",
             facts={"field": "updates", "table": facts.source_name},
         )
     if choices.updates == "partial":

@@ -18,7 +18,7 @@ from catalog.schema.types import Column, TableSchema
 from core.errors import InvalidRequest
 from core.sentences import Sentence, as_sentence
 from ingest.contract.table import SHARD, ShardSpec
-from ingest.planning.facts import TableFacts
+from ingest.planning.facts import TIMESTAMP, TableFacts
 from ingest.planning.plan import ApplyChanges, CreateTable, PlannedColumn, TablePlan
 
 MOST_SHARDS = 1_000
@@ -106,7 +106,10 @@ def sharded(
 ) -> TablePlan:
     """A plan of the first table as one of all. facts, plans: of each of them, in their
     order."""
-    plan, column = replace(plan, source=shards.pattern), shards.column
+    column, ways = shards.column, plan.proposals["capture"]
+    ways = replace(ways, choices=tuple(w for w in ways.choices if w != TIMESTAMP))
+    proposals = {**plan.proposals, "capture": ways}
+    plan = replace(plan, source=shards.pattern, proposals=proposals)
     if why := plan.blocked or _why_not(plan, column, facts, plans):
         return replace(plan, blocked=why, steps=())
     create: CreateTable = plan.step(CreateTable)

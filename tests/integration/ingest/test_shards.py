@@ -163,8 +163,16 @@ def test_one_of_another_shape_blocks_the_plan_and_can_be_excluded(shops: World) 
     draft = plan_onboarding(parse_request(body()), principal=ANN)
     (planned,) = draft.planned
     assert "shop_2.orders is not like shop_1.orders" in planned.plan.blocked
+    assert planned.plan.proposals["capture"].choices == ("log",)
     row = ask(exclude=["shop_2.*"])
     assert [one.value for one in create_of(row).shards] == ["1", "10"]
+
+
+def test_no_plan_names_a_capture_that_is_refused(shops: World) -> None:
+    asked = body(capture="log", tables={"shop_*.orders": {"updates": "partial"}})
+    (planned,) = plan_onboarding(parse_request(asked), principal=ANN).planned
+    assert "leave 'updates' out" in planned.plan.blocked
+    assert "timestamp" not in planned.plan.blocked
 
 
 def test_a_column_of_that_name_blocks_the_plan(shops: World) -> None:

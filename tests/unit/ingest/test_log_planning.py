@@ -48,6 +48,23 @@ def test_what_the_log_does_not_carry_over_is_refused(table, choices, reason) -> 
     assert found.steps == ()
 
 
+@pytest.mark.parametrize(
+    ("table", "choices"),
+    [
+        (facts(ID, relation="view"), Choices()),
+        (facts(ID, traits=("unlogged",)), Choices()),
+        (facts(ID, UPDATED), Choices(updates="partial")),
+    ],
+)
+def test_of_one_of_many_no_way_out_is_named_that_is_none(table, choices) -> None:
+    """Syncs by a timestamp read one table."""
+    alone = plan(table, choices, capture="log").blocked
+    assert "capture 'timestamp'" in alone
+    sharded = plan(table, choices, capture="log", is_sharded=True).blocked
+    assert sharded
+    assert "timestamp" not in sharded
+
+
 ON_MARIADB = TableLog(is_full=True, identity=("id", "v"), is_published=True)
 
 
