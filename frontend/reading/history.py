@@ -6,18 +6,23 @@ this browser may still be looked at.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from catalog.models import AuditEntry
+from core.errors import NotFound, SluiceError
 from core.sentences import sentence_of
-from frontend.reading.statements import LONGEST_KEPT, Memory, history_of
+from frontend.reading.statements import LONGEST_KEPT, Memory, history_of, look
 
 KEPT = 50
 # No index finds a text within statements: a search reads these.
 SEARCHED = 1_000
 RUN = "statement.run"
+# How many the gateway is asked of; of others the state is unknown.
+MOST_LOOKED_AT = 5
+UNKNOWN = "UNKNOWN"
 _SLACK = timedelta(seconds=5)
 
 
@@ -48,7 +53,31 @@ def asked_by(user: str, memory: Memory, q: str = "") -> list[Asked]:
             mine.remove(own)
         ended.append(_ended(row, own.id if own else ""))
     wanted = [one for one in mine if q.lower() in one.sql.lower()]
+    wanted = list(_as_they_are(user, wanted, memory))
     return sorted([*wanted, *ended], key=lambda one: one.at, reverse=True)[:KEPT]
+
+
+def _as_they_are(user: str, asked: list[Asked], memory: Memory) -> Iterator[Asked]:
+    """The state of those that have no line yet, from the gateway; it is not asked again
+    once it does not answer, and knows only those that it keeps."""
+    left = MOST_LOOKED_AT
+    for one in asked:
+        if one.state or not one.id:
+            yield one
+            continue
+        state, seconds = UNKNOWN, None
+        if left:
+            try:
+                shown = look(user, one.id, memory)
+            except NotFound:
+                left -= 1
+            except SluiceError:
+                left = 0
+            else:
+                left -= 1
+                state = shown.state
+                seconds = None if shown.is_moving else shown.seconds
+        yield replace(one, state=state, seconds=seconds)
 
 
 def _remembered(entry: dict[str, Any]) -> Asked:

@@ -164,6 +164,12 @@ def sql_of(statement_id: str, memory: Memory) -> str:
     return next(found, "")
 
 
+def is_open(statement_id: str, memory: Memory) -> bool:
+    """Whether it was asked for here, and nobody saw its end yet."""
+    entries = (one for one in history_of(memory) if one["id"] == statement_id)
+    return any(one["seconds"] is None for one in entries)
+
+
 def history_of(memory: Memory) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = memory.get(HISTORY, [])
     return found

@@ -148,7 +148,7 @@ def ago(value: object) -> SafeString | str:
     if abs(seconds) < 2:
         text = gettext("just now")
     elif seconds < 0:
-        text = gettext("in %(time)s") % {"time": _rough(-seconds)}
+        text = gettext("in %(time)s") % {"time": _nearest(-seconds)}
     else:
         text = gettext("%(time)s ago") % {"time": _rough(seconds)}
     return _time(at, text)
@@ -169,6 +169,14 @@ def _rough(seconds: float) -> str:
         if whole >= length:
             return _part(whole // length, unit)
     return _part(whole, "s")
+
+
+def _nearest(seconds: float) -> str:
+    """What is a little less than 7 days away is 7 days away."""
+    for length, smaller in ((86400, 3600), (3600, 60), (60, 1)):
+        if round(seconds / smaller) * smaller >= length:
+            return _rough(round(seconds / length) * length)
+    return _rough(round(seconds))
 
 
 @register.filter

@@ -85,18 +85,19 @@ def run(request: PageRequest) -> HttpResponse:
         )
     except SluiceError as error:
         return _render(request, None, error=error)
-    return _render(request, shown, is_new=True)
+    return _render(request, shown, has_moved=True)
 
 
 @page
 @require_safe
 def statement(request: PageRequest, statement_id: str) -> HttpResponse:
+    user, memory = request.principal.name, request.session
+    was_open = statements.is_open(statement_id, memory)
     try:
-        user = request.principal.name
-        shown = statements.look(user, statement_id, request.session)
+        shown = statements.look(user, statement_id, memory)
     except SluiceError as error:
         return _render(request, None, error=error)
-    return _render(request, shown)
+    return _render(request, shown, has_moved=was_open and not shown.is_moving)
 
 
 @page
@@ -107,7 +108,7 @@ def cancel(request: PageRequest, statement_id: str) -> HttpResponse:
         shown = statements.cancel(user, statement_id, request.session)
     except SluiceError as error:
         return _render(request, None, error=error)
-    return _render(request, shown)
+    return _render(request, shown, has_moved=not shown.is_moving)
 
 
 def _as_asked(request: PageRequest, statement_id: str, found: ResultPage) -> ResultPage:
@@ -210,14 +211,15 @@ def _render(
     shown: Shown | None,
     *,
     error: SluiceError | None = None,
-    is_new: bool = False,
+    has_moved: bool = False,
 ) -> HttpResponse:
-    """The part that htmx swaps, or the whole page where there is no htmx."""
+    """The part that htmx swaps, or the whole page where there is no htmx. has_moved:
+    the history has to say of it what it did not."""
     context: dict[str, object] = {
         "statement": shown,
         "statement_error": error,
-        "is_new": is_new,
-        **(_history(request) if is_new else {}),
+        "has_moved": has_moved,
+        **(_history(request) if has_moved else {}),
         "downloads": statements.DOWNLOADS,
     }
     number = request.GET.get("number", "0")

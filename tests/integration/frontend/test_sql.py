@@ -6,7 +6,7 @@ import pytest
 
 from catalog.access import audit
 from core.context import working_for
-from core.errors import NotFound
+from core.errors import NotFound, SluiceError
 from frontend.reading import history
 
 RUNNING = {
@@ -85,13 +85,41 @@ def test_a_statement_that_ended_says_so_before_its_line_of_the_audit(
     """The history has its state, and the seconds of the gateway, as the result has."""
     _, answers = gateway
     ann = browse("ann")
-    run(ann)
+    assert 'data-state="RUNNING"' in history_in(run(ann))
+    assert "data-state" not in history_in(
+        ann.get("/sql/s1", headers=HTMX).content.decode()
+    )
     answers["statement"] = {**FINISHED, "seconds": 5.2}
     shown = ann.get("/sql/s1", headers=HTMX).content.decode()
     assert 'data-elapsed="5.2"' in shown
+    assert 'data-state="FINISHED"' in history_in(shown)
     listed = ann.get("/sql/history", headers=HTMX).content.decode()
     assert "finished" in listed
     assert "5.2 s" in listed
+
+
+def history_in(text: str) -> str:
+    return text.partition('id="history"')[2]
+
+
+@pytest.mark.parametrize("lost", [NotFound("swept away"), SluiceError("no gateway")])
+def test_what_the_gateway_does_not_know_is_unknown(
+    world, browse, gateway, monkeypatch, lost
+):
+    from gateway import client
+
+    ann = browse("ann")
+    run(ann)
+    asked = []
+
+    def look(user, statement_id, **_):
+        asked.append(statement_id)
+        raise lost
+
+    monkeypatch.setattr(client, "statement_of", look)
+    listed = ann.get("/sql/history", headers=HTMX).content.decode()
+    assert asked == ["s1"]
+    assert 'data-state="UNKNOWN"' in listed
 
 
 PROGRESS = {"tasks_done": 31, "tasks": 200, "stages_done": 1, "stages": 4}

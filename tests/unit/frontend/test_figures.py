@@ -93,7 +93,16 @@ def test_icons_are_hidden_from_screen_readers():
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(None, DASH), (-90, ">due, waiting<"), (90.5, ">in 1 min<"), (7_300, ">in 2 h<")],
+    [
+        (None, DASH),
+        (-90, ">due, waiting<"),
+        (80.5, ">in 1 min<"),
+        (3_599.5, ">in 1 h<"),
+        (7_300, ">in 2 h<"),
+        (86_000, ">in 1 d<"),
+        (7 * 86_400 - 0.5, ">in 7 d<"),
+        (6.4 * 86_400, ">in 6 d<"),
+    ],
 )
 def test_what_is_due_is_never_in_the_past(seconds, text):
     wait = None if seconds is None else timedelta(seconds=seconds)
