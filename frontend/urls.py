@@ -94,11 +94,6 @@ urlpatterns = [
     path("alerts/<int:alert_id>/dismiss", alerts.dismiss_alert, name="alerts-dismiss"),
     path("alert-targets", alerts.target_list, name="alert-targets"),
     path("alert-targets/<str:name>", alerts.target_page, name="alert-target"),
-    path(
-        "alert-targets/<str:name>/language",
-        alerts.change_language,
-        name="alert-target-language",
-    ),
     path("alert-targets/<str:name>/test", alerts.send_test, name="alert-target-test"),
     path("alert-targets/<str:name>/resume", alerts.resume, name="alert-target-resume"),
     path("alert-targets/<str:name>/delete", alerts.delete, name="alert-target-delete"),

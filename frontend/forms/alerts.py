@@ -52,19 +52,28 @@ def language_field() -> forms.ChoiceField:
     )
 
 
-class LanguageForm(forms.Form):
-    """Of a target that is there."""
+class SubscriptionForm(forms.Form):
+    """What a target is told of, and in which language."""
 
     language = language_field()
+    on = forms.CharField(
+        max_length=600,
+        required=False,
+        label=_("Only on"),
+        help_text=_("lake.shop or lake.shop.orders. Empty: the whole lake."),
+    )
+    kinds = forms.MultipleChoiceField(
+        required=False,
+        label=_("Kinds"),
+        choices=[(kind, TITLES[kind]) for kind in KINDS],
+        widget=forms.CheckboxSelectMultiple,
+    )
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        field = self.fields["language"]
-        field.help_text, field.widget.attrs["aria-label"] = "", field.label
 
-
-class TargetForm(forms.Form):
+class TargetForm(SubscriptionForm):
     """Only the fields of one kind. kind: what data has none for."""
+
+    field_order = ("name", "kind", "address", "url", "secret")
 
     name = forms.CharField(
         max_length=100,
@@ -82,19 +91,6 @@ class TargetForm(forms.Form):
         widget=forms.PasswordInput(
             render_value=False, attrs={"autocomplete": "new-password"}
         ),
-    )
-    language = language_field()
-    on = forms.CharField(
-        max_length=600,
-        required=False,
-        label=_("Only on"),
-        help_text=_("lake.shop or lake.shop.orders. Empty: the whole lake."),
-    )
-    kinds = forms.MultipleChoiceField(
-        required=False,
-        label=_("Kinds"),
-        choices=[(kind, TITLES[kind]) for kind in KINDS],
-        widget=forms.CheckboxSelectMultiple,
     )
 
     def __init__(self, data: Any = None, *, kind: str = "") -> None:

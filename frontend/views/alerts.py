@@ -17,7 +17,7 @@ from catalog.access.grants import grants_of
 from catalog.access.policy import Principal, Privilege, granting
 from core.errors import InvalidRequest, SluiceError
 from core.translation import translated
-from frontend.forms.alerts import KIND_TITLES, LanguageForm, TargetForm
+from frontend.forms.alerts import KIND_TITLES, SubscriptionForm, TargetForm
 from frontend.pages import (
     NOT_CONFIRMED,
     PAGE_SIZE,
@@ -197,32 +197,36 @@ def target_list(request: PageRequest) -> HttpResponse:
 
 
 @admin_page
-@require_safe
+@require_http_methods(["GET", "POST"])
 def target_page(request: PageRequest, name: str) -> HttpResponse:
+    """A POST changes what it is told of; where messages go stays."""
     row = targets.target_named(name)
+    known = {
+        "language": row.language,
+        "on": targets.scope_text(row) or "",
+        "kinds": row.kinds,
+    }
+    form = SubscriptionForm(request.POST or None, initial=known)
+    error: SluiceError | None = None
+    if request.method == "POST" and form.is_valid():
+        actor = request.principal.name
+        try:
+            targets.change_target(row.name, by=actor, **form.cleaned_data)
+        except SluiceError as refused:
+            error = refused
+        else:
+            messages.success(request, gettext("Subscription changed."), extra_tags="ok")
+            return redirect("frontend:alert-target", row.name)
     deliveries = numbered_page(request, row.deliveries.select_related("alert"))
     context = {
         "target": row,
         "kind_title": KIND_TITLES[row.kind],
-        "on": targets.scope_text(row),
-        "language_form": LanguageForm({"language": row.language}),
-        "kinds": [TITLES[kind] for kind in row.kinds],
+        "form": form,
+        "error": error,
         "deliveries": deliveries,
         "is_waiting": any(one.next_try_at for one in deliveries.items),
     }
     return render(request, "frontend/alerts/target.html", context)
-
-
-@admin_page
-@require_POST
-def change_language(request: PageRequest, name: str) -> HttpResponse:
-    language, actor = request.POST.get("language", ""), request.principal.name
-    attempt(
-        request,
-        gettext("Language changed."),
-        lambda: targets.change_target(name, language=language, by=actor),
-    )
-    return redirect("frontend:alert-target", name)
 
 
 @admin_page

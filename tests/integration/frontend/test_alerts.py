@@ -103,6 +103,26 @@ def test_the_form_of_a_target_has_the_fields_of_its_kind(world, browse, settings
     assert "CANARY" not in page
 
 
+def test_what_a_target_is_told_of_is_changed_in_its_page(world, browse):
+    client, address = browse("root"), "/alert-targets/pager"
+    wish = {"kinds": ["late", "failed"], "on": "lake.shop", "language": "zh-hans"}
+    assert client.post(address, wish)["Location"] == address
+    row = AlertTarget.objects.get(name="pager")
+    assert (row.kinds, row.database, row.language) == (
+        ["failed", "late"], "shop", "zh-hans",
+    )  # fmt: skip
+    page = client.get(address).content.decode()
+    assert page.count(" checked") == 2
+    assert 'value="lake.shop"' in page
+    refused = client.post(address, wish | {"on": "shop.orders"}).content.decode()
+    assert "give it as lake, lake.shop or lake.shop.orders" in refused
+    assert 'value="shop.orders"' in refused
+    client.post(address, {"language": "", "on": ""})
+    row.refresh_from_db()
+    assert (row.kinds, row.database, row.language) == ([], "", "")
+    assert browse("ann").post(address, wish).status_code == 404
+
+
 def test_a_target_is_made_tested_woken_up_and_deleted(world, browse, settings):
     client = browse("root")
     given = {

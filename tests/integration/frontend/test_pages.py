@@ -101,7 +101,7 @@ ELSEWHERE = {
     "table-check", "onboarding-decide",
     "source-start-capture", "source-stop-capture", "source-begin-anew",
     "tables-act", "alerts-dismiss", "alerts-change", "alerts-mute", "alerts-unmute",
-    "alert-target-test", "alert-target-resume", "alert-target-language",
+    "alert-target-test", "alert-target-resume",
 }  # fmt: skip
 
 
