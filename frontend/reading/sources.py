@@ -25,6 +25,8 @@ NAMES = {
 }
 
 
+# States of a step that something at the source may mend.
+UNMET = frozenset({"failed", "warning"})
 _STATEMENT = re.compile(r"\b(?:GRANT|ALTER|CREATE) [^;]+;")
 
 

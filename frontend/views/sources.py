@@ -37,7 +37,7 @@ from core.sentences import Sentence
 from frontend.pages import PageRequest, attempt, keyed_page, numbered_page, page
 from frontend.reading.pipelines import capture_of_source, pipelines_of_source
 from frontend.reading.routes import sources_shown
-from frontend.reading.sources import steps_of, stored_steps
+from frontend.reading.sources import UNMET, steps_of, stored_steps
 from ingest.models.states import MOVING
 from ingest.pipelines.followers import start_capture, stop_capture
 from ingest.pipelines.job_selectors import newest_on_source
@@ -106,7 +106,6 @@ def source_page(request: PageRequest, name: str) -> HttpResponse:
     }
     if request.htmx and request.htmx.target == "source-tables":
         return render(request, "frontend/sources/tables.html", context)
-    context |= {"may": may_on(request.principal, Securable(source.name))}
     context["failed"] = failed_tables(request.principal, source).count()
     context |= work | {"limits": LIMITS, "footprint": _footprint(source)}
     return render(request, "frontend/sources/source.html", context)
@@ -242,9 +241,12 @@ def _work(request: PageRequest, source: Datasource) -> dict[str, object]:
     is_shown = job is not None and (is_moving or job.error_message)
     if job is not None and job.kind == TEST and not is_moving:
         is_shown = False  # its steps say all
+    is_open = not is_moving and any(step.state in UNMET for step in steps)
     return {
         "job": job if is_shown else None,
         "steps": steps,
+        "as_of": source.tested_at if is_open else None,
+        "may": may_on(request.principal, Securable(source.name)),
         "is_moving": is_moving,
         "then": then,
         "goes_on": bool(then) and has_found,

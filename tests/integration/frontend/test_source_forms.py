@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from django.contrib.sessions.models import Session
 
@@ -193,3 +195,25 @@ def test_a_step_with_a_remark_is_amber_and_its_statement_is_copied(world, browse
     text = browse("root").get("/sources/shop").content.decode()
     assert 'data-copy="step-1"' in text
     assert '<li class="is-warn">' in text
+
+
+@pytest.mark.parametrize(
+    ("status", "hint", "is_offered"),
+    [("failed", "", True), ("ok", "GRANT x TO y;", True), ("ok", "", False)],
+)
+def test_a_result_that_a_grant_may_have_mended_says_when_it_was_made(
+    world, browse, status, hint, is_offered
+):
+    """No test is made by itself: a wrong password, tried again and again, locks an
+    account."""
+    step = {"name": "privileges", "status": status, "message": "", "hint": hint}
+    found = {"steps": [step | {"raw": "", "seconds": 0.1}]}
+    at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    Datasource.objects.filter(name="shop").update(test_result=found, tested_at=at)
+    Job.objects.filter(kind="test").delete()
+    text = browse("root").get("/sources/shop").content.decode()
+    assert ('id="test-again"' in text) is is_offered
+    assert ("This was the result at" in text) is is_offered
+    assert 'title="2026-01-02 03:04:05 UTC"' in text
+    work = browse("root").get("/sources/shop/work").content.decode()
+    assert ('id="test-again"' in work) is is_offered
