@@ -33,8 +33,11 @@ class EventBase(models.Model):
         ordering: ClassVar = ["id"]
 
 
-# Syncs that changed nothing: nearly all jobs there are.
-QUIET = Q(kind="sync", state=jobs.SUCCEEDED, done=0)
+# What changed no rows, and no user asked for: syncs and compactions, nearly all jobs.
+_AUTOMATIC = ("policy", "schedule")
+QUIET = Q(state=jobs.SUCCEEDED) & (
+    Q(kind="sync", done=0) | Q(kind="compact", requested_by__in=_AUTOMATIC)
+)
 
 
 class Job(models.Model):

@@ -25,6 +25,7 @@ class CommitRow:
     """One commit as a line of the list.
 
     action   what Hudi calls it
+    rows     written or deleted
     seconds  from asking for the instant to its completion
     lag      how far the source's changes were behind when they could be read here
     """
@@ -43,18 +44,34 @@ class CommitRow:
     def what(self) -> str:
         return str(ACTIONS_OF_HUDI.get(self.action, self.action))
 
+    @property
+    def is_quiet(self) -> bool:
+        """It changed no row: nobody who looks for rows looks for it."""
+        return self.action == "compaction" or (
+            self.action == "deltacommit" and not self.rows
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Commits:
+    """hidden: how many of the newest are left out, as they changed no rows."""
+
     rows: list[CommitRow]
     charts: list[Chart]
+    hidden: int = 0
+    is_whole: bool = False
 
 
-def commits_of(table: Table) -> Commits:
-    """The newest commits; nothing before the first."""
+def commits_of(table: Table, *, is_whole: bool) -> Commits:
+    """The newest commits that changed rows, or all; nothing before the first."""
     page = samples.commits_of(table, size=COMMITS)
-    rows = [_row(commit) for commit in page.commits]
-    return Commits(rows[:LISTED], charts_of(rows))
+    return shown_of([_row(commit) for commit in page.commits], is_whole=is_whole)
+
+
+def shown_of(newest: list[CommitRow], *, is_whole: bool) -> Commits:
+    rows = [row for row in newest if is_whole or not row.is_quiet]
+    hidden = len(newest) - len(rows)
+    return Commits(rows[:LISTED], charts_of(rows), hidden, is_whole)
 
 
 def charts_of(rows: list[CommitRow]) -> list[Chart]:
@@ -109,7 +126,7 @@ def _row(commit: Commit) -> CommitRow:
         instant=commit.instant.asked,
         at=completed,
         action=action,
-        rows=commit.rows_written,
+        rows=commit.rows_written + commit.rows_deleted,
         size=commit.bytes_written,
         seconds=_between(asked, completed),
         lag=None if action == "compaction" else _between(end, completed),

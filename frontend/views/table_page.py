@@ -148,7 +148,8 @@ def activity(request: PageRequest, table_id: int) -> HttpResponse:
 @require_safe
 def commits(request: PageRequest, table_id: int) -> HttpResponse:
     table = table_for(request.principal, table_id)
-    context = {"table": table, "commits": commits_of(table)}
+    found = commits_of(table, is_whole=bool(request.GET.get("all")))
+    context = {"table": table, "commits": found}
     return render(request, "frontend/tables/commits.html", context)
 
 

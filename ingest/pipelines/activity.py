@@ -45,8 +45,8 @@ class Entry:
 @dataclass(frozen=True, slots=True)
 class Activity:
     """As far as the principal may see it. table: of that one alone. is_quiet: with
-    syncs that changed nothing. events: what is no job; they come where no filter of
-    jobs is set."""
+    automatic jobs that changed no rows. events: what is no job; they come where no
+    filter of jobs is set."""
 
     principal: Principal
     jobs: JobFilter = field(default_factory=JobFilter)
@@ -63,8 +63,8 @@ class Activity:
         return [Entry(at, of, _restored(facts)) for at, of, facts in rows[part]]
 
     def hidden(self, since: datetime | None) -> int:
-        """Syncs without changes that are left out, from that moment on; at most
-        MOST_HIDDEN and one more."""
+        """Automatic jobs that are left out, from that moment on; at most MOST_HIDDEN
+        and one more."""
         if self.is_quiet or not self.has_jobs:
             return 0
         rows = self._filtered().filter(QUIET)

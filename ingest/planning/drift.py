@@ -42,6 +42,7 @@ _Verdict = Literal["followed", "proposed", "blocking", "left_out"]
 # Of a column that is gone at the source; of one that is new or another there.
 Aside = Literal["keep_null", "leave_out"]
 NO_LOG = TableLog()
+_FOLLOWED = frozenset({"added", "widened"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +165,11 @@ def _log_of(plan: TablePlan, log: TableLog) -> TableLog | None:
 
 
 def taken_over(plan: TablePlan, lake: TableSchema) -> tuple[SchemaChange, ...]:
-    """What the plan has that the lake table, as readers see it, has not yet."""
+    """What the plan follows already, and readers of the lake table do not see yet. Of
+    other kinds, a user decided."""
     create: CreateTable = plan.step(CreateTable)
-    planned = _planned(create.columns + create.kept)
-    return tuple(change for change in diff(lake, planned) if change.column)
+    changes = diff(lake, _planned(create.columns + create.kept))
+    return tuple(change for change in changes if change.kind in _FOLLOWED)
 
 
 def evolved(

@@ -14,9 +14,11 @@ from catalog.access import audit
 from catalog.access.principals import principal_of
 from catalog.models import SchemaVersion
 from core.jobs import SUCCEEDED
+from core.jobs.moves import SCHEDULE
 from core.models import QUIET, Job
 from frontend.reading.activity import rows_of, timeline_of
-from ingest.contract.job import SYNC
+from ingest.contract.job import COMPACT, SYNC
+from ingest.maintenance.health_collector import ACTOR
 from ingest.models import Pipeline, PipelineEvent
 from ingest.pipelines.activity import Activity
 from ingest.pipelines.job_selectors import JobFilter
@@ -32,6 +34,13 @@ def synced(table: Any, rows: int, **more: Any) -> Job:
         kind="sync", subject=str(table), subject_id=str(table.pk), state="SUCCEEDED",
         done=rows, unit="rows", started_at=now - timedelta(seconds=9), finished_at=now,
         report={"facts": facts, "log": "x" * 100},
+    )  # fmt: skip
+
+
+def compacted(table: Any, *, by: str) -> Job:
+    return Job.objects.create(
+        kind="compact", subject=str(table), subject_id=str(table.pk),
+        state="SUCCEEDED", requested_by=by,
     )  # fmt: skip
 
 
@@ -61,18 +70,22 @@ def test_syncs_without_changes_are_not_read_to_be_passed_over(world: Any) -> Non
     rows = JobFilter().rows(principal_of(world.admin)).exclude(QUIET)
     plan = rows.order_by("-created_at", "id")[:50].explain()
     assert "loud_jobs" in plan
-    assert Q(kind=SYNC, state=SUCCEEDED, done=0) == QUIET
+    automatic = Q(kind=COMPACT, requested_by__in=(ACTOR, SCHEDULE))
+    assert Q(state=SUCCEEDED) & (Q(kind=SYNC, done=0) | automatic) == QUIET
 
 
 def test_what_changed_nothing_is_hidden_and_counted(world: Any, browse: Any) -> None:
     table, client = world.lake_tables["orders"], browse("root")
     position = {"from": "2026-11-21T11:29:55Z", "to": "2026-11-21T11:30:25Z"}
     quiet = [synced(table, 0) for _ in range(3)]
+    quiet += [compacted(table, by=who) for who in (SCHEDULE, ACTOR)]
+    asked_for = compacted(table, by="ann")
     loud = synced(table, 1234, position=position)
     for path in ("/jobs", f"/tables/{table.pk}/activity"):
         text = html_of(client.get(path))
-        assert "3 syncs without changes are hidden." in text, path
+        assert "5 automatic jobs that changed no rows are hidden." in text, path
         assert f"/jobs/{loud.pk}" in text
+        assert f"/jobs/{asked_for.pk}" in text
         assert not any(f"/jobs/{job.pk}" in text for job in quiet)
         assert "1,234" in text
         assert "11:29:55 → 11:30:25" in text
@@ -80,6 +93,9 @@ def test_what_changed_nothing_is_hidden_and_counted(world: Any, browse: Any) -> 
         text = html_of(client.get(f"{path}?quiet=1"))
         assert all(f"/jobs/{job.pk}" in text for job in quiet)
         assert "Hide them" in text
+    of_one_kind = html_of(client.get("/jobs?kind=compact"))
+    assert all(f"/jobs/{job.pk}" in of_one_kind for job in (*quiet[3:], asked_for))
+    assert "Hide them" in of_one_kind
     # one that is at work is no quiet one
     Job.objects.filter(pk=quiet[0].pk).update(state="RUNNING")
     assert f"/jobs/{quiet[0].pk}" in html_of(client.get("/jobs"))

@@ -9,7 +9,7 @@ import pytest
 from django.utils import translation
 
 from frontend.charts import Point, chart_of, shares_of
-from frontend.reading.commits import CommitRow, charts_of
+from frontend.reading.commits import CommitRow, charts_of, shown_of
 from frontend.reading.routes import SPANS, weighted_quantile
 from ingest.lake.hudi.timeline import at_of
 
@@ -70,6 +70,9 @@ def test_commits_as_charts():
     assert charts[0].bars[1].tone == "idle"
     assert [bar.tip for bar in charts[2].bars] == ["11:30:00: 12 s"]
     assert charts_of(rows[:1]) == []
+    newest = shown_of(rows, is_whole=False)
+    assert ([one.action for one in newest.rows], newest.hidden) == (["deltacommit"], 1)
+    assert shown_of(rows, is_whole=True).rows == rows
     with translation.override("zh-hans"):
         assert charts_of(rows)[0].top == "7 行"
         assert [row.what for row in rows] == ["压缩", "写入"]
