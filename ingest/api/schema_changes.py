@@ -81,7 +81,7 @@ class SchemaProposal(Reply):
     )
     shards = ShardMatter(
         many=True,
-        help_text="what is to be told of the source tables of a sharded table, the one"
+        help_text="what to know of the source tables of a sharded table, the one"
         " that matters most first",
     )
 
