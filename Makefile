@@ -65,7 +65,7 @@ compat: setup ## PyHive, SQLAlchemy, pandas, impyla, dbt and Hive JDBC 2 and 4 a
 .PHONY: fuzz-sql
 fuzz-sql: setup ## SLUICE_FUZZ_SQL (100000) composed attacks on rights from SLUICE_FUZZ_SEED, SLUICE_RIGHTS_PAIRS (10000) queries beside copies made by hand, SLUICE_PREDICATES (1000) over collations
 	@SLUICE_FUZZ_SQL=$${SLUICE_FUZZ_SQL:-100000} SLUICE_RIGHTS_PAIRS=$${SLUICE_RIGHTS_PAIRS:-10000} SLUICE_PREDICATES=$${SLUICE_PREDICATES:-1000} \
-	  $(VENV)/python -m pytest -q -s --long all tests/spark/test_fuzz_sql.py tests/spark/test_rows_and_columns.py tests/spark/test_predicates_mariadb.py -k "many"
+	  $(VENV)/python -m pytest -q -s -o timeout=0 --long all tests/spark/test_fuzz_sql.py tests/spark/test_rows_and_columns.py tests/spark/test_predicates_mariadb.py -k "many"
 
 .PHONY: fault
 fault: setup ## long fault campaigns, seeded, with a report
