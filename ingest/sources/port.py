@@ -299,6 +299,11 @@ class LogReader(Protocol):
         is one of the `problems`."""
 
     @property
+    def dropped(self) -> Collection[int]:
+        """Those of which the log had the end up to `position`: what it has under their
+        names from there on is of others."""
+
+    @property
     def unread(self) -> Collection[int]:
         """Tables that the log may have more of before they were looked at as they are
         now, and rows of others that had their names: no load begins before that."""

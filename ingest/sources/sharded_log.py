@@ -106,6 +106,31 @@ class Shards:
             if shard.of in known and shard.name not in known[shard.of]
         }
 
+    def ended(self, identities: Mapping[int, str]) -> set[int]:
+        """Those of which it says that they are gone."""
+        said = {shard.of for shard in self._shards.values()} & {*identities}
+        gone = {
+            (table_id, name)
+            for table_id in said
+            for name, text in json.loads(identities[table_id] or "{}").items()
+            if not text
+        }
+        return self._called(gone)
+
+    def unread(self, tables: Iterable[TableSpec]) -> set[int]:
+        """Those that the plans have as new."""
+        new = {
+            (table.table_id, one.name)
+            for table in tables
+            for one in table.shards
+            if one.is_unread
+        }
+        return self._called(new)
+
+    def _called(self, names: Collection[tuple[int, str]]) -> set[int]:
+        """names: of lake tables, and of shards of them."""
+        return {n for n, one in self._shards.items() if (one.of, one.name) in names}
+
     def first(self, said: Mapping[int, str]) -> dict[int, str]:
         """By lake table what is said of it, or of the first of its shards."""
         found: dict[int, str] = {}
@@ -189,6 +214,8 @@ class ShardedLog:
     _numbers  of the tables that the reader follows
     _gone     those that have no table any more, and where the log ended as that was
               seen first; _over: of which all is durable that is before that
+    _ended    those of which the log had the end before the list of now: the identity
+              says so at once, for who reads on may find another table of the name
     _deletes  rows that empty shards which are gone
     """
 
@@ -202,6 +229,7 @@ class ShardedLog:
     _sharded: Sequence[TableSpec] = ()
     _gone: dict[int, str] = field(default_factory=dict)
     _over: set[int] = field(default_factory=set)
+    _ended: set[int] = field(default_factory=set)
     _deletes: list[LogRows] = field(default_factory=list)
 
     @property
@@ -235,7 +263,8 @@ class ShardedLog:
 
     def _note_gone(self) -> None:
         """Of a table that has none of them any more that is a problem, as of others."""
-        there = {n for n in self.reader.gone if self.shards.shard(n)} - self._new.keys()
+        gone = self._ended | self.reader.gone.keys()
+        there = {n for n in gone if self.shards.shard(n)} - self._new.keys()
         if there:
             known = {self.shards.table(n) for n in self._numbers - there}
             there = {n for n in there if self.shards.table(n) in known}
@@ -243,6 +272,11 @@ class ShardedLog:
         if came := there - self._gone.keys():
             self._gone |= dict.fromkeys(came, self.reader.here())
         self._over &= there
+
+    @property
+    def dropped(self) -> Collection[int]:
+        """What became of shards, `gone` and the identities say."""
+        return ()
 
     @property
     def unread(self) -> Collection[int]:
@@ -270,6 +304,7 @@ class ShardedLog:
         self._admit()
         known = self._numbers - self._new.keys()
         now = {n: text for n, text in self.reader.identities.items() if n in known}
+        now |= dict.fromkeys(self._known_ended() & known, "")
         if now != self._identities[0]:
             found = self.shards.joined(now)
             for table in self._sharded:
@@ -277,6 +312,10 @@ class ShardedLog:
                     found[table.table_id] = _with_gone(table, identity)
             self._identities = now, found
         return self._identities[1]
+
+    def _known_ended(self) -> set[int]:
+        dropped = (n for n in self.reader.dropped if self.shards.shard(n))
+        return self._ended.union(dropped)
 
     @property
     def new_columns(self) -> Mapping[int, tuple[str, ...]]:
@@ -326,6 +365,7 @@ class ShardedLog:
         anew: Collection[int] = (),
         loaded: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
+        ended = self._known_ended()
         self._followed = apart = self.shards.apart(tables)
         self._numbers = numbers = frozenset(one.table_id for one in apart)
         self._sharded = [table for table in tables if table.shards]
@@ -336,7 +376,10 @@ class ShardedLog:
             for rows in _deletions(table, loaded.get(table.table_id, ""))
         ]
         parted = self.shards.parted(loaded)
-        now = self.shards.new(loaded) & numbers
+        again = self.shards.numbers(anew) | self.shards.unread(tables)
+        durable = self.shards.ended(loaded) & numbers - again
+        ended = ended & numbers - again | durable
+        now = self.shards.new(loaded) & numbers - ended
         came = now - self._new.keys()
         self.reader.follow(
             apart,
@@ -344,6 +387,8 @@ class ShardedLog:
             loaded={n: text for n, text in parted.items() if n in numbers},
         )
         self._new = {n: here for n, here in self._new.items() if n in now}
+        self._ended = ended
+        self._over |= durable
         self._note_taken_up(came)
 
     def _note_taken_up(self, numbers: Collection[int]) -> None:
@@ -380,11 +425,12 @@ class ShardedLog:
 
     def take(self) -> list[LogRows]:
         found, self._deletes = self._deletes, []
+        left_out = self._new.keys() | self._over | self._ended
         for rows in self.reader.take():
             shard = self.shards.shard(rows.table_id)
             if shard is None:
                 found.append(rows)
-            elif rows.table_id in self._new or rows.table_id in self._over:
+            elif rows.table_id in left_out:
                 continue
             else:
                 batch = with_shard(rows.batch, shard.value)

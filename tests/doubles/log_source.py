@@ -78,6 +78,7 @@ class FakeLog:
     left: dict[int, tuple[str, ...]] = field(default_factory=dict)
     replaced: dict[int, Replaced] = field(default_factory=dict)
     gone: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    dropped: tuple[int, ...] = ()
     committed: int = 0
     waits: str = ""
     anew: str = ""

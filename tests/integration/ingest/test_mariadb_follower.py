@@ -13,7 +13,8 @@ import pytest
 
 from ingest.contract.following import FollowTable
 from ingest.contract.source_positions import MariaDbLog
-from tests.integration.ingest.following import Change
+from ingest.contract.table import SHARD, ColumnSpec, ShardSpec
+from tests.integration.ingest.following import Change, World
 from tests.integration.ingest.mariadb_following import (
     MariaWorld,
     maria_table,
@@ -277,6 +278,57 @@ def test_what_a_table_was_before_its_load_is_no_matter(
     assert behind == [3]
     assert run.problem(1) == ""
     assert ("deferred", 1) not in maria.controls()
+
+
+@pytest.fixture
+def shops(maria: MariaWorld) -> Iterator[tuple[str, str]]:
+    """Two databases with a table `t` each."""
+    names = f"{maria.dsn}_1", f"{maria.dsn}_2"
+    for name in names:
+        maria.server.create_database(name)
+        maria.run(T.replace(" t ", f" {name}.t "))
+    yield names
+    for name in names:
+        maria.server.drop_database(name)
+
+
+def test_a_shard_that_was_made_anew_is_not_taken_for_the_former_one(
+    maria: MariaWorld, shops: tuple[str, str]
+) -> None:
+    """The reader died behind its DROP, and nobody was told of it yet: rows of the new
+    table were passed over."""
+    sharded = replace(
+        maria_table(1),
+        source_schema=shops[0],
+        columns=(ColumnSpec(SHARD, "shop", "", "string"), *maria_table(1).columns),
+        key=(SHARD, "id"),
+        shards=tuple(ShardSpec(name, "t", name[-1]) for name in shops),
+    )
+    one = FollowTable(sharded, load="first")
+    first, second = shops
+    # not in the world's own database
+    run = World.start(maria, one)
+    run.until(lambda s: "cut" in {t.state for t in s.tables[:1]}, "its cut")
+    maria.run(
+        f"INSERT INTO {second}.t VALUES (1, 'former')",
+        f"DROP TABLE {second}.t",
+        T.replace(" t ", f" {second}.t "),
+        f"INSERT INTO {second}.t VALUES (2, 'new')",
+    )
+    maria.durable(run)
+    run.kill()
+    run = World.start(maria, one)
+    gone = (f"{second}.t",)
+    run.until(lambda s: gone in {t.gone for t in s.tables}, "that it is told")
+    maria.run(
+        f"INSERT INTO {second}.t VALUES (3, 'new')",
+        f"INSERT INTO {first}.t VALUES (1, 'other')",
+    )
+    maria.durable(run)
+    assert [(c.values[SHARD], c.values["v"]) for c in maria.changes()] == [
+        ("2", "former"), ("1", "other"),
+    ]  # fmt: skip
+    assert (run.problem(1), maria.reasons()) == ("", [])
 
 
 def test_a_statement_in_place_of_rows_defers_what_it_may_have_changed(

@@ -43,6 +43,7 @@ class Reader:
     rows: list[LogRows] = field(default_factory=list)
     anew: list[set[str]] = field(default_factory=list)
     absent: set[str] = field(default_factory=set)
+    dropped: set[int] = field(default_factory=set)
     is_within: bool = False
     size: int = 0
 
@@ -273,7 +274,42 @@ def test_rows_of_one_that_is_gone_go_by_the_stream_once(followed: Followed) -> N
 def test_one_that_was_gone_and_comes_again_is_a_new_one(followed: Followed) -> None:
     reader, log = followed.reader, followed.log
     known = '{"a.o": "is a", "b.o": "", "c.o": "is c"}'
-    log.follow([table("a", "b", "c")], loaded={TABLE: known})
+    three = table("a", "b", "c")
+    shards = tuple(replace(one, is_unread=one.value == "b") for one in three.shards)
+    log.follow([replace(three, shards=shards)], loaded={TABLE: known})
     reader.at = reader.end = 20
     assert reader.anew[-1] == {"b"}
     assert len(followed.identity()) == 3
+
+
+def test_who_reads_on_behind_the_end_of_one_does_not_take_another_for_it(
+    followed: Followed,
+) -> None:
+    """MariaDB's log had DROP, CREATE and rows, all of it is durable, and the plan does
+    not know yet: the last reader died, or the list changes for another reason."""
+    reader, log = followed.reader, followed.log
+    reader.at, b = 9, reader.names["b"]
+    assert len(followed.identity()) == 3
+    reader.absent, reader.dropped, reader.problems = {"b"}, {b}, {b: "was dropped"}
+    # with what came before it
+    reader.has("b")
+    assert followed.taken() == 1
+    known = log.identities[TABLE]
+    assert json.loads(known) == {"a.o": "is a", "b.o": "", "c.o": "is c"}
+    again = Reader(at=20, end=20)
+    other = ShardedLog(cast("LogReader", cast("Any", again)), Shards())
+    other.follow([table("a", "b", "c")], loaded={TABLE: known})
+    reader.absent, reader.dropped, reader.problems = set(), set(), {}
+    log.follow([replace(table("a", "b", "c"), schema_version=2)], loaded={TABLE: known})
+    for one, its in ((other, again), (log, reader)):
+        assert its.anew[-1] == set()
+        its.has("a")
+        its.has("b")
+        assert sum(rows.batch.num_rows for rows in one.take()) == 1
+        assert one.identities[TABLE] == known
+        assert one.gone == {TABLE: ("b.o",)}
+        assert one.problems == {}
+        one.follow(
+            [marked(table("a", "b", "c"), "undecided", "b")], loaded={TABLE: known}
+        )
+        assert (one.gone, one.identities[TABLE]) == ({}, known)

@@ -120,7 +120,7 @@ class MariaDbLogReader:
     _at_look: dict[int, str] = field(default_factory=dict)
     # of which the last look found none, and those that a statement has dropped
     _absent: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    _dropped: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    dropped: dict[int, tuple[str, ...]] = field(default_factory=dict)
     _lost: dict[int, str] = field(default_factory=dict)
     _readers: dict[TableMap, tuple[TableSpec, RowReader]] = field(default_factory=dict)
     _events: deque[bytes] = field(default_factory=deque)
@@ -193,7 +193,7 @@ class MariaDbLogReader:
         self._tables = {self._named(t.source_schema, t.source_table): t for t in tables}
         kept = {table.table_id for table in tables} - changed
         self._at_log = {k: v for k, v in self._at_log.items() if k in kept}
-        self._dropped = {k: v for k, v in self._dropped.items() if k in kept}
+        self.dropped = {k: v for k, v in self.dropped.items() if k in kept}
         self.new_columns = {k: v for k, v in self.new_columns.items() if k in kept}
         self.left = {k: v for k, v in self.left.items() if k in kept}
         kept = {table.table_id for table in tables} - {*anew}
@@ -236,7 +236,7 @@ class MariaDbLogReader:
     @property
     def gone(self) -> Mapping[int, tuple[str, ...]]:
         absent = {k: v for k, v in self._absent.items() if k not in self._at_log}
-        return absent | self._dropped
+        return absent | self.dropped
 
     @property
     def unread(self) -> Collection[int]:
@@ -343,7 +343,7 @@ class MariaDbLogReader:
             else:
                 if effect.is_dropped and table.table_id not in self._at_log:
                     self._collect()  # what came of it before is whole
-                    self._dropped[table.table_id] = (where(table),)
+                    self.dropped[table.table_id] = (where(table),)
                 self._refuse(table, unread(table, name, statement.text, effect))
 
     def _note_swap(self, name: Name, table: TableSpec, statement: Statement) -> None:

@@ -97,6 +97,7 @@ class PostgresLogReader:
     left: dict[int, tuple[str, ...]] = field(default_factory=dict)
     # a load drops by its snapshot what came of its table, or of another of its name
     unread: Collection[int] = ()
+    dropped: Collection[int] = ()
     identities: dict[int, str] = field(default_factory=dict)
     committed: int = 0
     waits: str = ""
@@ -258,10 +259,9 @@ class PostgresLogReader:
         after = replace(self.started, lsn=self.log.durable)
         name = self.names.slot
         slot = kept_slot(self.control.slot(name), name, after)
-        here = lsn_of(str(self.control.rows(_HERE)[0][0]))
+        behind = max(0, lsn_of(str(self.control.rows(_HERE)[0][0])) - self.log.durable)
         if time.monotonic() - self._looked > _LOOK_SECONDS:
             self._look_at_tables()
-        behind = max(0, here - self.log.durable)
         return SourceLog(slot.kept, slot.left, behind, slot.status)
 
     @property
