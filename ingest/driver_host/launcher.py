@@ -1,7 +1,6 @@
 """The port between the host and whatever runs Spark: processes here, pipes there.
 
-Knows messages of `ingest.contract`; must not know rows. One behaviour suite runs
-over every implementation.
+Knows messages of `ingest.contract`; must not know rows.
 """
 
 from __future__ import annotations

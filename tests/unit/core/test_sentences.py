@@ -11,8 +11,10 @@ from core.sentences import (
     joined,
     origins_in,
     restored,
+    says,
     sentence_of,
     stored,
+    stored_id,
 )
 from core.translation import translated
 from ingest.contract.members import as_data
@@ -52,6 +54,14 @@ def test_a_column_keeps_all_of_it(text):
 def test_what_stands_in_a_column_begins_with_the_english():
     assert stored(NESTED).startswith(NESTED)
     assert stored(Sentence("without parameters")) == "without parameters"
+
+
+def test_it_is_known_by_its_message_whatever_its_parameters():
+    kept = restored(stored(NESTED))
+    assert says(kept, "another", "%(error)s; it is tried again")
+    assert not says(kept, "paused by %(actor)s")
+    assert not says(str(kept), "%(error)s; it is tried again")
+    assert stored_id("%(error)s; it is tried again") in stored(NESTED)
 
 
 @pytest.mark.parametrize(
