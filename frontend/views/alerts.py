@@ -266,5 +266,10 @@ def delete(request: PageRequest, name: str) -> HttpResponse:
             return redirect("frontend:alert-targets")
         error = SluiceError(gettext(NOT_CONFIRMED))
     waiting = row.deliveries.filter(next_try_at__isnull=False).count()
-    context = {"target": row, "waiting": waiting, "error": error}
+    context = {
+        "target": row,
+        "confirmed": row.name,
+        "waiting": waiting,
+        "error": error,
+    }
     return render(request, "frontend/alerts/delete.html", context)

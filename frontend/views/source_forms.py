@@ -278,7 +278,7 @@ def delete_source(request: PageRequest, name: str) -> HttpResponse:
                 return redirect("frontend:sources")
         else:
             error = SluiceError(gettext(NOT_CONFIRMED))
-    context = {"source": source, "error": error}
+    context = {"source": source, "confirmed": name, "error": error}
     return render(request, "frontend/sources/delete.html", context)
 
 
