@@ -3,6 +3,7 @@ a problem of the table."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,7 +33,9 @@ def test_what_cannot_be_looked_at_for_long_is_told(
             raise answer
         return answer
 
-    control: Any = SimpleNamespace(money_digits=lambda: 2, has_row_of=has_row_of)
+    control: Any = SimpleNamespace(
+        money_digits=lambda: 2, has_row_of=has_row_of, unwaiting=nullcontext
+    )
     publications: Any = SimpleNamespace(in_use=("p",), by_which=lambda _table: ())
     none: Any = None
     monkeypatch.setattr(
