@@ -365,6 +365,8 @@ class ShardedLog:
         anew: Collection[int] = (),
         loaded: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
+        # by the list of before: of one that is gone, and not in this list, it is no loss
+        self._note_lost()
         ended = self._known_ended()
         self._followed = apart = self.shards.apart(tables)
         self._numbers = numbers = frozenset(one.table_id for one in apart)

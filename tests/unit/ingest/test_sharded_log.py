@@ -236,6 +236,22 @@ def test_one_that_is_gone_is_no_problem_of_the_others_and_said_once_all_is_durab
     assert (log.problems, log.lost()) == ({}, {})
 
 
+def test_a_list_without_one_that_is_gone_finds_no_loss_that_a_look_has_said(
+    followed: Followed,
+) -> None:
+    """The list comes between that look and whoever asks what was lost."""
+    reader, log = followed.reader, followed.log
+    reader.at = 9
+    known = {TABLE: json.dumps(followed.identity())}
+    reader.absent = {"b"}
+    reader.passed_over = reader.problems = {reader.names["b"]: "is gone"}
+    three = table("a", "b", "c")
+    log.follow([marked(three, "undecided", "b")], loaded=known)
+    reader.problems = {}
+    assert reader.names.keys() == {"a", "c"}
+    assert (log.lost(), log.problems) == ({}, {})
+
+
 def test_a_table_that_has_none_of_them_any_more_has_that_problem(
     followed: Followed,
 ) -> None:
