@@ -175,33 +175,26 @@ def test_equal_tables_of_two_schemas_are_one_lake_table(product: Product) -> Non
 
 
 @pytest.mark.usefixtures("followed")
-def test_one_more_of_them_joins_when_it_is_asked_for_and_by_policy(
-    product: Product,
-) -> None:
-    """While rows of all of them are written."""
+def test_one_more_of_them_joins_by_policy(product: Product) -> None:
+    """While rows of all of them are written. One that is asked for joins by the same
+    job: `tests/integration/ingest/test_shards.py`."""
     (found,) = [
         item
         for item in product.api.get("/tables?q=sharded&page_size=50")["items"]
         if item["datasource"] == "lake"
     ]
     table_id, table = found["id"], found["qualified_name"].removeprefix("lake.")
-    with part_comes(product, "part_3"):
-        product.discover("followed")
-        job = product.api.post(f"/tables/{table_id}:join-shards")
-        done = product.api.wait_job(job["id"])
-    assert done["state"] == "SUCCEEDED", done
-    parts_become_equal(product, table, ("part_1", "part_2", "part_3"))
     policy = {"new_tables": "join"}
     product.api.call("PATCH", "/datasources/followed/policy", policy)
-    with part_comes(product, "part_4"):
+    parts = ("part_1", "part_2", "part_3")
+    with part_comes(product, parts[-1]):
         product.discover("followed")
-        parts = ("part_1", "part_2", "part_3", "part_4")
         wait_for(
             lambda: (
                 {row[0] for row in rows_in_lake(product, table, "part, id")}
-                >= {"1", "2", "3", "4"}
+                >= {"1", "2", "3"}
             ),
-            "the fourth to join",
+            "the third to join",
         )
     parts_become_equal(product, table, parts)
     assert shards_told(product, table_id) == []

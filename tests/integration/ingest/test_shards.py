@@ -40,6 +40,7 @@ from ingest.pipelines.table_job import queue_again
 from ingest.planning.facts import Choices
 from ingest.planning.plan import CreateTable, plan_from_json
 from tests.doubles.launcher import Fault
+from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.ingest.test_adoption import adopt as rebuild
 from tests.integration.ingest.test_new_tables import discovered
 from tests.integration.ingest.test_rebuild import lose_database
@@ -475,6 +476,19 @@ def test_one_that_went_before_it_was_read_needs_a_resync(shops: World) -> None:
     row.refresh_from_db()
     assert [one.value for one in create_of(row).shards] == ["1", "10", "2"]
     assert _about_columns(row) is None
+
+
+def test_it_joins_when_it_is_asked_for_by_rest(shops: World, admin: Any) -> None:
+    row = came(shops)
+    reply = admin("POST", f"tables/{row.lake_table_id}:join-shards")
+    assert reply.status_code == 202, reply.content
+    shops.until(lambda: not unread_of(row))
+    (job,) = shops.jobs("repair")
+    assert (str(job.pk), job.state, job.requested_by) == (
+        reply.json()["id"],
+        "SUCCEEDED",
+        "root",
+    )
 
 
 @pytest.mark.parametrize(
