@@ -365,7 +365,7 @@ class ShardedLog:
         anew: Collection[int] = (),
         loaded: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
-        # by the list of before: of one that is gone, and not in this list, it is no loss
+        # by the list of before: of one that is gone and not in this list that is none
         self._note_lost()
         ended = self._known_ended()
         self._followed = apart = self.shards.apart(tables)
