@@ -292,8 +292,10 @@ class ShardedLog:
         self._lost = lost | self._lost
 
     def _that_count(self, said: Mapping[int, str]) -> dict[int, str]:
-        """Not of one that is taken up, nor that a shard has no table any more."""
-        found = {n: text for n, text in said.items() if n not in self._new}
+        """Not of one that is taken up, nor that a shard has no table any more; nor of
+        one that left the list since it was said."""
+        counts = self._numbers - self._new.keys()
+        found = {n: text for n, text in said.items() if n in counts}
         if found:
             self._note_gone()
         return {n: text for n, text in found.items() if n not in self._gone}
@@ -365,8 +367,6 @@ class ShardedLog:
         anew: Collection[int] = (),
         loaded: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
-        # by the list of before: of one that is gone and not in this list that is none
-        self._note_lost()
         ended = self._known_ended()
         self._followed = apart = self.shards.apart(tables)
         self._numbers = numbers = frozenset(one.table_id for one in apart)
