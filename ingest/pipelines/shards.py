@@ -90,14 +90,15 @@ def tables_of(pipeline: Pipeline) -> list[Table]:
 
 
 def read_together(pipelines: Iterable[Pipeline]) -> None:
-    """Read the shards and columns of many, which the questions of each then need: a
-    statement of each kind however many there are."""
+    """Read the shards and columns of many, and the columns of their lake tables, which
+    the questions of each then need: a statement of each kind however many there are."""
     known = list(pipelines)
     related = Shard.objects.select_related("source_table__database__datasource")
     rows = Prefetch("shards", related.order_by("pk"), to_attr=_READ)
     prefetch_related_objects([p for p in known if is_sharded(p)], rows)
     tables = [table for pipeline in known for table in tables_of(pipeline)]
     prefetch_related_objects(tables, "columns")
+    prefetch_related_objects(known, "lake_table__columns")
 
 
 def _stored(pipeline: Pipeline) -> list[Table]:
