@@ -270,9 +270,10 @@ def test_a_jvm_that_is_gone_is_no_problem_of_a_table(
         met.append(1)
         raise Py4JError("An error occurred while calling z:LightTable.commit")
 
+    # for as long as one may still have to be judged that has failed
+    monkeypatch.setattr(Jvm, "is_gone", lambda self, grace: True)
     with monkeypatch.context() as patched:
         patched.setattr(log_apply, "commit_rows", dies)
-        patched.setattr(Jvm, "is_gone", lambda self, grace: True)
         last = log.segment(one, ("insert", 10, "x"))
         running.send(one)
         wait_for(lambda: len(met) > 1, "a second try")
