@@ -40,6 +40,7 @@ public final class Engine {
   public static void prepare(String startFile, SparkSession root) throws Exception {
     LogLines.takeOver();
     current = new Engine(StartFile.read(Path.of(startFile)), root);
+    Spool.load(root.sparkContext());
     Thread.setDefaultUncaughtExceptionHandler(Engine::lost);
   }
 

@@ -83,9 +83,21 @@ final class Spool {
     this.columns = columns;
     this.user = user;
     this.room = Engine.get().spools();
-    this.codec = CompressionCodec.createCodec(context.getConf(), "zstd");
+    this.codec = codecOf(context);
     this.parts = new SpoolFile[rows.partitions().length];
     OPEN.put(id, this);
+  }
+
+  /**
+   * Unpacks the library that compresses them, while there is room for it. At the first spool the
+   * disk may be full, and a class that could not be loaded once is never tried again.
+   */
+  static void load(SparkContext context) {
+    codecOf(context);
+  }
+
+  private static CompressionCodec codecOf(SparkContext context) {
+    return CompressionCodec.createCodec(context.getConf(), "zstd");
   }
 
   /** True when nothing is read from the lake any more. */
