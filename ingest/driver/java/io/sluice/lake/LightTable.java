@@ -121,7 +121,8 @@ public final class LightTable {
     return new LightTable(spark, path, name, schema, read(options)).commit(rows, read(extra));
   }
 
-  private static Map<String, String> read(String texts) throws IOException {
+  /** An object of JSON as a map. */
+  static Map<String, String> read(String texts) throws IOException {
     return JSON.readValue(texts, new TypeReference<HashMap<String, String>>() {});
   }
 

@@ -1,10 +1,6 @@
 package io.sluice.lake;
 
-import com.fasterxml.jackson.core.type.TypeReference;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
-import java.util.HashMap;
-import java.util.Map;
 import org.apache.hudi.DataSourceUtils;
 import org.apache.hudi.client.SparkRDDWriteClient;
 import org.apache.hudi.client.common.HoodieSparkEngineContext;
@@ -12,8 +8,6 @@ import org.apache.spark.api.java.JavaSparkContext;
 
 /** Hudi's client for table services. */
 public final class Services {
-  private static final ObjectMapper JSON = new ObjectMapper();
-
   private Services() {}
 
   /**
@@ -25,10 +19,9 @@ public final class Services {
   public static SparkRDDWriteClient<?> client(
       JavaSparkContext spark, String path, String name, String options, boolean isPartitioned)
       throws IOException {
-    Map<String, String> read = JSON.readValue(options, new TypeReference<HashMap<String, String>>() {});
     HoodieSparkEngineContext context =
         isPartitioned ? new HoodieSparkEngineContext(spark) : new LocalContext(spark);
     return new SparkRDDWriteClient<>(
-        context, DataSourceUtils.createHoodieConfig("", path, name, read));
+        context, DataSourceUtils.createHoodieConfig("", path, name, LightTable.read(options)));
   }
 }
