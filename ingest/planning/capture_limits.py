@@ -323,8 +323,10 @@ def reading_of(facts: TableFacts, conditions: Conditions) -> tuple[str, ...]:
     is_sync = conditions.capture == "timestamp"
     found = []
     for promise in _cases(facts):
-        sync = promise.sync if is_sync else ""
-        texts = [promise.snapshot, sync, promise.unseen, promise.does]
+        if is_sync:
+            texts = [promise.snapshot, promise.sync, promise.unseen, promise.does]
+        else:  # what is not seen is what a cursor passes over
+            texts = [promise.snapshot, "", "", ""]
         labels = (
             "a snapshot shows", "a sync shows", "not seen", "what Sluice does",
         )  # fmt: skip

@@ -96,6 +96,14 @@ def test_the_plan_says_what_reading_this_table_promises(facts, said) -> None:
     assert plan_from_json(plan_to_json(made)).reading == made.reading
 
 
+@pytest.mark.parametrize("capture", ["log", "snapshot"])
+def test_what_a_cursor_passes_over_is_said_of_syncs_alone(capture: str) -> None:
+    reading = "\n".join(plan(capture).reading)
+    assert "a snapshot shows" in reading
+    for words in ("cursor", "safety lag", "not seen"):
+        assert words not in reading
+
+
 @pytest.mark.parametrize("trait", ["children", "unlogged", "versioned"])
 def test_a_trait_is_a_warning_too(trait: str) -> None:
     made = plan(traits=frozenset({trait}))
