@@ -34,8 +34,8 @@ from gateway.engines.port import (
 from gateway.engines.thrift_session import ThriftEngineSession
 
 log = logging.getLogger(__name__)
-_ENDED = "the engine ended while starting; its log ends: %(log)s"
-_LATE = "the engine did not start in time; its log ends: %(log)s"
+_ENDED = "the engine ended while starting"
+_LATE = "the engine did not start in time"
 
 HOST = "127.0.0.1"
 START_SECONDS = 180.0
@@ -162,8 +162,10 @@ class SparkEngine:
             hello.cancel()
             ended.cancel()
         what = _ENDED if ended.done() else _LATE
+        # Not in the sentence: every user is told that, and this has others' statements.
+        log.error("%s; its log ends: %s", what, running.process.log_tail())
         raise EngineUnavailable(
-            Sentence(what, log=running.process.log_tail()),
+            what,
             hint=Sentence("read %(file)s", file=running.process.log_path),
         )
 

@@ -10,7 +10,7 @@ import pytest
 from catalog.access import audit
 from core.context import working_for
 from core.errors import InvalidRequest, SluiceError
-from core.sentences import Sentence, origins_in
+from core.sentences import Sentence, as_sentence, origins_in
 from gateway import client as gateway
 from gateway import internal
 from gateway.engines.lifecycle import EngineFacts, EngineState
@@ -32,11 +32,9 @@ def no_turn() -> SluiceError:
 
 
 def engine_away() -> SluiceError:
-    log = Sentence(
-        "the engine did not start in time; its log ends: %(log)s", log="free"
-    )
+    late = as_sentence("the engine did not start in time")
     return EngineUnavailable(
-        Sentence("the query engine did not start: %(reason)s", reason=log),
+        Sentence("the query engine did not start: %(reason)s", reason=late),
         hint="see the engine's log; it is tried again",
     )
 

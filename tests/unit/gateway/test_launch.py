@@ -7,12 +7,15 @@ import json
 import stat
 from pathlib import Path
 from typing import Any, cast
+from unittest import mock
 
 import psutil
 import pytest
 
 from gateway.engines import launch
 from gateway.engines.launch import EngineProcess, EngineSpec, clean_orphans
+from gateway.engines.port import EngineUnavailable
+from gateway.engines.spark_thrift import SparkEngine
 from gateway.management.commands import gateway as gateway_command
 from tests.processes import wait_until_gone
 from tests.waiting import LIMIT_SECONDS
@@ -154,3 +157,16 @@ def test_the_log_tells_why_an_engine_ended_itself(
     process.log_path.parent.mkdir(parents=True)
     process.log_path.write_text(log)
     assert process.end_reason() == reason
+
+
+def test_what_an_engine_wrote_before_it_ended_is_told_to_nobody(
+    spec: EngineSpec, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every user is told why there is no engine; its log has statements of others."""
+    Path(spec.python).write_text("#!/bin/sh\necho row of another user; exit 1\n")
+    engine = SparkEngine(spec, mock.MagicMock(), engine_id="six")
+    with pytest.raises(EngineUnavailable) as failed:
+        asyncio.run(engine.start())
+    assert failed.value.message == "the engine ended while starting"
+    assert "another user" not in engine.facts().reason
+    assert "row of another user" in caplog.text
