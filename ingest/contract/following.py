@@ -15,7 +15,8 @@ whatever the reason, and its host starts another. What it does is decided by the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from ingest.contract.segments import ControlKind
@@ -101,6 +102,8 @@ class FollowedTable:
              recorded, and it needs a new load), "" = none
     new_columns  that the source has, and its plan lacks or has in a narrower type, and
              of which nobody decided yet
+    older     of these, what they gave to rows that were there as they were added, as
+              far as the source's log tells more of that than a look at the source
     replaced  the newest table that took its place since its load began; to be compared
     gone      of a sharded one the source tables that are not there any more, and of
               which all is in the stream
@@ -110,6 +113,7 @@ class FollowedTable:
     state: ControlKind | Literal[""]
     problem: str = ""
     new_columns: tuple[str, ...] = ()
+    older: Mapping[str, str | None] = field(default_factory=dict)
     replaced: Replaced | None = None
     gone: tuple[str, ...] = ()
 

@@ -23,6 +23,7 @@ class AtSource:
 
     replaced: Mapping[int, Replaced] = field(default_factory=dict)
     gone: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    older: Mapping[int, Mapping[str, str | None]] = field(default_factory=dict)
 
 
 _NOTHING = AtSource()
@@ -106,12 +107,19 @@ def followed(
             _state(one, known),
             problems.get(one.table.table_id)
             or (one.deferred if one.is_unread else _lost_before(one, known, reasons)),
-            _undecided(one, new_columns.get(one.table.table_id, ())),
+            names := _undecided(one, new_columns.get(one.table.table_id, ())),
+            _of(names, at_source.older.get(one.table.table_id, {})),
             at_source.replaced.get(one.table.table_id),
             at_source.gone.get(one.table.table_id, ()),
         )
         for one in wanted
     )
+
+
+def _of(
+    names: Sequence[str], older: Mapping[str, str | None]
+) -> Mapping[str, str | None]:
+    return {name: older[name] for name in names if name in older}
 
 
 def _undecided(one: FollowTable, names: Sequence[str]) -> tuple[str, ...]:

@@ -365,7 +365,7 @@ class Follower:
                     self._known,
                     log.problems if log else {},
                     log.new_columns if log else {},
-                    AtSource(log.replaced, log.gone) if log else AtSource(),
+                    AtSource(log.replaced, log.gone, log.older) if log else AtSource(),
                     self._reasons,
                 ),
             )

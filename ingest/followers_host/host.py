@@ -15,7 +15,7 @@ import math
 import queue
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from django.conf import settings
 from django.db.models.functions import Now
@@ -58,8 +58,8 @@ MOST_TAKEN = 4
 
 
 # What a follower says of a table beside its state.
-_Sign = tuple[str, tuple[str, ...], Replaced | None]
-_NO_SIGN: _Sign = "", (), None
+_Sign = tuple[str, tuple[str, ...], Mapping[str, str | None], Replaced | None]
+_NO_SIGN: _Sign = "", (), {}, None
 
 
 class FollowersHost:
@@ -297,10 +297,13 @@ class FollowersHost:
         if begun := [s.datasource_id for s in held if s.has_begun_anew]:
             note_begun(begun)
         # what stops a table may be a column that is gone
-        signs = {t.table_id: (t.problem, t.new_columns, t.replaced) for t in tables}
+        signs = {
+            t.table_id: (t.problem, t.new_columns, t.older, t.replaced) for t in tables
+        }
         new = [n for n, sign in signs.items() if sign != self._signs.get(n, _NO_SIGN)]
-        looked = rows.look_at_columns([n for n in new if signs[n] != _NO_SIGN])
-        replaced.note({n: signs[n][2] for n in new})
+        found = {n: signs[n][2] for n in new if signs[n] != _NO_SIGN}
+        looked = rows.look_at_columns(found)
+        replaced.note({n: signs[n][3] for n in new})
         # a table that is being loaded is looked at once it has its rows: its load may
         # have begun before the column came
         self._signs |= {n: signs[n] for n in new if n in looked or signs[n] == _NO_SIGN}

@@ -5,7 +5,7 @@ that the log brings on no more.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,7 +17,7 @@ from ingest.contract.following import FollowedTable
 from ingest.followers_host.followed import FollowedSource
 from ingest.models import Pipeline
 from ingest.models.states import LOADED, LOADING, NEEDS_RESYNC
-from ingest.pipelines import gone_shards, shards, transitions
+from ingest.pipelines import gone_shards, schema_diff, shards, transitions
 from ingest.pipelines.schema_drift import ACTOR
 from ingest.planning.facts import LOG
 
@@ -156,12 +156,14 @@ def _problems(tables: Iterable[FollowedTable]) -> dict[int, str]:
     }
 
 
-def look_at_columns(tables: list[int]) -> set[int]:
+def look_at_columns(older: Mapping[int, Mapping[str, str | None]]) -> set[int]:
     """Read the columns of these tables at the source again: what is new there becomes
-    an ordinary change of the schema, and so does what is gone. Returns those that are
-    read: not the ones that are being loaded."""
+    an ordinary change of the schema, and so does what is gone. older: what their logs
+    tell that columns gave to rows that were there. Returns those that are read: not the
+    ones that are being loaded."""
     looked = set()
-    for pipeline in _followed_by(tables):
+    for pipeline in _followed_by([*older]):
+        schema_diff.note_told(pipeline.pk, older[pipeline.lake_table_id or 0])
         shards.look_at(pipeline, by=ACTOR)
         looked.add(pipeline.lake_table_id or 0)
     return looked

@@ -8,7 +8,7 @@ must not know how rows are read, nor how a table moves between its states.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from django.db import transaction
@@ -18,6 +18,7 @@ from catalog.discovery.facts import schema_of
 from catalog.discovery.store import VANISHED
 from catalog.models import Column, SchemaVersion, Table
 from catalog.schema.diff import SchemaChange
+from catalog.schema.source_log import TableLog
 from core import outbox
 from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError
@@ -54,6 +55,9 @@ APPROVE = (
 PENDING, READ, PARTIAL = "pending", "read", "partial"
 # And of one that a sync met: it cannot be followed before a discovery sees it, too.
 UNSEEN = "unseen"
+# And of one whose log tells what it gave to older rows, which a discovery cannot see
+# where it comes behind another statement.
+TOLD = "told"
 
 
 def drift_of(
@@ -193,10 +197,12 @@ def take_over(
     plan = plan_from_json(pipeline.plan)
     kind = pipeline.source_table.database.datasource.kind
     source = shards.source_side(pipeline)
-    plan = evolved(plan, source.schema, changes, kind=kind, log=source.log)
+    log = _told_of(pipeline, source.log)
+    plan = evolved(plan, source.schema, changes, kind=kind, log=log)
     plan = set_aside(plan, source.schema, names)
     pipeline.plan = plan_to_json(plan)
     pipeline.drift = {k: v for k, v in pipeline.drift.items() if k not in names}
+    _forget_told(pipeline, {change.column for change in changes})
     if is_followed and pipeline.capture != LOG:
         at = SystemClock().now().isoformat()
         added = [c.column for c in changes if c.kind == "added"]
@@ -218,7 +224,19 @@ def note_left_out(pipeline: Pipeline) -> None:
     now = with_left_out(plan, shards.source_side(pipeline).schema)
     if now.left_out != plan.left_out:
         pipeline.plan = {**pipeline.plan, "left_out": [*now.left_out]}
-        Pipeline.objects.filter(pk=pipeline.pk).update(plan=pipeline.plan)
+        _forget_told(pipeline, now.left_out)
+        Pipeline.objects.filter(pk=pipeline.pk).update(
+            plan=pipeline.plan, drift=pipeline.drift
+        )
+
+
+def _forget_told(pipeline: Pipeline, names: Collection[str]) -> None:
+    """Of columns that the plan has now, or that only a load brings."""
+    pipeline.drift = {
+        name: note
+        for name, note in pipeline.drift.items()
+        if name not in names or note["state"] != TOLD
+    }
 
 
 def _judged(
@@ -226,10 +244,29 @@ def _judged(
 ) -> SchemaDrift:
     policy = policies.of_pipeline(pipeline) if policies else policy_of(pipeline)
     source = shards.source_side(pipeline)
-    return judge_drift(plan, source.schema, policy.schema_changes, source.log)
+    log = _told_of(pipeline, source.log)
+    return judge_drift(plan, source.schema, policy.schema_changes, log)
 
 
-def _note(pipeline: Pipeline, columns: Mapping[str, Mapping[str, str]]) -> None:
+def _told_of(pipeline: Pipeline, log: TableLog) -> TableLog:
+    notes = pipeline.drift.items()
+    told = {n: note["older"] for n, note in notes if note["state"] == TOLD}
+    values = {n: v for n, v in {**log.older, **told}.items() if v is not None}
+    untold = tuple(name for name in log.untold if name not in told)
+    return dataclasses.replace(log, older=values, untold=untold)
+
+
+def note_told(pipeline_id: int, older: Mapping[str, str | None]) -> None:
+    """What a source's log tells that columns gave to rows that were there."""
+    if not older:
+        return
+    with transaction.atomic():
+        pipeline = Pipeline.objects.select_for_update().get(pk=pipeline_id)
+        _note(pipeline, {n: {"state": TOLD, "older": v} for n, v in older.items()})
+        Pipeline.objects.filter(pk=pipeline_id).update(drift=pipeline.drift)
+
+
+def _note(pipeline: Pipeline, columns: Mapping[str, Mapping[str, str | None]]) -> None:
     pipeline.drift = {**pipeline.drift, **columns}
 
 

@@ -323,6 +323,11 @@ class LogReader(Protocol):
         type. Rows have them, with `op`'s table's others, unless they are `left`."""
 
     @property
+    def older(self) -> Mapping[int, Mapping[str, str | None]]:
+        """Of columns that tables have since their cut, what they gave to rows that were
+        there, where the log tells more of that than a look at the source."""
+
+    @property
     def left(self) -> Mapping[int, tuple[str, ...]]:
         """Columns that tables have at the source, and their rows here do not."""
 

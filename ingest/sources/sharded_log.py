@@ -145,6 +145,22 @@ class Shards:
             found.setdefault(self.table(table_id), {}).update(dict.fromkeys(names))
         return {table_id: tuple(names) for table_id, names in found.items()}
 
+    def agreed(
+        self, said: Mapping[int, Mapping[str, str | None]]
+    ) -> dict[int, dict[str, str | None]]:
+        """By lake table the values that all of its shards tell that tell one."""
+        found: dict[int, dict[str, set[str | None]]] = {}
+        for table_id, values in said.items():
+            of = found.setdefault(self.table(table_id), {})
+            for name, value in values.items():
+                of.setdefault(name, set()).add(value)
+        return {
+            table_id: {
+                name: next(iter(one)) for name, one in of.items() if len(one) == 1
+            }
+            for table_id, of in found.items()
+        }
+
     def joined(self, identities: Mapping[int, str]) -> dict[int, str]:
         """By lake table its identity; of a sharded one those of its shards by name."""
         found: dict[int, str] = {}
@@ -322,6 +338,10 @@ class ShardedLog:
     @property
     def new_columns(self) -> Mapping[int, tuple[str, ...]]:
         return self.shards.all(self.reader.new_columns)
+
+    @property
+    def older(self) -> Mapping[int, Mapping[str, str | None]]:
+        return self.shards.agreed(self.reader.older)
 
     @property
     def left(self) -> Mapping[int, tuple[str, ...]]:

@@ -76,6 +76,7 @@ class FakeLog:
     source: LogSource
     new_columns: dict[int, tuple[str, ...]] = field(default_factory=dict)
     left: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    older: dict[int, dict[str, str | None]] = field(default_factory=dict)
     replaced: dict[int, Replaced] = field(default_factory=dict)
     gone: dict[int, tuple[str, ...]] = field(default_factory=dict)
     dropped: tuple[int, ...] = ()

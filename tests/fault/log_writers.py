@@ -194,3 +194,5 @@ class LogWriter:
         if number < _MOST_COLUMNS:
             default = chance.choice(("", f" DEFAULT {number}"))
             run(f"ALTER TABLE plain ADD COLUMN more{number} int{default}")
+            if default and chance.random() < 0.5:
+                run(f"ALTER TABLE plain ALTER COLUMN more{number} DROP DEFAULT")

@@ -21,6 +21,9 @@ _TEXT = re.compile(r"'((?:[^'\\]|'')*)'", re.DOTALL)
 _TEXTS = re.compile(r"(var)?char\b|(tiny|medium|long)?text\b|enum\b|set\b", re.I)
 _LISTS = re.compile(r"enum\b|set\b", re.IGNORECASE)
 _MOMENTS = frozenset({"date", "timestamp", "timestamp_ntz"})
+_SIZE = re.compile(r"\((\d+)\)")
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?")
 # Values that the server makes itself, row by row.
 _MADE = ("GENERATED", "AUTO_INCREMENT")
 
@@ -53,6 +56,45 @@ def older_of(rows: Iterable[tuple[str, str, object, object, object]]) -> Older:
         else:
             values[name] = value
     return Older(values, tuple(untold))
+
+
+def given(type: str, default: str | None, *, is_nullable: bool) -> Older | None:
+    """What the column "" gave, by its type and by what the statement says that added
+    it, in the form of COLUMN_DEFAULT; None = that may have been stored as another."""
+    if default is not None and default != "NULL" and not _is_stored(type, default):
+        return None
+    # to a session in Oracle's mode, an empty text is NULL
+    if default == "''" and is_nullable:
+        return None
+    found = older_of([("", type, default, is_nullable, "")])
+    return None if found.untold else found
+
+
+def _is_stored(type: str, default: str) -> bool:
+    """Whether the server keeps it letter by letter, whatever the session's modes."""
+    lake, _, rest = lake_type(type).type.partition("(")
+    size = _SIZE.search(type)
+    if lake in {"int", "bigint"}:
+        return re.fullmatch(r"-?\d+", default) is not None
+    if lake == "decimal":
+        scale = int(rest.rstrip(")").partition(",")[2])
+        found = _NUMBER.fullmatch(default)
+        return found is not None and len(found[1] or ".") - 1 <= scale
+    if lake == "double":
+        return _NUMBER.fullmatch(default) is not None
+    text = _TEXT.fullmatch(default)
+    if text is None:
+        return False
+    if lake == "date":
+        return _DAY.fullmatch(text[1]) is not None
+    if lake == "timestamp_ntz":
+        found = _MOMENT.fullmatch(text[1])
+        digits = len(found[1] or ".") - 1 if found else 0
+        return found is not None and digits <= int(size[1] if size else 0)
+    is_text = _TEXTS.match(type) is not None and not _LISTS.match(type)
+    is_short = size is None or len(text[1].replace("''", "'")) <= int(size[1])
+    is_padded = type.lower().startswith("char") and text[1].endswith(" ")
+    return is_text and is_short and not is_padded
 
 
 def is_made(extra: str) -> bool:

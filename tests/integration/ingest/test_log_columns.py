@@ -19,6 +19,7 @@ from ingest.contract.applying import (
 )
 from ingest.contract.job import ErrorFact
 from ingest.contract.table import TableSpec
+from ingest.followers_host.rows import look_at_columns
 from ingest.models import Pipeline, SourceFollower
 from ingest.pipelines.log_tables import followed_tables, stream_of
 from ingest.pipelines.policies.store import change_table_policy
@@ -78,6 +79,35 @@ def test_a_column_that_is_followed_is_shown_once_it_is_in_the_lake(logged: Any) 
     heard.told.append(Applied(lake.pk, 8, "8", is_live=True, columns=columns))
     logged.until(lambda: "note" in columns_of(lake))
     assert spec(logged).schema_version == planned.schema_version + 1
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        ({"older": {"note": "later"}}, "first"),
+        ({"untold": ["note"]}, "first"),
+        ({"older": {"note": "later"}}, None),
+    ],
+)
+def test_what_the_log_tells_of_older_rows_counts(
+    logged: Any, facts: dict[str, Any], told: str | None
+) -> None:
+    """The discovery came behind a statement that altered the default."""
+    note_log(logged, **facts)
+    lake = logged.lake("orders")
+    look_at_columns({lake.pk: {"note": told, "other": "5"}})
+    alter(logged, note=("text", "string"))
+    assert (spec(logged).columns[-1].name, spec(logged).columns[-1].older) == (
+        "note",
+        told,
+    )
+    assert not proposal_of(lake).changes
+    # what is in the plan is noted no more, nor what only a load brings
+    assert logged.pipeline("orders").drift.keys() == {"other"}
+    change_table_policy(logged.pipeline("orders"), {"schema_changes": "ask"})
+    alter(logged, other=("text", "string"))
+    assert spec(logged).left_out == ("other",)
+    assert logged.pipeline("orders").drift == {}
 
 
 @pytest.mark.parametrize(

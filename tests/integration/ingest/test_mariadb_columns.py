@@ -152,9 +152,65 @@ def test_a_default_that_was_altered_before_it_was_read_is_not_taken_for_the_firs
     maria.durable(run)
     assert (run.problem(1), maria.reasons()) == ("", [])
     assert maria.changes()[-1].values == {"id": 2, "v": None, "n": 0, "m": 7}
+    assert run.state.tables[0].older == {"m": "5"}
+    run.want(planned(maria, "5", m="int(11) as int"))
+    run.until(lambda s: s.tables[0].new_columns == (), "the plan")
+    maria.durable(run)
+    assert (run.problem(1), maria.reasons()) == ("", [])
+    # by a discovery that the second statement came before
     run.want(planned(maria, "0", m="int(11) as int"))
     run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
     assert "what m gave to rows" in run.problem(1)
+
+
+# As they are added; all are altered before anybody looks.
+SAID = (
+    "a int DEFAULT 5 NOT NULL", "b decimal(9,3) DEFAULT -1.50", "c bool DEFAULT TRUE",
+    "d varchar(9) DEFAULT 'it, s'", 'e char(4) NOT NULL DEFAULT "it\'s"',
+    "f longtext NOT NULL DEFAULT 'x y '", "g date DEFAULT '2024-02-03'", "h int",
+    "i datetime(3) DEFAULT '2024-02-03 04:05:06.78'", "j varchar(9) DEFAULT '' NOT NULL",
+    "k bigint unsigned DEFAULT 18446744073709551615", "l varchar(9)", "m int NOT NULL",
+    "n2 double DEFAULT 0.1", "o int NULL DEFAULT NULL",
+)  # fmt: skip
+# Of these the text does not tell it.
+NOT_SAID = (
+    "x1 int DEFAULT (1 + 4)", "x2 enum('x','y') DEFAULT 'Y'", "x3 int DEFAULT 1.6",
+    "x4 timestamp DEFAULT '2024-02-03 04:05:06'", "x5 varchar(9) DEFAULT 'ä'",
+)  # fmt: skip
+
+
+def test_what_statements_say_of_older_rows_is_what_the_server_gave_them(
+    maria: MariaWorld,
+) -> None:
+    run = maria.following(FIRST)
+    maria.run("INSERT INTO t (id) VALUES (1)")
+    maria.durable(run)
+    run.kill()
+    columns = {text.split()[0]: text for text in (*SAID, *NOT_SAID)}
+    for text in columns.values():
+        maria.run(f"ALTER TABLE t ADD {text}")
+    other = {"g": "'1999-01-01'", "i": "'1999-01-01'", "x2": "'x'", "x4": "now()"}
+    for name in columns:
+        maria.run(f"ALTER TABLE t ALTER {name} SET DEFAULT {other.get(name, '9')}")
+    maria.run("INSERT INTO t (id) VALUES (2)")
+    facts = (
+        "SELECT column_name, column_type FROM information_schema.columns WHERE"
+        f" table_schema = '{maria.dsn}' AND table_name = 't'"
+    )
+    with open_source(maria.access()) as source:
+        types = {str(name): str(type) for name, type in source.rows(facts)}
+        sent = source.one(f"SELECT {', '.join(columns)} FROM {maria.dsn}.t LIMIT 1")
+    run = maria.following(FIRST)
+    maria.durable(run)
+    assert (run.problem(1), maria.reasons()) == ("", [])
+    told = run.state.tables[0].older
+    assert columns.keys() - told.keys() == {text.split()[0] for text in NOT_SAID}
+    for name, value in zip(columns, sent, strict=True):
+        if name in told:
+            type = types[name]
+            lake = lake_type(type).type
+            column = ColumnSpec(name, name, type, lake, older=told[name])
+            assert older_value(column).as_py() == value, name
 
 
 def test_a_wider_type_comes_before_the_plan_has_it(maria: MariaWorld) -> None:

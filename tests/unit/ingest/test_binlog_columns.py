@@ -62,6 +62,18 @@ def test_a_default_that_a_look_may_have_seen_too_late_is_not_known() -> None:
     assert identity.defaulted({"c"}, at=at(50)) == identity
 
 
+def test_what_the_statement_says_that_adds_a_column_is_not_lost() -> None:
+    """ADD x DEFAULT 5, ALTER x SET DEFAULT 7, and a look behind both."""
+    identity = added(known(10, 10), begin=60, end=60, default="7")
+    identity = identity.adding([("x", "5")])
+    late = identity.defaulted({"x"}, at=at(50))
+    assert (late.older, late.untold) == ({"x": "5"}, ())
+    # one that was there at the cut did not come by a statement
+    assert identity.adding([("c", "7")]) == identity
+    gone = late.without({"x"}, table(id=INT, c=INT))
+    assert (gone.older, gone.given) == ({}, ())
+
+
 def test_a_statement_behind_all_looks_is_the_first_again() -> None:
     identity = added(known(10, 10), begin=30, end=30, default="5")
     assert identity.defaulted({"x"}, at=at(50)) == identity

@@ -184,6 +184,46 @@ def test_of_which_columns_only_later_rows_have_another_default(
     assert effect.defaults <= effect.touches
 
 
+@pytest.mark.parametrize(
+    ("parts", "given"),
+    [
+        ("ADD V int DEFAULT 5 NOT NULL, ADD COLUMN w varchar(9)", {"v": "5", "w": None}),
+        ("ADD v decimal(9,2) NOT NULL DEFAULT -1.50 AFTER w", {"v": "-1.50"}),
+        ("ADD v bool DEFAULT true", {"v": "1"}),
+        ("ADD v int NULL DEFAULT NULL COMMENT 'DEFAULT 7'", {"v": "NULL"}),
+        ("ADD v text DEFAULT 'it, s' NOT NULL", {"v": "'it, s'"}),
+        ("""ADD `v` varchar(9) DEFAULT "it's" """, {"v": "'it''s'"}),
+        ("ADD v varchar(9) DEFAULT ''", {"v": "''"}),
+        # not a plain value, or one that depends on more than the statement
+        ("ADD v int DEFAULT (5)", {}),
+        ("ADD v int DEFAULT 5 + 1", {}),
+        ("ADD v int DEFAULT 5e1", {}),
+        ("ADD v int DEFAULT +5", {}),
+        ("ADD v int DEFAULT 0x05", {}),
+        ("ADD v bit DEFAULT b'1'", {}),
+        ("ADD v varchar(9) DEFAULT 'a' 'b'", {}),
+        ("ADD v varchar(9) DEFAULT 'it''s'", {}),
+        ("ADD v varchar(9) DEFAULT _latin1'a'", {}),
+        (r"ADD v varchar(9) DEFAULT 'a\tb'", {}),
+        ("ADD v varchar(9) DEFAULT 'ä'", {}),
+        ("ADD v timestamp DEFAULT now()", {}),
+        ("ADD v timestamp ON UPDATE now()", {}),
+        ("ADD v int AS (w + 1)", {}),
+        ("ADD v int AUTO_INCREMENT", {}),
+        ("ADD v int /*!99999 DEFAULT 5 */", {}),
+        # that they came by it is not sure
+        ("ADD COLUMN IF NOT EXISTS v int DEFAULT 5", {}),
+        ("ADD (v int DEFAULT 5, w int)", {}),
+        ("ADD UNIQUE KEY v (w), ADD PERIOD FOR v(w, x)", {}),
+        ("ALTER v SET DEFAULT 5, MODIFY w int DEFAULT 5", {}),
+    ],
+)  # fmt: skip
+def test_which_defaults_columns_are_added_with(
+    parts: str, given: dict[str, str | None]
+) -> None:
+    assert dict(effect_of(f"ALTER TABLE t {parts}", "db").given) == given
+
+
 def test_what_tables_are_called_behind_it() -> None:
     text = "RENAME TABLE IF EXISTS `t` WAIT 5 TO _t_old, other._t_new TO db.t"
     effect = effect_of(text, "db")

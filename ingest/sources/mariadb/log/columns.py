@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from catalog.schema.widening import keeps_values, widens_in_place
-from catalog.sources.mariadb.older import NO_OLDER, Older
+from catalog.sources.mariadb.older import NO_OLDER, Older, given
 from catalog.sources.mariadb.types import lake_type
 from core.sentences import Sentence
 from ingest.contract.following import Replaced
@@ -79,6 +79,7 @@ class Identity:
     gone       those that were dropped since
     shadow     the table that a tool fills to take its place; replaced: one that did
     guards     indexes that have kept its key unique since; () = none did at its cut
+    given      those of `older` of which the statement says it that added them
     """
 
     columns: Mapping[str, SourceColumn]
@@ -92,6 +93,7 @@ class Identity:
     shadow: Shadow | None = None
     replaced: Replaced | None = None
     guards: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -125,6 +127,27 @@ class Identity:
         found = replace(self, touched=tuple(sorted({*self.touched, *touches})))
         return found._explained(touches, is_strict=is_strict)
 
+    def adding(self, said: Iterable[tuple[str, str | None]]) -> Identity:
+        """Behind a statement that adds these, and a look. What it says they gave to
+        rows of before counts: the look may have seen another default."""
+        older, found = dict(self.older), self
+        names = {name.lower(): name for name in (*older, *self.untold)}
+        for lower, default in said:
+            name = names.get(lower, "")
+            column = self.columns.get(name)
+            if column is None or column.made:
+                continue
+            value = given(column.type, default, is_nullable=column.is_nullable)
+            if value is None:
+                continue
+            older[name] = value.values.get("")
+            found = replace(
+                found,
+                untold=tuple(n for n in found.untold if n != name),
+                given=tuple(sorted({*found.given, name})),
+            )
+        return replace(found, older=older)
+
     def defaulted(self, names: Collection[str], *, at: MariaDbLog) -> Identity:
         """Behind a statement, at that place, by which later rows get other defaults in
         these, which they carry. What a column gave to rows of before is not known then
@@ -132,7 +155,11 @@ class Identity:
         if at.order(MariaDbLog.decode(self.until)) == "after":
             return self
         late = {*names} & {*self.touched}
-        lost = tuple(name for name in self.older if name.lower() in late)
+        lost = tuple(
+            name
+            for name in self.older
+            if name.lower() in late and name not in self.given
+        )
         older = {name: v for name, v in self.older.items() if name not in lost}
         return replace(self, older=older, untold=(*self.untold, *lost))
 
@@ -195,6 +222,7 @@ class Identity:
             older={n: v for n, v in self.older.items() if n not in gone},
             untold=tuple(n for n in self.untold if n not in gone),
             gone=tuple(sorted({*self.gone, *gone})),
+            given=tuple(n for n in self.given if n not in gone),
         )
 
     def guarded_behind(self, keys: Iterable[tuple[str, str]]) -> Identity | None:

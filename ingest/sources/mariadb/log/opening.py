@@ -19,7 +19,7 @@ from ingest.sources.mariadb.log.connection import (
 )
 from ingest.sources.mariadb.log.control import open_control
 from ingest.sources.mariadb.log.fail_over import NewServer, place_on
-from ingest.sources.mariadb.log.reader import MariaDbLogReader, Wait
+from ingest.sources.mariadb.log.reader import MariaDbLogReader
 from ingest.sources.port import LogNames, SourceAccess
 
 _WHEN = struct.Struct("<I")
@@ -27,6 +27,8 @@ _TELL_SECONDS = 2.0
 _LOOKING = Sentence(
     "another server answers: the end of what was read is looked for in its log"
 )
+
+Wait = Callable[[str], None]
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -62,6 +62,7 @@ from ingest.sources.mariadb.log.statements import Effect, Name, effect_of
 from ingest.sources.mariadb.log.swaps import is_swap, tool_of
 from ingest.sources.mariadb.log.table_map import TableMap
 from ingest.sources.mariadb.log.tables import (
+    DIED,
     IS_LOCKED,
     identifying,
     no_rows,
@@ -83,13 +84,6 @@ _IDLE = ("Master has sent all", "Writing to net", "Sending binlog")
 # A log that is read late may be deleted before it is read.
 EXPIRING = "expiring"
 _WHEN = struct.Struct("<I")
-
-_DIED = Sentence(
-    "the source's server died, and with innodb_flush_log_at_trx_commit other than 1 its"
-    " tables may have lost what its log has"
-)
-
-Wait = Callable[[str], None]
 
 
 @dataclass(slots=True)
@@ -234,6 +228,11 @@ class MariaDbLogReader:
         return found
 
     @property
+    def older(self) -> Mapping[int, Mapping[str, str | None]]:
+        known = self.new_columns.keys() & self.identities
+        return {k: Identity.decode(self.identities[k]).older for k in known}
+
+    @property
     def gone(self) -> Mapping[int, tuple[str, ...]]:
         absent = {k: v for k, v in self._absent.items() if k not in self._at_log}
         return absent | self.dropped
@@ -289,7 +288,7 @@ class MariaDbLogReader:
         if self._is_stopped or was_stopped:
             return
         if started_at(event) and may_lose_commits(self._server.settings):
-            self._note_missed(Missed(None, _DIED))
+            self._note_missed(Missed(None, DIED))
 
     def _decoded(self, event: bytes) -> tuple[What, ...]:
         try:
@@ -388,6 +387,7 @@ class MariaDbLogReader:
                     identity = identity.altered(
                         now, looked, touches, at=here, is_strict=strict
                     )
+            identity = identity.adding(effect.given)
             if effect.drops:
                 identity = identity.without(effect.drops, now)
             if swap:

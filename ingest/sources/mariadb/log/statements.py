@@ -25,6 +25,7 @@ _TOKEN = (
     r"|(?P<sign>.)"
 )
 _DOT = "."
+_VERSIONED = re.compile(r"/\*M?!")
 # What these are about holds no rows, or its rows stay as they are.
 _OTHERS = frozenset(
     {
@@ -85,6 +86,14 @@ _KEEPS = frozenset(
 )
 _DROPS = frozenset({"INDEX", "KEY", "CONSTRAINT", "CHECK", "FOREIGN"})
 _UNIQUE = frozenset({"UNIQUE", "PRIMARY"})
+# What may stand behind the default of a column that is added.
+_BEHIND_DEFAULT = frozenset(
+    {"NOT", "NULL", "AFTER", "FIRST", "COMMENT", "UNIQUE", "KEY", "INVISIBLE"}
+)
+# A column with one of these has other values than a text after DEFAULT says.
+_MAKES = frozenset({"AS", "GENERATED", "AUTO_INCREMENT", "SERIAL", "UPDATE"})
+_BOOLEANS = {"TRUE": "1", "FALSE": "0"}
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
 # An ALTER TABLE that does this names other tables, too.
 _OF_OTHERS = frozenset({"RENAME", "EXCHANGE", "CONVERT"})
 # What is added beside columns.
@@ -108,7 +117,9 @@ class Effect:
     drops: of those, the ones that go. is_new: it makes this table, like the table
     `like` where it says that. is_unique: it may allow fewer rows than before. keys:
     indexes that it drops or renames, and their new names, all in lower case.
-    is_dropped: there are no such tables behind it.
+    is_dropped: there are no such tables behind it. given: columns that it adds, in
+    lower case, and their defaults as information_schema has them, None = it says none;
+    of one that is no plain value nothing is said here.
     """
 
     tables: frozenset[Name] = frozenset()
@@ -125,6 +136,7 @@ class Effect:
     is_unique: bool = False
     keys: tuple[tuple[str, str], ...] = ()
     is_dropped: bool = False
+    given: tuple[tuple[str, str | None], ...] = ()
 
     def is_about(self, name: Name) -> bool:
         return self.may_be_any or name in self.tables or name[0] == self.database
@@ -158,11 +170,13 @@ _ANYTHING = Effect(may_be_any=True)
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """word: in upper case; "" of what is quoted. name: as written, "" = no name."""
+    """word: in upper case; "" of what is quoted. name: as written, "" = no name. text:
+    as written, with its marks."""
 
     word: str = ""
     name: str = ""
     sign: str = ""
+    text: str = ""
 
 
 def effect_of(statement: str, database: str, quoting: Quoting = BY_DEFAULT) -> Effect:
@@ -181,7 +195,10 @@ def effect_of(statement: str, database: str, quoting: Quoting = BY_DEFAULT) -> E
         renames = tuple(_renames(rest, database))
         return Effect(frozenset(_names(rest[1:], database)), renames=renames)
     if verb in {"CREATE", "ALTER", "DROP"}:
-        return _definition(verb, rest, database)
+        found = _definition(verb, rest, database)
+        # which servers read what is in a version's comment, is not asked
+        is_read = not _VERSIONED.search(statement)
+        return found if is_read else replace(found, given=())
     return _ANYTHING
 
 
@@ -273,7 +290,51 @@ def _altered(name: Name, parts: Sequence[_Token]) -> Effect | None:
         drops=frozenset(dropped),
         is_unique=bool(_UNIQUE & {token.word for token in parts}),
         keys=tuple(keys),
+        given=tuple(one for part in _split(parts) for one in _given(part)),
     )
+
+
+def _given(part: Sequence[_Token]) -> Iterator[tuple[str, str | None]]:
+    """See `Effect.given`. What `IF NOT EXISTS` adds may have been there."""
+    words = [token.word for token in part]
+    added = _behind_column(part)
+    is_column = words[:1] == ["ADD"] and len(added) > 1 and bool(added[0].name)
+    is_other = words[1:2] and (words[1] in _ADDS or tuple(words[1:3]) in _ADDS_BY_TWO)
+    if not is_column or is_other or {"IF", *_MAKES} & {*words}:
+        return
+    name = added[0].name.lower()
+    if "DEFAULT" not in words:
+        yield name, None
+    elif default := _literal(part[words.index("DEFAULT") + 1 :]):
+        yield name, default
+
+
+def _literal(tokens: Sequence[_Token]) -> str:
+    """The plain value at the front as information_schema has it, "" = it is none."""
+    first = tokens[0] if tokens else _Token()
+    if first.text:
+        value, rest = _plain_text(first.text), tokens[1:]
+    elif first.word == "NULL":
+        value, rest = "NULL", tokens[1:]
+    else:
+        words = [token.word for token in tokens]
+        ends = [n for n, word in enumerate(words) if word in _BEHIND_DEFAULT]
+        size = ends[0] if ends else len(words)
+        value = "".join(t.text or t.name or t.sign for t in tokens[:size]).upper()
+        value, rest = _BOOLEANS.get(value, value), tokens[size:]
+        if not _NUMBER.fullmatch(value):
+            return ""
+    return "" if rest and rest[0].word not in _BEHIND_DEFAULT else value
+
+
+def _plain_text(text: str) -> str:
+    """What it is depends neither on modes of its session nor on its character set, ""
+    = it may."""
+    inner = text[1:-1]
+    if not (inner.isascii() and inner.isprintable()) or "\\" in inner:
+        return ""
+    value = inner.replace("'", "''")
+    return f"'{value}'"
 
 
 def _keys_of(part: Sequence[_Token]) -> list[tuple[str, str]]:
@@ -297,7 +358,7 @@ def _like(tokens: Sequence[_Token], database: str) -> Name:
 def definition_of(statement: str, quoting: Quoting = BY_DEFAULT) -> tuple[str, ...]:
     """Of CREATE TABLE: what is behind its name, but for texts, the names of constraints
     and the next number that it counts up to."""
-    tokens = _tokens(statement, quoting)
+    tokens = [one for one in _tokens(statement, quoting) if not one.text]
     words = [one.word or one.name or one.sign for one in tokens]
     words = words[words.index("(") :] if "(" in words else []
     return tuple(
@@ -482,5 +543,7 @@ def _tokens(statement: str, quoting: Quoting) -> Iterator[_Token]:
             yield _Token(name=inner.replace(mark * 2, mark))
         elif found["word"]:
             yield _Token(word=found["word"].upper(), name=found["word"])
+        elif found["text"]:
+            yield _Token(text=found["text"])
         elif found["sign"]:
             yield _Token(sign=found["sign"])

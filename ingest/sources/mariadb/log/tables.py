@@ -13,6 +13,10 @@ from ingest.sources.ahead import is_as_wide
 from ingest.sources.mariadb.log.columns import FoundTable, SourceColumn
 from ingest.sources.mariadb.log.statements import Effect, Name
 
+DIED = Sentence(
+    "the source's server died, and with innodb_flush_log_at_trx_commit other than 1 its"
+    " tables may have lost what its log has"
+)
 IS_LOCKED = Sentence("it is locked at the source, so what was done to it is not known")
 
 

@@ -22,12 +22,7 @@ from ingest.sources.port import LogNames, LogRows, SourceAccess
 from ingest.sources.postgresql.connection import connect
 from ingest.sources.postgresql.log.connection import LogConnection
 from ingest.sources.postgresql.log.control import Control, FoundTable, Name
-from ingest.sources.postgresql.log.parts import (
-    Parts,
-    Rewritten,
-    found_empty,
-    is_since,
-)
+from ingest.sources.postgresql.log.parts import Parts, Rewritten, found_empty, is_since
 from ingest.sources.postgresql.log.pgoutput import (
     Begin,
     Commit,
@@ -92,6 +87,7 @@ class PostgresLogReader:
     started: PostgresLog
     problems: Mapping[int, str] = field(default_factory=dict)
     new_columns: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    older: dict[int, dict[str, str | None]] = field(default_factory=dict)
     # what was made anew under a table's name is another one
     replaced: dict[int, Replaced] = field(default_factory=dict)
     left: dict[int, tuple[str, ...]] = field(default_factory=dict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from catalog.sources.mariadb.older import older_of
+from catalog.sources.mariadb.older import given, older_of
 from catalog.sources.mariadb.types import lake_type
 from ingest.contract.table import ColumnSpec
 from ingest.driver.apply.log_fold import older_value
@@ -73,3 +73,51 @@ def test_without_a_default(
 ) -> None:
     found = older_of([("c", "int(11)", default, is_nullable, extra)])
     assert (found.values, found.untold) == (told, untold)
+
+
+@pytest.mark.parametrize(
+    ("type", "default", "value"),
+    [
+        ("int(11)", "5", "5"),
+        ("int(11)", "1.6", None),
+        ("decimal(9,2)", "1.50", "1.50"),
+        ("decimal(9,2)", "1.505", None),
+        ("double", "0.1", "0.1"),
+        ("float", "0.1", None),
+        ("varchar(4)", "'it''s'", "it's"),
+        ("varchar(3)", "'it''s'", None),
+        ("char(4)", "'ab '", None),
+        ("longtext", "'ab '", "ab "),
+        ("enum('x','y')", "'X'", None),
+        ("date", "'2024-02-03'", "2024-02-03"),
+        ("date", "'24-2-3'", None),
+        ("date", "'2024-02-30'", None),
+        ("datetime(3)", "'2024-02-03 04:05:06.789'", "2024-02-03 04:05:06.789"),
+        ("datetime", "'2024-02-03 04:05:06.789'", None),
+        # of its session's time zone
+        ("timestamp", "'2024-02-03 04:05:06'", None),
+        ("varbinary(9)", "'a'", None),
+    ],
+)
+def test_what_a_statement_gave(type: str, default: str, value: str | None) -> None:
+    """None: what the server stored may be another value, so nobody relies on that."""
+    found = given(type, default, is_nullable=False)
+    assert (found.values[""] if found else None) == value
+
+
+@pytest.mark.parametrize(
+    ("default", "is_nullable", "values"),
+    [
+        (None, True, {}),
+        ("NULL", True, {}),
+        (None, False, {"": ""}),
+        ("''", False, {"": ""}),
+        # NULL in a session in Oracle's mode
+        ("''", True, None),
+    ],
+)
+def test_what_a_statement_gave_that_says_little(
+    default: str | None, values: dict[str, str] | None, *, is_nullable: bool
+) -> None:
+    found = given("varchar(9)", default, is_nullable=is_nullable)
+    assert (found.values if found else None) == values
