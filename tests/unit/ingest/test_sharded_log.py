@@ -43,6 +43,7 @@ class Reader:
     rows: list[LogRows] = field(default_factory=list)
     anew: list[set[str]] = field(default_factory=list)
     absent: set[str] = field(default_factory=set)
+    older: dict[int, dict[str, str | None]] = field(default_factory=dict)
     dropped: set[int] = field(default_factory=set)
     is_within: bool = False
     size: int = 0
@@ -329,3 +330,12 @@ def test_who_reads_on_behind_the_end_of_one_does_not_take_another_for_it(
             [marked(table("a", "b", "c"), "undecided", "b")], loaded={TABLE: known}
         )
         assert (one.gone, one.identities[TABLE]) == ({}, known)
+
+
+def test_what_columns_gave_to_older_rows_counts_where_all_shards_agree() -> None:
+    reader = Reader()
+    log = ShardedLog(cast("LogReader", reader), Shards())
+    log.follow([table("a", "b", "c")])
+    a, b, c = (reader.names[name] for name in "abc")
+    reader.older = {a: {"x": "5", "y": "5"}, b: {"x": "5", "y": None}, c: {"z": None}}
+    assert log.older == {TABLE: {"x": "5", "z": None}}
