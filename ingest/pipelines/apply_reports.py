@@ -28,7 +28,7 @@ from core.errors import SluiceError, StaleState, TransientError
 from core.jobs import SUCCEEDED
 from core.models import Job
 from core.outbox import NewEvent
-from core.sentences import Sentence, stored
+from core.sentences import Sentence, says, stored
 from ingest.contract.applying import (
     COLUMNS_UNDECIDED,
     ENDED_BY_LOADS,
@@ -46,7 +46,7 @@ from ingest.pipelines.apply_work import WantedStream, spec_of
 from ingest.pipelines.lake_reconcile import healed
 from ingest.pipelines.policies.policy import Effective, late_moment
 from ingest.pipelines.schema_diff import show_columns
-from ingest.pipelines.schema_drift import ACTOR, NOT_ALL, READ, settle
+from ingest.pipelines.schema_drift import ACTOR, NOT_ALL, READ, WAITED, settle
 from ingest.pipelines.table_job import stop_table
 from ingest.pipelines.table_status import SYNCS_BEFORE_FAILING
 from ingest.pipelines.transitions import note_changes
@@ -295,17 +295,18 @@ class Gathered:
             settle(pipeline)
         if pipeline.state not in states.LOADED:
             return
+        if look.plan != columns_mark(spec_of(pipeline)):
+            return  # who applies the table does not have the plan yet that came of it
         assert pipeline.lake_table is not None
         is_answered = look.is_answered_by(job)
         if is_answered is False:
             begun = shards.look_at(pipeline, by=ACTOR)
             self._looks[pipeline.lake_table.pk] = replace(look, job=begun.pk)
             transitions.say(pipeline, Sentence(READ, error=look.words))
-        elif is_answered and look.plan == columns_mark(spec_of(pipeline)):
+        elif is_answered:
             if shards.are_unlike(pipeline):
                 self._look_later(look, job, pipeline)
                 return
-            # else who applies the table does not have the plan yet that came of it
             del self._looks[pipeline.lake_table.pk]
             reason = Sentence(
                 "%(error)s, nor does the source any more; resync the table",
@@ -430,7 +431,9 @@ class _Write:
             pipeline.late_at if is_late else late_at,
             event,
             reason,
-            has_recovered=pipeline.failures > 0 or (was_late and not is_late),
+            has_recovered=pipeline.failures > 0
+            or (was_late and not is_late)
+            or (not applied.waiting and says(pipeline.status_reason, *WAITED)),
         )
 
     def _caught_up_at(self, applied: Applied, known: _Known) -> datetime | None:

@@ -225,3 +225,29 @@ def test_each_column_that_rows_wait_for_is_looked_for(logged: Any) -> None:
     heard.problems.append(waiting(logged, "more"))
     logged.until(lambda: looks.count() == 2)
     assert logged.pipeline("orders").state == "LIVE"
+
+
+def test_columns_that_somebody_else_found_are_not_looked_for_again(logged: Any) -> None:
+    """As the reader of the log does; who applies has the plan from before for a while,
+    and what it says of that would stay on a table that waits for nothing."""
+    note_log(logged, older={"note": "none"})
+    heard, waits = session(logged), waiting(logged)
+    alter(logged, note=("text", "string"))
+    heard.problems.append(waits)
+    logged.until(lambda: not heard.problems)
+    logged.steps(3)
+    assert not Job.objects.filter(kind="look").exists()
+    assert not logged.pipeline("orders").status_reason
+
+
+def test_a_table_that_went_on_says_nothing_of_what_it_waited_for(logged: Any) -> None:
+    heard, waits, lake = session(logged), waiting(logged), logged.lake("orders")
+    heard.told.append(Applied(lake.pk, 6, "6", is_live=True))
+    logged.until(lambda: logged.pipeline("orders").position == "6")
+    heard.problems.append(waits)
+    logged.until(lambda: logged.pipeline("orders").status_reason)
+    heard.told.append(Applied(lake.pk, 7, "7", is_live=True, waiting=1))
+    logged.steps(3)
+    assert "its columns are read" in logged.pipeline("orders").status_reason
+    heard.told.append(Applied(lake.pk, 8, "8", is_live=True))
+    logged.until(lambda: not logged.pipeline("orders").status_reason)
