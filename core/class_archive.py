@@ -19,6 +19,11 @@ def class_archive(jars: Sequence[str]) -> Path:
     return Path(jars[0]).with_suffix(f".{digest[:12]}.jsa")
 
 
+def class_path(jars: Sequence[str], spark: Path) -> str:
+    """Of drivers and of engines: that of the archive. `spark`: where pyspark lies."""
+    return os.pathsep.join([*jars, f"{spark}/conf", f"{spark}/jars/*"])
+
+
 def shared_classes(jars: Sequence[str]) -> str:
     """JVM options that use it. A JVM that finds none there, or one that was made by
     another Java or of other jars, starts without and says nothing of it: its words

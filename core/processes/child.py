@@ -72,10 +72,15 @@ _KEPT = (
 )  # fmt: skip
 
 
+def java_environment() -> dict[str, str]:
+    """Complete, for `inherits="nothing"`."""
+    kept = {key: os.environ[key] for key in _KEPT if key in os.environ}
+    return kept | {"LC_ALL": "C.UTF-8"}
+
+
 def python_environment(root: Path) -> dict[str, str]:
     """Complete, for `inherits="nothing"`. root: where our packages are."""
-    return {key: os.environ[key] for key in _KEPT if key in os.environ} | {
-        "LC_ALL": "C.UTF-8",
+    return java_environment() | {
         "PYTHONPATH": str(root),
         # the folder in which it is started hides no module
         "PYTHONSAFEPATH": "1",

@@ -8,30 +8,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 import json
 import os
+import shlex
 import shutil
 import signal
-import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from core.class_archive import class_path, shared_classes
 from core.files import write_private
 from core.processes.child import (
     Child,
     ChildSpec,
-    python_environment,
+    java_environment,
     spawn,
     stop_all,
 )
 from core.processes.identity import read_identity
 from gateway.engines.port import EngineUnavailable
 from gateway.engines.settable import RULES
+from gateway.engines.spark_settings import spark_settings
 
-MODULE = "gateway.engines.spark.main"
+MAIN = "io.sluice.engine.Main"
 LOG_TAIL = 2000
 SPOOL_BYTES, SPOOL_BYTES_PER_USER = 16 << 30, 8 << 30
 LOOK_SECONDS = 0.05
@@ -45,7 +48,21 @@ JAVA_OPTIONS = (
     "-Xshare:auto "
     "-Dfile.encoding=UTF-8 -Duser.timezone=UTC -Djol.skipHotspotSAAttach=true"
 )
+# What Spark has its JVMs started with (its `JavaModuleOptions`).
+_OPEN = (
+    "java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net",
+    "java.nio", "java.util", "java.util.concurrent", "java.util.concurrent.atomic",
+    "jdk.internal.ref", "sun.nio.ch", "sun.nio.cs", "sun.security.action",
+    "sun.util.calendar",
+)  # fmt: skip
+SPARK_OPTIONS = (
+    "-XX:+IgnoreUnrecognizedVMOptions "
+    + " ".join(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPEN)
+    + " --add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED"
+    " -Djdk.reflect.useDirectMethodHandle=false"
+)
 _READY = '{"ready"'  # an engine that died before may have written above it
+AUTHENTICATOR = "io.sluice.engine.SecretAuthenticator"
 _ENDS, _ENGINE = "engine ends: ", "io.sluice.engine.Engine"
 
 
@@ -57,7 +74,8 @@ class EngineSpec:
     once, `spool_bytes` what results that are not read yet may have on its disk, of one
     user and in all, `stale_seconds` and
     `orphan_seconds` as in the settings of the same name, `store` Hadoop's settings of
-    the lake's object store, its key among them.
+    the lake's object store, its key among them, `java` the program if it is not the one
+    that JAVA_HOME or PATH has.
     """
 
     home: Path
@@ -70,7 +88,7 @@ class EngineSpec:
     stale_seconds: float = 60.0
     orphan_seconds: float = 20.0
     java_options: str = JAVA_OPTIONS
-    python: str = field(default=sys.executable)
+    java: str = ""
     store: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
@@ -93,7 +111,7 @@ class EngineProcess:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the engine's Python side, which leads the process group."""
+        """Process id of the JVM, which leads the process group."""
         return self._process.pid if self._process else None
 
     @property
@@ -103,7 +121,7 @@ class EngineProcess:
 
     @property
     def log_path(self) -> Path:
-        """Where both sides of the engine write."""
+        """Where it writes."""
         return self._spec.home / "logs" / f"engine-{self.engine_id}.log"
 
     @property
@@ -116,14 +134,14 @@ class EngineProcess:
 
     async def launch(self) -> None:
         """Start the process. Call it on the main thread: the engine dies with it."""
-        self._state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (self._state_dir / "tmp").mkdir(mode=0o700, parents=True, exist_ok=True)
         # before the secret lies in a file: whoever comes after a kill finds it
         self._record(None)
         start_file = self._write_start_file()
         self._process = spawn(
             ChildSpec(
                 name=f"engine-{self.engine_id}",
-                command=[self._spec.python, "-m", MODULE, str(start_file)],
+                command=[*java_command(self._spec, self._state_dir), str(start_file)],
                 environment=_environment(),
                 inherits="nothing",
                 log=self.log_path,
@@ -191,14 +209,13 @@ class EngineProcess:
             "control_socket": str(self.socket_path),
             "stale_seconds": self._spec.stale_seconds,
             "orphan_seconds": self._spec.orphan_seconds,
-            "run_dir": str(self._state_dir),
-            "jars": [str(jar) for jar in self._spec.jars],
-            "memory": self._spec.memory,
-            "cores": self._spec.cores,
-            "max_result": self._spec.max_result,
+            "spark": spark_settings(
+                self._state_dir,
+                cores=self._spec.cores,
+                max_result=self._spec.max_result,
+            ),
             "spool_bytes": self._spec.spool_bytes,
             "spool_bytes_per_user": self._spec.spool_bytes_per_user,
-            "java_options": self._spec.java_options,
             "store": dict(self._spec.store),
             "settable": [[rule.keys, rule.values, rule.words] for rule in RULES],
         }
@@ -208,11 +225,33 @@ class EngineProcess:
         return path
 
 
+def java_command(spec: EngineSpec, run_dir: Path) -> list[str]:
+    """What starts the JVM: what spark-submit would make of it, which starts another JVM
+    only to find that out. The class path is that of drivers: so is the archive."""
+    jars = [str(jar) for jar in spec.jars]
+    home = os.environ.get("JAVA_HOME")
+    return [
+        spec.java or (str(Path(home, "bin", "java")) if home else "java"),
+        *("-cp", class_path(jars, _spark_home())),
+        f"-Xmx{spec.memory}",
+        *shlex.split(f"{spec.java_options} {shared_classes(jars)} {SPARK_OPTIONS}"),
+        # Hive makes a fresh configuration for the authenticator: it sees only this
+        f"-Dhive.server2.custom.authentication.class={AUTHENTICATOR}",
+        # killed JVMs leave their unpacked libraries: not in the shared temporary folder
+        f"-Djava.io.tmpdir={run_dir / 'tmp'}",
+        MAIN,
+    ]
+
+
+def _spark_home() -> Path:
+    found = importlib.util.find_spec("pyspark")
+    if found is None or not found.submodule_search_locations:
+        raise EngineUnavailable("pyspark is not installed, which has Spark's jars")
+    return Path(found.submodule_search_locations[0])
+
+
 def _environment() -> dict[str, str]:
-    return python_environment(Path(__file__).resolve().parents[2]) | {
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "SPARK_LOCAL_IP": "127.0.0.1",
-    }
+    return java_environment() | {"SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 def clean_orphans(run_dir: Path) -> list[int]:

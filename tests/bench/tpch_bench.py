@@ -179,26 +179,21 @@ def plain_spark(product: Product, root: Path) -> Any:
     wrote of the same rows."""
     from pyspark.sql import SparkSession
 
-    from gateway.engines.spark.main import EngineStart, spark_settings
+    from gateway.engines.spark_settings import spark_settings
 
-    start = EngineStart(
-        path=root,
-        run_dir=root / "spark",
-        jars=(str(root / "none.jar"),),  # of our own there are none
-        memory=_heap(product),
-        cores=os.cpu_count() or 2,
-        max_result="256m",
-        java_options="-XX:+UseSerialGC -Xss4m -Duser.timezone=UTC",
+    settings = spark_settings(
+        root / "spark", cores=os.cpu_count() or 2, max_result="256m"
     )
     (root / "spark" / "tmp").mkdir(parents=True)
-    builder = SparkSession.builder
-    for key, value in spark_settings(start).items():
+    builder = SparkSession.builder.config("spark.driver.memory", _heap(product))
+    for key, value in settings.items():
         if "sluice" not in value and not key.startswith(
-            ("spark.serializer", "spark.kryo", "spark.driver.extra", "hoodie")
+            ("spark.serializer", "spark.kryo", "hoodie")
         ):
             builder = builder.config(key, value)
     spark = builder.config(
-        "spark.driver.extraJavaOptions", start.java_options
+        "spark.driver.extraJavaOptions",
+        "-XX:+UseSerialGC -Xss4m -Duser.timezone=UTC",
     ).getOrCreate()
     for name, columns in TABLES.items():
         path = str(root / "parquet" / name)

@@ -41,7 +41,7 @@ def test_the_end_of_a_killed_engine_takes_its_scratch_along(tmp_path) -> None:
     stub.write_text("#!/bin/sh\nexec sleep 600\n")
     stub.chmod(0o700)
     spec = EngineSpec(
-        home=tmp_path / "home", jars=(Path("a.jar"),), memory="1m", python=str(stub)
+        home=tmp_path / "home", jars=(Path("a.jar"),), memory="1m", java=str(stub)
     )
 
     async def scenario() -> list[Path]:

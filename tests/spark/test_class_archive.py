@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from config.toolchain.installed import java_program
 from core.class_archive import class_archive, shared_classes
+from gateway.engines.launch import SPARK_OPTIONS
 from tests.spark.engine_bench import EngineBench
 from tests.spark.left_behind import mapped
 
@@ -20,6 +22,11 @@ def test_an_engine_starts_with_it(
     archive = class_archive([str(jar) for jar in engine_jars])
     assert archive.exists(), "make setup writes it"
     assert archive.resolve() in mapped(bench.java_pid)
+
+
+def test_an_engine_opens_the_packages_that_spark_wants_open(spark: Any) -> None:
+    options = spark._jvm.org.apache.spark.launcher.JavaModuleOptions
+    assert SPARK_OPTIONS.split() == options.defaultModuleOptions().split()
 
 
 @pytest.mark.parametrize("content", [None, b"", b"of another Java" * 9000])

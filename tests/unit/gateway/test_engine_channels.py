@@ -8,7 +8,7 @@ import pytest
 
 from gateway.engines.port import EngineUnavailable
 from gateway.engines.session_channels import MOST_CHANNELS, SessionChannels
-from gateway.engines.spark import main
+from gateway.engines.spark_settings import spark_settings
 from gateway.limits import GatewayLimits
 
 
@@ -149,7 +149,6 @@ async def test_the_end_closes_all_and_those_that_are_being_opened():
 
 
 def test_the_engine_has_threads_for_all_channels_of_all_sessions(tmp_path):
-    start = main.EngineStart(tmp_path, tmp_path, ("a.jar",), "1g", 2, "256m", "")
-    settings = main.spark_settings(start)
+    settings = spark_settings(tmp_path, cores=2, max_result="256m")
     threads = int(settings["spark.hadoop.hive.server2.thrift.max.worker.threads"])
     assert threads >= GatewayLimits().engine_sessions * MOST_CHANNELS + 100

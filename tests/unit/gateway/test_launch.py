@@ -36,7 +36,7 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EngineSpec:
     stub.write_text(STUB)
     stub.chmod(0o700)
     return EngineSpec(
-        home=tmp_path / "home", jars=(Path("a.jar"),), memory="1m", python=str(stub)
+        home=tmp_path / "home", jars=(Path("a.jar"),), memory="1m", java=str(stub)
     )
 
 
@@ -125,10 +125,7 @@ def test_an_engine_gets_the_heap_that_the_settings_give(
     settings.SLUICE_HOME = str(tmp_path)
     settings.SLUICE_ENGINE_MEMORY = "123m"
     engine = gateway_command._client(cast(Any, None))
-    process = EngineProcess(engine._spec, "one", SECRET)
-    process._private.mkdir(parents=True, exist_ok=True)
-    facts = json.loads(process._write_start_file().read_text())
-    assert facts["memory"] == "123m"
+    assert "-Xmx123m" in launch.java_command(engine._spec, tmp_path)
 
 
 READY = '{"ready": 1, "seconds": 9.1}\n'

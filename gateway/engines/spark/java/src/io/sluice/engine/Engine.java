@@ -1,15 +1,13 @@
 package io.sluice.engine;
 
-import io.sluice.lake.LogLines;
 import java.io.File;
-import java.nio.file.Path;
 import org.apache.spark.sql.SparkSession;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
  * The one engine of this JVM: its start file, its policies, who its sessions belong to, and its
- * line to the gateway. Called by the Python main through py4j, and by the Guard.
+ * line to the gateway. Called by {@link Main}, and by the Guard.
  */
 public final class Engine {
   private static final Logger LOG = LoggerFactory.getLogger(Engine.class);
@@ -37,15 +35,14 @@ public final class Engine {
   }
 
   /** Before the Thrift Server listens: from here on every client session is refused. */
-  public static void prepare(String startFile, SparkSession root) throws Exception {
-    LogLines.takeOver();
-    current = new Engine(StartFile.read(Path.of(startFile)), root);
+  static void prepare(StartFile start, SparkSession root) throws Exception {
+    current = new Engine(start, root);
     Spool.load(root.sparkContext());
     Thread.setDefaultUncaughtExceptionHandler(Engine::lost);
   }
 
   /** The Thrift Server listens: sessions get users, the gateway is called. Returns the port. */
-  public static int serve(Object thriftServer, SparkSession root) throws Exception {
+  static int serve(Object thriftServer, SparkSession root) throws Exception {
     Engine engine = get();
     int port = engine.identity.bind(thriftServer);
     ControlChannel control = new ControlChannel(engine.start, engine.policies, port);

@@ -1,1 +1,0 @@
-"""The engine process: Spark, its Thrift Server and the Guard. Never imports Django."""
