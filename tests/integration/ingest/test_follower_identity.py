@@ -3,6 +3,7 @@ nobody followed while that changed."""
 
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
 
 import psycopg
@@ -54,6 +55,30 @@ def test_what_was_made_again_while_nobody_followed_is_another(
         ("added", 1), ("cut", 1), ("deferred", 1), ("cut", 1),
     ]  # fmt: skip
     assert followed.changes()[-1].values["id"] == 3
+
+
+def test_rows_of_another_table_that_had_the_name_for_a_while_are_not_its(
+    followed: World,
+) -> None:
+    """It has its own again before anybody looks at it, by a publication that has
+    whatever stands under the name."""
+    link = followed.link
+    link.execute(T)
+    link.execute("CREATE PUBLICATION theirs FOR ALL TABLES")
+    run = followed.following(FIRST)
+    link.execute("INSERT INTO t VALUES (1, 'a')")
+    followed.durable(run)
+    run.signal(signal.SIGSTOP)
+    link.execute("ALTER TABLE t RENAME TO former; " + T)
+    link.execute("INSERT INTO t VALUES (1, 'another'), (2, 'another')")
+    link.execute("DELETE FROM t WHERE id = 1")
+    link.execute("DROP TABLE t; ALTER TABLE former RENAME TO t")
+    link.execute("INSERT INTO t VALUES (3, 'own')")
+    run.signal(signal.SIGCONT)
+    followed.durable(run)
+    assert run.problem(1) == ""
+    found = [(one.op, one.values["id"]) for one in followed.changes()]
+    assert found == [("insert", 1), ("insert", 3)]
 
 
 def test_what_came_under_another_name_is_not_forgotten(followed: World) -> None:

@@ -62,20 +62,59 @@ def test_rows_of_all_shards_come_with_their_shard_also_behind_a_death(
     assert followed.controls() == [("added", 1), ("cut", 1)]
 
 
-def test_a_shard_that_was_made_anew_while_nobody_followed_defers_the_table(
-    followed: World,
+ANEW = "DROP TABLE shop_2.t; CREATE TABLE shop_2.t (id int PRIMARY KEY, v text)"
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_shard_that_was_made_anew_before_a_look_stops_no_other(
+    followed: World, dies: bool
 ) -> None:
+    """Rows of both tables are in the log under one name: those of the former one come,
+    and what the other one has is read once it joins."""
     made(followed)
-    run = followed.following(FIRST)
+    run, link = followed.following(FIRST), followed.link
+    link.execute("INSERT INTO shop_2.t VALUES (1, 'first')")
+    followed.durable(run)
+    run.signal(signal.SIGSTOP)
+    link.execute("UPDATE shop_2.t SET v = 'last'")
+    link.execute(f"{ANEW}; INSERT INTO shop_2.t VALUES (1, 'another')")
+    link.execute("INSERT INTO shop_1.t VALUES (1, 'goes on')")
+    if dies:
+        run.signal(signal.SIGKILL)
+        run.kill()
+        run = followed.following(FIRST)
+    else:
+        run.signal(signal.SIGCONT)
+    number = itertools.count(2)
+    while run.state.tables[0].gone != ("shop_2.t",):
+        assert run.problem(1) == ""
+        link.execute(f"INSERT INTO shop_2.t VALUES ({next(number)}, 'another')")
+        link.execute(f"INSERT INTO shop_1.t VALUES ({next(number)}, 'goes on')")
+        followed.durable(run)
+    assert run.problem(1) == ""
+    run.kill()
+    of_second = [row for row in rows(followed) if row[1] == "2"]
+    assert of_second == [("insert", "2", 1, "first"), ("update", "2", 1, "last")]
+    assert ("insert", "1", 1, "goes on") in rows(followed)
+    # it is marked, its rows go, and the other one joins under its name
+    run = followed.following(marked("deleted"))
     followed.durable(run)
     run.kill()
-    followed.link.execute(
-        "DROP TABLE shop_2.t; CREATE TABLE shop_2.t (id int PRIMARY KEY, v text)"
+    assert rows(followed)[-1] == ("truncate", "2", None, None)
+    run = followed.following(rejoined())
+    wait_for(
+        lambda: run.look() or "shop_2.t" in known_shards(followed)[-1], "its record"
     )
-    again = followed.following(FIRST)
-    followed.durable(again)
-    assert "shop_2.t was dropped and made again" in again.problem(1)
-    assert followed.controls() == [("added", 1), ("cut", 1), ("deferred", 1)]
+    link.execute("INSERT INTO shop_2.t VALUES (0, 'behind')")
+    followed.durable(run)
+    assert rows(followed)[-1] == ("insert", "2", 0, "behind")
+    assert "deferred" not in {kind for kind, _ in followed.controls()}
+
+
+def rejoined() -> FollowTable:
+    first, second = SHARDED.shards
+    spec = replace(SHARDED, shards=(first, replace(second, is_unread=True)))
+    return replace(FIRST, table=spec)
 
 
 @pytest.mark.parametrize("dies", ["before", "behind"])

@@ -197,3 +197,14 @@ def _ended(why: str) -> SluiceError:
         code="log_ended",
         hint=Sentence("reading continues behind the last segment"),
     )
+
+
+def log_silent(seconds: float) -> TransientError:
+    return TransientError(
+        Sentence(
+            "the source's log was silent for %(seconds)s s, though asked to answer",
+            seconds=int(seconds),
+        ),
+        code="log_silent",
+        hint=Sentence("reading begins again at once; check the network between them"),
+    )

@@ -20,7 +20,7 @@ from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.sources.ahead import ahead_of
 from ingest.sources.port import LogNames, LogRows, SourceAccess
 from ingest.sources.postgresql.connection import connect
-from ingest.sources.postgresql.log.connection import LogConnection
+from ingest.sources.postgresql.log.connection import LogConnection, log_silent
 from ingest.sources.postgresql.log.control import Control, FoundTable, Name
 from ingest.sources.postgresql.log.parts import Parts, Rewritten, found_empty, is_since
 from ingest.sources.postgresql.log.pgoutput import (
@@ -306,6 +306,11 @@ class PostgresLogReader:
         if table is None:
             self._note_other_name(relation)
             return None
+        said = self.identities.get(table.table_id)
+        if said and Identity.decode(said).oid != relation.oid:
+            # another table has its name, for a while or from here on: a look tells
+            self._looked = 0.0
+            return None
         described = self._described(table, relation)
         later = self._later(table)
         problem = problem_of(table, described, later=later)
@@ -493,6 +498,8 @@ class PostgresLogReader:
         )
         then = Identity.decode(said) if said else now
         self._known[then.oid] = table.table_id
+        if then.oid != now.oid:
+            self._absent[table.table_id] = where(table)
         problem = (
             then.problem_of(table, now)
             or self._rewritten(table, then, now, found.made)
@@ -558,9 +565,9 @@ class PostgresLogReader:
         try:
             kind, event = _sender(self.access, self.log.connection.info.backend_pid)
         except psycopg.Error as error:
-            raise _silent(silent) from error
+            raise log_silent(silent) from error
         if kind in {"Activity", "Client"}:
-            raise _silent(silent)
+            raise log_silent(silent)
         self.waits = Sentence(
             "the source works on its log and has sent nothing for %(silent)s s, as"
             " with a very large transaction",
@@ -583,14 +590,3 @@ def _sender(access: SourceAccess, pid: int) -> tuple[str, str]:
     ):
         found = connection.execute(_SENDER.encode(), [pid]).fetchone()
     return ("Client", "gone") if found is None else (str(found[0]), str(found[1]))
-
-
-def _silent(seconds: float) -> TransientError:
-    return TransientError(
-        Sentence(
-            "the source's log was silent for %(seconds)s s, though asked to answer",
-            seconds=int(seconds),
-        ),
-        code="log_silent",
-        hint=Sentence("reading begins again at once; check the network between them"),
-    )
