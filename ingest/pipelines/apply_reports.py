@@ -43,6 +43,7 @@ from ingest.contract.job import error_from
 from ingest.models import Pipeline, SourceFollower, states
 from ingest.pipelines import compaction_plans, shards, sync_job, transitions
 from ingest.pipelines.apply_work import WantedStream, spec_of
+from ingest.pipelines.followers import READS_ALONG_BYTES
 from ingest.pipelines.lake_reconcile import healed
 from ingest.pipelines.policies.policy import Effective, late_moment
 from ingest.pipelines.schema_diff import show_columns
@@ -66,8 +67,6 @@ SEEN_WITHIN = timedelta(seconds=10)
 LOOK_AGAIN = timedelta(minutes=1)
 # Between two looks at a lake that has a table's commit by its cursor.
 GO_OVER_SECONDS = 10.0
-# A reader that is less behind takes what is committed within the second.
-READS_ALONG_BYTES = 64 * 1024**2
 # A load replaces all that a session may have met before it gave the table up.
 _WAITS_FOR_LOAD = states.LOADING | {states.NEEDS_RESYNC}
 

@@ -18,7 +18,6 @@ from core.sentences import Sentence
 from ingest.models import Pipeline, SourceFollower
 from ingest.models.states import LOADED, RETIRED
 from ingest.pipelines import followers
-from ingest.pipelines.apply_reports import READS_ALONG_BYTES
 from ingest.planning.facts import LOG
 
 # A reader reports each second, and its host writes that.
@@ -146,7 +145,7 @@ def reader_lag(row: SourceFollower, now: datetime) -> float | None:
     """Seconds behind its source; None = not known. One that is hardly behind by bytes
     has all that was committed: a log grows without commits, too."""
     heard = row.heartbeat_at
-    if row.log_behind < READS_ALONG_BYTES and heard is not None:
+    if row.log_behind < followers.READS_ALONG_BYTES and heard is not None:
         return max(0.0, (now - heard).total_seconds())
     if row.committed_at is None:
         return None

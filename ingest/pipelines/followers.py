@@ -24,6 +24,8 @@ from ingest.planning.facts import LOG
 
 # A source that does not answer for so long may be gone for ever.
 RELEASE_SECONDS = 60.0
+# A reader that is less behind takes what is committed within the second.
+READS_ALONG_BYTES = 64 * 1024**2
 # The hosts listen to this channel of PostgreSQL.
 CHANNEL = "sluice_followers"
 _LATER = "delete it in a minute; if its server is gone for ever, too"
@@ -146,6 +148,21 @@ def why_not_read(source: Datasource) -> str:
             why=as_sentence(row.reason or row.observed),
         )
     return ""
+
+
+def how_far_behind(source: Datasource) -> str:
+    """That its reader is far from where its log ends, with numbers; "" = it reads
+    along, or nobody knows."""
+    row = SourceFollower.objects.filter(datasource=source).first()
+    if row is None or row.log_behind < READS_ALONG_BYTES:
+        return ""
+    return Sentence(
+        "waits for the log of %(name)s: %(megabytes)s MB of it are not read yet, and"
+        " %(rate)s rows a second are",
+        name=source.name,
+        megabytes=f"{row.log_behind / 1e6:.0f}",
+        rate=f"{row.rows_per_second:.0f}",
+    )
 
 
 def stop_capture(source: Datasource) -> None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
+from django.utils.dateparse import parse_datetime
+
+from catalog.models import Datasource
 from catalog.sources.registry import kind_named
 from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError
@@ -17,11 +21,19 @@ from core.jobs.moves import (
     Facts,
     Failed,
     Rejected,
+    Retried,
     Succeeded,
 )
 from core.models import Job
 from core.sentences import Sentence
-from ingest.contract.job import RESYNC, SNAPSHOT, JobSpec, LogLoad, SnapshotWork
+from ingest.contract.job import (
+    CUT_MISSING,
+    RESYNC,
+    SNAPSHOT,
+    JobSpec,
+    LogLoad,
+    SnapshotWork,
+)
 from ingest.contract.members import value_of
 from ingest.contract.table import ShardSpec
 from ingest.jobs.kinds import (
@@ -74,6 +86,9 @@ FORMER_PLAN = "former_plan"
 
 # A driver that waited for a follower would have a place that others want.
 FOLLOWER_SECONDS = 5.0
+LOOK_AGAIN = timedelta(minutes=10)
+# In a job's payload: its last attempt ended because its follower had not begun.
+_LACKS_CUT = "lacks_cut"
 
 _RUNS_IN = {
     SNAPSHOT: frozenset({states.APPROVED, states.SNAPSHOTTING}),
@@ -100,7 +115,7 @@ def spec_for(job: Job) -> Attempt | Refused | None:
         return pipeline
     source = pipeline.source_table.database.datasource
     log = _log_of(job, pipeline, source.pk) if pipeline.capture == LOG else None
-    if log and (why := followers.why_not_read(source)):
+    if log and (why := followers.why_not_read(source) or _awaits(job, source)):
         moves.wait_on(job, reason=why, seconds=FOLLOWER_SECONDS)
         return None
     hold = hold_table(job, pipeline)
@@ -123,6 +138,16 @@ def spec_for(job: Job) -> Attempt | Refused | None:
     if pipeline.state == states.APPROVED:
         transitions.move(pipeline, "start_snapshot")
     return Attempt(spec, hold)
+
+
+def _awaits(job: Job, source: Datasource) -> str:
+    """Why the follower cannot have begun with the table yet, where an attempt has
+    waited for that in vain; "" = it may have: of one that is never level, too."""
+    since = parse_datetime(job.handle.get("put_off_since", ""))
+    is_long = since is not None and SystemClock().now() - since > LOOK_AGAIN
+    if is_long or not job.payload.get(_LACKS_CUT):
+        return ""
+    return followers.how_far_behind(source)
 
 
 def _begins_anew(job: Job, pipeline: Pipeline) -> bool:
@@ -191,6 +216,9 @@ def outcome(job: Job, end: End) -> None:
     note_end(
         job, end, is_synced=pipeline is not None, has_caught_up=pipeline is not None
     )
+    if isinstance(end, Retried):
+        job.payload |= {_LACKS_CUT: end.error.code == CUT_MISSING}
+        Job.objects.filter(pk=job.pk).update(payload=job.payload)
     if pipeline is None:
         return
     if FORMER_PLAN in job.payload and isinstance(end, Failed | Rejected | Cancelled):

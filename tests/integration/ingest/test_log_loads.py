@@ -141,6 +141,40 @@ def test_a_paused_table_goes_on_without_a_job(world: Any) -> None:
     assert len(world.launcher.submitted) == count
 
 
+def test_a_load_waits_without_a_driver_for_a_follower_that_lags(world: Any) -> None:
+    """It tried once, for the stream may have its beginning already; and again after a
+    while, for a follower may lag for ever behind a source that is written to."""
+    follower = SourceFollower.objects.create(
+        datasource=world.source,
+        observed="following",
+        log_behind=3_000_000_000,
+        rows_per_second=54_321.4,
+    )
+    world.launcher.errors["snapshot"] = [f"{CUT_MISSING} transient"] * 2
+
+    def go_on() -> Any:
+        Job.objects.update(not_before=None)
+        world.steps(10)
+        (job,) = world.jobs("snapshot")
+        return job
+
+    onboarded(world)
+    world.until(lambda: world.jobs("snapshot")[-1].attempts == 1)
+    for _ in range(3):
+        job = go_on()
+        assert (job.state, job.attempts) == ("QUEUED", 1)
+    assert job.reason == (
+        f"waits for the log of {world.source.name}: 3000 MB of it are not read yet,"
+        " and 54321 rows a second are"
+    )
+    long_ago = "2026-01-01T00:00:00+00:00"
+    Job.objects.update(handle={**job.handle, "put_off_since": long_ago})
+    assert go_on().attempts == 2
+    SourceFollower.objects.filter(pk=follower.pk).update(log_behind=1_000_000)
+    Job.objects.update(not_before=None)
+    world.until(lambda: world.pipeline("orders").state == "CATCHING_UP")
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
