@@ -17,6 +17,7 @@ import fastavro
 from core.errors import TerminalError, TransientError
 from core.sentences import Sentence
 from ingest.lake.hudi.options import EXTRA_KEY, CommitPosition, decode_position, latest
+from ingest.lake.hudi.properties import pairs_in
 from ingest.lake.hudi.timeline import Instant, Timeline
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
@@ -113,12 +114,7 @@ def read_timeline(base: Place) -> Timeline:
 def read_properties(base: Place) -> dict[str, str] | None:
     """`hoodie.properties`, or None when there is no table."""
     found = (base / ".hoodie" / "hoodie.properties").read()
-    if found is None:
-        return None
-    text = found.decode()
-    lines = (line for line in text.splitlines() if line and line[0] not in "#!")
-    pairs = (line.partition("=") for line in lines)
-    return {key.strip(): value.strip() for key, _, value in pairs}
+    return None if found is None else pairs_in(found.decode())
 
 
 def read_record(base: Place, instant: Instant) -> dict[str, Any]:

@@ -144,6 +144,19 @@ def test_names_that_break_sql_load_and_compare_equal(
     ]
 
 
+def test_a_key_and_a_partition_that_are_no_ascii_are_written_to_again(
+    lake_bench: LakeBench,
+) -> None:
+    """What Hudi keeps of a table, escaped as Java does, is compared at each write."""
+    lake_bench.sql('CREATE TABLE k ("编号" bigint PRIMARY KEY, "区域" text)')
+    lake_bench.sql("INSERT INTO k SELECT g, 'a' FROM generate_series(1, 9) g")
+    table = lake_bench.table("k", ("编号",), partition_by=("区域",))
+    assert_done(lake_bench.load(table))
+    lake_bench.sql('DELETE FROM k WHERE "编号" > 5')
+    assert_done(lake_bench.load(table, kind="resync"))
+    assert lake_bench.rows(table, "`编号`") == [(i,) for i in range(1, 6)]
+
+
 KEYS = [
     # lossless and distinct although naive joins of the parts collide
     (

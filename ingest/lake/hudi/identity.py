@@ -18,6 +18,7 @@ from core.errors import InvalidRequest, TerminalError
 from core.sentences import Sentence, joined
 from ingest.contract.members import as_data, value_of
 from ingest.contract.table import ColumnSpec, TableSpec
+from ingest.lake.hudi.properties import line_of
 from ingest.planning.partitions import BY_DAY, DAY, PARTITION_TYPES
 
 SEQ = "_sluice_seq"
@@ -176,8 +177,8 @@ def put_back(text: str, wanted: TableIdentity) -> str:
         if name not in _own_properties(wanted):
             lines.append(line)
         elif name in missing:
-            lines.append(f"{name}={missing.pop(name)}")
-    lines += [f"{name}={value}" for name, value in missing.items()]
+            lines.append(line_of(name, missing.pop(name)))
+    lines += [line_of(name, value) for name, value in missing.items()]
     return "\n".join(lines) + "\n"
 
 

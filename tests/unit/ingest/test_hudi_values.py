@@ -28,6 +28,7 @@ from ingest.lake.hudi.options import (
     service_options,
     write_options,
 )
+from ingest.lake.hudi.properties import line_of, pairs_in
 from ingest.lake.hudi.timeline import Timeline, parse_instant
 
 IDENTITY = TableIdentity(("id",), 4)
@@ -131,6 +132,32 @@ def test_what_somebody_changed_in_the_properties_is_put_back() -> None:
         "hoodie.record.merge.mode=EVENT_TIME_ORDERING",
         "hoodie.table.ordering.fields=_sluice_seq",
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("编号,é", r"\u7F16\u53F7,\u00E9"),
+        ("k\U0001f600", r"k\uD83D\uDE00"),
+        ("a\\b", r"a\\b"),
+        ("id", "id"),
+    ],
+)
+def test_properties_are_of_ascii_as_java_has_them(value: str, written: str) -> None:
+    assert line_of("name", value) == f"name={written}"
+    assert pairs_in(f"#when\nname={written}\n") == {"name": value}
+
+
+def test_signs_that_java_escapes_without_need_are_read() -> None:
+    assert pairs_in(r"a\:b = 10\:20\=\tx\u00e9") == {"a:b": "10:20=\txé"}
+
+
+def test_a_key_that_is_no_ascii_is_the_same_when_it_is_put_back() -> None:
+    identity = dataclasses.replace(IDENTITY, record_key=("编号",))
+    text = put_back("hoodie.table.recordkey.fields=other\n", identity)
+    assert text.isascii()
+    named = pairs_in(text)["hoodie.table.recordkey.fields"]
+    assert named == "编号"
 
 
 def test_identity_survives_json_and_ignores_what_newer_code_adds() -> None:
