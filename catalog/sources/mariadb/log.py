@@ -82,19 +82,19 @@ def read_server(
     )
 
 
+_NO_LOG = Lack(
+    "the server writes no binary log",
+    "log_bin = binlog -- in its configuration, with a server_id; then restart the"
+    " server",
+)
+
+
 def setting_lacks(settings: Mapping[str, str]) -> tuple[Lack, ...]:
     """What the server's settings lack."""
     if "mariadb" not in settings.get("version", "").lower():
         return (Lack("the log of MySQL is not followed yet, only that of MariaDB"),)
-    if settings.get("log_bin") != "ON":
-        return (
-            Lack(
-                "the server writes no binary log",
-                "log_bin = binlog -- in its configuration, with a server_id; then"
-                " restart the server",
-            ),
-        )
-    return tuple(
+    # All at once, so that one restart of the server is enough.
+    unset = tuple(
         Lack(
             Sentence(
                 "%(name)s is '%(value)s': %(why)s",
@@ -108,6 +108,7 @@ def setting_lacks(settings: Mapping[str, str]) -> tuple[Lack, ...]:
         for name, (wanted, why) in _WANTED.items()
         if settings.get(name, "").upper() != wanted
     )
+    return unset if settings.get("log_bin") == "ON" else (_NO_LOG, *unset)
 
 
 def may_lose_commits(settings: Mapping[str, str]) -> bool:

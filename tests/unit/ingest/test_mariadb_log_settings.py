@@ -47,6 +47,14 @@ SERVER = LogServer(SETTINGS, frozenset({"REPLICATION SLAVE"}))
             ["SET GLOBAL binlog_format = 'ROW'", "binlog_row_metadata = 'FULL'"],
         ),
         (
+            replace(
+                SERVER,
+                settings={**SETTINGS, "log_bin": "OFF", "binlog_format": "MIXED"},
+            ),
+            ["no binary log", "binlog_format is 'MIXED'"],
+            ["log_bin", "SET GLOBAL binlog_format = 'ROW'"],
+        ),
+        (
             replace(SERVER, settings={**SETTINGS, "version": "8.4.2"}),
             ["MySQL is not followed yet"],
             [""],
