@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,38 +49,48 @@ def test_a_statement_forges_no_line(bench: EngineBench) -> None:
 
 PRINTS = """
 public final class Prints {
-  public static void main(String[] arguments) throws Exception {
+  public static void main(String[] texts) throws Exception {
     io.sluice.lake.LogLines.takeOver();
-    String text = arguments[0];
-    System.err.println(text);
-    System.out.printf("%s%n", text);
-    new IllegalStateException(text).printStackTrace();
-    org.slf4j.LoggerFactory.getLogger(text).error(text, new IllegalStateException(text));
+    for (String text : texts) {
+      System.err.println(text);
+      System.out.printf("%s%n", text);
+      new IllegalStateException(text).printStackTrace();
+      org.slf4j.LoggerFactory.getLogger(text).error(text, new IllegalStateException(text));
+    }
   }
 }
 """
+TEXTS = (TEXT, "plain", "Größe 订单 \u2028 \x85")
 
 
-@pytest.mark.parametrize("text", [TEXT, "plain", "Größe 订单 \u2028 \x85"])
-def test_what_a_jvm_prints_is_a_line_of_its_log(text: str, tmp_path: Path) -> None:
-    source = tmp_path / "Prints.java"
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> list[list[dict[str, Any]]]:
+    """What is said of each text, which its line of the log ends."""
+    source = tmp_path_factory.mktemp("prints") / "Prints.java"
     source.write_text(PRINTS)
     jars = f"{spark_classpath()}:{pyspark_home() / 'jars' / '*'}"
+    program = java_program("java") or "java"
     done = subprocess.run(
-        [
-            java_program("java") or "java",
-            "-Dfile.encoding=UTF-8",
-            "-cp",
-            jars,
-            source,
-            text,
-        ],
+        [program, "-Dfile.encoding=UTF-8", "-cp", jars, source, *TEXTS],
         capture_output=True,
         check=True,
     )
     assert done.stdout == b""
-    said = entries(done.stderr.decode())
+    found: list[list[dict[str, Any]]] = [[]]
+    for entry in entries(done.stderr.decode()):
+        found[-1].append(entry)
+        if entry["logger"] in TEXTS:
+            found.append([])
+    assert found.pop() == []
+    return found
+
+
+@pytest.mark.parametrize("number", range(len(TEXTS)))
+def test_what_a_jvm_prints_is_a_line_of_its_log(
+    number: int, printed: list[list[dict[str, Any]]]
+) -> None:
+    text, said = TEXTS[number], printed[number]
     assert text.splitlines()[0] in said[0]["message"]
-    (logged,) = [one for one in said if one["logger"] == text]
-    assert logged["message"] == text
+    logged = said[-1]
+    assert (logged["logger"], logged["message"]) == (text, text)
     assert text in logged["trace"]

@@ -10,6 +10,8 @@ import pytest
 from config.toolchain.paths import pyspark_home, spark_classpath
 
 SOURCE = Path(__file__).with_name("EngineUnits.java")
+# it takes no options of `java` from the environment
+BRIEF = ("-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC")
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +19,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bool]:
     built = tmp_path_factory.mktemp("engine_units")
     path = f"{built}:{spark_classpath()}:{pyspark_home() / 'jars' / '*'}"
     subprocess.run(
-        ["javac", "-nowarn", "-cp", path, "-d", str(built), str(SOURCE)],
+        ["javac", *BRIEF, "-nowarn", "-cp", path, "-d", str(built), str(SOURCE)],
         check=True,
         timeout=120,
     )
