@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from config.toolchain.javac import BRIEF
 from config.toolchain.paths import spark_classpath
 from ingest.driver.apply import apply, writer
 
@@ -25,7 +26,7 @@ def fast_clock(spark: Any, path: str, ahead: timedelta, built: Path) -> Iterator
     for module, name in ((writer, "write_options"), (apply, "service_options")):
         patch.setattr(module, name, _reusing(getattr(module, name)))
     subprocess.run(
-        ["javac", "-cp", spark_classpath(), "-d", str(built), str(_SOURCE)],
+        ["javac", *BRIEF, "-cp", spark_classpath(), "-d", str(built), str(_SOURCE)],
         check=True,
         timeout=120,
     )

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from config.toolchain.javac import BRIEF
 from config.toolchain.paths import pyspark_home, spark_classpath
 
 SOURCE = Path(__file__).with_name("EngineUnits.java")
-# it takes no options of `java` from the environment
-BRIEF = ("-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC")
 
 
 @pytest.fixture(scope="module")
