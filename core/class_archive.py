@@ -2,7 +2,7 @@
 its memory instead of reading and checking them in jars (JEP 350): half of the work of
 a start. It belongs to one class path of one machine.
 
-Pure. `ingest.driver.archive` writes it, drivers and engines start with it.
+Pure. `config.toolchain.class_lists` writes it, drivers and engines start with it.
 """
 
 from __future__ import annotations

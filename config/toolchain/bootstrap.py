@@ -19,6 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)  # run as a script: the folder of this file must not shadow
 
+from config.toolchain.class_lists import NotArchived, archive_classes  # noqa: E402
 from config.toolchain.combination import PYTHON, Combination, machine_problem, problem  # noqa: E402
 from config.toolchain.installed import installed, java_version  # noqa: E402
 from config.toolchain.jars import PartMissing, ensure_jars  # noqa: E402
@@ -33,7 +34,6 @@ from core.class_archive import class_archive  # noqa: E402
 
 PARTS = Path(__file__).resolve().parent
 STAMP = VENV / "sluice-stamp.json"
-KEEP_SECONDS = 900
 
 
 class SetupFailed(Exception):
@@ -114,21 +114,10 @@ def keep_classes(*extras: str) -> None:
     if class_archive(jars).exists():
         return
     say("keeping Spark's classes, so that drivers and engines start sooner")
-    command = [str(VENV / "bin" / "python"), "-m", "ingest.driver.archive", "--jars"]
     try:
-        done = subprocess.run(
-            [*command, os.pathsep.join(jars)],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=KEEP_SECONDS,
-            check=False,
-        )
-        why = done.stderr[-400:] if done.returncode else ""
-    except subprocess.TimeoutExpired:
-        why = f"it took longer than {KEEP_SECONDS} s"
-    if why:
-        say(f"that failed; they start without: {why}")
+        archive_classes(VENV / "bin" / "python", jars)
+    except NotArchived as error:
+        say(f"that failed; they start without: {error}")
 
 
 def _environment() -> Path:

@@ -43,9 +43,10 @@ LOOK_SECONDS = 0.05
 # one Hudi starts two more JVMs at its first merge, which attach to ours and stop it.
 # A code cache of 240 MB is the least that the JVM divides by itself: compiled methods
 # that fill it then leave the JVM's own part alone, without which it breaks for good.
+# A start fills its metaspace without a collection of the whole heap.
 JAVA_OPTIONS = (
-    "-XX:+UseSerialGC -Xss4m -XX:MaxMetaspaceSize=320m -XX:ReservedCodeCacheSize=240m "
-    "-Xshare:auto "
+    "-XX:+UseSerialGC -Xss4m -XX:MetaspaceSize=160m -XX:MaxMetaspaceSize=320m "
+    "-XX:ReservedCodeCacheSize=240m -Xshare:auto "
     "-Dfile.encoding=UTF-8 -Duser.timezone=UTC -Djol.skipHotspotSAAttach=true"
 )
 # What Spark has its JVMs started with (its `JavaModuleOptions`).
@@ -247,7 +248,7 @@ def _spark_home() -> Path:
     found = importlib.util.find_spec("pyspark")
     if found is None or not found.submodule_search_locations:
         raise EngineUnavailable("pyspark is not installed, which has Spark's jars")
-    return Path(found.submodule_search_locations[0])
+    return Path(found.submodule_search_locations[0]).resolve()
 
 
 def _environment() -> dict[str, str]:

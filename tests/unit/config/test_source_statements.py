@@ -15,7 +15,7 @@ SQL = re.compile(
     re.DOTALL,
 )
 # a driver's process is recorded while it runs statements of its own
-FREE = "archive.py"
+FREE = "rehearsal.py"
 
 
 def statements(text: str) -> list[int]:

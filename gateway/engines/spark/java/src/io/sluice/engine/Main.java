@@ -19,6 +19,7 @@ public final class Main {
   public static void main(String[] arguments) {
     long began = System.nanoTime();
     PrintStream log = System.out;
+    Preload.begin();
     LogLines.takeOver();
     try {
       int port = start(StartFile.read(Path.of(arguments[0])));

@@ -1,0 +1,96 @@
+"""An engine that is started and asked a little of everything, to note which classes its
+JVM loads, for the archive that `config.toolchain.class_lists` writes.
+
+    python -m gateway.engines.rehearsal --jars a.jar:b.jar --classes FILE --lake FOLDER
+
+It reads the table `t` in the folder. It must not know who asks for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+from gateway.engines.launch import JAVA_OPTIONS, EngineSpec
+from gateway.engines.port import (
+    EnginePolicy,
+    EngineQuestions,
+    EngineSession,
+    LakeTable,
+    Orientation,
+)
+from gateway.engines.spark_thrift import SparkEngine, run_statement
+
+USER = "rehearsal"
+_WORK = (
+    "SELECT 1",
+    "SELECT v, count(*) FROM rehearsal.t GROUP BY v ORDER BY 2 LIMIT 5",
+    "SELECT a.id, b.v FROM rehearsal.t a JOIN rehearsal.t b ON a.id = b.id",
+)
+
+
+class _Lake:
+    """A lake with one table in it; nothing else is asked of who rehearses."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    async def look_up(self, _database: str, table: str) -> LakeTable | None:
+        return LakeTable(f"{self._folder}/{table}", 1)
+
+    def db_read_age_ms(self) -> int:
+        return 0
+
+    async def _nothing(self, *_: str) -> list[object]:
+        return []
+
+    list_tables = columns_by_table = live_names = _nothing
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--jars", required=True)
+    parser.add_argument("--classes", required=True)
+    parser.add_argument("--lake", required=True)
+    given = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="sluice-rehearsal-") as home:
+        spec = EngineSpec(
+            home=Path(home),
+            jars=tuple(Path(jar) for jar in given.jars.split(os.pathsep)),
+            memory="900m",
+            java_options=f"{JAVA_OPTIONS} '-XX:DumpLoadedClassList={given.classes}'",
+        )
+        asyncio.run(_rehearse(spec, _Lake(given.lake)))
+    return 0
+
+
+async def _rehearse(spec: EngineSpec, lake: _Lake) -> None:
+    engine = SparkEngine(spec, cast("EngineQuestions", lake), engine_id=USER)
+    try:
+        await engine.start()
+        await engine.push_policy(
+            EnginePolicy(USER, 1, is_active=True, is_admin=False, select=("*",))
+        )
+        session = await engine.open_session(USER, {})
+        for statement in _WORK:
+            await _read(session, statement)
+        await session.close()
+    finally:
+        await engine.stop(grace_seconds=5)
+
+
+async def _read(session: EngineSession, statement: str) -> None:
+    operation = await run_statement(session, statement)
+    await session.result_schema(operation)
+    while (await session.fetch(operation, Orientation.NEXT, 1000)).rows:
+        pass
+    await session.close_operation(operation)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
