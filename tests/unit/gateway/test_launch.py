@@ -160,7 +160,7 @@ def test_what_an_engine_wrote_before_it_ended_is_told_to_nobody(
     spec: EngineSpec, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Every user is told why there is no engine; its log has statements of others."""
-    Path(spec.python).write_text("#!/bin/sh\necho row of another user; exit 1\n")
+    Path(spec.java).write_text("#!/bin/sh\necho row of another user; exit 1\n")
     engine = SparkEngine(spec, mock.MagicMock(), engine_id="six")
     with pytest.raises(EngineUnavailable) as failed:
         asyncio.run(engine.start())
