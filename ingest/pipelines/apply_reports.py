@@ -63,6 +63,8 @@ LEVEL_SECONDS, MOST_LEVEL_SECONDS = 5.0, 30.0
 LEVELED_A_SECOND = 50.0
 # What a session saw of a timeline is at most so old when it is written.
 SEEN_WITHIN = timedelta(seconds=10)
+# The follower asks for a look, too, and tells what that cannot see: it comes first.
+FOLLOWER_FIRST = timedelta(seconds=5)
 # Between two looks at shards of which some have columns that others are to get yet.
 LOOK_AGAIN = timedelta(minutes=1)
 # Between two looks at a lake that has a table's commit by its cursor.
@@ -299,6 +301,9 @@ class Gathered:
         assert pipeline.lake_table is not None
         is_answered = look.is_answered_by(job)
         if is_answered is False:
+            if SystemClock().now() - look.met < FOLLOWER_FIRST:
+                self._looks[pipeline.lake_table.pk] = look
+                return
             begun = shards.look_at(pipeline, by=ACTOR)
             self._looks[pipeline.lake_table.pk] = replace(look, job=begun.pk)
             transitions.say(pipeline, Sentence(READ, error=look.words))

@@ -34,6 +34,7 @@ FOLLOWS = {"step": "FollowLog", "seen": [], "missed": []}
 def logged(world: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """`orders` is loaded and follows its source's log."""
     monkeypatch.setattr("ingest.pipelines.apply_reports.WRITE_SECONDS", 0.0)
+    monkeypatch.setattr("ingest.pipelines.apply_reports.FOLLOWER_FIRST", timedelta(0))
     world.onboard("orders")
     world.until_live("orders")
     plan = world.pipeline("orders").plan
@@ -164,6 +165,23 @@ def waiting(logged: Any, name: str = "note") -> ApplyProblem:
 
 def looked(**at: Any) -> None:
     Job.objects.filter(kind="look").update(state="SUCCEEDED", finished_at=Now(), **at)
+
+
+def test_the_follower_is_heard_before_a_session_asks_for_a_look(
+    logged: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asks for one itself, behind what its log tells of older rows."""
+    later = timedelta(days=1)
+    monkeypatch.setattr("ingest.pipelines.apply_reports.FOLLOWER_FIRST", later)
+    heard, lake = session(logged), logged.lake("orders")
+    for _ in range(3):
+        heard.problems.append(waiting(logged))
+        logged.steps(3)
+    assert not Job.objects.filter(kind="look").exists()
+    monkeypatch.setattr("ingest.pipelines.apply_reports.FOLLOWER_FIRST", timedelta(0))
+    heard.problems.append(waiting(logged))
+    logged.until(lambda: Job.objects.filter(kind="look").exists())
+    assert lake.pk
 
 
 def test_what_came_and_went_before_it_was_seen_needs_a_load(logged: Any) -> None:
