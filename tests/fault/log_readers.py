@@ -434,7 +434,7 @@ def _text(value: Any) -> str | None:
 
 
 def _kill(reading: Reading, _: LoggedSource, __: random.Random) -> None:
-    reading.run.child.kill()
+    reading.run.child.process.kill()
 
 
 def _stop(reading: Reading, _: LoggedSource, chance: random.Random) -> None:
