@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -60,7 +60,7 @@ RATE_SECONDS = 10.0
 # Tables without changes get no newer rows, only a newer moment; of many of them no more
 # than so many a second, so that they take little while nothing happens.
 LEVEL_SECONDS, MOST_LEVEL_SECONDS = 5.0, 30.0
-LEVELED_A_SECOND = 50.0
+LEVELED_A_SECOND = 25.0
 # What a session saw of a timeline is at most so old when it is written.
 SEEN_WITHIN = timedelta(seconds=10)
 # The follower asks for a look, too, and tells what that cannot see: it comes first.
@@ -365,12 +365,24 @@ def _alone(table_id: int, act: Callable[[Pipeline], object]) -> None:
 # ---------------------------------------------------------------------- standing
 
 
+class _Row(NamedTuple):
+    """What is read of a pipeline, not its whole row: hundreds may be level."""
+
+    pk: int
+    lake_table_id: int
+    state: str
+    failures: int
+    late_at: datetime | None
+    lossy: dict[str, int]
+    lake_table__caught_up_at: datetime | None
+
+
 @dataclass(frozen=True, slots=True)
 class _Shown:
     """A table after a report. caught_up_at: the lake has all that was committed at the
     source until then; None = not known. event: of the pipeline, "" = it stays."""
 
-    pipeline: Pipeline
+    pipeline: _Row
     applied: Applied
     caught_up_at: datetime | None
     late_at: datetime | None
@@ -395,13 +407,10 @@ class _Write:
         self._read_until = _read_until({each.datasource_id for each in known.values()})
 
     def write(self) -> None:
-        rows = (
-            Pipeline.objects.filter(lake_table__in=list(self._applied), capture=LOG)
-            .exclude(state=states.RETIRED)
-            .defer("plan", "policy")
-            .select_related("lake_table")
-        )
-        shown = [self._shown(row) for row in rows if row.lake_table_id in self._known]
+        rows = Pipeline.objects.exclude(state=states.RETIRED)
+        rows = rows.filter(lake_table__in=list(self._applied), capture=LOG)
+        read = (_Row(*row) for row in rows.values_list(*_Row._fields))
+        shown = [self._shown(row) for row in read if row.lake_table_id in self._known]
         if not shown:
             return
         with transaction.atomic():
@@ -416,13 +425,11 @@ class _Write:
             if each not in level and (each.event or each.has_recovered):
                 _alone(each.applied.table_id, partial(_move, each))
 
-    def _shown(self, pipeline: Pipeline) -> _Shown:
-        assert pipeline.lake_table_id is not None
+    def _shown(self, pipeline: _Row) -> _Shown:
         applied = self._applied[pipeline.lake_table_id]
         known = self._known[pipeline.lake_table_id]
         caught_up_at = self._caught_up_at(applied, known)
-        assert pipeline.lake_table is not None
-        until = caught_up_at or pipeline.lake_table.caught_up_at or self._now
+        until = caught_up_at or pipeline.lake_table__caught_up_at or self._now
         late_at = late_moment(known.policy, until, capture=LOG)
         was_late = pipeline.late_at is None
         is_late = late_at is not None and late_at <= self._now
@@ -453,7 +460,7 @@ class _Write:
 
     def _event(
         self,
-        pipeline: Pipeline,
+        pipeline: _Row,
         applied: Applied,
         until: datetime,
         policy: Effective,
