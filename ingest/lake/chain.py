@@ -66,13 +66,16 @@ def begin_stream(folder: Place, *, above: int) -> Beginning:
     """Its first segment will be `above` + 1: above every epoch that a table which it
     will be about has. Done once, however often."""
     made = Beginning(above + 1)
-    if _beginning(folder).create(encode_beginning(made)):
-        return made
-    return read_beginning(folder)
+    is_made = _beginning(folder).create(encode_beginning(made))
+    return made if is_made else read_beginning(folder)
 
 
 def read_beginning(folder: Place) -> Beginning:
     """TerminalError `stream_unknown` when the stream was never begun."""
+    return decode_beginning(_read_beginning(folder).decode())
+
+
+def _read_beginning(folder: Place) -> bytes:
     found = _beginning(folder).read()
     if found is None:
         raise TerminalError(
@@ -80,7 +83,7 @@ def read_beginning(folder: Place) -> Beginning:
             code="stream_unknown",
             hint="begin it, and resync the tables that were followed by it",
         )
-    return decode_beginning(found.decode())
+    return found
 
 
 def read_segment(folder: Place, number: int) -> Segment | None:
@@ -233,6 +236,7 @@ class ChainIndex:
     stream: str
     beginning: Beginning = field(default_factory=lambda: Beginning(0))
     newest: Segment | None = None
+    _written: bytes = b""
     _about: dict[int, array[int]] = field(default_factory=dict)
     _controls: list[tuple[int, Control]] = field(default_factory=list)
     _files: dict[int, frozenset[str]] = field(default_factory=dict)
@@ -259,7 +263,7 @@ class ChainIndex:
                 if segment is None:
                     break
                 found.append(segment)
-            beginning = read_beginning(self.folder)
+            beginning = self._read_beginning()
             self._begin(beginning)
             if beginning.number > first:
                 continue
@@ -379,6 +383,13 @@ class ChainIndex:
             found += [*self._files.get(gone, ()), segment_name(gone)]
         return found
 
+    def _read_beginning(self) -> Beginning:
+        # of hundreds of tables half a megabyte, ten times a second, seldom another one
+        if (written := _read_beginning(self.folder)) == self._written:
+            return self.beginning
+        self._written = written
+        return decode_beginning(written.decode())
+
     @property
     def _next(self) -> int:
         return self.newest.number + 1 if self.newest else self.beginning.number
@@ -496,8 +507,7 @@ def fold(index: ChainIndex, *, end: int, lasts: Mapping[int, int]) -> bool:
 
 
 def remove_orphans(folder: Place) -> list[str]:
-    """Deletes what dead and superseded writers and collectors left, by one listing; the
-    names of what went."""
+    """Deletes what dead and superseded writers and collectors left; the names of it."""
     beginning = read_beginning(folder)
     first = beginning.number
     folds = {
