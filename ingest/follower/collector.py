@@ -16,8 +16,9 @@ from core.errors import SluiceError
 from core.sentences import Sentence
 from ingest.contract.table import TableSpec
 from ingest.lake.chain import ChainIndex, collect
-from ingest.lake.commits import read_commit, read_lake_table
+from ingest.lake.commits import read_commit, read_lake_table, read_timeline
 from ingest.lake.folding import Folder
+from ingest.lake.hudi.timeline import Timeline
 from ingest.lake.place import place_at
 from ingest.lake.port import Place, bytes_below
 
@@ -29,10 +30,11 @@ PERIOD_SECONDS = 60.0
 @dataclass(frozen=True, slots=True)
 class _Seen:
     """Of a lake table: the epoch of its newest commit, and the lowest of those that
-    its savepoints go back to. None = there is none."""
+    its savepoints go back to, None = there is none; and the timeline that says so."""
 
     applied: int | None
     kept: int | None
+    timeline: Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,7 @@ class Collector:
 
     def _look_at(self, table: TableSpec, problems: list[str]) -> _Seen | None:
         try:
-            return _read_table(table)
+            return _read_table(table, self._seen.get(table.table_id))
         except Exception as error:
             log.exception("%s cannot be read: what it needs is kept", table.path)
             problems.append(
@@ -155,10 +157,15 @@ class Collector:
                 log.exception("nothing of stream %s was collected", self.stream)
 
 
-def _read_table(table: TableSpec) -> _Seen:
-    state = read_lake_table(table.path)
+def _read_table(table: TableSpec, before: _Seen | None) -> _Seen:
+    """before: what was seen last; it still holds where nothing happened since."""
     base = place_at(table.path)
+    timeline = read_timeline(base)
+    if before is not None and before.timeline == timeline:
+        return before
+    state = read_lake_table(table.path, commits=1)
     instants = (state.timeline.find(asked) for asked in state.timeline.savepoints)
     positions = (read_commit(base, one).position for one in instants if one)
     kept = min((one.epoch_to for one in positions if one), default=None)
-    return _Seen(state.position.epoch_to if state.position else None, kept)
+    applied = state.position.epoch_to if state.position else None
+    return _Seen(applied, kept, state.timeline)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from catalog.schema.types import MAX_PRECISION, Mapped
 
@@ -86,6 +87,7 @@ class SourceType:
     dimensions: int = 0
 
 
+@lru_cache(maxsize=4096)
 def lake_type(source: SourceType) -> Mapped:
     """What `source` becomes in the lake."""
     if source.element:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import psycopg
@@ -186,7 +187,7 @@ class Control:
                 persistence,
                 has_children,
                 {row[2]: int(row[1]) for row in columns.get(oid, [])},
-                _table(identity, frozenset(key), frozenset(made), columns.get(oid, [])),
+                _table(identity, tuple(key), tuple(made), tuple(columns.get(oid, ()))),
                 tuple(lesser),
                 file,
                 by,
@@ -269,8 +270,13 @@ def _part(file: str, since: str, came: Came) -> Part:
     return Part(int(file), int(since), came)
 
 
+# of hundreds of tables hardly one is another than at the look before
+@lru_cache(maxsize=4096)
 def _table(
-    identity: str, key: frozenset[str], generated: frozenset[str], rows: list[Row]
+    identity: str,
+    key: tuple[str, ...],
+    generated: tuple[str, ...],
+    rows: tuple[Row, ...],
 ) -> SourceTable:
     columns = tuple(
         SourceColumn(
@@ -282,7 +288,7 @@ def _table(
         for _, _, name, text, kind, in_array, dims, *_, may_read in rows
         if name not in generated
     )
-    return SourceTable(identity, columns, generated)
+    return SourceTable(identity, columns, frozenset(generated))
 
 
 def _type(text: str, kind: str, in_array: object, dimensions: int = 0) -> SourceType:
