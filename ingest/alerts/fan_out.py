@@ -15,6 +15,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from catalog.compiled import AnyRow
 from core.addresses import reached_at
 from core.clock import SystemClock
 from ingest.alerts.messages import event_body
@@ -31,8 +32,14 @@ FORGET_PAGE = 2000
 _forget_at = 0.0
 
 
+_NEWS = Q(is_announced=False) | Q(closed_at__isnull=False, is_end_announced=False)
+_is_any_news = AnyRow(lambda: Alert.objects.filter(_NEWS))
+
+
 def announce() -> int:
     """Make the deliveries of what opened or ended since; how many alerts."""
+    if not _is_any_news():
+        return 0
     with transaction.atomic():
         rows = Alert.objects.select_for_update(skip_locked=True, of=("self",))
         rows = with_mutes(rows.select_related("table")).filter(

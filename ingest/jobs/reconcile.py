@@ -17,9 +17,10 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
+from catalog.compiled import AnyRow
 from core.clock import SystemClock
 from core.database_errors import is_away
 from core.errors import SluiceError, TerminalError, TransientError
@@ -46,16 +47,23 @@ DAMAGED = "timeline_damaged"
 GRACE_SECONDS = 10
 
 
-def reconcile_jobs() -> int:
-    """Judge every job whose driver ended or is silent; how many were judged."""
-    if _is_database_young():
-        return 0
+def _active() -> QuerySet[Job]:
     # whatever has a lane is a driver's, also of a kind that another release stored:
     # it keeps its table busy
     in_drivers = Q(kind__in=names_of(DriverKind)) | ~Q(lane="")
-    lost = Job.objects.filter(in_drivers, state__in=ACTIVE)
+    return Job.objects.filter(in_drivers, state__in=ACTIVE)
+
+
+_is_any_active = AnyRow(_active)
+
+
+def reconcile_jobs() -> int:
+    """Judge every job whose driver ended or is silent; how many were judged."""
+    if not _is_any_active() or _is_database_young():
+        return 0
     incarnations = {
-        pk: handle.get("boot", "") for pk, handle in lost.values_list("pk", "handle")
+        pk: handle.get("boot", "")
+        for pk, handle in _active().values_list("pk", "handle")
     }
     gone = _gone({incarnation for incarnation in incarnations.values() if incarnation})
     return sum(

@@ -12,8 +12,9 @@ import time
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, QuerySet
 
+from catalog.compiled import AnyRow
 from catalog.models import Datasource, SchemaVersion
 from core.errors import SluiceError, StaleState
 from ingest.contract.records import SourceRecord, TableRecord
@@ -31,18 +32,29 @@ PAGE = 500
 SECONDS = 1.0
 
 
-def record_changed() -> int:
-    """Write what is not recorded, sources first; how many records. What the lake does
-    not take now is tried again."""
-    tables = Pipeline.objects.filter(is_recorded=False, lake_table__isnull=False)
+def _sources() -> QuerySet[Datasource]:
     carried = Pipeline.objects.filter(
         lake_table__isnull=False,
         source_table__database__datasource=OuterRef("pk"),
     )
-    sources = Datasource.objects.filter(Exists(carried), is_recorded=False)
+    return Datasource.objects.filter(Exists(carried), is_recorded=False)
+
+
+def _tables() -> QuerySet[Pipeline]:
+    return Pipeline.objects.filter(is_recorded=False, lake_table__isnull=False)
+
+
+_is_any_source, _is_any_table = AnyRow(_sources), AnyRow(_tables)
+
+
+def record_changed() -> int:
+    """Write what is not recorded, sources first; how many records. What the lake does
+    not take now is tried again."""
+    if not (_is_any_source() or _is_any_table()):
+        return 0
     until, count = time.monotonic() + SECONDS, 0
-    wanted = [(_record_source, pk) for pk in sources.values_list("pk", flat=True)]
-    pks = tables.order_by("pk").values_list("pk", flat=True)[:PAGE]
+    wanted = [(_record_source, pk) for pk in _sources().values_list("pk", flat=True)]
+    pks = _tables().order_by("pk").values_list("pk", flat=True)[:PAGE]
     wanted += [(_record_table, pk) for pk in pks]
     for record, pk in wanted:
         if time.monotonic() > until:
