@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -365,16 +365,11 @@ def _alone(table_id: int, act: Callable[[Pipeline], object]) -> None:
 # ---------------------------------------------------------------------- standing
 
 
-class _Row(NamedTuple):
-    """What is read of a pipeline, not its whole row: hundreds may be level."""
-
-    pk: int
-    lake_table_id: int
-    state: str
-    failures: int
-    late_at: datetime | None
-    lossy: dict[str, int]
-    lake_table__caught_up_at: datetime | None
+# Not whole rows: hundreds may be level.
+_READ = (
+    *("pk", "lake_table_id", "state", "status_reason", "failures", "late_at"),
+    *("lossy", "lake_table__caught_up_at"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,7 +377,7 @@ class _Shown:
     """A table after a report. caught_up_at: the lake has all that was committed at the
     source until then; None = not known. event: of the pipeline, "" = it stays."""
 
-    pipeline: _Row
+    pipeline: Any
     applied: Applied
     caught_up_at: datetime | None
     late_at: datetime | None
@@ -409,7 +404,7 @@ class _Write:
     def write(self) -> None:
         rows = Pipeline.objects.exclude(state=states.RETIRED)
         rows = rows.filter(lake_table__in=list(self._applied), capture=LOG)
-        read = (_Row(*row) for row in rows.values_list(*_Row._fields))
+        read = rows.values_list(*_READ, named=True)
         shown = [self._shown(row) for row in read if row.lake_table_id in self._known]
         if not shown:
             return
@@ -425,7 +420,7 @@ class _Write:
             if each not in level and (each.event or each.has_recovered):
                 _alone(each.applied.table_id, partial(_move, each))
 
-    def _shown(self, pipeline: _Row) -> _Shown:
+    def _shown(self, pipeline: Any) -> _Shown:
         applied = self._applied[pipeline.lake_table_id]
         known = self._known[pipeline.lake_table_id]
         caught_up_at = self._caught_up_at(applied, known)
@@ -460,7 +455,7 @@ class _Write:
 
     def _event(
         self,
-        pipeline: _Row,
+        pipeline: Any,
         applied: Applied,
         until: datetime,
         policy: Effective,
