@@ -451,7 +451,7 @@ def _two(reading: Reading, _: LoggedSource, chance: random.Random) -> None:
     reading.work(chance.uniform(0.5, 4.0))
     old.signal(signal.SIGCONT)
     reading.work(1.0)
-    old.child.kill()
+    old.child.process.kill()
 
 
 def _sessions(reading: Reading, source: LoggedSource, _: random.Random) -> None:
