@@ -163,9 +163,9 @@ def _read_table(table: TableSpec, before: _Seen | None) -> _Seen:
     timeline = read_timeline(base)
     if before is not None and before.timeline == timeline:
         return before
-    state = read_lake_table(table.path, commits=1)
-    instants = (state.timeline.find(asked) for asked in state.timeline.savepoints)
+    state = read_lake_table(table.path, commits=1, timeline=timeline)
+    instants = (timeline.find(asked) for asked in timeline.savepoints)
     positions = (read_commit(base, one).position for one in instants if one)
     kept = min((one.epoch_to for one in positions if one), default=None)
     applied = state.position.epoch_to if state.position else None
-    return _Seen(applied, kept, state.timeline)
+    return _Seen(applied, kept, timeline)

@@ -89,13 +89,16 @@ class LakeState:
         return tuple(i.asked for i in self.timeline.pending_compactions)
 
 
-def read_lake_table(path: str, *, commits: int = 3) -> LakeState:
-    """The state of the table at `path`; `exists` False when there is none."""
+def read_lake_table(
+    path: str, *, commits: int = 3, timeline: Timeline | None = None
+) -> LakeState:
+    """The state of the table at `path`; `exists` False when there is none. timeline:
+    if it was listed already."""
     base = place_at(path)
     properties = read_properties(base)
     if properties is None:
         return LakeState(exists=False)
-    timeline = read_timeline(base)
+    timeline = timeline or read_timeline(base)
     found = list(newest_commits(base, timeline, wanted=commits))
     return LakeState(
         exists=True,
