@@ -21,14 +21,19 @@ from ingest.driver.apply.apply import write_client
 from ingest.driver.table_services.savepoints import drop_old_savepoints
 from ingest.lake.commits import read_lake_table, read_timeline
 from ingest.lake.fence import require_fence
-from ingest.lake.hudi.keeping import EXTRA_KEY, VERSION, next_cleaning
+from ingest.lake.hudi.keeping import (
+    EXTRA_KEY,
+    VERSION,
+    is_tidying_due,
+    next_cleaning,
+)
 from ingest.lake.hudi.options import ARCHIVED_DOWN_TO
-from ingest.lake.hudi.timeline import SERVICES, WRITES, Timeline
+from ingest.lake.hudi.timeline import Timeline
 from ingest.lake.layout import remove_strays
 from ingest.lake.place import place_at
 from ingest.lake.upkeep import read_kept, read_written
 
-# Commits after which a sync tidies.
+# Commits after a cleaning behind which a sync tidies again.
 TIDY_EACH = 40
 # Paths of tables that a job of this driver cleans.
 _TIDIED_NOW: set[str] = set()
@@ -52,10 +57,8 @@ def tidy_when_due(
     Only where one driver writes the table: no other one cleans it meanwhile.
     """
     timeline = timeline or _timeline(spec)
-    commits = sum(i.action in WRITES | SERVICES for i in timeline.instants)
-    more = commits - ARCHIVED_DOWN_TO
-    # a savepoint, or a plan that waits, may hold them back: not at each commit then
-    if spec.table.lock or more < TIDY_EACH or more % TIDY_EACH:
+    is_due = is_tidying_due(timeline, each=TIDY_EACH, beyond=ARCHIVED_DOWN_TO)
+    if spec.table.lock or not is_due:
         return False
     return _clean(spark, spec, savepoints=False)
 

@@ -102,6 +102,24 @@ def next_cleaning(
     )
 
 
+def is_tidying_due(timeline: Timeline, *, each: int, beyond: int) -> bool:
+    """Whether `each` writes came since the newest cleaning was begun, and there are as
+    many beyond those that archiving leaves.
+
+    Counted from the cleaning, for between two looks a plan comes with a commit: who
+    waited for a certain number would step over it. A cleaning that could not be
+    completed, or that a savepoint kept from taking anything, counts: it is not begun
+    anew at each commit.
+    """
+    writes = since = 0
+    for instant in timeline.instants:
+        if instant.action == "clean":
+            since = 0
+        elif instant.action in WRITES | SERVICES:
+            writes, since = writes + 1, since + 1
+    return since >= each and writes - beyond >= each
+
+
 def _moment(timeline: Timeline, at: str, *, before: Moment | None) -> Moment:
     """What was asked for before `first` was completed at `at`, so whoever begins then
     reads of each file group the newest version before it, or a newer one."""

@@ -11,7 +11,14 @@ import pytest
 from ingest.contract import members
 from ingest.contract.written import Totals
 from ingest.lake.hudi import keeping
-from ingest.lake.hudi.keeping import VERSION, Cleaning, Kept, Moment, next_cleaning
+from ingest.lake.hudi.keeping import (
+    VERSION,
+    Cleaning,
+    Kept,
+    Moment,
+    is_tidying_due,
+    next_cleaning,
+)
 from ingest.lake.hudi.timeline import Timeline, ended_savepoints, instant_of
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -219,3 +226,52 @@ def test_the_days_of_a_savepoint_count_from_when_it_was_made() -> None:
     for day, ended in ((21, []), (26, []), (28, [commit])):
         now = datetime(2026, 1, day, tzinfo=UTC)
         assert ended_savepoints(timeline, now=now) == ended
+
+
+TIDYING = [
+    # (writes before the newest cleaning, what follows it, whether to clean: each three
+    # writes, where two stay)
+    pytest.param(0, ["deltacommit"] * 4, False, id="of-a-few-nothing-goes"),
+    pytest.param(0, ["deltacommit"] * 5, True, id="the-third-beyond-those-that-stay"),
+    pytest.param(0, ["deltacommit"] * 6, True, id="one-look-too-late-is-not-never"),
+    pytest.param(6, ["clean", *["deltacommit"] * 2], False, id="just-cleaned"),
+    pytest.param(6, ["clean", *["deltacommit"] * 3], True, id="the-third-behind-it"),
+    pytest.param(
+        6, ["clean", "deltacommit", "compaction", "deltacommit"], True,
+        id="a-plan-that-came-with-a-commit-counts",
+    ),
+    pytest.param(
+        9, ["clean", "rollback", "deltacommit"], False, id="whatever-could-not-go"
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "behind", "is_due"), TIDYING)
+def test_a_sync_tidies_by_what_came_since_the_last_time(
+    before: int, behind: list[str], is_due: bool
+) -> None:
+    actions = ["deltacommit"] * before + behind
+    timeline = instants(*(f"{n}-{n} {action}" for n, action in enumerate(actions)))
+    assert is_tidying_due(timeline, each=3, beyond=2) == is_due
+
+
+@pytest.mark.parametrize("compact_after", range(1, 8))
+def test_no_plan_makes_a_sync_step_over_its_turn(compact_after: int) -> None:
+    """A look sees the plan that followed the commit before together with the next."""
+    actions: list[str] = []
+    gaps: list[int] = []
+    commits = since = 0
+    while len(actions) < 500:
+        actions.append("deltacommit")
+        commits, since = commits + 1, since + 1
+        timeline = instants(*(f"{n}-{n} {a}" for n, a in enumerate(actions)))
+        if is_tidying_due(timeline, each=40, beyond=20):
+            actions.append("clean")
+            gaps.append(since)
+            since = 0
+        if commits % compact_after == 0:
+            actions.append("compaction")
+            since += 1
+    first, *others = gaps
+    assert first <= 61
+    assert {40, 41} >= set(others)
