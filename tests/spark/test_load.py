@@ -121,10 +121,8 @@ POSTGRESQL = dialect_of("postgresql")
 HOSTILE = ['a"b', "select", "a.b", "Mixed Case", "it's", "back\\slash", "名字", "a;--"]
 
 
-@pytest.mark.parametrize("key", ["id", 'k"; DROP'])
-def test_names_that_break_sql_load_and_compare_equal(
-    lake_bench: LakeBench, key: str
-) -> None:
+def test_names_that_break_sql_load_and_compare_equal(lake_bench: LakeBench) -> None:
+    key = 'k"; DROP'
     name, qualified = POSTGRESQL.name, POSTGRESQL.qualified
     schema, source = 'Sch"ema.x', "ta'ble \\ 表"
     columns = ", ".join(f"{name(c)} text" for c in HOSTILE)
@@ -290,15 +288,6 @@ def test_resync_shows_old_rows_until_the_one_commit(lake_bench: LakeBench) -> No
     assert lake_bench.rows(table, "id", "v") == [(i, "new") for i in range(1, 21)]
     operations = [c.operation for c in lake_bench.state(table).commits]
     assert operations == ["INSERT_OVERWRITE_TABLE", "BULK_INSERT"]
-
-
-def test_a_repeated_load_job_finds_its_own_commit(lake_bench: LakeBench) -> None:
-    lake_bench.sql("CREATE TABLE r (id int PRIMARY KEY); INSERT INTO r VALUES (1)")
-    table = lake_bench.table("r")
-    first = assert_done(lake_bench.load(table, job_id="j"))
-    again = assert_done(lake_bench.load(table, job_id="j", attempt=2))
-    assert again.facts["instant"] == first.facts["instant"]
-    assert len(lake_bench.state(table).commits) == 1
 
 
 def test_finished_chunks_are_not_read_again(lake_bench: LakeBench) -> None:

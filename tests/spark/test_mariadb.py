@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -264,23 +263,6 @@ def test_a_verification_disagrees_with_bounds_that_hide_rows(
     assert failed.error.code == "rows_not_read"  # type: ignore[union-attr]
 
 
-def test_a_single_integer_key_is_cut_evenly(bench: MariadbBench) -> None:
-    bench.sql("CREATE TABLE e (id bigint unsigned PRIMARY KEY, v int)")
-    bench.sql("INSERT INTO e SELECT 9223372036854775800 + seq, seq FROM seq_1_to_100")
-    bench.sql("ANALYZE TABLE e")
-    report = assert_done(bench.load(bench.table("e"), chunk_rows=25))
-    assert (report.facts["rows"], report.facts["chunks"]) == (100, 4)
-
-
-def test_a_table_without_key_counts_equal_rows(bench: MariadbBench) -> None:
-    bench.sql("CREATE TABLE h (a varchar(9), b int)")
-    bench.sql("INSERT INTO h SELECT 'x', seq % 3 FROM seq_1_to_30")
-    table = bench.table("h", (), row_hash=True)
-    assert_done(bench.load(table))
-    assert bench.frame(table).count() == 3
-    assert assert_done(bench.verify(table)).facts["verdict"] == "equal"
-
-
 @pytest.fixture
 def loaded(bench: MariadbBench) -> tuple[MariadbBench, Any, str]:
     """(bench, table spec, bound): rows 1 to 5, a cursor of whole seconds."""
@@ -295,30 +277,12 @@ def loaded(bench: MariadbBench) -> tuple[MariadbBench, Any, str]:
     return bench, table, assert_done(bench.load(table)).facts["bound"]
 
 
-def values(bench: MariadbBench, table: Any) -> dict[int, str]:
-    return {r[0]: r[1] for r in bench.rows(table, "id", "v")}
-
-
-def test_an_open_transaction_holds_the_bound_and_its_rows_arrive(loaded: Any) -> None:
+def test_before_a_restore_it_tells_what_a_sync_would_find_behind_an_older_position(
+    loaded: Any,
+) -> None:
     bench, table, low = loaded
-    with bench.server.connect("shop", autocommit=False) as other:
-        with other.cursor() as cursor:
-            cursor.execute("INSERT INTO o (id, v) VALUES (7, 'late')")
-        bench.sql("INSERT INTO o (id, v) VALUES (8, 'after')")
-        time.sleep(2.1)  # the cursor has whole seconds, and so has InnoDB's clock
-        held = assert_done(bench.sync(table, low))
-        assert held.facts["held_back"]["pid"] == other.thread_id()
-        assert held.facts["held_back"]["age_seconds"] > 1
-        assert not {7, 8} & values(bench, table).keys()
-        other.commit()
-    time.sleep(2.1)
-    bench.sql("UPDATE o SET v = 'new' WHERE id = 2")
-    time.sleep(2.1)
-    done = assert_done(bench.sync(table, held.facts["position"]["to"]))
-    assert done.facts["held_back"] is None
-    found = values(bench, table)
-    assert (found[2], found[7], found[8]) == ("new", "late", "after")
-    # before a restore it tells what a sync would find behind an older position
+    bench.sql("INSERT INTO o (id, at) VALUES (7, now() + interval 1 hour)")
+    bench.sql("UPDATE o SET at = now() + interval 1 hour WHERE id < 3")
     run = bench.start(bench.spec("repair", table))
     access = SourceAccess(bench.source, bench.password, run.application)
     reach = ask_reach(run, lambda: access, low)

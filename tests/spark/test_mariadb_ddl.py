@@ -184,24 +184,6 @@ def test_rows_tell_a_table_made_anew_from_a_rebuilt_one(
     assert bench.rows(table, "id", "v") == sorted(bench.sql("SELECT id, v FROM o"))
 
 
-def test_a_key_that_is_guaranteed_no_more_stops_the_sync(bench: MariadbBench) -> None:
-    table = bench.table("o", cursor="at", estimated_rows=200)
-    load = assert_done(bench.load(table)).facts
-    before = bench.rows(table, "id", "v")
-    bench.sql(
-        "ALTER TABLE o ADD region char(2) NOT NULL DEFAULT 'eu', DROP PRIMARY KEY,"
-        " ADD PRIMARY KEY (region, id)"
-    )
-    bench.sql("INSERT INTO o (id, v, region) VALUES (1, 0, 'us')")
-    report = sync(bench, table, load["bound"], load["source_fingerprint"])
-    assert report.error is not None
-    assert (report.outcome, report.error.code) == (
-        "invalid_request",
-        "key_not_guaranteed",
-    )
-    assert bench.rows(table, "id", "v") == before
-
-
 @pytest.mark.long
 def test_the_server_never_sees_more_than_is_promised(
     bench: MariadbBench,

@@ -85,25 +85,6 @@ def moody(bench: LakeBench, *key: str) -> tuple[Any, str, dict[str, Any]]:
     return table, facts["bound"], facts["source_fingerprint"]
 
 
-def test_a_label_that_was_renamed_is_told_until_a_re_sync(
-    lake_bench: LakeBench,
-) -> None:
-    bench = lake_bench
-    table, low, signs = moody(bench, "id")
-    report = assert_done(sync(bench, table, low, signs))
-    assert bench.rows(table, "id", "e") == [(1, "blue"), (2, "sad"), (3, "sad")]
-    for _ in range(2):
-        assert any("e (sad → blue)" in w for w in report.warnings), report.warnings
-        report = assert_done(
-            sync(bench, table, low, report.facts["source_fingerprint"])
-        )
-    report = assert_done(bench.load(table, kind="resync"))
-    assert not assert_done(
-        sync(bench, table, low, report.facts["source_fingerprint"])
-    ).warnings
-    assert bench.rows(table, "id", "e") == [(n, "blue") for n in (1, 2, 3)]
-
-
 def test_a_renamed_label_in_the_key_stops_the_sync(lake_bench: LakeBench) -> None:
     """The changed row would be there under both."""
     bench = lake_bench

@@ -115,21 +115,6 @@ def test_an_open_transaction_holds_the_bound_and_its_rows_arrive(loaded: Any) ->
     }
 
 
-def test_a_prepared_transaction_holds_the_bound_too(loaded: Any) -> None:
-    bench, table, low = loaded
-    with psycopg.connect(bench.dsn, autocommit=True) as other:
-        other.execute("BEGIN")
-        other.execute("INSERT INTO o VALUES (7, 'prepared')")
-        other.execute("SELECT pg_sleep(0.1)")
-        other.execute("PREPARE TRANSACTION 'two-phase'")
-    held = assert_done(bench.sync(table, low))
-    assert held.facts["held_back"]["prepared"] == "two-phase"
-    assert held.facts["position"]["to"] == low
-    bench.sql("COMMIT PREPARED 'two-phase'")
-    assert_done(bench.sync(table, held.facts["position"]["to"]))
-    assert values(bench, table)[7] == "prepared"
-
-
 def test_a_row_that_never_rests_is_carried_too(loaded: Any) -> None:
     """It is always younger than the lag allows, whenever anybody looks."""
     bench, table, _ = loaded
@@ -143,15 +128,6 @@ def test_a_row_that_never_rests_is_carried_too(loaded: Any) -> None:
     bench.sql("UPDATE o SET v = 'rests' WHERE id = 2")
     assert_done(bench.sync(table, first.facts["position"]["to"]))
     assert values(bench, table)[2] == "rests"
-
-
-def test_the_lag_keeps_young_rows_for_the_next_round(loaded: Any) -> None:
-    bench, table, low = loaded
-    # once a minute a sync reads young rows, too: the last one was just now
-    low = assert_done(bench.sync(table, low)).facts["position"]["to"]
-    bench.sql("INSERT INTO o VALUES (7, 'young')")
-    assert assert_done(bench.sync(table, low, lag=60)).facts["rows"] == 0
-    assert 7 not in values(bench, table)
 
 
 def test_without_the_right_to_see_transactions_the_report_says_so(loaded: Any) -> None:
@@ -183,14 +159,6 @@ def test_a_cursor_without_zone_stays_behind_the_hour_that_comes_twice(
     assert timedelta(hours=5) < behind < timedelta(hours=5.5)
 
 
-def test_a_source_whose_clock_went_back_is_told(loaded: Any) -> None:
-    bench, table, low = loaded
-    ahead = to_text(from_text(low) + timedelta(hours=1), has_zone=True)
-    report = assert_done(bench.sync(table, ahead))
-    assert any("it was set back" in w for w in report.warnings)
-    assert report.facts["position"]["to"] == ahead
-
-
 def test_a_large_window_is_cut_without_splitting_equal_cursors(loaded: Any) -> None:
     bench, table, low = loaded
     bench.sql("INSERT INTO o SELECT 100 + g, 'x', now() FROM generate_series(1, 4) g")
@@ -200,14 +168,6 @@ def test_a_large_window_is_cut_without_splitting_equal_cursors(loaded: Any) -> N
     second = assert_done(bench.sync(table, first.facts["position"]["to"], max_rows=50))
     assert (second.facts["rows"], second.facts["more"]) == (4, False)
     assert len(values(bench, table)) == 13
-
-
-def test_null_cursors_are_counted(loaded: Any) -> None:
-    bench, table, low = loaded
-    bench.sql("INSERT INTO o VALUES (50, 'never', NULL), (51, 'low', '-infinity')")
-    report = assert_done(bench.sync(table, low))
-    assert report.facts["null_cursors"] == 2
-    assert any("at" in w for w in report.warnings)
 
 
 def test_a_sync_that_died_is_read_again_and_never_reported_twice(

@@ -150,14 +150,6 @@ def test_a_sync_beside_it_makes_no_difference(
     assert facts["position"] == low
 
 
-def test_after_a_compaction_it_is_still_equal(loaded: Any) -> None:
-    bench, table, low = loaded
-    bench.sql("UPDATE o SET t = 'new', at = now() WHERE id <= 5")
-    assert_done(bench.sync(table, low))
-    assert_done(bench.compact(table))
-    assert checked(bench, table)["verdict"] == "equal"
-
-
 def test_rows_without_a_key_are_counted(lake_bench: LakeBench) -> None:
     lake_bench.sql("CREATE TABLE o (a text, b int)")
     lake_bench.sql("INSERT INTO o SELECT 'x', g % 3 FROM generate_series(1, 30) g")

@@ -1,7 +1,6 @@
 """Wide rows: they are read a few at a time, and one that cannot be read says so.
 
-Against the buffer of a reader, which is 1 MiB here. How much memory 300 rows of 4 MB
-take is measured by `tests.bench.wide_bench`.
+Against the buffer of a reader, which is 1 MiB here.
 """
 
 from __future__ import annotations

@@ -128,6 +128,22 @@ def test_who_may_still_write_is_seen_without_the_servers_statistics(
     wait_for(lambda: source.clock().sees_others or None, "the other session to end")
 
 
+def test_a_prepared_transaction_may_still_commit(
+    link: psycopg.Connection, source: PostgresSource, dsn: str
+) -> None:
+    link.execute("CREATE TABLE o (id bigint PRIMARY KEY)")
+    with psycopg.connect(dsn, autocommit=True) as other:
+        other.execute("BEGIN")
+        other.execute("INSERT INTO o VALUES (1)")
+        other.execute("PREPARE TRANSACTION 'two-phase'")
+    try:
+        [held] = source.clock().transactions
+        assert (held.is_prepared, held.name) == (True, "two-phase")
+    finally:
+        link.execute("ROLLBACK PREPARED 'two-phase'")
+    assert not source.clock().transactions
+
+
 @pytest.mark.parametrize(
     ("change", "is_maybe"),
     [("TRUNCATE {}", True), ("DELETE FROM {}", False), ("VACUUM {}", False)],
