@@ -25,7 +25,7 @@ from catalog.access.policy import Principal
 from catalog.access.principals import principal_of
 from catalog.api.user_concurrency import take_place
 from catalog.api.views import is_storable
-from catalog.selectors import Window
+from catalog.selectors.paging import Window
 from core.context import name_actor
 from core.errors import (
     AccessDenied,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import unquote, urlparse
 
 from ingest.contract.table import SourceSpec
-from ingest.sources.registry import SourceAccess
+from ingest.sources.port import SourceAccess
 from tests.mariadb import MariaDbServer
 
 APPLICATION = "sluice:test"

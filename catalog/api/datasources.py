@@ -10,7 +10,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog import datasources as service
-from catalog import selectors
 from catalog.access.enforcement import require
 from catalog.access.policy import Privilege, Securable
 from catalog.api import replies
@@ -21,6 +20,13 @@ from catalog.api.serializers import DatasourceNew, DatasourcePatch, Empty
 from catalog.api.views import PAGING, ApiView, body_of, members_of, paged
 from catalog.discovery.services import start_discovery, start_test
 from catalog.models import Datasource
+from catalog.selectors.contents import without_contents
+from catalog.selectors.tables import (
+    database_for,
+    databases_for,
+    datasource_for,
+    datasources_for,
+)
 from catalog.sources.registry import KINDS, kind_named
 from core.models import Job
 
@@ -34,10 +40,10 @@ class DatasourcesView(ApiView):
     def get(self, request: Request) -> Response:
         """The datasources that the caller may see, by name."""
         given = request.query_params
-        rows = selectors.datasources_for(
+        rows = datasources_for(
             self.principal, tag=given.get("tag", ""), owner=given.get("owner", "")
         )
-        shown = selectors.without_contents(self.principal)
+        shown = without_contents(self.principal)
 
         def body(row: Datasource) -> Body:
             return replies.Datasource.body(shown(row))
@@ -75,10 +81,10 @@ class DatasourceView(ApiView):
     @extend_schema(responses=replies.Datasource)
     def get(self, request: Request, ds: str) -> Response:
         """One source, with the result of its last connection test."""
-        row = selectors.datasource_for(self.principal, ds)
+        row = datasource_for(self.principal, ds)
         if request.headers.get("If-None-Match") == etag_of(row):
             return Response(status=304, headers={"ETag": etag_of(row)})
-        return _shown(selectors.without_contents(self.principal)(row))
+        return _shown(without_contents(self.principal)(row))
 
     @extend_schema(request=DatasourcePatch, responses=replies.Datasource)
     def patch(self, request: Request, ds: str) -> Response:
@@ -113,7 +119,7 @@ class _JobView(ApiView):
     @idempotent
     def post(self, request: Request, ds: str) -> Response:
         require(self.principal, Privilege.OPERATE, Securable(ds))
-        row = selectors.datasource_for(self.principal, ds)
+        row = datasource_for(self.principal, ds)
         service.require_a_source(row)
         members_of(request)
         return accepted(self.start(row, self.principal.name))
@@ -143,8 +149,8 @@ class DatabasesView(ApiView):
 
     @extend_schema(responses=replies.page_of(replies.Database))
     def get(self, request: Request, ds: str) -> Response:
-        selectors.datasource_for(self.principal, ds)
-        rows = selectors.databases_for(self.principal, ds)
+        datasource_for(self.principal, ds)
+        rows = databases_for(self.principal, ds)
         return paged(request, rows, sorts=BY_NAME, body=replies.Database.body)
 
 
@@ -153,9 +159,7 @@ class DatabaseView(ApiView):
 
     @extend_schema(responses=replies.Database)
     def get(self, request: Request, ds: str, db: str) -> Response:
-        return Response(
-            replies.Database.body(selectors.database_for(self.principal, ds, db))
-        )
+        return Response(replies.Database.body(database_for(self.principal, ds, db)))
 
 
 def accepted(job: Job) -> Response:

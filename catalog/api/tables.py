@@ -13,7 +13,6 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import selectors
 from catalog.access.enforcement import require
 from catalog.access.policy import Principal, Privilege, Securable
 from catalog.api import replies
@@ -22,7 +21,17 @@ from catalog.api.reply import Body
 from catalog.api.serializers import TablePatch
 from catalog.api.views import PAGING, ApiView, body_of, page_size, paged
 from catalog.labels import Labels, label_locked, lock_tables
+from catalog.selectors.facts import (
+    TableFacts,
+    facts_at,
+    facts_by_ids,
+    facts_for,
+    facts_named,
+)
+from catalog.selectors.history import schema_steps, schema_versions
 from catalog.selectors.paging import offset_of, offset_token
+from catalog.selectors.search import Hit, search_tables
+from catalog.selectors.tables import TableFilter, database_for, tables_for
 from core.errors import InvalidRequest, NotFound
 from core.sentences import Sentence
 
@@ -46,7 +55,7 @@ class TablesView(ApiView):
             return _listed(self, request, given.get("datasource", ""), "")
         if "q" in given:
             raise InvalidRequest("give either name or q, not both")
-        table = selectors.facts_named(self.principal, given["name"])
+        table = facts_named(self.principal, given["name"])
         return Response({"items": [_unmatched(table)], "next_page_token": None})
 
 
@@ -57,14 +66,14 @@ class TableView(ApiView):
     def get(self, request: Request, **place: Any) -> Response:
         """A table with columns, key, state and last commit. Its ETag is of owner and
         tags alone, which can be set: it is no sign that the rest is the same."""
-        body = replies.Table.body(selectors.facts_for(self.principal, place["id"]))
+        body = replies.Table.body(facts_for(self.principal, place["id"]))
         return Response(body, headers={"ETag": f"W/{_tag(body)}"})
 
     @extend_schema(request=TablePatch, responses=replies.Table)
     def patch(self, request: Request, **place: Any) -> Response:
         """Set who answers for a table and the tags that it is found by. Neither gives
         a right. Takes `manage`."""
-        table = selectors.facts_for(self.principal, place["id"])
+        table = facts_for(self.principal, place["id"])
         on = Securable(table.datasource, table.database, table.name)
         require(self.principal, Privilege.MANAGE, on)
         given = body_of(TablePatch, request)
@@ -72,7 +81,7 @@ class TableView(ApiView):
         labels = Labels(owner=owner, tags=given.get("tags"))
         with transaction.atomic():
             rows = lock_tables([table.id])
-            now = replies.Table.body(selectors.facts_for(self.principal, table.id))
+            now = replies.Table.body(facts_for(self.principal, table.id))
             require_match(request, _tag(now))
             label_locked(rows, labels, by=self.principal.name)
         return self.get(request, **place)
@@ -89,12 +98,12 @@ class TableSchemaView(ApiView):
 
     @extend_schema(responses=replies.TableSchema)
     def get(self, request: Request, **place: Any) -> Response:
-        table = selectors.facts_for(self.principal, place["id"])
+        table = facts_for(self.principal, place["id"])
         asked = request.query_params.get("version")
         if asked is None:
             return Response(replies.TableSchema.now(table))
         is_number = asked.isascii() and asked.isdigit() and len(asked) < 10
-        rows = selectors.schema_versions(table.id)
+        rows = schema_versions(table.id)
         found = rows.filter(version=int(asked)).first() if is_number else None
         if found is None:
             raise NotFound(
@@ -118,13 +127,13 @@ class TableHistoryView(ApiView):
 
     @extend_schema(responses=replies.page_of(replies.SchemaStep))
     def get(self, request: Request, **place: Any) -> Response:
-        table = selectors.facts_for(self.principal, place["id"])
+        table = facts_for(self.principal, place["id"])
         return paged(
             request,
-            selectors.schema_versions(table.id),
+            schema_versions(table.id),
             sorts={"version": ("-version",)},
             body=replies.SchemaStep.body,
-            load=selectors.schema_steps,
+            load=schema_steps,
         )
 
 
@@ -136,11 +145,11 @@ class DatabaseTablesView(ApiView):
     @extend_schema(responses=replies.page_of(replies.FoundTable))
     def get(self, request: Request, ds: str, db: str) -> Response:
         if name := request.query_params.get("name"):
-            table = selectors.facts_at(self.principal, ds, db, name)
+            table = facts_at(self.principal, ds, db, name)
             return Response({"items": [_unmatched(table)], "next_page_token": None})
         found = _listed(self, request, ds, db)
         if not found.data["items"]:
-            selectors.database_for(self.principal, ds, db)
+            database_for(self.principal, ds, db)
         return found
 
 
@@ -149,12 +158,12 @@ class NamedTableView(ApiView):
     def get(self, request: Request, **place: Any) -> Response:
         """The same by its names instead of its id."""
         names = place["ds"], place["db"], place["table"]
-        return Response(replies.Table.body(selectors.facts_at(self.principal, *names)))
+        return Response(replies.Table.body(facts_at(self.principal, *names)))
 
 
 def _listed(view: ApiView, request: Request, ds: str, db: str) -> Response:
     given = request.query_params
-    wanted = selectors.TableFilter(
+    wanted = TableFilter(
         datasource=ds,
         database=db or given.get("database", ""),
         status=given.get("status", ""),
@@ -165,20 +174,18 @@ def _listed(view: ApiView, request: Request, ds: str, db: str) -> Response:
     )
     if wanted.q and "sort" not in given:
         return _searched(view.principal, request, wanted)
-    rows = selectors.tables_for(view.principal, wanted)
-    load = selectors.facts_by_ids
+    rows = tables_for(view.principal, wanted)
+    load = facts_by_ids
     return paged(request, rows, sorts=SORTS, body=_unmatched, load=load)
 
 
-def _searched(
-    principal: Principal, request: Request, wanted: selectors.TableFilter
-) -> Response:
+def _searched(principal: Principal, request: Request, wanted: TableFilter) -> Response:
     """The best matches, each with what matched. Goes on by count, not by key."""
     size, order = page_size(request), f"search:{wanted}"
     offset = offset_of(request.query_params.get("page_token"), order)
-    hits = selectors.search_tables(principal, wanted, limit=size, offset=offset)
+    hits = search_tables(principal, wanted, limit=size, offset=offset)
     how = {hit.table_id: hit for hit in hits.items}
-    rows = selectors.facts_by_ids(list(how))
+    rows = facts_by_ids(list(how))
     return Response(
         {
             "items": [_matched(row, how[row.id]) for row in rows],
@@ -189,10 +196,10 @@ def _searched(
     )
 
 
-def _matched(row: selectors.TableFacts, hit: selectors.Hit) -> Body:
+def _matched(row: TableFacts, hit: Hit) -> Body:
     body = replies.Table.body(row)
     return body | {"match": {"field": hit.field, "text": hit.text}}
 
 
-def _unmatched(row: selectors.TableFacts) -> Body:
+def _unmatched(row: TableFacts) -> Body:
     return replies.Table.body(row) | {"match": None}

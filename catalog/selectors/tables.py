@@ -13,19 +13,7 @@ from catalog.access.visibility import visible_databases, visible_datasources
 from catalog.models import Database, Datasource, Table
 from catalog.selectors.lookups import (
     annotated_tables,
-    table_at,
-    table_for,
-    table_named,
 )
-
-__all__ = [
-    "TableFilter",
-    "securable_of",
-    "table_at",
-    "table_for",
-    "table_named",
-    "tables_for",
-]
 
 SHORTEST_TRIGRAM = 3
 

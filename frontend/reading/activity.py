@@ -13,7 +13,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from catalog.access.policy import Principal
-from catalog.selectors import job_without_contents
+from catalog.selectors.contents import job_without_contents
 from core.models import Job
 from frontend.charts import Mark, lane_of
 from frontend.reading.health_charts import TimelineChart

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from catalog.access.policy import Principal
 from catalog.like import escaped
 from catalog.names import LAKE
-from catalog.selectors import (
+from catalog.selectors.lake import (
+    LakeColumn,
     lake_columns_of,
     lake_databases_matching,
     lake_tables_matching,
 )
-from catalog.selectors.lake import LakeColumn
 from catalog.selectors.live import live_columns, live_names, live_tables_matching
 
 MOST, MOST_NAMES = 40, 1_000

@@ -21,7 +21,8 @@ from catalog.access.policy import Principal
 from catalog.models import Table
 from catalog.names import LAKE
 from catalog.saved_queries import queries_for
-from catalog.selectors import Found, TableFilter, datasources_for, tables_for
+from catalog.selectors.listing import Found
+from catalog.selectors.tables import TableFilter, datasources_for, tables_for
 from frontend.places import sections_for
 from frontend.templatetags.figures import sql_name
 from frontend.templatetags.states import as_work, word_of

@@ -12,12 +12,8 @@ from django.utils.translation import gettext
 
 from catalog.access.policy import Principal
 from catalog.models import Table
-from catalog.selectors import (
-    TableFilter,
-    datasources_for,
-    job_without_contents,
-    tables_for,
-)
+from catalog.selectors.contents import job_without_contents
+from catalog.selectors.tables import TableFilter, datasources_for, tables_for
 from core.jobs import ACTIVE, WAITING
 from core.models import Job
 from frontend.reading.alerts import row_of

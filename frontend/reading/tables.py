@@ -13,8 +13,7 @@ from catalog.access.enforcement import decision_for
 from catalog.access.policy import Principal, Privilege
 from catalog.discovery.facts import known_rows
 from catalog.models import Table
-from catalog.selectors import TableFilter, tables_for
-from catalog.selectors.tables import securable_of
+from catalog.selectors.tables import TableFilter, securable_of, tables_for
 from core.models import Job
 from core.sentences import with_sentences
 from frontend.reading.policy import level_words

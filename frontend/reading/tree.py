@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from catalog.access.policy import Principal
 from catalog.like import escaped
 from catalog.schema.naming import is_system_column
-from catalog.selectors import (
+from catalog.selectors.lake import (
     lake_columns_of,
     lake_databases_matching,
     lake_tables_matching,

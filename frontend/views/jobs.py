@@ -15,7 +15,7 @@ from catalog.access.enforcement import decision_for, require
 from catalog.access.policy import Privilege
 from catalog.access.rules import reads_whole
 from catalog.discovery.services import DISCOVER, LOOK, TEST
-from catalog.selectors import job_without_contents, require_log, shows_log
+from catalog.selectors.contents import job_without_contents, require_log, shows_log
 from core import jobs as states
 from core.clock import SystemClock
 from core.jobs.moves import JobKind, names_of

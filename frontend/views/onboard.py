@@ -22,7 +22,7 @@ from catalog.discovery.choosing import (
 )
 from catalog.discovery.store import NOT_SYNCED
 from catalog.models import Datasource, Table
-from catalog.selectors import databases_for
+from catalog.selectors.tables import databases_for
 from core.errors import SluiceError
 from frontend.forms.onboarding import OnboardForm
 from frontend.forms.schedules import schedule_of

@@ -11,7 +11,8 @@ from django.views.decorators.http import require_http_methods
 
 from catalog.access.enforcement import require
 from catalog.access.policy import Privilege
-from catalog.selectors import database_for, databases_for, table_for
+from catalog.selectors.lookups import table_for
+from catalog.selectors.tables import database_for, databases_for
 from core.errors import SluiceError
 from frontend.forms.policy import PolicyForm
 from frontend.pages import PageRequest, page

@@ -13,8 +13,7 @@ from django.views.decorators.http import require_http_methods
 from catalog.access.enforcement import require
 from catalog.access.policy import Privilege
 from catalog.models import Table
-from catalog.selectors import TableFilter, tables_for
-from catalog.selectors.tables import securable_of
+from catalog.selectors.tables import TableFilter, securable_of, tables_for
 from frontend.pages import PageRequest, page, ticked
 from ingest.pipelines.schema_approval import (
     MOST_AT_ONCE,

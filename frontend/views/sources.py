@@ -19,16 +19,14 @@ from catalog.discovery.services import DISCOVER, TEST, start_discovery, start_te
 from catalog.models import Datasource, Table
 from catalog.names import LAKE
 from catalog.schema.limits import LIMITS, Footprint
-from catalog.selectors import (
-    ByName,
-    Found,
+from catalog.selectors.contents import job_without_contents, without_contents
+from catalog.selectors.listing import ByName, Found
+from catalog.selectors.tables import (
     TableFilter,
     databases_for,
     datasource_for,
     datasources_for,
-    job_without_contents,
     tables_for,
-    without_contents,
 )
 from catalog.sources.registry import footprint_of
 from core.errors import NotFound

@@ -15,7 +15,7 @@ from django.views.decorators.http import (
 )
 
 from catalog import saved_queries
-from catalog.selectors import table_for
+from catalog.selectors.lookups import table_for
 from core.errors import InvalidRequest, SluiceError
 from core.sentences import Sentence
 from frontend.connect import select_some

@@ -18,7 +18,7 @@ from django.views.decorators.http import require_http_methods
 
 from catalog.access.enforcement import require
 from catalog.models import Table
-from catalog.selectors import table_for
+from catalog.selectors.lookups import table_for
 from catalog.selectors.tables import securable_of
 from core.errors import InvalidRequest, NotFound, SluiceError, StaleState
 from core.jobs import SUCCEEDED

@@ -15,8 +15,7 @@ from django.views.decorators.http import require_http_methods
 from catalog.access.grants import grants_on
 from catalog.access.policy import Principal, decide
 from catalog.models import Table
-from catalog.selectors import TableFilter, tables_for
-from catalog.selectors.tables import securable_of
+from catalog.selectors.tables import TableFilter, securable_of, tables_for
 from core.errors import NotFound, SluiceError
 from core.sentences import Sentence
 from core.translation import translated

@@ -18,8 +18,7 @@ from catalog.access.policy import Principal, Privilege, Securable, decide
 from catalog.datasources import DatasourceChange, update_datasource
 from catalog.labels import Labels, label_tables
 from catalog.models import Table
-from catalog.selectors import TableFilter, tables_for
-from catalog.selectors.tables import securable_of
+from catalog.selectors.tables import TableFilter, securable_of, tables_for
 from core.errors import InvalidRequest, SluiceError
 from frontend.forms.people import MOST_NAMES
 from frontend.pages import PAGE_SIZE, PageRequest, page, refusal_of, ticked

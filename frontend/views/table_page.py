@@ -22,7 +22,8 @@ from catalog.access.policy import Privilege, Securable
 from catalog.access.rules import rows_on
 from catalog.models import Grant, Table
 from catalog.names import LAKE
-from catalog.selectors import SchemaStep, schema_steps, schema_versions, table_for
+from catalog.selectors.history import SchemaStep, schema_steps, schema_versions
+from catalog.selectors.lookups import table_for
 from catalog.selectors.tables import securable_of
 from core.errors import InvalidRequest, NotFound, SluiceError
 from core.sentences import Sentence

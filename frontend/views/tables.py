@@ -14,13 +14,8 @@ from catalog.access.grants import grants_of
 from catalog.access.policy import Privilege, granting
 from catalog.models import Table
 from catalog.names import LAKE
-from catalog.selectors import (
-    ByName,
-    Found,
-    Ordered,
-    TableFilter,
-    tables_for,
-)
+from catalog.selectors.listing import ByName, Found, Ordered
+from catalog.selectors.tables import TableFilter, tables_for
 from frontend.pages import (
     KeyedPage,
     NumberedPage,

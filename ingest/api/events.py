@@ -14,7 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.api.views import ApiView, page_size
-from catalog.selectors import require_log
+from catalog.selectors.contents import require_log
 from ingest.api.streams import PLACES, JobStream, news_body
 from ingest.jobs.events import look, position_from
 from ingest.pipelines import selectors

@@ -16,7 +16,7 @@ from catalog.api.replies import page_of
 from catalog.api.reply import Body
 from catalog.api.serializers import Empty
 from catalog.api.views import PAGING, ApiView, members_of, page_size, paged, truth
-from catalog.selectors import job_without_contents, require_log, shows_log
+from catalog.selectors.contents import job_without_contents, require_log, shows_log
 from core.errors import InvalidRequest
 from core.jobs import JOB
 from core.models import Job, JobLog

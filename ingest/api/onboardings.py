@@ -9,7 +9,6 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import selectors as catalog_selectors
 from catalog.access import audit
 from catalog.api.idempotency import idempotent
 from catalog.api.replies import page_of
@@ -18,6 +17,7 @@ from catalog.api.serializers import Empty
 from catalog.api.views import PAGING, ApiView, body_of, members_of, paged
 from catalog.api.views import page_size as page_size_of
 from catalog.selectors.paging import keyset_page
+from catalog.selectors.tables import datasource_for
 from ingest.api import replies, requests
 from ingest.api.timetables import (
     Scheduled,
@@ -64,7 +64,7 @@ class OnboardingsView(ApiView):
         once. `dry_run` stores nothing and answers 200."""
         asked = parse_request(body_of(requests.OnboardingNew, request))
         require_patterns(self.principal, asked.datasource, asked.include)
-        catalog_selectors.datasource_for(self.principal, asked.datasource)
+        datasource_for(self.principal, asked.datasource)
         if asked.dry_run:
             draft = plan_onboarding(asked, principal=self.principal)
             return Response(replies.Draft.body(draft))

@@ -7,7 +7,6 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import selectors
 from catalog.access import audit
 from catalog.access.enforcement import require
 from catalog.access.policy import Privilege, Securable
@@ -16,6 +15,7 @@ from catalog.api.reply import Body
 from catalog.api.views import ApiView
 from catalog.datasources import require_a_source
 from catalog.models import Database, Datasource
+from catalog.selectors.tables import database_for, datasource_for
 from ingest.api import replies, requests
 from ingest.api.tables import lake_table_of
 from ingest.api.timetables import timetable_of, timetable_of_pipeline
@@ -31,14 +31,14 @@ class DatasourcePolicyView(ApiView):
 
     @extend_schema(responses=replies.LevelPolicy)
     def get(self, request: Request, ds: str) -> Response:
-        row = selectors.datasource_for(self.principal, ds)
+        row = datasource_for(self.principal, ds)
         return _level(request, row, None)
 
     @extend_schema(request=requests.PolicyChange, responses=replies.LevelPolicy)
     def patch(self, request: Request, ds: str) -> Response:
         """A merge patch; null takes a setting back."""
         require(self.principal, Privilege.MANAGE, Securable(ds))
-        row = selectors.datasource_for(self.principal, ds)
+        row = datasource_for(self.principal, ds)
         require_a_source(row)
         with transaction.atomic():
             require_match(request, _level_tag(row, None, is_locked=True))
@@ -54,14 +54,14 @@ class DatabasePolicyView(ApiView):
 
     @extend_schema(responses=replies.LevelPolicy)
     def get(self, request: Request, ds: str, db: str) -> Response:
-        row = selectors.database_for(self.principal, ds, db)
+        row = database_for(self.principal, ds, db)
         return _level(request, row.datasource, row)
 
     @extend_schema(request=requests.PolicyChange, responses=replies.LevelPolicy)
     def patch(self, request: Request, ds: str, db: str) -> Response:
         """A merge patch; null takes a setting back."""
         require(self.principal, Privilege.MANAGE, Securable(ds, db))
-        row = selectors.database_for(self.principal, ds, db)
+        row = database_for(self.principal, ds, db)
         require_a_source(row.datasource)
         with transaction.atomic():
             require_match(request, _level_tag(row.datasource, row, is_locked=True))

@@ -16,7 +16,7 @@ from catalog.api.reply import Reply
 from catalog.api.serializers import Flag, Items, Whole
 from catalog.api.views import ApiView, body_of
 from catalog.models import Table
-from catalog.selectors import TableFilter, tables_for
+from catalog.selectors.tables import TableFilter, tables_for
 from ingest.api.tables import lake_table_of
 from ingest.pipelines.policies.store import policy_of
 from ingest.pipelines.schema_approval import (

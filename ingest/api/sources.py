@@ -6,7 +6,6 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import selectors
 from catalog.access.enforcement import require
 from catalog.access.policy import Principal, Privilege, Securable
 from catalog.api.idempotency import idempotent
@@ -14,6 +13,7 @@ from catalog.api.serializers import Empty
 from catalog.api.views import ApiView, body_of, members_of
 from catalog.datasources import require_a_source
 from catalog.models import Datasource
+from catalog.selectors.tables import datasource_for
 from ingest.api import replies, requests
 from ingest.pipelines.capture_status import capture_status
 from ingest.pipelines.followers import start_capture, stop_capture
@@ -27,7 +27,7 @@ class DatasourceResumeView(ApiView):
         """Resume every failed table of this source that the caller may operate."""
         require(self.principal, Privilege.OPERATE, Securable(ds))
         members_of(request)
-        row = selectors.datasource_for(self.principal, ds)
+        row = datasource_for(self.principal, ds)
         require_a_source(row)
         resumed, left = resume_failed(self.principal, row)
         return Response({"resumed": resumed, "left": left})
@@ -66,6 +66,6 @@ class StopCaptureView(ApiView):
 
 
 def _source(principal: Principal, name: str) -> Datasource:
-    row = selectors.datasource_for(principal, name)
+    row = datasource_for(principal, name)
     require_a_source(row)
     return row

@@ -14,7 +14,8 @@ from catalog.api.stream_limit import Places
 from catalog.api.user_concurrency import RETRY_SECONDS, TooManyRequests
 from catalog.api.views import ApiView, page_size
 from catalog.models import Table
-from catalog.selectors.tables import securable_of, table_for
+from catalog.selectors.lookups import table_for
+from catalog.selectors.tables import securable_of
 from core.errors import AccessDenied, InvalidRequest
 from core.models import Job
 from core.sentences import Sentence

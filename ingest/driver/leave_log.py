@@ -29,7 +29,7 @@ from ingest.driver.capture.reading import open_stoppable, read_bound
 from ingest.driver.capture.timestamp import sync_work
 from ingest.lake.chain import ChainIndex, stream_folder
 from ingest.lake.commits import LakeState
-from ingest.sources.registry import SourceAccess
+from ingest.sources.port import SourceAccess
 from ingest.sources.statements import has_zone
 
 LEVEL_SECONDS = 300.0

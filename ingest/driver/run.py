@@ -63,7 +63,7 @@ from ingest.driver.table_services.repair import repair_table
 from ingest.driver.table_services.verify import verify_table
 from ingest.lake.fence import require_fence
 from ingest.lake.staging import StagingArea
-from ingest.sources.registry import SourceAccess
+from ingest.sources.port import SourceAccess
 
 Facts = dict[str, Any]
 # Repairs that only undo are never refused for a clock: they leave nothing that shuts a

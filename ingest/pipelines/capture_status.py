@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 
 from catalog.access.policy import Principal
 from catalog.models import Datasource, Table
-from catalog.selectors import TableFilter, tables_for
 from catalog.selectors.contents import whole_sources
+from catalog.selectors.tables import TableFilter, tables_for
 from core.clock import SystemClock
 from core.sentences import Sentence
 from ingest.models import Pipeline, SourceFollower

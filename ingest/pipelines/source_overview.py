@@ -24,7 +24,7 @@ from django.db.models.functions import Cast, TruncMinute
 from catalog.access.enforcement import may_on
 from catalog.access.policy import Principal, Securable
 from catalog.models import Datasource, Table
-from catalog.selectors import TableFilter, tables_for
+from catalog.selectors.tables import TableFilter, tables_for
 from core.jobs import SUCCEEDED
 from core.jobs.moves import names_of
 from core.models import Job

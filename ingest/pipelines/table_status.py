@@ -11,7 +11,7 @@ from django.db.models import Count
 
 from catalog.access.policy import Principal
 from catalog.models import Table
-from catalog.selectors import TableFilter, tables_for
+from catalog.selectors.tables import TableFilter, tables_for
 from ingest.models import Pipeline
 from ingest.models.states import CATCHING_UP, RETIRED
 from ingest.pipelines.policies.schedule import MANUAL, ON_REQUEST, ONCE

@@ -19,39 +19,17 @@ from ingest.sources.mariadb import connection as mariadb_connection
 from ingest.sources.mariadb import reader as mariadb
 from ingest.sources.mariadb.log import opening as mariadb_log
 from ingest.sources.port import (
-    KeyFacts,
     LogNames,
     LogReader,
     Snapshot,
     Source,
     SourceAccess,
-    Widths,
-    row_too_wide,
 )
 from ingest.sources.postgresql import connection as postgresql_connection
 from ingest.sources.postgresql import reader as postgresql
 from ingest.sources.postgresql.log import opening as postgresql_log
 from ingest.sources.postgresql.log import release as postgresql_release
 from ingest.sources.sharded_log import ShardedLog, Shards
-
-__all__ = [
-    "SOURCE_ERRORS",
-    "KeyFacts",
-    "LogNames",
-    "LogReader",
-    "Snapshot",
-    "Source",
-    "SourceAccess",
-    "Widths",
-    "cancel_statements",
-    "describe_sessions",
-    "idle_sessions",
-    "jdbc_options",
-    "open_log_reader",
-    "open_source",
-    "release_log",
-    "row_too_wide",
-]
 
 SOURCE_ERRORS = (psycopg.Error, pymysql.MySQLError, OSError)
 

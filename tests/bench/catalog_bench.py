@@ -75,7 +75,7 @@ PARTS = ["look_ups", "requests", "lists", "pages", "onboarding"]
 
 def measure_look_ups(small: Catalog, large: Catalog) -> dict[str, float]:
     """The selector in this process, by id and by name, catalogs taking turns."""
-    from catalog.selectors import facts_at, facts_for
+    from catalog.selectors.facts import facts_at, facts_for
 
     root, ann = _principal(world.ADMIN), _principal(world.RESTRICTED)
     asked = {
@@ -153,14 +153,11 @@ def measure_lists(who: str) -> dict[str, float]:
     """Search, keyset pages and GetTables' first page."""
     from django.db import connection
 
-    from catalog.selectors import (
-        TableFilter,
-        keyset_page,
-        lake_tables_matching,
-        search_tables,
-        tables_by_ids,
-        tables_for,
-    )
+    from catalog.selectors.lake import lake_tables_matching
+    from catalog.selectors.lookups import tables_by_ids
+    from catalog.selectors.paging import keyset_page
+    from catalog.selectors.search import search_tables
+    from catalog.selectors.tables import TableFilter, tables_for
 
     principal = _principal(who)
     figures = {}
@@ -249,7 +246,7 @@ def _two_callers(root: Any, ids: list[int]) -> float:
     """Of one process whose threads, as a web worker's, do not wait for each other."""
     from django.db import connections
 
-    from catalog.selectors import facts_for
+    from catalog.selectors.facts import facts_for
 
     def ask() -> None:
         _timed(lambda: facts_for(root, random.choice(ids)), LOOK_UPS)

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 from ingest.contract.table import TableSpec
 from ingest.sources.fingerprint import SourceFingerprint, to_data
-from ingest.sources.registry import SourceAccess, open_source
+from ingest.sources.port import SourceAccess
+from ingest.sources.registry import open_source
 from tests.hostile import acts
 from tests.spark.lake_bench import LakeBench, assert_done
 

@@ -13,7 +13,7 @@ import pytest
 from ingest.contract.table import TableSpec
 from ingest.driver.run import run_job
 from ingest.driver.table_services.savepoints import ask_reach
-from ingest.sources.registry import SourceAccess
+from ingest.sources.port import SourceAccess
 from tests.spark.lake_bench import assert_done
 from tests.spark.mariadb_bench import MariadbBench
 from tests.spark.test_light_commits import both_frames

@@ -14,9 +14,9 @@ from ingest.contract.table import SourceSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.capture.parallel import enter_lane
 from ingest.driver.run import run_job
-from ingest.sources.port import pinned_to
+from ingest.sources.port import Snapshot, SourceAccess, pinned_to
 from ingest.sources.postgresql import connection as postgresql_connection
-from ingest.sources.registry import Snapshot, SourceAccess, jdbc_options
+from ingest.sources.registry import jdbc_options
 from tests.integration.discovery.tls_proxy import Authority, tls_in_front_of
 from tests.source_access import SECRET
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from catalog.access.policy import Principal
 from catalog.models import Table
-from catalog.selectors.tables import table_named
+from catalog.selectors.lookups import table_named
 from core.errors import InvalidRequest, SluiceError, TransientError
 from core.models import Job
 from ingest.pipelines import table_commands

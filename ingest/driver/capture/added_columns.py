@@ -20,7 +20,8 @@ from ingest.contract.job import SyncWork
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.jvm import failure_of
-from ingest.sources.registry import SOURCE_ERRORS, Source
+from ingest.sources.port import Source
+from ingest.sources.registry import SOURCE_ERRORS
 from ingest.sources.statements import counted, earlier_values
 
 # More than that is a re-sync's work: the whole table is read then, in chunks.

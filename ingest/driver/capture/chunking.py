@@ -22,7 +22,7 @@ from ingest.sources.chunks import (
     plan_page_chunks,
     plan_walked_chunks,
 )
-from ingest.sources.registry import KeyFacts, Source
+from ingest.sources.port import KeyFacts, Source
 from ingest.sources.statements import KeyStatements
 
 _ROWS_PER_PAGE = 50

@@ -13,7 +13,8 @@ from core.sentences import Sentence
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.jvm import failure_of
-from ingest.sources.registry import SOURCE_ERRORS, Source
+from ingest.sources.port import Source
+from ingest.sources.registry import SOURCE_ERRORS
 from ingest.sources.statements import counted_whole
 
 

@@ -13,7 +13,8 @@ from pyspark.sql import types as T
 
 from catalog.schema.limits import LIMITS
 from ingest.driver.apply.rows import spark_type
-from ingest.sources.registry import Snapshot, SourceAccess, Widths, jdbc_options
+from ingest.sources.port import Snapshot, SourceAccess, Widths
+from ingest.sources.registry import jdbc_options
 from ingest.sources.select import SelectedColumn, Selection
 
 _MOST_ROWS = 10_000

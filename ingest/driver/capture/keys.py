@@ -17,7 +17,7 @@ from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.rows import duplicate_keys, read_staged
 from ingest.lake.port import Place
 from ingest.sources.fingerprint import from_data
-from ingest.sources.registry import Source
+from ingest.sources.port import Source
 from ingest.sources.select import select_columns
 from ingest.sources.statements import repeated_keys, unfit_row
 

@@ -31,8 +31,7 @@ from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.writer import qualified_name
 from ingest.lake.chain import ChainIndex, stream_folder
 from ingest.lake.commits import LakeState
-from ingest.sources.port import LogSource, Moment
-from ingest.sources.registry import Source
+from ingest.sources.port import LogSource, Moment, Source
 from ingest.sources.sharded_log import shards_in
 
 T = TypeVar("T")

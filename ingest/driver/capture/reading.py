@@ -43,16 +43,13 @@ from ingest.driver.jvm import failure_of
 from ingest.lake.port import Place
 from ingest.sources.failures import TEXT_REFUSED
 from ingest.sources.fingerprint import from_data
+from ingest.sources.port import Snapshot, Source, SourceAccess, row_too_wide
 from ingest.sources.registry import (
     SOURCE_ERRORS,
-    Snapshot,
-    Source,
-    SourceAccess,
     cancel_statements,
     describe_sessions,
     idle_sessions,
     open_source,
-    row_too_wide,
 )
 from ingest.sources.select import Selection
 from ingest.sources.statements import cursor_column, has_zone

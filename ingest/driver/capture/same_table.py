@@ -23,7 +23,7 @@ from ingest.lake.hudi.identity import DELETED, key_column
 from ingest.lake.place import place_at
 from ingest.sources.dialects import dialect_of
 from ingest.sources.fingerprint import from_data, is_maybe_emptied
-from ingest.sources.registry import Source, SourceAccess
+from ingest.sources.port import Source, SourceAccess
 from ingest.sources.select import relation_of, select_columns
 from ingest.sources.statements import cursor_column, newest_rows, range_of
 

@@ -89,7 +89,7 @@ from ingest.lake.staging import (
 from ingest.sources.chunks import Chunk
 from ingest.sources.dialects import dialect_of
 from ingest.sources.fingerprint import SourceFingerprint, to_data
-from ingest.sources.registry import KeyFacts, Source, SourceAccess
+from ingest.sources.port import KeyFacts, Source, SourceAccess
 from ingest.sources.select import Selection, select_columns
 from ingest.sources.statements import has_zone, rows_behind
 

@@ -16,7 +16,7 @@ from ingest.contract.table import SHARD, TableSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.lake.commits import read_lake_table
 from ingest.lake.place import place_at
-from ingest.sources.registry import Source
+from ingest.sources.port import Source
 from ingest.sources.statements import any_row
 
 # Statistics of fewer rows than these are no evidence.

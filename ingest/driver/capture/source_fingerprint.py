@@ -33,7 +33,7 @@ from ingest.sources.fingerprint import (
     values_altered,
     what_changed,
 )
-from ingest.sources.registry import Source
+from ingest.sources.port import Source
 from ingest.sources.statements import counted, counted_steps, rows_behind
 
 # Clocks of writers differ; what is a minute ahead is read a minute later.

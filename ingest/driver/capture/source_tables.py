@@ -14,7 +14,7 @@ from ingest.driver.capture.chunking import Cut, by_shard, cut_table, key_parts
 from ingest.driver.capture.jdbc import Fetch, fetch_rows
 from ingest.driver.capture.source_check import require_columns
 from ingest.sources.chunks import Chunk, ChunkBy, predicate_for
-from ingest.sources.registry import KeyFacts, Source
+from ingest.sources.port import KeyFacts, Source
 from ingest.sources.select import Selection, relation_of, select_of
 
 

@@ -53,7 +53,7 @@ from ingest.driver.capture.source_check import require_columns
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
 from ingest.sources.dialects import Dialect, dialect_of
-from ingest.sources.registry import Snapshot, Source, SourceAccess
+from ingest.sources.port import Snapshot, Source, SourceAccess
 from ingest.sources.select import relation_of, select_columns
 from ingest.sources.statements import (
     any_row,

@@ -74,7 +74,7 @@ from ingest.sources.fingerprint import (
     to_data,
     what_changed,
 )
-from ingest.sources.registry import Source, SourceAccess
+from ingest.sources.port import Source, SourceAccess
 from ingest.sources.select import Selection, select_columns, select_of
 
 # With more keys a resync is the way: it writes no row twice.

@@ -42,7 +42,7 @@ from ingest.lake.layout import (
     write_properties,
 )
 from ingest.lake.place import place_at
-from ingest.sources.registry import SourceAccess
+from ingest.sources.port import SourceAccess
 
 Access = Callable[[], tuple[SourceAccess, SourceGate]]
 Repair = Callable[[JobRun, SparkSession, RepairWork, Access], dict[str, Any]]

@@ -47,7 +47,7 @@ from ingest.lake.hudi.identity import DELETED, SEQ, key_column, partition_column
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
 from ingest.sources.chunks import Chunk, ChunkBy
-from ingest.sources.registry import Source, SourceAccess
+from ingest.sources.port import Source, SourceAccess
 from ingest.sources.select import Selection
 
 

@@ -41,7 +41,8 @@ from ingest.maintenance.rewinding import (
     what_is_missed,
     what_the_source_says,
 )
-from ingest.sources.registry import SOURCE_ERRORS, Source, SourceAccess
+from ingest.sources.port import Source, SourceAccess
+from ingest.sources.registry import SOURCE_ERRORS
 from ingest.sources.statements import counted, never_read, rows_behind
 
 # Why nothing behind the position can be read any more, whoever asks and whenever.

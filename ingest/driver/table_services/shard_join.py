@@ -45,7 +45,7 @@ from ingest.driver.table_services.reread import (
 )
 from ingest.lake.commits import Commit
 from ingest.sources.dialects import dialect_of
-from ingest.sources.registry import Source, SourceAccess
+from ingest.sources.port import Source, SourceAccess
 from ingest.sources.select import select_columns
 
 

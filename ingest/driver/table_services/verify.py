@@ -67,7 +67,7 @@ from ingest.maintenance.verdict import Comparison, Sums, facts_of
 from ingest.sources.chunks import Chunk, without_end
 from ingest.sources.dialects import dialect_of
 from ingest.sources.fingerprint import ServerFingerprint
-from ingest.sources.registry import Snapshot, Source, SourceAccess
+from ingest.sources.port import Snapshot, Source, SourceAccess
 from ingest.sources.select import Selection, select_columns
 from ingest.sources.statements import has_zone
 

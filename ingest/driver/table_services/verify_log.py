@@ -30,7 +30,7 @@ from ingest.driver.capture.log_load import take_moment
 from ingest.lake.chain import ChainIndex, stream_folder
 from ingest.lake.commits import read_lake_table
 from ingest.lake.place import place_at
-from ingest.sources.registry import Source
+from ingest.sources.port import Source
 from ingest.sources.select import Selection
 
 # An idle source's position moves on within seconds, for its follower is told.

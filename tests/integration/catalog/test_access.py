@@ -23,8 +23,9 @@ from catalog.access.visibility import (
 )
 from catalog.datasources import lake_database
 from catalog.models import ApiToken, AuditEntry, Database, Datasource, Grant, Table
-from catalog.selectors import facts_for
-from catalog.selectors.tables import securable_of, table_for
+from catalog.selectors.facts import facts_for
+from catalog.selectors.lookups import table_for
+from catalog.selectors.tables import securable_of
 from core.errors import AccessDenied, InvalidRequest, NotFound
 
 pytestmark = pytest.mark.django_db

@@ -15,15 +15,11 @@ from catalog.access.policy import Principal
 from catalog.access.principals import principal_for
 from catalog.datasources import lake_database
 from catalog.models import Column, Database, Datasource, Table
-from catalog.selectors import (
-    TableFilter,
-    keyset_page,
-    lake_tables_matching,
-    search_tables,
-    table_at,
-    tables_by_ids,
-    tables_for,
-)
+from catalog.selectors.lake import lake_tables_matching
+from catalog.selectors.lookups import table_at, tables_by_ids
+from catalog.selectors.paging import keyset_page
+from catalog.selectors.search import search_tables
+from catalog.selectors.tables import TableFilter, tables_for
 from tests.integration.catalog.conftest import PASSWORD, add_table
 
 TABLES = 20_000

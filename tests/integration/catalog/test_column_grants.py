@@ -7,8 +7,11 @@ import pytest
 from catalog.access import grants, policy_feed
 from catalog.access.principals import principal_for
 from catalog.models import AuditEntry
-from catalog.selectors import lake_columns_of, lake_databases_matching
-from catalog.selectors.lake import lake_tables_matching
+from catalog.selectors.lake import (
+    lake_columns_of,
+    lake_databases_matching,
+    lake_tables_matching,
+)
 from tests.integration.catalog.asking import problem
 
 pytestmark = pytest.mark.django_db

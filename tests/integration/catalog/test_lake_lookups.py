@@ -10,14 +10,14 @@ from catalog.access import grants, users
 from catalog.access.principals import principal_for
 from catalog.datasources import lake_database
 from catalog.models import Table
-from catalog.selectors import (
+from catalog.selectors.lake import (
     LakeLocation,
     lake_columns_of,
+    lake_columns_page,
     lake_databases_matching,
     lake_table_location,
     lake_tables_matching,
 )
-from catalog.selectors.lake import lake_columns_page
 from tests.integration.catalog.conftest import PASSWORD, add_table
 
 pytestmark = pytest.mark.django_db

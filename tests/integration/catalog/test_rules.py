@@ -9,7 +9,7 @@ from catalog.access.policy import Securable
 from catalog.access.principals import principal_for
 from catalog.access.table_rights import HIDDEN, WHOLE
 from catalog.models import AuditEntry
-from catalog.selectors import lake_columns_of
+from catalog.selectors.lake import lake_columns_of
 from config import rule_checks
 from ingest.pipelines import samples, sampling
 from tests.integration.catalog.asking import problem

@@ -9,7 +9,8 @@ import psycopg
 import pytest
 
 from ingest.contract.table import ColumnSpec, TableSpec
-from ingest.sources.registry import Source, open_source
+from ingest.sources.port import Source
+from ingest.sources.registry import open_source
 from tests.source_access import postgresql_at
 
 TEXT = "string"

@@ -14,7 +14,8 @@ from ingest.contract.job import SyncWork
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.driver.capture import added_columns
 from ingest.driver.capture.added_columns import find_earlier_values, new_columns
-from ingest.sources.registry import SourceAccess, open_source
+from ingest.sources.port import SourceAccess
+from ingest.sources.registry import open_source
 from tests.integration.ingest.bound_runs import run_with, table_of
 from tests.mariadb import MariaDbServer
 from tests.source_access import mariadb_at, postgresql_at

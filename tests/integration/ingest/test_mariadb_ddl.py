@@ -19,7 +19,8 @@ from ingest.sources.failures import failure_of
 from ingest.sources.fingerprint import SourceFingerprint, is_maybe_emptied, what_changed
 from ingest.sources.mariadb import connection
 from ingest.sources.mariadb.connection import SESSION, mark
-from ingest.sources.registry import Source, SourceAccess, open_source
+from ingest.sources.port import Source, SourceAccess
+from ingest.sources.registry import open_source
 from tests.mariadb import MariaDbServer
 from tests.source_access import mariadb_at
 from tests.waiting import LIMIT_SECONDS, wait_for

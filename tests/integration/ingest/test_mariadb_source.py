@@ -22,7 +22,8 @@ from ingest.driver.capture.keys import refuse_shared_texts
 from ingest.driver.capture.timestamp import _window
 from ingest.sources.chunks import KeyPart, predicate_for
 from ingest.sources.mariadb.dialect import MariadbDialect
-from ingest.sources.registry import Source, open_source
+from ingest.sources.port import Source
+from ingest.sources.registry import open_source
 from ingest.sources.statements import never_read
 from tests.mariadb import MariaDbServer
 from tests.source_access import mariadb_at

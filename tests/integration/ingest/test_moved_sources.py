@@ -19,7 +19,8 @@ from ingest.contract.table import SourceSpec
 from ingest.driver.apply.clocks import wall
 from ingest.driver.capture.reading import read_bound
 from ingest.sources.fingerprint import SourceFingerprint, what_changed
-from ingest.sources.registry import Source, SourceAccess, open_source
+from ingest.sources.port import Source, SourceAccess
+from ingest.sources.registry import open_source
 from tests.integration.ingest.bound_runs import LAG, run_of, table_of
 from tests.mariadb import MariaDbServer
 from tests.spark.lake_bench import LakeBench

@@ -18,11 +18,11 @@ from catalog.schema import limits
 from core.errors import TransientError
 from ingest.contract.table import TableSpec
 from ingest.sources.failures import failure_of
-from ingest.sources.port import Snapshot
+from ingest.sources.port import Snapshot, Source, SourceAccess
 from ingest.sources.postgresql import connection
 from ingest.sources.postgresql import snapshot as snapshots
 from ingest.sources.postgresql.snapshot import IMPORT
-from ingest.sources.registry import Source, SourceAccess, open_source
+from ingest.sources.registry import open_source
 from tests.source_access import postgresql_at
 from tests.waiting import LIMIT_SECONDS, wait_for
 

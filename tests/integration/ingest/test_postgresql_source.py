@@ -21,9 +21,10 @@ from ingest.sources.fingerprint import (
     values_altered,
     what_changed,
 )
+from ingest.sources.port import Snapshot
 from ingest.sources.postgresql.connection import live_session
 from ingest.sources.postgresql.reader import PostgresSource
-from ingest.sources.registry import Snapshot, jdbc_options, open_source
+from ingest.sources.registry import jdbc_options, open_source
 from ingest.sources.statements import never_read
 from tests.source_access import postgresql_at
 from tests.waiting import wait_for

@@ -18,8 +18,9 @@ from ingest.driver.capture import reading
 from ingest.driver.capture import stall_timeout as silence
 from ingest.driver.capture.reading import open_stoppable
 from ingest.sources.mariadb import connection as mariadb_connection
+from ingest.sources.port import SourceAccess
 from ingest.sources.postgresql import connection as postgresql_connection
-from ingest.sources.registry import SourceAccess, describe_sessions, idle_sessions
+from ingest.sources.registry import describe_sessions, idle_sessions
 from tests.hostile.proxy import Statement, WireProxy, proxy_of
 from tests.source_access import mariadb_at, postgresql_at
 from tests.waiting import wait_for

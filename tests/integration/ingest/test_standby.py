@@ -17,8 +17,8 @@ from ingest.contract.table import SourceSpec
 from ingest.driver.capture import reading
 from ingest.driver.capture.reading import read_bound
 from ingest.sources.fingerprint import SourceFingerprint, what_changed
-from ingest.sources.port import LogNames
-from ingest.sources.registry import Source, open_log_reader, open_source
+from ingest.sources.port import LogNames, Source
+from ingest.sources.registry import open_log_reader, open_source
 from tests.integration.ingest.bound_runs import LAG, run_of, table_of
 from tests.source_access import postgresql_at
 from tests.standby import StandbyPostgres

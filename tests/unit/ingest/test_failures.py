@@ -27,8 +27,9 @@ from ingest.driver.capture.jdbc import NARROWINGS, Fetch, fetch_rows
 from ingest.driver.jvm import breaks_jvm, failure_of
 from ingest.sources.failures import source_failure
 from ingest.sources.mariadb import connection as mariadb
+from ingest.sources.port import SourceAccess, Widths
 from ingest.sources.postgresql import connection as postgresql
-from ingest.sources.registry import SOURCE_ERRORS, SourceAccess, Widths
+from ingest.sources.registry import SOURCE_ERRORS
 
 CONNECT: dict[str, Callable[[SourceAccess], Any]] = {
     "postgresql": postgresql.connect,

@@ -24,12 +24,8 @@ from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.run import access_of
 from ingest.driver.secrets import Secrets
 from ingest.driver.serve import Driver
-from ingest.sources.registry import (
-    Snapshot,
-    SourceAccess,
-    jdbc_options,
-    open_source,
-)
+from ingest.sources.port import Snapshot, SourceAccess
+from ingest.sources.registry import jdbc_options, open_source
 from tests.waiting import LIMIT_SECONDS
 
 SOURCE = SourceSpec(1, "postgresql", "db.example", 5432, "shop", "ann", "datasource:1")
