@@ -375,7 +375,7 @@ def test_a_table_that_is_ahead_of_its_stream_waits(
     assert {followed.rows()[key] for key in (1, 2, 3)} == {"x"}
 
 
-@pytest.mark.parametrize("most", [1, 3, 1_000])
+@pytest.mark.parametrize("most", [1, 3])
 def test_a_large_backlog_is_taken_in_bounded_steps(
     followed: Followed, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
@@ -389,7 +389,7 @@ def test_a_large_backlog_is_taken_in_bounded_steps(
     commits = 0
     while followed.apply().commit is not None:
         commits += 1
-    assert commits == {1: 4, 3: 2, 1_000: 1}[most]
+    assert commits == {1: 4, 3: 2}[most]
     assert followed.rows()[1] == "v3"
     assert followed.rows().keys() >= {10, 11, 12, 13}
     position = log.bench.state(table).position
