@@ -5,7 +5,6 @@ from django.apps import AppConfig
 
 class CatalogConfig(AppConfig):
     name = "catalog"
-    default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
         # models can be imported only once all apps are there

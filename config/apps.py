@@ -5,7 +5,6 @@ from django.apps import AppConfig
 
 class ConfigConfig(AppConfig):
     name = "config"
-    default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
         # Settings are complete only now.

@@ -278,7 +278,7 @@ INSTALLED_APPS = [
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
-    "core.apps.CoreConfig",
+    "core",
     "catalog.apps.CatalogConfig",
     "ingest.apps.IngestConfig",
     "gateway.apps.GatewayConfig",

@@ -6,7 +6,6 @@ from django.contrib.auth.signals import user_logged_in
 
 class FrontendConfig(AppConfig):
     name = "frontend"
-    default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
         from frontend.localisation import remember_at_login

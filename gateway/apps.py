@@ -5,7 +5,6 @@ from django.apps import AppConfig
 
 class GatewayConfig(AppConfig):
     name = "gateway"
-    default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
         from catalog.extensions import registered

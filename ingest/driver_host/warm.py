@@ -23,8 +23,7 @@ from core.processes.talking import GROUP_SECONDS, TalkingChild, drain, end_all
 from ingest.contract.applying import ApplyWork
 from ingest.contract.driver_size import arguments_for
 from ingest.contract.job import JobSpec, SecretAnswer
-from ingest.driver_host.cluster import Cluster, tag_of
-from ingest.driver_host.cluster_watch import confirm_gone, watch
+from ingest.driver_host.cluster import Cluster, confirm_gone, tag_of, watch
 from ingest.driver_host.launcher import (
     MARK,
     CancelMode,

@@ -16,6 +16,7 @@ import queue
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from django.conf import settings
 from django.db.models.functions import Now
@@ -28,7 +29,7 @@ from core.sentences import Sentence
 from ingest.contract.following import FollowTable, Replaced
 from ingest.contract.job import CLOCK, LAKE_SECRET, ErrorFact
 from ingest.contract.members import value_of
-from ingest.followers_host import rows, wanted
+from ingest.followers_host import rows
 from ingest.followers_host.children import (
     STOP_SECONDS,
     FollowerChild,
@@ -37,10 +38,10 @@ from ingest.followers_host.children import (
     start_follower,
 )
 from ingest.followers_host.followed import FollowedSource, state_of
-from ingest.followers_host.wanted import Wanted
 from ingest.hosting import DatabaseSteps, SecretBroker, pause_behind
 from ingest.jobs import leases
 from ingest.jobs.kinds import source_spec
+from ingest.models import SourceFollower
 from ingest.pipelines import followers, replaced
 from ingest.pipelines.followers import note_begun
 from ingest.pipelines.log_tables import FollowedTables, follow_spec
@@ -60,6 +61,25 @@ MOST_TAKEN = 4
 # What a follower says of a table beside its state.
 _Sign = tuple[str, tuple[str, ...], Mapping[str, str | None], Replaced | None]
 _NO_SIGN: _Sign = "", (), {}, None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """is_over: nothing of it is followed any more, what was made there has to go."""
+
+    row: SourceFollower
+    is_over: bool = False
+
+
+def wanted_sources() -> dict[int, Wanted]:
+    """By id of the datasource, which comes with its row."""
+    running = SourceFollower.RUNNING
+    wanted = [r for r in followers.followers_of_sources() if r.desired == running]
+    over = {
+        r.datasource_id: Wanted(r, is_over=True)
+        for r in followers.abandoned_followers()
+    }
+    return over | {row.datasource_id: Wanted(row) for row in wanted}
 
 
 class FollowersHost:
@@ -190,7 +210,7 @@ class FollowersHost:
     # -------------------------------------------------------------------- rows
 
     def _look(self) -> None:
-        found = wanted.wanted_sources()
+        found = wanted_sources()
         self._keep_leases()
         for pk in [pk for pk, source in self.sources.items() if source.is_released]:
             self._give_up(self.sources[pk])
