@@ -5,6 +5,7 @@ Tests use the same one. It must not know what jobs do, nor sources.
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import os
@@ -101,6 +102,8 @@ def _settings(spec: SessionSpec) -> dict[str, str]:
         "spark.broadcast.blockSize": f"{BROADCAST_MB}m",
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
         "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+        # a record goes through a buffer as a whole; by default none of 64 MiB or more
+        "spark.kryoserializer.buffer.max": "2000m",
         "spark.sql.extensions": (
             "org.apache.spark.sql.hudi.HoodieSparkSessionExtension,"
             "io.sluice.lake.BatchedMerge"
@@ -128,6 +131,17 @@ def _settings(spec: SessionSpec) -> dict[str, str]:
         **{f"spark.sql.parquet.{mode}": "CORRECTED" for mode in parquet},
         **{f"spark.sql.avro.{mode}": "CORRECTED" for mode in rebase},
     }
+
+
+@functools.lru_cache(maxsize=4)
+def heap_of(spark: SparkSession) -> int:
+    """Bytes of the heap of whoever writes rows: of the driver, or of an executor where
+    that has less."""
+    jvm: Any = spark._jvm
+    context: Any = spark.sparkContext._jsc
+    heap = int(jvm.java.lang.Runtime.getRuntime().maxMemory())
+    scala = context.sc()
+    return heap if scala.isLocal() else min(heap, int(scala.executorMemory()) << 20)
 
 
 def open_lake(run: JobRun, spark: SparkSession) -> None:

@@ -20,6 +20,7 @@ from ingest.contract.segments import Control
 from ingest.contract.table import TableSpec
 from ingest.driver.apply import log_apply
 from ingest.driver.apply.log_apply import LogTable
+from ingest.driver.apply.wide_rows import PARTS
 from ingest.driver.jvm import Jvm
 from ingest.driver.sessions import ApplySessions
 from tests.spark.beginnings import Beginnings
@@ -236,6 +237,31 @@ def test_a_table_that_cannot_go_on_stops_alone(running: Running) -> None:
         ),
         "the problem again",
     )
+
+
+def test_a_row_that_is_too_wide_stops_its_table_alone(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the JVM gets it; with a larger heap the table goes on, and has every row."""
+    log, one, two, heard = running.log, running.one, running.two, running.heard
+    monkeypatch.setattr(log_apply, "heap_of", lambda spark: PARTS << 20)
+    log.segment(one, ("insert", 10, "x" * (1 << 20)), ("insert", 11, "narrow"))
+    last = log.segment(two, ("insert", 10, "y" * (900 << 10)))
+    running.send(one, two)
+    heard.has_applied(two, last.number)
+    problem = wait_for(lambda: heard.problem(one), "the problem")
+    found = problem.outcome, problem.error.code
+    assert found == ("terminal", "row_too_large")
+    assert "(key 10)" in problem.error.message
+    assert 11 not in running.rows(one)
+    last = log.segment(one, ("delete", 11, None), ("insert", 12, "behind"))
+    monkeypatch.setattr(log_apply, "heap_of", lambda spark: PARTS << 21)
+    running.bench.take_over(one, 2)
+    running.send(one, token=2)
+    heard.has_applied(one, last.number)
+    rows = running.rows(one)
+    assert (rows[10], rows[12]) == ("x" * (1 << 20), "behind")
+    assert rows.keys() == {*range(1, 7), 10, 12}
 
 
 def test_a_failure_that_passes_is_tried_again(

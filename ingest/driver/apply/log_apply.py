@@ -10,6 +10,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -62,7 +63,9 @@ from ingest.driver.apply.rows import (
     read_staged,
     spark_type,
 )
+from ingest.driver.apply.wide_rows import TURN, is_wide, refuse_too_wide, widest
 from ingest.driver.apply.writer import (
+    MOST_BYTES,
     Batch,
     LightRows,
     Span,
@@ -72,6 +75,7 @@ from ingest.driver.apply.writer import (
     qualified_name,
     read_merged,
 )
+from ingest.driver.session import heap_of
 from ingest.lake.commits import Commit, LakeState, read_timeline
 from ingest.lake.hudi.identity import DELETED, SEQ
 from ingest.lake.hudi.options import CommitPosition
@@ -247,7 +251,10 @@ class LogTable:
             return Step()
         position = self.position
         assert position is not None
-        waiting = Waiting(stream, self.spec.table, self.after, load=position.load)
+        most = widest(heap_of(self.spark))
+        waiting = Waiting(
+            stream, self.spec.table, self.after, load=position.load, widest=most
+        )
         try:
             step = self._commit(waiting, check)
         finally:
@@ -274,13 +281,14 @@ class LogTable:
         for order, parts in enumerate(waiting.pieces(), start=1):
             merged = merge(parts, shape, order=order)
             shape = shape.carrying(merged.carried)
-            pieces.add(merged)
+            pieces.add(merged, widest=waiting.widest)
         state = self.state
         assert state is not None
         if (span := self._span(waiting, unsent=sorted(shape.added))) is None:
             return Step()
         check()
-        commit = commit_rows(self.spec, pieces.batch(state, span), state)
+        with TURN if pieces.is_wide else nullcontext():
+            commit = commit_rows(self.spec, pieces.batch(state, span), state)
         self.state = replace(
             state,
             commits=(commit, *state.commits[:2]),
@@ -318,6 +326,7 @@ class _Pieces:
     def __init__(self, table: LogTable) -> None:
         self._table = table
         self.lossy: Counter[str] = Counter()
+        self.is_wide = False
         self._files: list[Path] = []
         self._rows = 0
         self._left = 0
@@ -325,7 +334,7 @@ class _Pieces:
         self._is_emptied = False
         self._emptied = frozenset[str]()
 
-    def add(self, merged: Merged) -> None:
+    def add(self, merged: Merged, *, widest: int) -> None:
         table = self._table
         if merged.is_emptied:
             self._is_emptied = True
@@ -340,6 +349,9 @@ class _Pieces:
             rows = merged.filled(table.shape, found)
         if not rows.num_rows:
             return
+        name, key = qualified_name(table.spec), table.shape.key
+        refuse_too_wide(rows, widest, table=name, key=key)
+        self.is_wide = self.is_wide or is_wide(rows, widest)
         self.lossy.update(self._lossy(rows))
         table.scratch.mkdir(parents=True, exist_ok=True)
         self._made += 1
@@ -402,6 +414,8 @@ class _Pieces:
             return None
         (path,) = self._files
         place, size = place_at(str(path)), path.stat().st_size
+        if size > MOST_BYTES:
+            return None
         return read_merged(self._table.spark, place, size, table, self._table.selection)
 
     def _upsert(self, span: Span) -> Batch:

@@ -18,6 +18,7 @@ from ingest.contract.segments import AHEAD, Segment, StreamTable, TablePart
 from ingest.contract.source_positions import order_of
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.log_fold import Part, without_shown
+from ingest.driver.apply.wide_rows import refuse_too_wide_part
 from ingest.lake.chain import ChainIndex, read_segment, require_kept
 from ingest.lake.hudi.options import LoadPoint
 from ingest.lake.segment_files import read_table
@@ -123,12 +124,14 @@ class Waiting:
     committed  when the newest of their transactions was, as segments have it
     ahead      columns of the rows before which it ended, of which the plan has not
                decided; () = it did not end for any
+    widest     bytes that a row may have; 0 = any number
     """
 
     stream: Stream
     table: TableSpec
     after: int
     load: LoadPoint | None = None
+    widest: int = 0
     first: Segment | None = None
     last: Segment | None = None
     rows: int = 0
@@ -216,6 +219,9 @@ class Waiting:
 
     def _rows(self, segment: Segment, part: TablePart, first: int | None) -> pa.Table:
         folder = self.stream.index.folder
+        if self.widest:
+            name = f"{self.table.database}.{self.table.name}"
+            refuse_too_wide_part(part, self.widest, table=name, number=segment.number)
         try:
             return read_table(folder, segment, part)
         except TerminalError:
