@@ -11,6 +11,7 @@ from hudi import HudiTableBuilder
 
 from ingest.contract.table import TableSpec
 from ingest.driver.capture import added_columns
+from tests.long_tests import first_then_long
 from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.lake_bench import LakeBench, assert_done
 
@@ -167,7 +168,7 @@ def test_a_column_that_the_lake_lacks_has_its_older_values_whoever_planned_it(
 
 
 @pytest.mark.parametrize(
-    "change", ["n TYPE text USING 'n' || n", "p TYPE numeric(12,4)"]
+    "change", first_then_long("n TYPE text USING 'n' || n", "p TYPE numeric(12,4)")
 )
 def test_rows_are_not_written_beside_those_of_another_type(
     loaded: Any, change: str

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ingest.contract.positions import from_text, to_text
+from tests.long_tests import first_then_long
 from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.test_syncs import CREATE, ROWS, values
@@ -100,7 +101,7 @@ def test_a_renamed_label_in_the_key_stops_the_sync(lake_bench: LakeBench) -> Non
     assert bench.rows(table, "id", "e") == [(n, "blue") for n in (1, 2, 3)]
 
 
-@pytest.mark.parametrize("index", ["", ", ADD PRIMARY KEY (region, id)"])
+@pytest.mark.parametrize("index", first_then_long(", ADD PRIMARY KEY (region, id)", ""))
 def test_a_key_that_is_guaranteed_no_more_stops_the_sync(
     loaded: Any, index: str
 ) -> None:
