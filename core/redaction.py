@@ -17,8 +17,10 @@ SHORTEST = 6
 
 _TOKEN = re.compile(r"(sl[ti]_)[A-Za-z0-9]+_[A-Za-z0-9_-]+")
 _URL_PASSWORD = re.compile(r"(://[^:/@\s]*:)[^@/\s]+(@)")
+# A MariaDB server says whether there was one: (using password: YES)
 _ASSIGNED = re.compile(
-    r"(?i)\b(password|passwd|secret|pepper)(['\"]?\s*[=:]\s*['\"]?)([^\s'\"&;,}]+)"
+    r"(?i)\b(?!(?<=\(using )password: (?:YES|NO)\))"
+    r"(password|passwd|secret|pepper)(['\"]?\s*[=:]\s*['\"]?)([^\s'\"&;,}]+)"
 )
 _SECRET_KEY = re.compile(r"(?i)password|passwd|secret|token|pepper|authorization")
 

@@ -5,6 +5,7 @@ Known by the server's error numbers: its message may be in any language.
 
 from __future__ import annotations
 
+import re
 import ssl
 from dataclasses import replace
 
@@ -21,8 +22,9 @@ from catalog.sources.errors import (
 )
 from core.errors import SluiceError, TerminalError, TransientError
 from core.redaction import redact
-from core.sentences import Sentence
+from core.sentences import Sentence, as_sentence, joined
 
+_CLIENT = re.compile(r"Access denied for user .*'@'([^']+)' \(using password")
 _WITHOUT_TLS = Sentence(
     "check user name and password, then set the password again; a user who must use "
     "TLS (REQUIRE SSL) is refused in the same way while tls is 'off'"
@@ -203,9 +205,27 @@ def source_error(error: Exception, access: SourceAccess) -> SluiceError:
     found = find(_KNOWN, number, raw)
     if isinstance(cause, ssl.SSLCertVerificationError):
         found = find(_KNOWN, "", "certificate verify failed")
-    if found and found.code == "wrong_password" and access.tls == "off":
-        found = replace(found, hint=_WITHOUT_TLS)
+    if found and found.code == "wrong_password":
+        found = replace(found, hint=_hint_of_login(found.hint, raw, access))
     return explained(found, access, SourceMessage(raw, number, may_pass))
+
+
+def _hint_of_login(hint: Sentence, raw: str, access: SourceAccess) -> Sentence:
+    """What refuses a login with the right password, too."""
+    if access.tls == "off":
+        hint = _WITHOUT_TLS
+    client = _CLIENT.search(raw)
+    if client is None:
+        return hint
+    # The more exact host of two names wins, and one without a user is any user's.
+    shadow = Sentence(
+        "an anonymous user ''@'%(client)s' at the server is taken before "
+        "'%(username)s'@'%%': drop it (DROP USER ''@'%(client)s'), or create "
+        "'%(username)s'@'%(client)s'",
+        client=client[1],
+        username=access.username,
+    )
+    return as_sentence(joined((hint, shadow)))
 
 
 def _number_and_text(error: Exception) -> tuple[str, str]:

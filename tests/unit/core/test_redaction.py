@@ -28,6 +28,12 @@ def test_shapes_of_secrets_are_hidden(text):
     assert HIDDEN in redact(text)
 
 
+def test_whether_a_server_got_a_password_is_no_secret():
+    words = "Access denied for user 'ann'@'localhost' (using password: YES)"
+    assert redact(words) == words
+    assert "hunter22" not in redact("(using password: hunter22)")
+
+
 def test_tokens_and_remembered_values_are_hidden():
     assert "abcDEF" not in redact("Bearer slt_0123456789ab_abcDEF-_xyz")
     remember_secret("p@ss w0rd, odd")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pathlib
 import ssl
+from dataclasses import replace
 
 import psycopg
+import pymysql
 import pytest
 from psycopg import errors as pg
 
 from catalog.sources.access import SourceAccess
+from catalog.sources.mariadb.errors import source_error as mariadb_error
 from catalog.sources.postgresql.errors import source_error
 from core.errors import InvalidRequest, TerminalError, TransientError
 from core.redaction import remember_secret
@@ -68,6 +71,18 @@ def test_each_error_has_its_code_and_way_to_recovery(error, code, kind) -> None:
     assert found.hint
     assert "{" not in found.message + found.hint
     assert found.facts["raw"]
+
+
+@pytest.mark.parametrize("tls", ["off", "require"])
+def test_a_refused_login_tells_of_the_anonymous_user_that_is_taken_first(tls) -> None:
+    words = "Access denied for user 'ann'@'localhost' (using password: YES)"
+    access = replace(ACCESS, kind="mariadb", tls=tls)
+    found = mariadb_error(pymysql.OperationalError(1045, words), access)
+    assert found.code == "wrong_password"
+    assert found.facts["raw"] == words
+    assert "DROP USER ''@'localhost'" in found.hint
+    assert "create 'ann'@'localhost'" in found.hint
+    assert ("REQUIRE SSL" in found.hint) is (tls == "off")
 
 
 def test_an_error_of_our_own_stays_as_it_is() -> None:
