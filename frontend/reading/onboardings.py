@@ -15,13 +15,15 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from catalog.access.policy import Principal
+from catalog.models import Table
 from core.jobs import UNFINISHED
 from core.models import Job
 from core.sentences import with_sentences
 from frontend.pages import ticked
-from frontend.templatetags.figures import rows_of
+from frontend.templatetags.figures import rows_of_all
 from frontend.templatetags.states import word_of
-from ingest.models import Onboarding, Pipeline
+from ingest.contract.table import SHARD
+from ingest.models import Onboarding, Pipeline, Shard
 from ingest.models.states import APPROVED, FAILED, MOVING, PROPOSED
 from ingest.pipelines import table_facts as reading
 from ingest.pipelines.selectors import jobs_for, of_tables, pipelines_for
@@ -77,7 +79,6 @@ def progress_of(principal: Principal, onboarding: Onboarding) -> Progress:
     sums = open_rows.aggregate(
         blocked=Count("pk", filter=_BLOCKED),
         all=Count("pk"),
-        rows=Sum("source_table__estimated_rows"),
         newest=Max("updated_at"),
     )
     staging = 0
@@ -99,7 +100,7 @@ def progress_of(principal: Principal, onboarding: Onboarding) -> Progress:
         states=states,
         approvable=sums["all"] - sums["blocked"],
         blocked=sums["blocked"],
-        rows=sums["rows"] or 0,
+        rows=_rows_of(open_rows),
         staging_bytes=staging,
         free_bytes=reading.free_bytes() if sums["all"] else None,
         jobs=list(jobs[:10]) if onboarding.approved_at else [],
@@ -110,6 +111,17 @@ def page_of(pipelines: QuerySet[Pipeline], start: int, stop: int) -> list[Pipeli
     """Those of a stretch with their plans; the others' plans are not even read."""
     keys = list(pipelines.order_by("id").values_list("pk", flat=True)[start:stop])
     return list(pipelines.filter(pk__in=keys))
+
+
+def _rows_of(pipelines: QuerySet[Pipeline]) -> int:
+    """With those of all shards."""
+    single = pipelines.filter(shards=None)
+    shards = Shard.objects.filter(pipeline__in=pipelines.values("pk")).order_by()
+    sums = (
+        rows.aggregate(rows=Sum("source_table__estimated_rows"))["rows"]
+        for rows in (single, shards)
+    )
+    return sum(found or 0 for found in sums)
 
 
 def _staging_of(pipelines: QuerySet[Pipeline]) -> int:
@@ -218,14 +230,14 @@ def item_of(pipeline: Pipeline, *, is_open: bool = False) -> Item:
         state=pipeline.state,
         status_reason=pipeline.status_reason,
         lake_table_id=pipeline.lake_table_id,
-        rows=rows_of(source),
+        rows=rows_of_all(_sources_of(pipeline, plan)),
         staging_bytes=next(
             (s["staging_bytes"] for s in steps if "staging_bytes" in s), None
         ),
         blocked=plan.get("blocked", "") if is_proposed else "",
         warnings=_remarks(plan),
         reading=plan.get("reading", []),
-        proposals=_decisions(plan),
+        proposals=_decisions(plan, create),
         steps=[step for step in steps if step.get("summary")],
         columns=create.get("columns", []),
         excluded=plan.get("excluded", []),
@@ -266,9 +278,21 @@ def shared_by(items: list[Item]) -> list[Remark]:
     return common
 
 
-def _decisions(plan: dict[str, Any]) -> list[Decided]:
-    """The proposals in a fixed order (JSON of the database has none)."""
-    found = plan.get("proposals", {})
+def _sources_of(pipeline: Pipeline, plan: dict[str, Any]) -> list[Table]:
+    """A sharded one has a star in its name, planned or blocked."""
+    shards = Table.objects.filter(shards__pipeline=pipeline)
+    found = list(shards) if "*" in plan.get("source", "") else []
+    return found or [pipeline.source_table]
+
+
+def _decisions(plan: dict[str, Any], create: dict[str, Any]) -> list[Decided]:
+    """The proposals in a fixed order (JSON of the database has none). The column of
+    shards, which nobody chooses into the key, is first in it."""
+    found = dict(plan.get("proposals", {}))
+    shard = [c["name"] for c in create.get("columns", []) if c["source_name"] == SHARD]
+    if shard and "record_key" in found:
+        key = found["record_key"]
+        found["record_key"] = key | {"value": [*shard, *key["value"]]}
     order = [*TITLES, *sorted(set(found) - set(TITLES))]
     return [
         Decided(

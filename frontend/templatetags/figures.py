@@ -6,7 +6,7 @@ The page names the zone once, at its foot; each time tells its UTC on hover.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from django import template
@@ -54,8 +54,13 @@ def rounded(value: object) -> str:
 @register.filter
 def rows_of(table: Table) -> str:
     """A table's estimated rows; "unknown" for one that its source never counted."""
-    rows = known_rows(table)
-    return gettext("unknown") if rows is None else figure(rows)
+    return rows_of_all([table])
+
+
+def rows_of_all(tables: Iterable[Table]) -> str:
+    """The same of tables that are one lake table."""
+    known = [rows for rows in map(known_rows, tables) if rows is not None]
+    return figure(sum(known)) if known else gettext("unknown")
 
 
 @register.filter

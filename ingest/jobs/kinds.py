@@ -7,7 +7,7 @@ What the specs of all kinds contain is made here too, and nothing in it is secre
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.conf import settings
@@ -121,8 +121,9 @@ def shared_by_all(job: Job, pipeline: Pipeline, fence: FenceSpec) -> dict[str, A
         "lake": settings.SLUICE_LAKE_URI,
         "lock_service": settings.SLUICE_LAKE_LOCK,
         "keep_seconds": keep_seconds(),
-        "table": table_spec(
-            plan_from_json(pipeline.plan), table, pipeline.source_table
+        "table": replace(
+            table_spec(plan_from_json(pipeline.plan), table, pipeline.source_table),
+            estimated_rows=pipeline.estimated_rows,
         ),
         "fence": fence,
     }

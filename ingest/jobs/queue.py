@@ -245,7 +245,7 @@ def new_job(
     job = job_on(table, kind, said, actor=actor)
     job.share_key = f"source:{pipeline.source_table.database.datasource_id}"
     if driver_kind(kind).weighs_rows:
-        job.weight = max(0, pipeline.source_table.estimated_rows)
+        job.weight = pipeline.estimated_rows
     return job
 
 

@@ -171,6 +171,15 @@ class Pipeline(models.Model):
     def event_facts(self) -> dict[str, Any]:
         return {"table": self.lake_table_id}
 
+    @property
+    def estimated_rows(self) -> int:
+        """Of its source table, or of all its shards, as discovery saw them last."""
+        create, *_ = self.plan.get("steps") or [{}]
+        if not create.get("shards"):
+            return max(0, self.source_table.estimated_rows)
+        rows = self.shards.order_by()
+        return rows.aggregate(n=models.Sum("source_table__estimated_rows"))["n"] or 0
+
 
 class Shard(models.Model):
     """One of the source tables that are one lake table, in their order."""

@@ -38,6 +38,7 @@ from ingest.pipelines.schema_diff import source_changed
 from ingest.planning.plan import (
     ApplyChanges,
     CreateTable,
+    LoadSnapshot,
     PlannedColumn,
     TablePlan,
     plan_from_json,
@@ -269,13 +270,22 @@ def lake_table_row(source: Table, plan: TablePlan, database: Database) -> Table:
         index_type=create.index_type,
         buckets=create.buckets,
         path=create.path,
-        estimated_rows=known_rows(source) or 0,
+        estimated_rows=_rows_of(plan, source),
         status=APPROVED,
     )
     identity = identity_for(table_spec(plan, table, source))
     table.identity = identity.to_data()
     table.partition_by = list(identity.partition_by)
     return table
+
+
+def _rows_of(plan: TablePlan, source: Table) -> int:
+    """What discovery counted or, of many tables, what was planned with."""
+    create: CreateTable = plan.step(CreateTable)
+    if create.shards:
+        load: LoadSnapshot = plan.step(LoadSnapshot)
+        return load.estimated_rows
+    return known_rows(source) or 0
 
 
 def lake_column_row(table: Table, position: int, column: PlannedColumn) -> Column:

@@ -16,7 +16,7 @@ from catalog.schema.diff import diff
 from catalog.schema.naming import lake_columns, plain_name
 from catalog.schema.types import Column, TableSchema
 from core.errors import InvalidRequest
-from core.sentences import Sentence, as_sentence
+from core.sentences import COLON, Sentence, as_sentence
 from ingest.contract.table import SHARD, ShardSpec
 from ingest.planning.facts import TIMESTAMP, TableFacts
 from ingest.planning.plan import ApplyChanges, CreateTable, PlannedColumn, TablePlan
@@ -127,7 +127,11 @@ def sharded(
         shards=specs,
     )
     steps = tuple(with_shard if step is create else step for step in plan.steps)
-    warnings = (_what_it_means(column, len(specs)), *plan.warnings)
+    warnings = (
+        _what_it_means(column, len(specs)),
+        *plan.warnings,
+        *_of_others(plan, facts, plans),
+    )
     return replace(plan, steps=steps, warnings=warnings)
 
 
@@ -207,6 +211,20 @@ def _what_it_means(column: str, count: int) -> Sentence:
         count=count,
         column=column,
     )
+
+
+def _of_others(
+    plan: TablePlan, facts: Sequence[TableFacts], plans: Sequence[TablePlan]
+) -> list[Sentence]:
+    """What the first one is not warned of, with the first that is."""
+    known = {as_sentence(one).message for one in plan.warnings}
+    found: dict[str, Sentence] = {}
+    for one, own in zip(facts[1:], plans[1:], strict=True):
+        for warning in map(as_sentence, own.warnings):
+            if warning.message not in known:
+                told = Sentence(COLON, first=one.source_name, then=warning)
+                found.setdefault(warning.message, told)
+    return list(found.values())
 
 
 def _named(schema: TableSchema, name: str) -> Column | None:

@@ -48,6 +48,19 @@ def test_what_cannot_be_carried_is_shown_with_the_way_out(fresh, browse):
     assert "cannot be synced" in rows
 
 
+@pytest.mark.parametrize("column", ["shop", "name"])
+def test_a_sharded_table_shows_the_rows_of_all_shards_and_its_whole_key(
+    fresh, browse, column
+):
+    for name in ("shop_1", "shop_2", "shop_3"):
+        make_tables(fresh.source, ["t"], database=name)
+    data = {"capture": "snapshot", "include": "shop_*.t", "shard_column": column}
+    page = browse("root").post(PICK, data, follow=True).content.decode()
+    assert "3,000 rows" in page
+    assert ">3,000<" in "".join(page.split())
+    assert ("shop, id" in page) is (column == "shop")  # else it is blocked
+
+
 def test_choose_all_passes_over_what_cannot_be_carried(fresh, browse):
     client = browse("root")
     data = {"capture": "snapshot", "all_matching": "1", "matching_q": ""}

@@ -97,6 +97,16 @@ def test_all_become_one_lake_table_that_tells_them_apart(shops: World) -> None:
     assert Shard.objects.count() == 3
     load = next(s for s in row.plan["steps"] if s["step"] == "LoadSnapshot")
     assert load["estimated_rows"] == 3000
+    assert row.lake_table.estimated_rows == 3000
+
+
+def test_a_load_reckons_with_the_rows_of_all_of_them(shops: World) -> None:
+    ask()
+    shops.until(lambda: Pipeline.objects.get().state == "LIVE")
+    (job,) = shops.jobs("snapshot")
+    assert job.weight == 3000
+    (spec,) = (s for s in shops.launcher.submitted if s.kind == "snapshot")
+    assert spec.table.estimated_rows == 3000
 
 
 @pytest.mark.parametrize(
@@ -125,6 +135,15 @@ def test_what_cannot_be_meant_is_refused_where_it_stands(
     told = caught.value.facts["errors"]
     assert words in str({e["pointer"]: e["detail"] for e in told}[pointer])
     assert not Pipeline.objects.exists()
+
+
+def test_what_one_of_them_alone_is_warned_of_is_in_the_plan(shops: World) -> None:
+    last = Table.objects.get(database__name="shop_2", name="orders")
+    last.identity |= {"key_forms": {"id": "utf8mb4_general_ci"}}
+    last.save()
+    (planned,) = plan_onboarding(parse_request(body()), principal=ANN).planned
+    found = [w for w in planned.plan.warnings if "several texts of the key" in w]
+    assert [w.partition(": ")[0] for w in found] == ["shop_2.orders"]
 
 
 def test_one_that_is_synced_by_itself_is_no_shard_without_a_word(shops: World) -> None:
