@@ -95,7 +95,7 @@ def xlsx_chunks(
     return _chunks(_lines(columns, pages))
 
 
-def _chunks(lines: Iterable[tuple[int, str]]) -> Chunks:
+def _chunks(lines: Iterable[tuple[int, bytes]]) -> Chunks:
     sink, sheets = Sink(), 0
     with ZipFile(sink, "w", ZIP_DEFLATED, compresslevel=_SPEED) as file:
         file.writestr("_rels/.rels", _ROOT)
@@ -104,7 +104,7 @@ def _chunks(lines: Iterable[tuple[int, str]]) -> Chunks:
             with file.open(f"xl/worksheets/sheet{sheets}.xml", "w") as sheet:
                 sheet.write(_SHEET.encode())
                 for _, text in rows:
-                    sheet.write(text.encode())
+                    sheet.write(text)
                     yield sink.taken()
                 sheet.write(_SHEET_END.encode())
         for name, text in _index(sheets):
@@ -114,11 +114,11 @@ def _chunks(lines: Iterable[tuple[int, str]]) -> Chunks:
 
 def _lines(
     columns: Sequence[ResultColumn], pages: Iterable[pyarrow.RecordBatch]
-) -> Iterator[tuple[int, str]]:
+) -> Iterator[tuple[int, bytes]]:
     """Rows in XML, each with the number of its sheet."""
     places = _places(len(columns))
     head = [_text(column.name, _HEAD) for column in columns]
-    names = _row(places, 1, head)
+    names = _row(places, 1, head).encode()
     sheet, row, size = 1, 2, 0
     yield sheet, names
     for page in pages:
@@ -130,7 +130,8 @@ def _lines(
             part = rest.slice(0, SHEET_ROWS + 1 - row)
             rest = rest.slice(part.num_rows)
             cells = zip(*map(_cells, part.columns), strict=True)
-            text = "".join(_row(places, at, one) for at, one in enumerate(cells, row))
+            lines = (_row(places, at, one) for at, one in enumerate(cells, row))
+            text = "".join(lines).encode()
             yield sheet, text
             row, size = row + part.num_rows, size + len(text)
 

@@ -128,6 +128,15 @@ def test_a_full_sheet_goes_on_in_the_next(
     ]
 
 
+def test_a_sheet_is_bounded_in_bytes_and_not_in_characters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Most of Chinese has three each."""
+    monkeypatch.setattr(xlsx, "SHEET_BYTES", 2_000)
+    found = sheets(workbook([batch(["中" * 700]), batch(["end"])], "c"))
+    assert [len(rows) for rows in found] == [2, 2]
+
+
 def test_more_columns_than_a_sheet_has_are_refused() -> None:
     columns = [ResultColumn("c", "int")] * (xlsx.MOST_COLUMNS + 1)
     with pytest.raises(InvalidRequest, match="16385 columns") as refused:
