@@ -148,12 +148,12 @@ def _own(planned: Sequence[Planned], shared: Sequence[str]) -> list[Planned]:
 def _start_all(
     request: PageRequest, action: TableAction, possible: Sequence[Planned]
 ) -> HttpResponse:
-    started, refused = 0, ""
+    started, refused = 0, list[str]()
     for one in possible:
         try:
             start(action, one.table, actor=request.principal.name, given={})
         except SluiceError as error:
-            refused = refused or f"{one.table.name}: {translated(error.as_sentence)}"
+            refused.append(f"{one.table.name}: {translated(error.as_sentence)}")
         else:
             started += 1
     if started:
@@ -165,5 +165,9 @@ def _start_all(
         words = {"n": started, "action": lower_first(action.title)}
         messages.success(request, said % words, extra_tags="ok")
     if refused:
-        messages.error(request, refused, extra_tags="bad")
+        told, more = refused[0], len(refused) - 1
+        if more:
+            several = gettext("%(first)s (and %(more)s more)")
+            told = several % {"first": told, "more": more}
+        messages.error(request, told, extra_tags="bad")
     return redirect("frontend:tables")

@@ -14,9 +14,11 @@ from catalog.access.grants import grant
 from catalog.access.policy import Principal
 from catalog.labels import Labels, label_tables
 from catalog.models import AuditEntry, Table
+from core.errors import InvalidRequest
 from core.models import Job
 from frontend.pages import PAGE_SIZE
 from frontend.reading.tables import rows_in
+from frontend.views import table_bulk
 from ingest.models import Pipeline, TableHealth
 from tests.integration.frontend.healths import WELL, show_health
 from tests.integration.frontend.reading import html_of
@@ -44,6 +46,16 @@ def test_what_is_possible_is_done_and_the_rest_is_told(world, browse) -> None:
     assert {table.status for table in states} == {"PAUSED"}
     assert "Tick at least one table" in html_of(ask(client, "sync", []))
     assert client.get("/tables/act?do=remove&table=1").status_code == 404
+
+
+def test_how_many_are_refused_as_they_begin_is_told(world, browse, monkeypatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise InvalidRequest("the lake is away")
+
+    monkeypatch.setattr(table_bulk, "start", refuse)
+    both = [world.lake_tables["orders"], world.lake_tables["customers"]]
+    shown = html_of(ask(browse("root"), "pause", both))
+    assert "the lake is away (and 1 more)" in shown
 
 
 def test_a_resync_of_many_wants_their_number_typed(world, browse) -> None:
