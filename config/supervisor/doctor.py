@@ -26,13 +26,14 @@ from config.toolchain.installed import installed
 from config.toolchain.jars import sha256_of
 from config.toolchain.paths import extras_of, parts_home, pinned_jars, sluice_jar
 from core.clock import SystemClock
-from core.errors import SluiceError
+from core.errors import InvalidRequest, SluiceError
 from core.object_store import is_object_uri
 from ingest.contract.driver_size import megabytes
 from ingest.driver_host.cluster import MasterAway, StandaloneMaster, is_standalone
 from ingest.lake.records import recorded_tables
 from ingest.maintenance.storage_check import prove_store
 from ingest.models import SourceFollower
+from ingest.pipelines.adoption import require_same_lake
 from ingest.pipelines.capture_status import observed_of
 from ingest.pipelines.followers import followers_of_sources
 
@@ -205,6 +206,9 @@ def lake_tables() -> list[Finding]:
     try:
         known = Table.objects.filter(pk__in=recorded, kind=Table.LAKE)
         unknown = len(recorded) - known.count()
+        require_same_lake()
+    except InvalidRequest as error:
+        return [Finding("lake tables", error.message, error.hint)]
     except DatabaseError:
         return [Finding("lake tables", "unknown", "the database comes first")]
     if not unknown:

@@ -21,7 +21,7 @@ from django.db.models.functions import Now
 
 from catalog.models import Datasource, Table
 from core.clock import SystemClock
-from core.errors import SluiceError, TerminalError, TransientError
+from core.errors import InvalidRequest, SluiceError, TerminalError, TransientError
 from core.jobs import ACTIVE, TERMINAL, WAITING
 from core.jobs.moves import Cancelled, conclude, move_job, names_of
 from core.models import Job, Lease
@@ -174,6 +174,26 @@ def _lift_ids(model: type[Model], known: int, *, dry_run: bool) -> int:
     with connection.cursor() as cursor:
         cursor.execute(_LIFT_IDS, given)
         return known if cursor.fetchone() else 0
+
+
+def require_same_lake() -> None:
+    """InvalidRequest `lake_elsewhere` where tables were made in a lake at another
+    address: their files are read and written there, whoever else does so."""
+    lake = settings.SLUICE_LAKE_URI
+    tables = Table.objects.filter(kind=Table.LAKE).exclude(path="")
+    other = tables.exclude(path__startswith=f"{lake}/").order_by("pk").first()
+    if other is not None:
+        raise InvalidRequest(
+            Sentence(
+                "the files of %(table)s are at %(path)s, and SLUICE_LAKE_URI is"
+                " %(lake)s: a lake keeps its address",
+                table=other,
+                path=other.path,
+                lake=lake,
+            ),
+            code="lake_elsewhere",
+            hint="put the lake back in that place, and set SLUICE_LAKE_URI to it",
+        )
 
 
 def unknown_tables() -> list[str]:

@@ -130,6 +130,13 @@ def _rebuild(lost: _Lost, onboardings: dict[int, Onboarding], *, dry_run: bool) 
 
 def _require_free(lost: _Lost, source: SourceRecord | None) -> None:
     record, plan = lost.record, lost.plan
+    create: CreateTable = plan.step(CreateTable)
+    if not create.path.startswith(f"{settings.SLUICE_LAKE_URI}/"):
+        raise _cannot(
+            Sentence(
+                "its files are at %(path)s: a lake keeps its address", path=create.path
+            )
+        )
     if Table.objects.filter(pk=record.table_id).exists():
         raise _cannot(
             Sentence(

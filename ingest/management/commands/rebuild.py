@@ -13,8 +13,14 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from core.errors import SluiceError
-from ingest.pipelines.adoption import Adopted, adopt, lift_ids, unknown_tables
+from core.errors import InvalidRequest, SluiceError
+from ingest.pipelines.adoption import (
+    Adopted,
+    adopt,
+    lift_ids,
+    require_same_lake,
+    unknown_tables,
+)
 from ingest.pipelines.adoption_rules import FOLLOWED, Finding, summary
 from ingest.pipelines.rebuilding import Rebuilt, rebuild, sources_without_password
 
@@ -41,6 +47,11 @@ class Command(BaseCommand):
         is_preview = bool(options["dry_run"])
         found: list[Finding] = []
         back: list[Rebuilt] = []
+        try:
+            require_same_lake()
+        except InvalidRequest as error:
+            self.stderr.write(f"nothing was changed: {error}")
+            raise SystemExit(NEEDS_ATTENTION) from error
         try:
             if known := lift_ids(dry_run=is_preview):
                 self.stdout.write(

@@ -174,6 +174,29 @@ def test_doctor_says_that_a_database_is_not_the_lakes(world) -> None:
     assert "PATCH" in one.advice
 
 
+def test_a_lake_at_another_address_is_not_taken_for_the_tables_own(
+    world, settings, tmp_path
+) -> None:
+    """Their files are read and written where they were, by whose they are, too."""
+    world.onboard("orders")
+    world.until_live("orders")
+    world.steps(2)
+    other = tmp_path / "copy"
+    shutil.copytree(settings.SLUICE_LAKE_URI, other)
+    settings.SLUICE_LAKE_URI = str(other)
+    for given in (["--dry-run"], []):
+        code, told = rebuild(*given)
+        assert (code, "a lake keeps its address" in told) == (1, True), told
+        assert "Move its folder away" not in told
+    (one,) = doctor.lake_tables()
+    assert "a lake keeps its address" in one.text
+    lose_database(world)
+    code, told = rebuild()
+    assert code == 1, told
+    assert "lake.shop.orders: not rebuilt: its files are at" in told
+    assert not Pipeline.objects.exists()
+
+
 def test_a_source_without_its_password_is_not_connected_to(world, admin) -> None:
     world.onboard("orders")
     world.until_live("orders")
