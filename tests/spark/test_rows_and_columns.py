@@ -228,6 +228,7 @@ def test_a_filter_that_cannot_be_applied_closes_the_table(
     found = limited(filters=[condition]).run("select id from shop.people")
     assert found.sql_state == "42501", found
     assert "RULE_NOT_APPLICABLE" in found.error
+    assert "columns of shop.people cannot be applied" in found.error
     assert condition not in found.error
 
 

@@ -203,7 +203,9 @@ final class BoundRules {
   }
 
   Denied undecided() {
+    SourceTable live = SourceRelation.in(relation);
     TableIdentifier name = relation.catalogTable().get().identifier();
-    return Denied.undecided(name.unquotedString());
+    return Denied.undecided(
+        live == null ? name.database().get() + "." + name.table() : live.name());
   }
 }

@@ -37,7 +37,8 @@ public final class LazyCatalog extends HoodieCatalog {
   /** Hudi's catalog would drop the version, and answer with the rows of now. */
   @Override
   public Table loadTable(Identifier name, String version) {
-    throw olderState(loadTable(name));
+    loadTable(name);
+    throw olderState(name);
   }
 
   /**
@@ -46,7 +47,8 @@ public final class LazyCatalog extends HoodieCatalog {
    */
   @Override
   public Table loadTable(Identifier name, long timestamp) {
-    throw olderState(loadTable(name));
+    loadTable(name);
+    throw olderState(name);
   }
 
   @Override
@@ -101,9 +103,11 @@ public final class LazyCatalog extends HoodieCatalog {
     }
   }
 
-  private static Denied olderState(Table visible) {
+  private static Denied olderState(Identifier visible) {
     return Denied.unsupported(
         "An older state of "
+            + String.join(".", visible.namespace())
+            + "."
             + visible.name()
             + " is read by TIMESTAMP AS OF '<instant or time in UTC>', with blanks only between"
             + " these three words.");

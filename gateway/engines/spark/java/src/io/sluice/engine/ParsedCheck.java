@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.TimeTravelRelation;
 import scala.collection.Seq;
 
 /**
@@ -31,6 +32,11 @@ final class ParsedCheck extends PlanWalk {
     }
     if (node instanceof UnresolvedRelation relation && relation.isStreaming()) {
       throw Denied.forbidden("Streaming reads are not open to SQL users.");
+    }
+    if (node instanceof TimeTravelRelation older && older.version().isDefined()) {
+      throw Denied.unsupported(
+          "VERSION AS OF is not read here. An older state of a table is read by"
+              + " TIMESTAMP AS OF '<instant or time in UTC>'.");
     }
     if (node.getClass().getSimpleName().contains("TimeTravel")) {
       node.expressions().foreach(Functions.of(ParsedCheck::requireConstant));
