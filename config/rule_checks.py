@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.contrib.auth.models import User
 
-from catalog.access.rule_trial import has_query, trial_of
+from catalog.access.rule_trial import about_expression, has_query, trial_of
 from catalog.access.table_rights import HeldRule
 from core.errors import InvalidRequest, SluiceError
 from core.sentences import Sentence, as_sentence
@@ -35,7 +35,7 @@ def check_rule(rule: HeldRule, by: str) -> None:
     error = statement["error"] or {}
     state = str(error.get("sql_state", ""))
     if state == UNNAMED or (state.startswith("42") and state != ABSENT):
-        raise _refused(str(error["message"]))
+        raise _refused(about_expression(str(error["message"])))
 
 
 def _refused(why: str) -> InvalidRequest:

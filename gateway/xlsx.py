@@ -103,8 +103,8 @@ def _chunks(lines: Iterable[tuple[int, bytes]]) -> Chunks:
         for sheets, rows in groupby(lines, itemgetter(0)):
             with file.open(f"xl/worksheets/sheet{sheets}.xml", "w") as sheet:
                 sheet.write(_SHEET.encode())
-                for _, text in rows:
-                    sheet.write(text)
+                for _, part in rows:
+                    sheet.write(part)
                     yield sink.taken()
                 sheet.write(_SHEET_END.encode())
         for name, text in _index(sheets):

@@ -17,11 +17,22 @@ _QUERY = re.compile(
     r"\(\s*(?:(?:select|with|from)\b|(?:table|values)\s+[\w'(])", re.IGNORECASE
 )
 _ONE = "(SELECT 1 AS `_sluice_one`) AS `_sluice_one`"
+# What an engine says of the statement and not of the expression.
+_OF_THE_TRIAL = re.compile(
+    r"`_sluice_one`\.`_sluice_one`, |(?:, )?`_sluice_one`\.`_sluice_one`(?=\])"
+    r"|`spark_catalog`\.|;? ?\(?line \d+,? pos \d+\)?|\s*== SQL.*",
+    re.DOTALL,
+)
 
 
 def has_query(expression: str) -> bool:
     """Whether it has a sub-query, which a rule over one row cannot have."""
     return _QUERY.search(_LITERALS.sub("''", expression)) is not None
+
+
+def about_expression(message: str) -> str:
+    """Why an engine refused a trial, by the names that people give to its table."""
+    return _OF_THE_TRIAL.sub("", message)
 
 
 def trial_of(rule: HeldRule) -> str:
