@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import random
 import struct
+import tracemalloc
 
 import pytest
 
@@ -175,6 +176,34 @@ def test_other_tables_are_wanted_from_some_place_on() -> None:
     made.look_again()
     made.decode(INSERTED)
     assert made.take() == []
+
+
+def test_one_that_is_wanted_later_is_as_it_was_described_last() -> None:
+    names: set[str] = set()
+    made = Decoder(lambda relation: (0,), lambda named: named.name in names)
+    assert made.decode(TABLE) is None
+    for message in (BEGIN, INSERTED, relation("id", "v")):
+        made.decode(message)
+    names.add("t")
+    made.look_again()
+    made.decode(change("I", b"N", row(1, "a")))
+    (rows,) = made.take()
+    assert [column.name for column in rows.relation.columns] == ["id", "v"]
+    assert rows.values == [(b"1", b"a")]
+
+
+def test_what_is_not_wanted_takes_little_more_than_its_description() -> None:
+    names = [f"a_column_{n}" for n in range(30)]
+    made = Decoder(lambda relation: (0,), lambda named: False)
+    sent = 0
+    tracemalloc.start()
+    for oid in range(500):
+        message = relation(*names, oid=oid)
+        sent += len(message)
+        made.decode(message)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken < sent * 1.5
 
 
 def test_what_was_emptied_waits_as_rows_do() -> None:

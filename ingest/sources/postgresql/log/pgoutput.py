@@ -50,16 +50,22 @@ class RelationColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class Named:
+    """A table as the log names it."""
+
+    oid: int
+    schema: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Relation(Named):
     """A table as the log describes it before its rows, and again when it changed.
 
     identity  what old rows say: d = the primary key, i = an index, f = all columns,
               n = nothing
     """
 
-    oid: int
-    schema: str
-    name: str
     identity: str
     columns: tuple[RelationColumn, ...]
 
@@ -128,19 +134,26 @@ class _Table:
 # The places, among a table's columns, of those that say which row of the lake it is;
 # None = its rows are not wanted.
 Wanted = Callable[[Relation], tuple[int, ...] | None]
+# Whether `Wanted` is asked of a table at all.
+IsWanted = Callable[[Named], bool]
 
 
 class Decoder:
     """One connection's messages, in their order. TerminalError `log_unreadable` for
     what is no such message; the decoder is of no use then.
 
+    Tables that are not wanted are kept as the bytes that describe them, which are not
+    sent again if they are wanted later: a publication may have any number of them.
+
     size  bytes of the messages whose rows wait
     """
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: Wanted, is_wanted: IsWanted = lambda _: True) -> None:
         self._wanted = wanted
-        self._tables: dict[bytes, _Table | None] = {}
-        self._relations: dict[bytes, Relation] = {}
+        self._is_wanted = is_wanted
+        self._tables: dict[bytes, _Table] = {}
+        # the message that describes each table, wanted or not
+        self._descriptions: dict[bytes, bytes] = {}
         self._closed: list[Rows] = []
         # since the last row: its table, and then the partition that it is in
         self._described: list[bytes] = []
@@ -180,26 +193,27 @@ class Decoder:
         """What was gathered: of a table several when it was altered in between."""
         found, self._closed, self.size = self._closed, [], 0
         for table in self._tables.values():
-            if table is not None and table.rows.ops:
+            if table.rows.ops:
                 found.append(table.rows)
                 table.rows = Rows(table.rows.relation)
         return found
 
     def waiting(self) -> list[Rows]:
         """What the next `take` has, or the beginning of that."""
-        tables = [table.rows for table in self._tables.values() if table is not None]
-        return self._closed + [rows for rows in tables if rows.ops]
+        rows = [table.rows for table in self._tables.values()]
+        return self._closed + [each for each in rows if each.ops]
 
     def look_again(self) -> None:
         """Other tables are wanted from here on; nothing waits for `take`."""
-        for key, relation in self._relations.items():
-            self._tables[key] = self._table(relation)
+        self._tables.clear()
+        for key, message in self._descriptions.items():
+            self._open(key, message)
 
     def _row(self, kind: int, message: bytes) -> None:
         key = message[1:5]
         table = self._tables.get(key)
         if table is None:
-            if key not in self._tables:
+            if key not in self._descriptions:
                 _refuse(message, Sentence("a row without its table"))
             return
         if self._xid < 0:
@@ -247,7 +261,7 @@ class Decoder:
         rows.values.append(row)
 
     def _note_part(self, key: bytes) -> None:
-        table = self._tables[key]
+        table = self._tables.get(key)
         if table is not None and key in self._described[-2:-1]:
             part = key, self._described[-1]
             times = self._met[part] = self._met.get(part, 0) + 1
@@ -283,30 +297,33 @@ class Decoder:
         return None
 
     def _relation(self, message: bytes) -> Relation | None:
-        """None when it is as it was."""
-        relation, key = _relation(message), message[1:5]
+        """None when it is as it was, or is not wanted."""
+        key = message[1:5]
         self._described.append(key)
-        if self._relations.get(key) == relation:
+        if self._descriptions.get(key) == message:
             return None
-        before = self._tables.get(key)
+        before = self._tables.pop(key, None)
         if before is not None and before.rows.ops:
             self._closed.append(before.rows)
-        self._relations[key] = relation
-        self._tables[key] = self._table(relation)
-        return relation
+        self._descriptions[key] = message
+        return self._open(key, message)
 
-    def _table(self, relation: Relation) -> _Table | None:
-        wanted = self._wanted(relation)
-        if wanted is None:
+    def _open(self, key: bytes, message: bytes) -> Relation | None:
+        """Take its rows from here on, if they are wanted."""
+        named, at = _named(message)
+        if not self._is_wanted(named):
             return None
-        count = len(relation.columns)
-        return _Table(
-            Rows(relation),
-            _splitter(count),
-            _COUNT.pack(count),
-            wanted,
-            relation.identity == "f",
-        )
+        relation = _relation(message, named, at)
+        if (wanted := self._wanted(relation)) is not None:
+            count = len(relation.columns)
+            self._tables[key] = _Table(
+                Rows(relation),
+                _splitter(count),
+                _COUNT.pack(count),
+                wanted,
+                relation.identity == "f",
+            )
+        return relation
 
     def _truncate(self, message: bytes) -> None:
         count, _ = _TRUNCATED.unpack_from(message)
@@ -317,12 +334,12 @@ class Decoder:
         self._described.clear()
         for at in range(0, len(oids), 4):
             key = oids[at : at + 4]
-            if key not in self._tables:
+            if key not in self._descriptions:
                 _refuse(
                     message,
                     Sentence("a table that was emptied without its description"),
                 )
-            table = self._tables[key]
+            table = self._tables.get(key)
             if table is not None:
                 table.rows.parts.append((0, self._xid, 0))
                 self._met = {k: n for k, n in self._met.items() if k[0] != key}
@@ -337,10 +354,16 @@ def _whole(form: struct.Struct, message: bytes) -> tuple[Any, ...]:
     return form.unpack(message)
 
 
-def _relation(message: bytes) -> Relation:
+def _named(message: bytes) -> tuple[Named, int]:
     (oid,) = _RELATION.unpack_from(message)
     schema, at = _text(message, _RELATION.size)
     name, at = _text(message, at)
+    # "" stands for pg_catalog
+    return Named(oid, schema or "pg_catalog", name), at
+
+
+def _relation(message: bytes, named: Named, at: int) -> Relation:
+    """at: behind its name."""
     identity = chr(message[at])
     (count,) = _COUNT.unpack_from(message, at + 1)
     at += 3
@@ -353,8 +376,7 @@ def _relation(message: bytes) -> Relation:
         columns.append(RelationColumn(column, type, modifier, is_key))
     if at != len(message):
         _refuse(message, Sentence("a table that ends at %(at)s", at=at))
-    # "" stands for pg_catalog
-    return Relation(oid, schema or "pg_catalog", name, identity, tuple(columns))
+    return Relation(named.oid, named.schema, named.name, identity, tuple(columns))
 
 
 def _message(message: bytes) -> Message:

@@ -27,6 +27,7 @@ from ingest.sources.postgresql.log.pgoutput import (
     Begin,
     Commit,
     Decoder,
+    Named,
     Relation,
     Rows,
 )
@@ -100,6 +101,7 @@ class PostgresLogReader:
     anew: str = ""
     moved: str = ""
     _tables: tuple[TableSpec, ...] = ()
+    _by_name: dict[Name, TableSpec] = field(default_factory=dict)
     _found: dict[Name, FoundTable] = field(default_factory=dict)
     # which table a relation is, or was, under any name
     _known: dict[int, int] = field(default_factory=dict)
@@ -126,7 +128,7 @@ class PostgresLogReader:
     _probed: float = 0.0
 
     def __post_init__(self) -> None:
-        self._decoder = Decoder(self._wanted)
+        self._decoder = Decoder(self._wanted, self._is_wanted)
         self._money = self.control.money_digits()
 
     @property
@@ -188,6 +190,7 @@ class PostgresLogReader:
             if table_id in kept and table_id not in changed | {*anew}
         }
         self._tables = tuple(tables)
+        self._by_name = {(t.source_schema, t.source_table): t for t in tables}
         self.new_columns = {k: v for k, v in self.new_columns.items() if k in kept}
         self._look_at_tables()
         self._anew = anew
@@ -298,14 +301,14 @@ class PostgresLogReader:
             table.table_id, AHEAD if is_ahead else table.schema_version, batch
         )
 
+    def _is_wanted(self, named: Named) -> bool:
+        if (named.schema, named.name) in self._by_name:
+            return True
+        self._note_other_name(named)
+        return False
+
     def _wanted(self, relation: Relation) -> tuple[int, ...] | None:
-        name = relation.schema, relation.name
-        table = next(
-            (t for t in self._tables if (t.source_schema, t.source_table) == name), None
-        )
-        if table is None:
-            self._note_other_name(relation)
-            return None
+        table = self._by_name[relation.schema, relation.name]
         said = self.identities.get(table.table_id)
         if said and Identity.decode(said).oid != relation.oid:
             # another table has its name, for a while or from here on: a look tells
@@ -389,13 +392,13 @@ class PostgresLogReader:
         then = self.identities.get(table.table_id)
         return bool(then) and Identity.decode(then or "").file != found.file
 
-    def _note_other_name(self, relation: Relation) -> None:
+    def _note_other_name(self, named: Named) -> None:
         """It may have its own again before anybody looks at it."""
-        table_id = self._known.get(relation.oid, 0)
+        table_id = self._known.get(named.oid, 0)
         is_new = self._decoder.is_within and self._met(table_id)
         for table in self._tables if is_new else ():
             if table.table_id == table_id:
-                other = f"{relation.schema}.{relation.name}"
+                other = f"{named.schema}.{named.name}"
                 self._refuse(table, passed_over(table, other))
 
     def _refuse(self, table: TableSpec, problem: str) -> None:
