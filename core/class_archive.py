@@ -7,9 +7,11 @@ Pure. `config.toolchain.class_lists` writes it, drivers and engines start with i
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 
@@ -29,3 +31,29 @@ def shared_classes(jars: Sequence[str]) -> str:
     another Java or of other jars, starts without and says nothing of it: its words
     would stand on a standard output that is ours."""
     return f'"-XX:SharedArchiveFile={class_archive(jars)}" -Xlog:cds*=off'
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """How a driver or an engine is run once to note which classes it loads.
+
+    lake  the folder of its one table `t`
+    """
+
+    jars: tuple[str, ...]
+    classes: str
+    lake: str
+
+    @property
+    def java_option(self) -> str:
+        """By which its JVM notes them."""
+        return f"-XX:DumpLoadedClassList={self.classes}"
+
+
+def rehearsal_of(arguments: Sequence[str] | None, *, about: str) -> Rehearsal:
+    """By a command line; None = that of this process."""
+    parser = argparse.ArgumentParser(description=about)
+    for name in ("--jars", "--classes", "--lake"):
+        parser.add_argument(name, required=True)
+    given = parser.parse_args(arguments)
+    return Rehearsal(tuple(given.jars.split(os.pathsep)), given.classes, given.lake)

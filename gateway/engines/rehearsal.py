@@ -8,14 +8,13 @@ It reads the table `t` in the folder. It must not know who asks for it.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
+from core.class_archive import rehearsal_of
 from gateway.engines.launch import JAVA_OPTIONS, EngineSpec
 from gateway.engines.port import (
     EnginePolicy,
@@ -53,17 +52,13 @@ class _Lake:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--jars", required=True)
-    parser.add_argument("--classes", required=True)
-    parser.add_argument("--lake", required=True)
-    given = parser.parse_args(arguments)
+    given = rehearsal_of(arguments, about=__doc__.splitlines()[0])
     with tempfile.TemporaryDirectory(prefix="sluice-rehearsal-") as home:
         spec = EngineSpec(
             home=Path(home),
-            jars=tuple(Path(jar) for jar in given.jars.split(os.pathsep)),
+            jars=tuple(Path(jar) for jar in given.jars),
             memory="900m",
-            java_options=f"{JAVA_OPTIONS} '-XX:DumpLoadedClassList={given.classes}'",
+            java_options=f"{JAVA_OPTIONS} '{given.java_option}'",
         )
         asyncio.run(_rehearse(spec, _Lake(given.lake)))
     return 0

@@ -8,14 +8,13 @@ It leaves a table `t` in the folder. It must not know who asks for it.
 
 from __future__ import annotations
 
-import argparse
-import os
 import tempfile
 from collections.abc import Sequence
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from core.class_archive import rehearsal_of
 from ingest.contract.java import driver_options
 from ingest.driver.session import SessionSpec, start_session
 
@@ -31,16 +30,12 @@ _WORK = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--jars", required=True)
-    parser.add_argument("--classes", required=True)
-    parser.add_argument("--lake", required=True)
-    given = parser.parse_args(arguments)
+    given = rehearsal_of(arguments, about=__doc__.splitlines()[0])
     with tempfile.TemporaryDirectory(prefix="sluice-rehearsal-") as scratch:
-        options = f'{driver_options(scratch)} "-XX:DumpLoadedClassList={given.classes}"'
+        options = f'{driver_options(scratch)} "{given.java_option}"'
         spark = start_session(
             SessionSpec(
-                jars=given.jars.split(os.pathsep),
+                jars=given.jars,
                 scratch=scratch,
                 extra={"spark.driver.extraJavaOptions": options},
             )
