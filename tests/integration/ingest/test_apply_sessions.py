@@ -532,7 +532,7 @@ def test_what_was_reported_while_the_database_is_away_is_written_later(
         def refuse(self: Any) -> None:
             raise OperationalError("the connection is closed")
 
-        away.setattr("ingest.pipelines.apply_reports._Write.write", refuse)
+        away.setattr("ingest.pipelines.apply_reports.AppliedRows.write", refuse)
         away.setattr("ingest.pipelines.apply_reports.is_away", lambda error: True)
         with pytest.raises(OperationalError):
             gathered.write()
