@@ -47,7 +47,10 @@ def plain_name(source: str) -> str:
 
 def plain_column(source: str) -> str:
     """The lake name of a column before collisions are looked at: letters stay."""
-    return _finish("".join(map(_column_character, source.lower())))
+    name = source.lower()
+    if name.isascii():
+        return _finish(_ASCII_OUTSIDE.sub("_", name))
+    return _finish("".join(map(_column_character, name)))
 
 
 def suffixed(name: str, source: str, *, digits: int = 8) -> str:
@@ -141,6 +144,8 @@ def _names(
     asked = list(dict.fromkeys(sources))
     result = {source: pinned[source] for source in asked if source in pinned}
     used = {_folded(name) for name in (*taken, *pinned.values())}
+    if not result and (plain := _undisputed(rule, asked, used)):
+        return plain
     rivals: dict[str, list[Source]] = {}
     for source in sorted(set(asked) - set(result), key=rule.order):
         rivals.setdefault(_folded(rule.name(source)), []).append(source)
@@ -157,6 +162,18 @@ def _names(
         result[source] = next(name for name in tries if _folded(name) not in used)
         used.add(_folded(result[source]))
     return {source: result[source] for source in asked}
+
+
+def _undisputed(
+    rule: _Rule[Source], asked: Collection[Source], used: Collection[str]
+) -> dict[Source, str]:
+    """The plain names, where each can have its own, as nearly always; else none."""
+    plain = {source: rule.name(source) for source in asked}
+    folds = {_folded(name) for name in plain.values()}
+    refused = rule.refused or ("\0",)
+    is_odd = any(name == "t" or name.startswith(refused) for name in plain.values())
+    is_alone = len(folds) == len(plain) and folds.isdisjoint(used)
+    return plain if is_alone and not is_odd else {}
 
 
 def _winner(rule: _Rule[Source], group: list[Source]) -> Source | None:
@@ -213,6 +230,8 @@ def _finish(name: str) -> str:
 
 def _folded(name: str) -> str:
     """Equal for names that Java's equalsIgnoreCase, hence Spark, takes as equal."""
+    if name.isascii():
+        return name.lower()
     return "".join(_one(str.lower, _one(str.upper, c)) for c in name)
 
 

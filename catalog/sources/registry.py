@@ -6,6 +6,8 @@ here by its name, so an unknown one is the same error everywhere.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from catalog.schema.limits import Footprint
 from catalog.schema.types import Lossy
 from catalog.sources.kinds import SourceKind
@@ -59,6 +61,7 @@ def footprint_of(kind: str, max_parallel_reads: int) -> Footprint:
     return Footprint(readers, 2, readers + int(kind_named(kind).shares_snapshots))
 
 
+@lru_cache(maxsize=4096)
 def cannot_hold(source_type: str, lake: str, *, kind: str) -> str:
     """Which values of a column's type have no place in its lake type; "" = none."""
     return kind_named(kind).types.cannot_hold(source_type, lake)

@@ -30,6 +30,7 @@ from frontend.pages import PageRequest, numbered_page, page
 from frontend.reading.schedules import schedule_words
 from frontend.templatetags.figures import rows_of, size
 from frontend.views.sources import source_named
+from ingest.api.planning_places import planning_place
 from ingest.models import Onboarding
 from ingest.pipelines.drafting import plan_onboarding
 from ingest.pipelines.onboarding import start_onboarding
@@ -59,7 +60,9 @@ def pick_tables(request: PageRequest, name: str) -> HttpResponse:
                 row = _start(request, source, asked)
                 return redirect("frontend:onboarding", row.pk)
             if asked["include"]:
-                plan_onboarding(parse_request(asked), principal=request.principal)
+                wanted = parse_request(asked)
+                with planning_place(request.principal.name, wanted):
+                    plan_onboarding(wanted, principal=request.principal)
         except SluiceError as refused:
             error = refused
     is_pointed = error is not None and form.point_at(error.facts.get("errors"))
@@ -87,11 +90,13 @@ def _start(
     request: PageRequest, source: Datasource, asked: dict[str, Any]
 ) -> Onboarding:
     is_search = bool(request.POST.get("all_matching"))
-    row = start_onboarding(
-        parse_request(asked),
-        principal=request.principal,
-        passed_over=passed_over(_searched(request, source)) if is_search else (),
-    )
+    wanted = parse_request(asked)
+    with planning_place(request.principal.name, wanted):
+        row = start_onboarding(
+            wanted,
+            principal=request.principal,
+            passed_over=passed_over(_searched(request, source)) if is_search else (),
+        )
     audit.record("onboarding.start", on=source.name, is_approved=False)
     return row
 

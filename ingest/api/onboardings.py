@@ -19,6 +19,7 @@ from catalog.api.views import page_size as page_size_of
 from catalog.selectors.paging import keyset_page
 from catalog.selectors.tables import datasource_for
 from ingest.api import replies, requests
+from ingest.api.planning_places import planning_place
 from ingest.api.timetables import (
     Scheduled,
     Timetable,
@@ -65,10 +66,11 @@ class OnboardingsView(ApiView):
         asked = parse_request(body_of(requests.OnboardingNew, request))
         require_patterns(self.principal, asked.datasource, asked.include)
         datasource_for(self.principal, asked.datasource)
-        if asked.dry_run:
-            draft = plan_onboarding(asked, principal=self.principal)
-            return Response(replies.Draft.body(draft))
-        row = onboarding.start_onboarding(asked, principal=self.principal)
+        with planning_place(self.principal.name, asked):
+            if asked.dry_run:
+                draft = plan_onboarding(asked, principal=self.principal)
+                return Response(replies.Draft.body(draft))
+            row = onboarding.start_onboarding(asked, principal=self.principal)
         audit.record("onboarding.start", on=asked.datasource, is_approved=asked.approve)
         return _shown(self, row, status=202)
 

@@ -27,7 +27,7 @@ from ingest.pipelines.drafting import Planned
 from ingest.pipelines.policies.policy import Effective
 from ingest.pipelines.policies.schedule import every_seconds_of
 from ingest.pipelines.removal import RemovalPreview
-from ingest.planning.plan import plan_to_json
+from ingest.planning.plan import shown_plan
 
 
 # Of something with a `timetable`.
@@ -173,7 +173,7 @@ class PlannedTable(HasSchedule):
 
     @staticmethod
     def plan_of(shown: Scheduled) -> Mapping[str, Any]:
-        return without_origins(plan_to_json(shown.row.plan))
+        return shown_plan(shown.row.plan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,11 +282,15 @@ class Draft(Reply):
 
     @staticmethod
     def tables_of(draft: DraftRow) -> list[Scheduled]:
-        return [_planned(each) for each in draft.planned]
+        tables = draft.planned
+        # thousands of tables have few policies, and what cron means takes long
+        found = {_scheduled_by(each): each for each in tables}
+        by = {k: timetable_of_capture(v.capture, v.policy) for k, v in found.items()}
+        return [Scheduled(each, by[_scheduled_by(each)]) for each in tables]
 
 
-def _planned(each: Planned) -> Scheduled:
-    return Scheduled(each, timetable_of_capture(each.capture, each.policy))
+def _scheduled_by(each: Planned) -> tuple[object, ...]:
+    return each.capture, each.policy.schedule, each.policy.origins["schedule"]
 
 
 class TableSwitched(Reply):

@@ -13,6 +13,7 @@ from typing import Any
 
 from catalog.access.policy import Principal
 from catalog.discovery.choosing import Uncarried, uncarried
+from catalog.discovery.facts import schemas_of
 from catalog.discovery.store import NOT_SYNCED
 from catalog.models import Datasource, Table
 from core.errors import InvalidRequest, NotFound
@@ -134,7 +135,8 @@ def plan_onboarding(request: OnboardingRequest, *, principal: Principal) -> Draf
         uncarried={name: one.reason for name, one in others.items()},
         mistakes=mistakes,
     )
-    facts = [_facts_of(group) for group in groups]
+    schemas = schemas_of(tables)
+    facts = [tuple(reading.facts_of(group.tables, schemas)) for group in groups]
     targets = _targets(source, groups, facts, request, mistakes, principal=principal)
     planned = _plan_all(source, request, (groups, facts, targets), mistakes)
     mistakes.tell()
@@ -145,10 +147,6 @@ def plan_onboarding(request: OnboardingRequest, *, principal: Principal) -> Draf
         skipped=skipped,
         uncarried=tuple(others.values()),
     )
-
-
-def _facts_of(group: Group) -> tuple[TableFacts, ...]:
-    return tuple(reading.facts_of(group.tables))
 
 
 Facts = Sequence[tuple[TableFacts, ...]]
@@ -331,12 +329,9 @@ def _chosen_tables(
     _find_other_updates(source, request, skipped, mistakes)
     _find_named_again(source, request, skipped, mistakes)
     rows = Table.objects.filter(pk__in=[pk for pk in chosen if pk not in carried])
-    ordered = (
-        rows.select_related("database__datasource")
-        .prefetch_related("columns")
-        .order_by("database__name", "name")
-    )
-    return list(ordered), skipped
+    # thousands of tables share few databases
+    rows = rows.prefetch_related("database__datasource")
+    return list(rows.order_by("database__name", "name")), skipped
 
 
 def _unmatched(

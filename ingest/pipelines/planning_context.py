@@ -1,10 +1,12 @@
 """What holds while tables of one source are planned: space, and the policies in force.
 
-Read once per request, asked once per table.
+Read once per request and asked once per table; what is the same of many tables is made
+once.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,10 +26,14 @@ class Circumstances:
     def __init__(self, source: Datasource) -> None:
         self._policies = Policies([source.pk])
         self._free_bytes = reading.free_bytes()
+        self._found: dict[tuple[int, str], Effective] = {}
 
     def policy_of(self, database: Database, own: Mapping[str, Any]) -> Effective:
         """For a table of this database with its own settings."""
-        return self._policies.of_database(database, own)
+        key = database.pk, json.dumps(own, sort_keys=True)
+        if key not in self._found:
+            self._found[key] = self._policies.of_database(database, own)
+        return self._found[key]
 
     def under(self, policy: Effective, capture: Capture) -> Conditions:
         return Conditions(

@@ -4,7 +4,7 @@ many tables a request names. Decides nothing; the rules are in `ingest.planning`
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from django.conf import settings
@@ -23,6 +23,7 @@ from catalog.schema.naming import (
     lake_tables,
     plain_name,
 )
+from catalog.schema.types import TableSchema
 from catalog.sources.registry import kind_named, proposed_choice
 from core.errors import InvalidRequest
 from core.sentences import Sentence
@@ -34,9 +35,13 @@ from ingest.planning.facts import TableFacts, Target
 SourceName = tuple[str, str]
 
 
-def facts_of(tables: Sequence[Table]) -> list[TableFacts]:
-    """One TableFacts per row (columns prefetched), in the same order."""
-    found = [(table, source_facts(table)) for table in tables]
+def facts_of(
+    tables: Sequence[Table], schemas: Mapping[int, TableSchema] | None = None
+) -> list[TableFacts]:
+    """One TableFacts per row (columns prefetched, or their schemas given by the rows'
+    ids), in the same order."""
+    known = schemas or {}
+    found = [(table, source_facts(table, known.get(table.pk))) for table in tables]
     return [
         TableFacts(
             database=table.database.name,

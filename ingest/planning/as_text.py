@@ -46,6 +46,8 @@ def with_texts(
     facts: TableFacts, choices: Choices, target: Target
 ) -> tuple[TableFacts, Target]:
     """What is planned with; InvalidRequest `invalid_as_text`."""
+    if not choices.as_text:
+        return facts, target
     for name in choices.as_text:
         if not can_be_text(facts.schema.column(name)):
             raise InvalidRequest(

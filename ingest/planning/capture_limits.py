@@ -6,8 +6,9 @@ of docs/reading.md are written from here (`as_markdown`, held by a test). Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from catalog.sources.kinds import Family
 from catalog.sources.registry import KINDS, kind_named
@@ -320,9 +321,34 @@ TRAPS: dict[str, Promise] = {
 
 def reading_of(facts: TableFacts, conditions: Conditions) -> tuple[str, ...]:
     """What the plan says of reading this table, in sentences."""
-    is_sync = conditions.capture == "timestamp"
+    return _reading(
+        facts.source_kind,
+        facts.relation,
+        facts.traits,
+        is_standby=bool(facts.is_standby),
+        is_sync=conditions.capture == "timestamp",
+    )
+
+
+@lru_cache(maxsize=256)
+def _reading(
+    source_kind: str,
+    relation: str,
+    traits: frozenset[str],
+    *,
+    is_standby: bool,
+    is_sync: bool,
+) -> tuple[str, ...]:
+    """Nearly all tables of a source have the same."""
+    kind = kind_named(source_kind)
+    cases = [
+        _of_family(kind.family, shares_snapshots=kind.shares_snapshots),
+        SOURCES["standby" if is_standby else "primary"],
+        TABLES.get(relation, TABLES["table"]),
+        *(TABLES[trait] for trait in sorted(traits)),
+    ]
     found = []
-    for promise in _cases(facts):
+    for promise in cases:
         if is_sync:
             texts = [promise.snapshot, promise.sync, promise.unseen, promise.does]
         else:  # what is not seen is what a cursor passes over
@@ -367,15 +393,6 @@ def cautions_of(facts: TableFacts, conditions: Conditions) -> tuple[str, ...]:
         )
         for p in found
     )
-
-
-def _cases(facts: TableFacts) -> Iterator[Promise]:
-    kind = kind_named(facts.source_kind)
-    yield _of_family(kind.family, shares_snapshots=kind.shares_snapshots)
-    yield SOURCES["standby" if facts.is_standby else "primary"]
-    yield TABLES.get(facts.relation, TABLES["table"])
-    for trait in sorted(facts.traits):
-        yield TABLES[trait]
 
 
 def as_markdown() -> str:

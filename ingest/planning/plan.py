@@ -14,7 +14,7 @@ import msgspec
 
 from catalog.schema.types import TableSchema
 from core.errors import InvalidRequest
-from core.sentences import Sentence, as_sentence, with_sentences
+from core.sentences import Sentence, as_sentence, origins_in, with_sentences
 from ingest.contract.members import as_data, value_of
 from ingest.contract.table import ShardSpec, Updates
 
@@ -241,15 +241,26 @@ def by_cursor(plan: TablePlan, then: TablePlan) -> TablePlan:
 
 
 def plan_to_json(plan: TablePlan) -> dict[str, Any]:
-    """The stored and shown form: plain JSON, each step with its kind and summary.
+    """The stored form: plain JSON, each step with its kind and summary.
 
     sentences  of its texts: what they were made of, for readers of other languages
     """
     origins: dict[str, Any] = {}
+    return {**shown_plan(plan, origins), "sentences": origins}
+
+
+def shown_plan(
+    plan: TablePlan, origins: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """The same in English only, for programs. origins: gets what sentences were made
+    of."""
     data: dict[str, Any] = as_data(plan, origins)
     for told, step in zip(data["steps"], plan.steps, strict=True):
-        told["summary"] = as_data(step.summary, origins)
-    return {"v": VERSION, **data, "sentences": origins}
+        summary = step.summary
+        if origins is not None:
+            origins.update(origins_in(summary))
+        told["summary"] = str(summary)
+    return {"v": VERSION, **data}
 
 
 def plan_from_json(data: Mapping[str, Any]) -> TablePlan:
