@@ -138,14 +138,13 @@ def planned(running: Running, driver: DriverProcess, token: int) -> None:
 
 
 def executing(running: Running, driver: DriverProcess, token: int) -> None:
-    """All its files are written, and rows wait: who looks at a fence has the table's
-    lock, so its session goes on behind it only."""
+    """All its files are written. Who looks at a fence has the table's lock, so its
+    session can commit nothing beside it here."""
     asked, fence = begin(running, driver, token)
     inflight = timeline_of(running) / f"{asked}.compaction.inflight"
     fence.hold_at(
         lambda: inflight.exists() and bool(bases(running.one, asked)), "its end"
     )
-    change(running, "beside")
     driver.end()
     fence.put_back()
     fence.answer()
