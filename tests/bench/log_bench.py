@@ -64,7 +64,7 @@ def record(dsn: str) -> tuple[list[bytes], float]:
     """Messages of about `CHANGES` row changes, and CPU seconds that receiving took."""
     import psycopg
 
-    from ingest.sources.postgresql.log.reader import open_log
+    from ingest.sources.postgresql.log.connection import open_log
 
     found: list[bytes] = []
     with psycopg.connect(dsn, autocommit=True) as link:
