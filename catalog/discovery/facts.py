@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any
 
 from catalog.models import Column as ColumnRow
@@ -100,25 +101,14 @@ def known_rows(table: Table) -> int | None:
     return None if table.identity.get(NOT_ANALYSED) else table.estimated_rows
 
 
+# A row of the catalogue has them by the same names.
+_COLUMN = tuple(each.name for each in fields(Column))
+_values = attrgetter(*_COLUMN)
+
+
 def schema_of(table: Table) -> TableSchema:
     """The columns of a catalog row, of a source or of the lake, as values."""
-    return TableSchema(
-        tuple(
-            Column(
-                source_name=row.source_name,
-                name=row.name,
-                source_type=row.source_type,
-                type=row.type,
-                nullable=row.nullable,
-                key=row.key,
-                comment=row.comment,
-            )
-            for row in table.columns.all()
-        )
-    )
-
-
-_COLUMN = ("source_name", "name", "source_type", "type", "nullable", "key", "comment")
+    return TableSchema(tuple(Column(*_values(row)) for row in table.columns.all()))
 
 
 def schemas_of(tables: Collection[Table]) -> dict[int, TableSchema]:
