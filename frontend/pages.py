@@ -19,6 +19,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDi
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext
+from django.views.decorators.http import require_http_methods
 from django_htmx.middleware import HtmxDetails
 
 from catalog.access.policy import Principal
@@ -67,25 +68,37 @@ class PageRequest(HttpRequest):
 View = Callable[Concatenate[PageRequest, P], HttpResponse]
 
 
-def page(view: View[P]) -> Callable[Concatenate[HttpRequest, P], HttpResponse]:
-    """A view for logged-in users whose SluiceErrors become pages."""
+def page(
+    *methods: str, for_admins: bool = False
+) -> Callable[[View[P]], Callable[Concatenate[HttpRequest, P], HttpResponse]]:
+    """A view for logged-in users whose SluiceErrors become pages. It answers GET and
+    HEAD, or these methods; one for administrators exists for nobody else."""
+    answering = require_http_methods(list(methods or ("GET", "HEAD")))
 
-    @wraps(view)
-    def wrapped(
-        request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs
-    ) -> HttpResponse:
-        if not request.user.is_authenticated:
-            return _to_login(request)
-        request.principal = principal_of(request.user)  # type: ignore[attr-defined]
-        name_actor(request.user.get_username())
-        try:
-            with take_place(request.user.get_username()):
-                _require_text(request)
-                return view(request, *args, **kwargs)  # type: ignore[arg-type]
-        except SluiceError as error:
-            return error_page(request, error)
+    def made(view: View[P]) -> Callable[Concatenate[HttpRequest, P], HttpResponse]:
+        answer = answering(view)
 
-    return wrapped
+        @wraps(view)
+        def wrapped(
+            request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs
+        ) -> HttpResponse:
+            if not request.user.is_authenticated:
+                return _to_login(request)
+            principal = principal_of(request.user)
+            request.principal = principal  # type: ignore[attr-defined]
+            name_actor(request.user.get_username())
+            try:
+                with take_place(request.user.get_username()):
+                    _require_text(request)
+                    if for_admins and not principal.is_admin:
+                        raise NotFound(Sentence("there is no such page"))
+                    return answer(request, *args, **kwargs)  # type: ignore[arg-type]
+            except SluiceError as error:
+                return error_page(request, error)
+
+        return wrapped
+
+    return made
 
 
 def _require_text(request: HttpRequest) -> None:
@@ -97,20 +110,6 @@ def _require_text(request: HttpRequest) -> None:
             Sentence("the request contains characters that are no text"),
             code="invalid_text",
         )
-
-
-def admin_page(view: View[P]) -> Callable[Concatenate[HttpRequest, P], HttpResponse]:
-    """A page that exists for administrators only."""
-
-    @wraps(view)
-    def guarded(
-        request: PageRequest, /, *args: P.args, **kwargs: P.kwargs
-    ) -> HttpResponse:
-        if not request.principal.is_admin:
-            raise NotFound(Sentence("there is no such page"))
-        return view(request, *args, **kwargs)
-
-    return page(guarded)
 
 
 def error_page(request: HttpRequest, error: SluiceError) -> HttpResponse:

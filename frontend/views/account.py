@@ -13,7 +13,7 @@ from django.utils import translation
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_POST
 
 from catalog.access.grants import rows_for
 from catalog.access.own_password import change_own_password
@@ -33,8 +33,7 @@ from frontend.pages import PageRequest, attempt, back, page, refusal_of
 YEAR = 365 * 24 * 3600
 
 
-@page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST")
 def token_list(request: PageRequest) -> HttpResponse:
     """The new token is in the reply to its own POST and nowhere else."""
     form = TokenForm(request.POST or None)
@@ -60,8 +59,7 @@ def token_list(request: PageRequest) -> HttpResponse:
     return render(request, "frontend/admin/tokens.html", context)
 
 
-@page
-@require_POST
+@page("POST")
 def token_delete(request: PageRequest, token_id: int) -> HttpResponse:
     attempt(
         request,
@@ -71,8 +69,7 @@ def token_delete(request: PageRequest, token_id: int) -> HttpResponse:
     return back(request, "tokens")
 
 
-@page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST")
 def preferences(request: PageRequest) -> HttpResponse:
     initial = asdict(preferences_of(request.user))
     form = PreferencesForm(request.POST or None, initial=initial)
@@ -85,8 +82,7 @@ def preferences(request: PageRequest) -> HttpResponse:
 
 
 @sensitive_post_parameters("current", "new")
-@page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST")
 def password(request: PageRequest) -> HttpResponse:
     """One's own. Ends all sessions, this one too."""
     form = PasswordForm(request.POST or None)

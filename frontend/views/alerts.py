@@ -7,11 +7,6 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext, ngettext
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import (
-    require_http_methods,
-    require_POST,
-    require_safe,
-)
 
 from catalog.access.grants import grants_of
 from catalog.access.policy import Principal, Privilege, granting
@@ -22,7 +17,6 @@ from frontend.pages import (
     NOT_CONFIRMED,
     PAGE_SIZE,
     PageRequest,
-    admin_page,
     attempt,
     back,
     is_confirmed,
@@ -50,8 +44,7 @@ from ingest.alerts.selectors import (
 from ingest.models.alerts import AlertTarget
 
 
-@page
-@require_safe
+@page()
 def alert_list(request: PageRequest) -> HttpResponse:
     get = request.GET.get
     wanted = wanted_from(
@@ -81,8 +74,7 @@ def _may_mute_something(principal: Principal) -> bool:
     return principal.is_admin or bool(held & granting(Privilege.OPERATE))
 
 
-@page
-@require_safe
+@page()
 def badge(request: PageRequest) -> HttpResponse:
     """The number beside the navigation's entry; fetched alone, so no page waits."""
     count = open_count(request.principal)
@@ -90,8 +82,7 @@ def badge(request: PageRequest) -> HttpResponse:
     return render(request, "frontend/alerts/badge.html", context)
 
 
-@page
-@require_POST
+@page("POST")
 def dismiss_alert(request: PageRequest, alert_id: int) -> HttpResponse:
     kind = alert_for(request.principal, alert_id).kind
     attempt(
@@ -102,8 +93,7 @@ def dismiss_alert(request: PageRequest, alert_id: int) -> HttpResponse:
     return back(request, "alerts")
 
 
-@page
-@require_POST
+@page("POST")
 def change_many(request: PageRequest) -> HttpResponse:
     """Acknowledge, close or mute each ticked alert, as its own rights allow."""
     ids = ticked(request.POST, "alert")[:PAGE_SIZE]
@@ -144,8 +134,7 @@ def _seconds(request: PageRequest) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
-@page
-@require_POST
+@page("POST")
 def mute(request: PageRequest) -> HttpResponse:
     on, kind = request.POST.get("on", "").strip(), request.POST.get("kind", "")
     attempt(
@@ -156,8 +145,7 @@ def mute(request: PageRequest) -> HttpResponse:
     return back(request, "alerts")
 
 
-@page
-@require_POST
+@page("POST")
 def unmute(request: PageRequest, mute_id: int) -> HttpResponse:
     attempt(
         request,
@@ -168,8 +156,7 @@ def unmute(request: PageRequest, mute_id: int) -> HttpResponse:
 
 
 @sensitive_post_parameters("secret", "url")
-@admin_page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST", for_admins=True)
 def target_list(request: PageRequest) -> HttpResponse:
     form = TargetForm(request.POST or None, kind=request.GET.get("kind", ""))
     error: SluiceError | None = None
@@ -196,8 +183,7 @@ def target_list(request: PageRequest) -> HttpResponse:
     return render(request, "frontend/alerts/targets.html", context)
 
 
-@admin_page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST", for_admins=True)
 def target_page(request: PageRequest, name: str) -> HttpResponse:
     """A POST changes what it is told of; where messages go stays."""
     row = targets.target_named(name)
@@ -229,8 +215,7 @@ def target_page(request: PageRequest, name: str) -> HttpResponse:
     return render(request, "frontend/alerts/target.html", context)
 
 
-@admin_page
-@require_POST
+@page("POST", for_admins=True)
 def send_test(request: PageRequest, name: str) -> HttpResponse:
     actor = request.principal.name
     attempt(
@@ -241,8 +226,7 @@ def send_test(request: PageRequest, name: str) -> HttpResponse:
     return redirect("frontend:alert-target", name)
 
 
-@admin_page
-@require_POST
+@page("POST", for_admins=True)
 def resume(request: PageRequest, name: str) -> HttpResponse:
     actor = request.principal.name
     attempt(
@@ -253,8 +237,7 @@ def resume(request: PageRequest, name: str) -> HttpResponse:
     return redirect("frontend:alert-target", name)
 
 
-@admin_page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST", for_admins=True)
 def delete(request: PageRequest, name: str) -> HttpResponse:
     row = targets.target_named(name)
     error: SluiceError | None = None

@@ -7,11 +7,6 @@ from django.contrib.auth.models import Group, User
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext
-from django.views.decorators.http import (
-    require_http_methods,
-    require_POST,
-    require_safe,
-)
 
 from catalog.access.effective import explained, principal_named
 from catalog.access.existence import names_like
@@ -19,14 +14,13 @@ from catalog.access.grants import grant, parse_securable, revoke
 from catalog.models import AuditEntry, Grant
 from core.errors import SluiceError
 from frontend.forms.people import GrantForm
-from frontend.pages import PageRequest, admin_page, attempt, back, numbered_page
+from frontend.pages import PageRequest, attempt, back, numbered_page, page
 from frontend.reading.people import people_like
 
 DOORS = ("web", "rest", "gateway", "cli")
 
 
-@admin_page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST", for_admins=True)
 def grant_list(request: PageRequest) -> HttpResponse:
     form = GrantForm(request.POST or None, initial={"privilege": "select"})
     error: SluiceError | None = None
@@ -59,8 +53,7 @@ def grant_list(request: PageRequest) -> HttpResponse:
     return render(request, "frontend/admin/grants.html", context)
 
 
-@admin_page
-@require_safe
+@page(for_admins=True)
 def securable_names(request: PageRequest) -> HttpResponse:
     """Options that complete what is typed into "On"."""
     typed = request.GET.get("on", "").strip()[:600]
@@ -68,8 +61,7 @@ def securable_names(request: PageRequest) -> HttpResponse:
     return render(request, "frontend/admin/securables.html", context)
 
 
-@admin_page
-@require_safe
+@page(for_admins=True)
 def people_to_pick(request: PageRequest) -> HttpResponse:
     """Boxes of groups and users whose names contain what is typed; ticked ones stay."""
     ticked = request.GET.getlist("principal")
@@ -77,8 +69,7 @@ def people_to_pick(request: PageRequest) -> HttpResponse:
     return render(request, "frontend/admin/people_to_pick.html", context)
 
 
-@admin_page
-@require_safe
+@page(for_admins=True)
 def effective_rights(request: PageRequest) -> HttpResponse:
     """What a user may do on an object, and by which grants."""
     asked = {name: request.GET.get(name, "").strip()[:700] for name in ("who", "on")}
@@ -93,8 +84,7 @@ def effective_rights(request: PageRequest) -> HttpResponse:
     return render(request, "frontend/admin/effective.html", context)
 
 
-@admin_page
-@require_POST
+@page("POST", for_admins=True)
 def revoke_grant(request: PageRequest, grant_id: int) -> HttpResponse:
     actor = request.principal.name
     attempt(
@@ -105,8 +95,7 @@ def revoke_grant(request: PageRequest, grant_id: int) -> HttpResponse:
     return back(request, "grants")
 
 
-@admin_page
-@require_safe
+@page(for_admins=True)
 def audit_list(request: PageRequest) -> HttpResponse:
     names = ("actor", "action", "object", "door", "outcome")
     wanted = {name: request.GET.get(name, "").strip()[:600] for name in names}

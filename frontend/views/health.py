@@ -5,7 +5,6 @@ from __future__ import annotations
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext
-from django.views.decorators.http import require_POST, require_safe
 
 from catalog.access.enforcement import require
 from catalog.access.policy import Privilege
@@ -20,8 +19,7 @@ from ingest.maintenance.health_collector import look_now
 from ingest.pipelines.table_status import standings
 
 
-@page
-@require_safe
+@page()
 def fleet(request: PageRequest) -> HttpResponse:
     wanted = wanted_from(request.GET.get)
     found = fleet_for(request.principal, wanted)
@@ -36,8 +34,7 @@ def fleet(request: PageRequest) -> HttpResponse:
     return render(request, "frontend/health.html", context)
 
 
-@page
-@require_safe
+@page()
 def table_health(request: PageRequest, table_id: int) -> HttpResponse:
     table = lake_table(request, table_id)
     pipeline = pipeline_for(request.principal, table)
@@ -54,8 +51,7 @@ def table_health(request: PageRequest, table_id: int) -> HttpResponse:
     return render(request, "frontend/tables/health.html", context)
 
 
-@page
-@require_POST
+@page("POST")
 def check_now(request: PageRequest, table_id: int) -> HttpResponse:
     """Looks at the files while the page waits: names and commits only are read."""
     table = lake_table(request, table_id)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from django.conf import settings
 from django.http import HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_GET, require_safe
 
 from catalog.access.enforcement import may_register
 from frontend.connect import client_snippets
@@ -19,8 +18,7 @@ from frontend.reading.overview import overview_for
 from frontend.reading.routes import SPANS, routes_shown
 
 
-@page
-@require_safe
+@page()
 def home(request: PageRequest) -> HttpResponse:
     span = SPANS.get(request.GET.get("range", ""), SPANS["1h"])
     routes = routes_shown(request.principal, span)
@@ -37,24 +35,21 @@ def home(request: PageRequest) -> HttpResponse:
     return render(request, f"frontend/{template}", context)
 
 
-@page
-@require_safe
+@page()
 def steps(request: PageRequest) -> HttpResponse:
     """The first steps for who has begun; home shows them last and need not wait."""
     context = {"steps": first_steps(request.principal), "is_last": True}
     return render(request, "frontend/first_steps.html", context)
 
 
-@page
-@require_safe
+@page()
 def find_anything(request: PageRequest) -> HttpResponse:
     """Results of the search at the top, while one types."""
     groups = find(request.principal, request.GET.get("q", ""))
     return render(request, "frontend/parts/found.html", {"groups": groups})
 
 
-@page
-@require_GET
+@page("GET")
 def connect(request: PageRequest) -> HttpResponse:
     """How to connect a client; the lines are `frontend.connect`'s."""
     context = {
@@ -64,8 +59,7 @@ def connect(request: PageRequest) -> HttpResponse:
     return render(request, "frontend/connect.html", context)
 
 
-@page
-@require_GET
+@page("GET")
 def api_docs(request: PageRequest) -> HttpResponse:
     """REST to read and try out, as the user: Swagger UI over `/api/v1/schema`."""
     return render(request, "frontend/api_docs.html")

@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import get_language, gettext, override
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods
 
 from catalog.access.invitations import (
     NewInvitation,
@@ -25,13 +25,12 @@ from catalog.access.invitations import (
 )
 from core.errors import SluiceError
 from frontend.forms.people import InvitationForm
-from frontend.pages import PageRequest, admin_page, attempt, back, numbered_page
+from frontend.pages import PageRequest, attempt, back, numbered_page, page
 from frontend.views.session import BACKEND
 from ingest.alerts import mail
 
 
-@admin_page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST", for_admins=True)
 def invitation_list(request: PageRequest) -> HttpResponse:
     """A new link is in the reply to its own POST and nowhere else; by mail not even
     there, once the mail server has taken it."""
@@ -82,8 +81,7 @@ def _letter(made: NewInvitation, link: str, *, to: str) -> EmailMessage:
     )
 
 
-@admin_page
-@require_POST
+@page("POST", for_admins=True)
 def invitation_withdraw(request: PageRequest, invitation_id: int) -> HttpResponse:
     actor = request.principal.name
     attempt(

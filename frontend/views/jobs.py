@@ -9,7 +9,6 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext
-from django.views.decorators.http import require_POST, require_safe
 
 from catalog.access.enforcement import decision_for, require
 from catalog.access.policy import Privilege
@@ -95,8 +94,7 @@ def activity_shown(
     }
 
 
-@page
-@require_safe
+@page()
 def job_list(request: PageRequest) -> HttpResponse:
     wanted = Wanted.of(request)
     context = {
@@ -111,8 +109,7 @@ def job_list(request: PageRequest) -> HttpResponse:
     return render(request, f"frontend/{template}", context)
 
 
-@page
-@require_safe
+@page()
 def job_page(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     job = job_for(request.principal, pk)
     before = request.GET.get("before", "")
@@ -127,15 +124,13 @@ def job_page(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     return render(request, "frontend/jobs/job.html", context)
 
 
-@page
-@require_safe
+@page()
 def job_live(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     context = _live(request, job_for(request.principal, pk))
     return render(request, "frontend/jobs/live.html", context)
 
 
-@page
-@require_safe
+@page()
 def job_log(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     job = job_for(request.principal, pk)
     require_log(request.principal, job)
@@ -143,8 +138,7 @@ def job_log(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     return render(request, "frontend/jobs/log.html", context)
 
 
-@page
-@require_POST
+@page("POST")
 def cancel(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     _require_to_operate(request, pk)
     actor = request.principal.name
@@ -156,8 +150,7 @@ def cancel(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     return redirect("frontend:job", pk)
 
 
-@page
-@require_POST
+@page("POST")
 def retry(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     _require_to_operate(request, pk)
     if preview := asked_again(job_for(request.principal, pk)):

@@ -8,7 +8,6 @@ from django.db.models import QuerySet
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
-from django.views.decorators.http import require_http_methods, require_safe
 
 from catalog.access import audit
 from catalog.access.enforcement import require
@@ -41,8 +40,7 @@ RUNS = 3
 STRETCH = 200
 
 
-@page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST")
 def pick_tables(request: PageRequest, name: str) -> HttpResponse:
     source = _manageable(request, name)
     if request.htmx and request.htmx.target == "pick-list":
@@ -118,8 +116,7 @@ def _kept(request: PageRequest) -> dict[str, str]:
     return {name: request.POST.get(name, "") for name in _ALL}
 
 
-@page
-@require_safe
+@page()
 def pick_stretch(request: PageRequest, name: str) -> HttpResponse:
     """The list's rows from `offset`; with the counts of the search when asked."""
     source = _manageable(request, name)
@@ -132,8 +129,7 @@ def pick_stretch(request: PageRequest, name: str) -> HttpResponse:
     return JsonResponse(found)
 
 
-@page
-@require_safe
+@page()
 def describe_schedule(request: PageRequest) -> HttpResponse:
     """What a schedule means, in words, and when it runs next."""
     context: dict[str, object] = {"stays": request.GET.get("when") == ""}

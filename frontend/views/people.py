@@ -9,7 +9,6 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_http_methods, require_safe
 
 from catalog.access.grants import GROUP, rows_for
 from catalog.access.groups import (
@@ -24,13 +23,12 @@ from catalog.models import ApiToken, DirectoryGroup, Grant
 from core.errors import NotFound, SluiceError
 from core.sentences import Sentence
 from frontend.forms.people import MOST_NAMES, NewUserForm, UserForm
-from frontend.pages import PageRequest, admin_page, attempt, numbered_page, refusal_of
+from frontend.pages import PageRequest, attempt, numbered_page, page, refusal_of
 from frontend.reading.people import what_ends
 
 
 @sensitive_post_parameters("password")
-@admin_page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST", for_admins=True)
 def user_list(request: PageRequest) -> HttpResponse:
     form = NewUserForm(request.POST or None)
     error: SluiceError | None = None
@@ -60,8 +58,7 @@ def user_list(request: PageRequest) -> HttpResponse:
 
 
 @sensitive_post_parameters("password")
-@admin_page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST", for_admins=True)
 def user_page(request: PageRequest, name: str) -> HttpResponse:
     user = User.objects.filter(username=name).prefetch_related("groups").first()
     if user is None:
@@ -86,8 +83,7 @@ def user_page(request: PageRequest, name: str) -> HttpResponse:
     return render(request, "frontend/admin/user.html", context)
 
 
-@admin_page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST", for_admins=True)
 def user_delete(request: PageRequest, name: str) -> HttpResponse:
     """Shows what goes with the user; a second press does it."""
     user = User.objects.filter(username=name).first()
@@ -104,8 +100,7 @@ def user_delete(request: PageRequest, name: str) -> HttpResponse:
     return render(request, "frontend/admin/user_delete.html", context)
 
 
-@admin_page
-@require_safe
+@page(for_admins=True)
 def group_list(request: PageRequest) -> HttpResponse:
     rows = Group.objects.annotate(
         members=Count("user", filter=Q(user__is_active=True))
@@ -114,8 +109,7 @@ def group_list(request: PageRequest) -> HttpResponse:
     return render(request, "frontend/admin/groups.html", context)
 
 
-@admin_page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST", for_admins=True)
 def group_page(request: PageRequest, name: str) -> HttpResponse:
     """Members, grants and rules of a group; a POST changes one member."""
     group = group_named(name)
@@ -148,8 +142,7 @@ def group_page(request: PageRequest, name: str) -> HttpResponse:
     return render(request, "frontend/admin/group.html", context)
 
 
-@admin_page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST", for_admins=True)
 def group_delete(request: PageRequest, name: str) -> HttpResponse:
     """Shows what goes with the group; a second press does it."""
     group = group_named(name)

@@ -10,11 +10,6 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext, ngettext
-from django.views.decorators.http import (
-    require_http_methods,
-    require_POST,
-    require_safe,
-)
 
 from catalog.access import audit
 from core.errors import NotFound, SluiceError
@@ -56,8 +51,7 @@ DECISIONS: dict[str, dict[str, Any]] = {
 NAMED = 20
 
 
-@page
-@require_safe
+@page()
 def plan_page(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     onboarding = onboarding_for(request.principal, pk)
     pipelines = _pipelines(request, onboarding)
@@ -77,8 +71,7 @@ def plan_page(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     return render(request, "frontend/onboarding/plan.html", context)
 
 
-@page
-@require_safe
+@page()
 def overview(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     onboarding = onboarding_for(request.principal, pk)
     context = {
@@ -89,8 +82,7 @@ def overview(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     return render(request, "frontend/onboarding/overview.html", context)
 
 
-@page
-@require_POST
+@page("POST")
 def approve(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     onboarding = onboarding_for(request.principal, pk)
     require_plan(request.principal, onboarding)
@@ -105,8 +97,7 @@ def approve(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     return redirect("frontend:onboarding", pk)
 
 
-@page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST")
 def discard(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     """Says what is given up; a second press does it."""
     onboarding = onboarding_for(request.principal, pk)
@@ -125,8 +116,7 @@ def discard(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     return render(request, "frontend/onboarding/discard.html", context)
 
 
-@page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST")
 def choose(request: PageRequest, pk: uuid.UUID, pipeline_id: int) -> HttpResponse:
     onboarding = onboarding_for(request.principal, pk)
     require_plan(request.principal, onboarding)
@@ -159,8 +149,7 @@ def choose(request: PageRequest, pk: uuid.UUID, pipeline_id: int) -> HttpRespons
     return render(request, "frontend/onboarding/choose.html", context)
 
 
-@page
-@require_POST
+@page("POST")
 def decide(request: PageRequest, pk: uuid.UUID, pipeline_id: int) -> HttpResponse:
     """One of the choices that stand in a table's row."""
     onboarding = onboarding_for(request.principal, pk)
@@ -185,8 +174,7 @@ def decide(request: PageRequest, pk: uuid.UUID, pipeline_id: int) -> HttpRespons
     return redirect("frontend:onboarding", pk)
 
 
-@page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST")
 def choose_many(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     """One form for the tables ticked, for those that need a choice, or for all."""
     onboarding = onboarding_for(request.principal, pk)

@@ -7,7 +7,6 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext
-from django.views.decorators.http import require_http_methods
 
 from catalog.access.enforcement import require
 from catalog.access.policy import Privilege
@@ -23,15 +22,13 @@ from ingest.pipelines.policy_levels import Settings, of_source, of_table
 MOST_DATABASES = 500
 
 
-@page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST")
 def table_policy(request: PageRequest, table_id: int) -> HttpResponse:
     table = table_for(request.principal, table_id)
     return _form_page(request, of_table(table), {"table": table, "here": "policy"})
 
 
-@page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST")
 def source_policy(request: PageRequest, name: str) -> HttpResponse:
     source = source_named(request, name)
     wanted = request.GET.get("database", "")

@@ -7,24 +7,18 @@ from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext
-from django.views.decorators.http import (
-    require_http_methods,
-    require_POST,
-    require_safe,
-)
 
 from catalog.access.rules import remove_rule, save_rule
 from catalog.models import AccessRule
 from core.errors import SluiceError
 from frontend.forms.rules import RuleForm
-from frontend.pages import PageRequest, admin_page, attempt, numbered_page
+from frontend.pages import PageRequest, attempt, numbered_page, page
 from ingest.pipelines.sampling import preview_for
 
 PREVIEW_ROWS = 20
 
 
-@admin_page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST", for_admins=True)
 def rule_list(request: PageRequest) -> HttpResponse:
     form = RuleForm(request.POST or None)
     error: SluiceError | None = None
@@ -53,8 +47,7 @@ def rule_list(request: PageRequest) -> HttpResponse:
     return render(request, "frontend/admin/rules.html", context)
 
 
-@admin_page
-@require_POST
+@page("POST", for_admins=True)
 def rule_remove(request: PageRequest, rule_id: int) -> HttpResponse:
     actor = request.principal.name
     attempt(
@@ -65,8 +58,7 @@ def rule_remove(request: PageRequest, rule_id: int) -> HttpResponse:
     return redirect("frontend:rules")
 
 
-@admin_page
-@require_safe
+@page(for_admins=True)
 def seen_by(request: PageRequest) -> HttpResponse:
     """Rows of a table as a user sees them."""
     asked = {name: request.GET.get(name, "").strip()[:700] for name in ("who", "on")}

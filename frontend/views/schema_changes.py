@@ -8,7 +8,6 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext, ngettext
-from django.views.decorators.http import require_http_methods
 
 from catalog.access.enforcement import require
 from catalog.access.policy import Privilege
@@ -26,8 +25,7 @@ from ingest.planning.drift import Aside
 WAYS: tuple[Aside, ...] = ("keep_null", "leave_out")
 
 
-@page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST")
 def schema_changes(request: PageRequest) -> HttpResponse:
     tables = tables_for(request.principal, TableFilter(kind=Table.LAKE))
     if request.method == "POST":

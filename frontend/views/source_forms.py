@@ -16,7 +16,6 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_http_methods
 
 from catalog import datasources
 from catalog.access.enforcement import may_register, require, require_admin
@@ -185,8 +184,7 @@ class Entry:
 
 
 @sensitive_post_parameters("password", "host")
-@page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST")
 def add_source(request: PageRequest) -> HttpResponse:
     if not may_register(request.principal):
         require_admin(request.principal)
@@ -210,8 +208,7 @@ def _switched(request: PageRequest, kind: SourceKind) -> HttpResponse:
 
 
 @sensitive_post_parameters("password", "host")
-@page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST")
 def edit_source(request: PageRequest, name: str) -> HttpResponse:
     source = source_named(request, name)
     require(request.principal, Privilege.MANAGE, Securable(name))
@@ -260,8 +257,7 @@ def _kept_password(request: PageRequest, slot: str) -> str:
     return kept(request, slot)
 
 
-@page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST")
 def delete_source(request: PageRequest, name: str) -> HttpResponse:
     source = source_named(request, name)
     require(request.principal, Privilege.MANAGE, Securable(name))

@@ -11,7 +11,6 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext
-from django.views.decorators.http import require_POST, require_safe
 
 from catalog.access.enforcement import may_on, may_register, require
 from catalog.access.policy import Privilege, Securable
@@ -58,8 +57,7 @@ def source_named(request: PageRequest, name: str) -> Datasource:
     return source
 
 
-@page
-@require_safe
+@page()
 def source_list(request: PageRequest) -> HttpResponse:
     wanted = {
         name: request.GET.get(name, "").strip()[:160] for name in ("q", "tag", "owner")
@@ -79,8 +77,7 @@ def source_list(request: PageRequest) -> HttpResponse:
     return render(request, "frontend/sources/list.html", context)
 
 
-@page
-@require_safe
+@page()
 def source_page(request: PageRequest, name: str) -> HttpResponse:
     source = source_named(request, name)
     q = request.GET.get("q", "").strip()[:300]
@@ -113,8 +110,7 @@ def _footprint(source: Datasource) -> Footprint:
     return footprint_of(source.kind, int(source.options.get("max_parallel_reads") or 2))
 
 
-@page
-@require_safe
+@page()
 def source_work(request: PageRequest, name: str) -> HttpResponse:
     """The part that moves; when discovery ends, the whole page is read again."""
     source = source_named(request, name)
@@ -142,22 +138,19 @@ def _operate(
     return redirect(back, name)
 
 
-@page
-@require_POST
+@page("POST")
 def test_source(request: PageRequest, name: str) -> HttpResponse:
     work = functools.partial(start_test, by=request.principal.name)
     return _operate(request, name, gettext("Connection test requested."), work)
 
 
-@page
-@require_POST
+@page("POST")
 def discover(request: PageRequest, name: str) -> HttpResponse:
     work = functools.partial(start_discovery, by=request.principal.name)
     return _operate(request, name, gettext("Discovery requested."), work)
 
 
-@page
-@require_POST
+@page("POST")
 def resume_tables(request: PageRequest, name: str) -> HttpResponse:
     """Every failed table of it: after a password was put right, for example."""
     source = source_named(request, name)
@@ -169,30 +162,26 @@ def resume_tables(request: PageRequest, name: str) -> HttpResponse:
     return redirect("frontend:source", name)
 
 
-@page
-@require_POST
+@page("POST")
 def start_reading(request: PageRequest, name: str) -> HttpResponse:
     done = gettext("Reading requested.")
     return _operate(request, name, done, start_capture, back=PIPELINE)
 
 
-@page
-@require_POST
+@page("POST")
 def begin_anew(request: PageRequest, name: str) -> HttpResponse:
     done = gettext("Reading starts over; resync its tables.")
     work = functools.partial(start_capture, begin_anew=True)
     return _operate(request, name, done, work, back=PIPELINE)
 
 
-@page
-@require_POST
+@page("POST")
 def stop_reading(request: PageRequest, name: str) -> HttpResponse:
     done = gettext("Reading of its log stopped.")
     return _operate(request, name, done, stop_capture, back=PIPELINE)
 
 
-@page
-@require_safe
+@page()
 def pipeline_page(request: PageRequest, name: str) -> HttpResponse:
     """What is carried from a source: its overview moves, its tables are paged."""
     source = source_named(request, name)

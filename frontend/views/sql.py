@@ -8,11 +8,6 @@ from dataclasses import asdict
 
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import (
-    require_http_methods,
-    require_POST,
-    require_safe,
-)
 
 from catalog import saved_queries
 from catalog.selectors.lookups import table_for
@@ -32,8 +27,7 @@ MOST_SAVED, MOST_SHARED = 200, 100
 LIMITS = (100, 1_000, 10_000)
 
 
-@page
-@require_safe
+@page()
 def sql_page(request: PageRequest) -> HttpResponse:
     wanted = request.GET.get("table", "")
     sql = ""
@@ -45,14 +39,12 @@ def sql_page(request: PageRequest) -> HttpResponse:
     return render(request, "frontend/sql/page.html", context)
 
 
-@page
-@require_safe
+@page()
 def history(request: PageRequest) -> HttpResponse:
     return render(request, "frontend/sql/history.html", _history(request))
 
 
-@page
-@require_safe
+@page()
 def names(request: PageRequest) -> HttpResponse:
     """Proposals for what is being typed: `typed`, or columns of `table`."""
     typed = request.GET.get("typed", "")[:300]
@@ -67,8 +59,7 @@ def names(request: PageRequest) -> HttpResponse:
     return response
 
 
-@page
-@require_POST
+@page("POST")
 def run(request: PageRequest) -> HttpResponse:
     sql = request.POST.get("sql", "").strip().rstrip(";").rstrip()
     limit = request.POST.get("row_limit", "")
@@ -88,8 +79,7 @@ def run(request: PageRequest) -> HttpResponse:
     return _render(request, shown, has_moved=True)
 
 
-@page
-@require_safe
+@page()
 def statement(request: PageRequest, statement_id: str) -> HttpResponse:
     user, memory = request.principal.name, request.session
     was_open = statements.is_open(statement_id, memory)
@@ -100,8 +90,7 @@ def statement(request: PageRequest, statement_id: str) -> HttpResponse:
     return _render(request, shown, has_moved=was_open and not shown.is_moving)
 
 
-@page
-@require_POST
+@page("POST")
 def cancel(request: PageRequest, statement_id: str) -> HttpResponse:
     try:
         user = request.principal.name
@@ -118,8 +107,7 @@ def _as_asked(request: PageRequest, statement_id: str, found: ResultPage) -> Res
     return statements.without_meta(found, sql)
 
 
-@page
-@require_safe
+@page()
 def tree(request: PageRequest) -> HttpResponse:
     """One level of the schema tree, read when it is opened."""
     given = request.GET.get
@@ -130,8 +118,7 @@ def tree(request: PageRequest) -> HttpResponse:
     return render(request, "frontend/sql/tree.html", context)
 
 
-@page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST")
 def saved(request: PageRequest) -> HttpResponse:
     """Saved queries: the list; a POST keeps what is in the editor."""
     error: SluiceError | None = None
@@ -152,8 +139,7 @@ def saved(request: PageRequest) -> HttpResponse:
     return render(request, "frontend/sql/page.html", context)
 
 
-@page
-@require_POST
+@page("POST")
 def change_saved(request: PageRequest, query_id: int) -> HttpResponse:
     """Share it, keep it to oneself, or throw it away."""
     who, what = request.principal, request.POST.get("do", "")

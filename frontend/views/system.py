@@ -12,11 +12,10 @@ from django.conf import settings
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext
-from django.views.decorators.http import require_POST, require_safe
 
 from catalog import health
 from core.errors import SluiceError
-from frontend.pages import PageRequest, admin_page, attempt, back
+from frontend.pages import PageRequest, attempt, back, page
 from frontend.reading.statements import gateway_or_error
 from gateway.client import close_session, open_sessions
 from ingest.models import DriverIncarnation
@@ -26,8 +25,7 @@ INCARNATIONS = 5
 SHOWN = 200  # sessions
 
 
-@admin_page
-@require_safe
+@page(for_admins=True)
 def system_page(request: PageRequest) -> HttpResponse:
     gateway, gateway_error = gateway_or_error()
     context = {
@@ -59,8 +57,7 @@ def drivers() -> list[DriverIncarnation]:
     return list(DriverIncarnation.objects.order_by("-started_at")[:INCARNATIONS])
 
 
-@admin_page
-@require_safe
+@page(for_admins=True)
 def session_list(request: PageRequest) -> HttpResponse:
     found: list[dict[str, Any]] = []
     error: SluiceError | None = None
@@ -81,8 +78,7 @@ def session_list(request: PageRequest) -> HttpResponse:
     return render(request, f"frontend/admin/{template}", context)
 
 
-@admin_page
-@require_POST
+@page("POST", for_admins=True)
 def close_one(request: PageRequest, session_id: UUID) -> HttpResponse:
     attempt(request, gettext("Session closed."), lambda: close_session(str(session_id)))
     return back(request, "sessions")

@@ -14,7 +14,6 @@ from django.contrib import messages
 from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext
-from django.views.decorators.http import require_http_methods
 
 from catalog.access.enforcement import require
 from catalog.models import Table
@@ -142,8 +141,7 @@ def sentences(lines: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"{translated(line)}{end}" for line in lines)
 
 
-@page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST")
 def table_action(request: PageRequest, table_id: int, name: str) -> HttpResponse:
     table = table_for(request.principal, table_id)
     action = registry.ACTIONS.get(name)

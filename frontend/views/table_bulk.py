@@ -10,7 +10,6 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext, ngettext
-from django.views.decorators.http import require_http_methods
 
 from catalog.access.grants import grants_on
 from catalog.access.policy import Principal, decide
@@ -48,8 +47,7 @@ class Planned:
     refused: str = ""
 
 
-@page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST")
 def act_on_many(request: PageRequest) -> HttpResponse:
     data = request.POST if request.method == "POST" else request.GET
     action = ACTIONS.get(data.get("do", ""))

@@ -10,7 +10,6 @@ from django.contrib.auth.models import Group, User
 from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext, ngettext
-from django.views.decorators.http import require_http_methods
 
 from catalog.access.enforcement import denied, require
 from catalog.access.grants import grants_on
@@ -25,8 +24,7 @@ from frontend.pages import PAGE_SIZE, PageRequest, page, refusal_of, ticked
 from frontend.views.sources import source_named
 
 
-@page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST")
 def label(request: PageRequest) -> HttpResponse:
     data = request.POST if request.method == "POST" else request.GET
     tables = _changeable(request, ticked(data, "table")[:PAGE_SIZE])
@@ -63,8 +61,7 @@ def label(request: PageRequest) -> HttpResponse:
     return render(request, "frontend/tables/labels.html", context)
 
 
-@page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST")
 def label_source(request: PageRequest, name: str) -> HttpResponse:
     source = source_named(request, name)
     require(request.principal, Privilege.MANAGE, Securable(source.name))

@@ -12,7 +12,6 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext
-from django.views.decorators.http import require_http_methods, require_safe
 
 from catalog.access.effective import explained, for_the_bound
 from catalog.access.enforcement import decision_for, require, require_admin
@@ -62,8 +61,7 @@ def lake_table(request: PageRequest, table_id: int) -> Table:
     return table
 
 
-@page
-@require_safe
+@page()
 def overview(request: PageRequest, table_id: int) -> HttpResponse:
     table = table_for(request.principal, table_id)
     if table.kind != Table.LAKE:
@@ -83,8 +81,7 @@ def _source_table(request: PageRequest, table: Table) -> HttpResponse:
     return render(request, "frontend/tables/source_table.html", context)
 
 
-@page
-@require_safe
+@page()
 def state(request: PageRequest, table_id: int) -> HttpResponse:
     """The part of the overview that moves."""
     table = lake_table(request, table_id)
@@ -92,8 +89,7 @@ def state(request: PageRequest, table_id: int) -> HttpResponse:
     return render(request, "frontend/tables/state.html", context)
 
 
-@page
-@require_safe
+@page()
 def data(request: PageRequest, table_id: int) -> HttpResponse:
     """Rows come as a part of their own; with `?rows` within the page."""
     table = lake_table(request, table_id)
@@ -109,8 +105,7 @@ def data(request: PageRequest, table_id: int) -> HttpResponse:
     return render(request, "frontend/tables/data.html", context)
 
 
-@page
-@require_safe
+@page()
 def sample(request: PageRequest, table_id: int) -> HttpResponse:
     table = table_for(request.principal, table_id)
     require(request.principal, Privilege.SELECT, securable_of(table))
@@ -118,8 +113,7 @@ def sample(request: PageRequest, table_id: int) -> HttpResponse:
     return render(request, "frontend/tables/sample.html", context)
 
 
-@page
-@require_safe
+@page()
 def columns(request: PageRequest, table_id: int) -> HttpResponse:
     table = lake_table(request, table_id)
     context = {
@@ -131,8 +125,7 @@ def columns(request: PageRequest, table_id: int) -> HttpResponse:
     return render(request, "frontend/tables/columns_page.html", context)
 
 
-@page
-@require_safe
+@page()
 def activity(request: PageRequest, table_id: int) -> HttpResponse:
     table = lake_table(request, table_id)
     context = {
@@ -145,8 +138,7 @@ def activity(request: PageRequest, table_id: int) -> HttpResponse:
     return render(request, "frontend/tables/activity.html", context)
 
 
-@page
-@require_safe
+@page()
 def commits(request: PageRequest, table_id: int) -> HttpResponse:
     table = table_for(request.principal, table_id)
     found = commits_of(table, is_whole=bool(request.GET.get("all")))
@@ -154,8 +146,7 @@ def commits(request: PageRequest, table_id: int) -> HttpResponse:
     return render(request, "frontend/tables/commits.html", context)
 
 
-@page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST")
 def access(request: PageRequest, table_id: int) -> HttpResponse:
     """What the reader may do here; for administrators who else may, and a form."""
     table = lake_table(request, table_id)
@@ -207,8 +198,7 @@ def _give(request: PageRequest, on: Securable) -> None:
             )
 
 
-@page
-@require_safe
+@page()
 def connect(request: PageRequest, table_id: int) -> HttpResponse:
     table = lake_table(request, table_id)
     context = {

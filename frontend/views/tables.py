@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from django.db.models import F, OrderBy
 from django.http import HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_safe
 
 from catalog.access.enforcement import may_register
 from catalog.access.grants import grants_of
@@ -86,8 +85,7 @@ class Wanted:
         return numbered_page(request, Ordered(found.order_by(*SORTS[self.sort])))
 
 
-@page
-@require_safe
+@page()
 def table_list(request: PageRequest) -> HttpResponse:
     wanted = Wanted.of(request)
     found = wanted.page_of(request)
