@@ -11,29 +11,22 @@ from ingest.alerts.smtp_spec import Smtp, parse_smtp
 def smtp() -> Smtp | None:
     return read(
         "SMTP_URL",
-        default="",
-        meaning="mail server of alerts: smtp://user:password@host:587 (STARTTLS), "
+        "mail server of alerts: smtp://user:password@host:587 (STARTTLS), "
         "smtps://…, smtp://host:25?tls=off",
-        parse=parse_smtp,
+        parse_smtp,
         is_secret=True,
     )
 
 
 def smtp_from() -> str:
-    return read(
-        "SMTP_FROM",
-        default="sluice@localhost",
-        meaning="sender of alerts",
-        parse=_address,
-    )
+    return read("SMTP_FROM", "sender of alerts", _address, default="sluice@localhost")
 
 
 def networks_allowed() -> list[str]:
     return read(
         "ALERT_NETWORKS_ALLOWED",
-        default="",
-        meaning="private networks that webhooks of alerts may point to, as 10.0.0.0/8",
-        parse=_networks,
+        "private networks that webhooks of alerts may point to, as 10.0.0.0/8",
+        _networks,
     )
 
 

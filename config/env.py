@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -33,14 +33,27 @@ class Setting:
 DECLARED: dict[str, Setting] = {}
 
 
+@overload
+def read(
+    name: str, meaning: str, *, default: str | None = "", is_secret: bool = False
+) -> str: ...
+@overload
 def read(
     name: str,
-    *,
-    default: str | None,
     meaning: str,
     parse: Callable[[str], T],
+    *,
+    default: str | None = "",
     is_secret: bool = False,
-) -> T:
+) -> T: ...
+def read(
+    name: str,
+    meaning: str,
+    parse: Callable[[str], Any] = str,
+    *,
+    default: str | None = "",
+    is_secret: bool = False,
+) -> Any:
     """The parsed value of SLUICE_<name>; ImproperlyConfigured when it is wrong."""
     full = f"SLUICE_{name}"
     source, text = _raw(full, default)

@@ -20,9 +20,9 @@ def lake_uri(home: Path) -> str:
 
     return read(
         "LAKE_URI",
+        "root of the lake: an absolute path, or s3://bucket/prefix",
+        parse,
         default=str(home / "lake"),
-        meaning="root of the lake: an absolute path, or s3://bucket/prefix",
-        parse=parse,
     )
 
 
@@ -41,42 +41,26 @@ def lake_lock() -> str:
 
     return read(
         "LAKE_LOCK",
-        default="",
-        meaning="lock of tables onboarded from now on, shared by several drivers: "
+        "lock of tables onboarded from now on, shared by several drivers: "
         "zookeeper://host:port/folder; empty = a driver's own",
-        parse=parse,
+        parse,
     )
 
 
 def object_store() -> StoreAccess | None:
     """None without a key. Whether a lake needs it is checked in `config.checks`."""
     endpoint = read(
-        "S3_ENDPOINT",
-        default="",
-        meaning="address of an S3-compatible store; empty = Amazon's",
-        parse=_address,
+        "S3_ENDPOINT", "address of an S3-compatible store; empty = Amazon's", _address
     )
-    region = read("S3_REGION", default="us-east-1", meaning="region of it", parse=str)
-    key = read(
-        "S3_ACCESS_KEY",
-        default="",
-        meaning="access key of the lake's object store",
-        parse=str,
-        is_secret=True,
-    )
-    secret = read(
-        "S3_SECRET_KEY",
-        default="",
-        meaning="secret key that belongs to it",
-        parse=str,
-        is_secret=True,
-    )
+    region = read("S3_REGION", "region of it", default="us-east-1")
+    key = read("S3_ACCESS_KEY", "access key of the lake's object store", is_secret=True)
+    secret = read("S3_SECRET_KEY", "secret key that belongs to it", is_secret=True)
     path_style = read(
         "S3_PATH_STYLE",
-        default="true" if endpoint else "false",
-        meaning="whether the bucket is in the path, not in the host's name; by "
+        "whether the bucket is in the path, not in the host's name; by "
         "default so with SLUICE_S3_ENDPOINT",
-        parse=boolean,
+        boolean,
+        default="true" if endpoint else "false",
     )
     if not key or not secret:
         return None

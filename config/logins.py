@@ -24,26 +24,21 @@ def _at_least(least: int) -> Callable[[str], int]:
     return parse
 
 
-def _text(name: str, meaning: str, default: str = "") -> str:
-    return read(name, default=default, meaning=meaning, parse=str)
-
-
 def _rules(prefix: str) -> GroupRules:
     """GROUP_MAP, ADMIN_GROUPS and ALLOWED_GROUPS of one provider."""
-    admins = _text(
+    admins = read(
         f"{prefix}_ADMIN_GROUPS",
         "comma-separated groups there whose members are administrators; empty = "
         "decided here",
     )
-    allowed = _text(
+    allowed = read(
         f"{prefix}_ALLOWED_GROUPS",
         "comma-separated groups there whose members may log in; empty = all",
     )
     return read(
         f"{prefix}_GROUP_MAP",
-        default="",
-        meaning="comma-separated <group there>=<group here>; empty = same names",
-        parse=lambda text: rules_from(text, admins, allowed),
+        "comma-separated <group there>=<group here>; empty = same names",
+        lambda text: rules_from(text, admins, allowed),
     )
 
 
@@ -60,19 +55,18 @@ def public_url() -> str:
 
     return read(
         "PUBLIC_URL",
-        default="",
-        meaning="https://host of the proxy that does TLS: cookies become secure",
-        parse=parse,
+        "https://host of the proxy that does TLS: cookies become secure",
+        parse,
     )
 
 
 def idle_days() -> int:
     return read(
         "IDLE_DAYS",
-        default="30",
-        meaning="who must be asked for at sign-in only is suspended after so many days "
+        "who must be asked for at sign-in only is suspended after so many days "
         "without one; 0 = never",
-        parse=_at_least(0),
+        _at_least(0),
+        default="30",
     )
 
 
@@ -84,27 +78,26 @@ def trusted_proxy() -> str:
 
     return read(
         "TRUSTED_PROXY",
-        default="",
-        meaning="address of the reverse proxy whose X-Forwarded-For names the client",
-        parse=parse,
+        "address of the reverse proxy whose X-Forwarded-For names the client",
+        parse,
     )
 
 
 def token_days() -> int:
     return read(
         "TOKEN_DAYS",
+        "the longest life of a token in days, of those there are, too; 0 = any",
+        _at_least(0),
         default="0",
-        meaning="the longest life of a token in days, of those there are, too; 0 = any",
-        parse=_at_least(0),
     )
 
 
 def audit_days() -> int:
     return read(
         "AUDIT_DAYS",
+        "lines of the audit are deleted after so many days; 0 = never",
+        _at_least(0),
         default="0",
-        meaning="lines of the audit are deleted after so many days; 0 = never",
-        parse=_at_least(0),
     )
 
 
@@ -112,38 +105,40 @@ def oidc() -> OidcSpec | None:
     """None while no SLUICE_OIDC_ISSUER is set."""
     usual = OidcSpec(issuer="")
     spec = OidcSpec(
-        issuer=_text("OIDC_ISSUER", "identity provider for sign-ins: https://…"),
-        client_id=_text("OIDC_CLIENT_ID", "what Sluice is called there"),
+        issuer=read("OIDC_ISSUER", "identity provider for sign-ins: https://…"),
+        client_id=read("OIDC_CLIENT_ID", "what Sluice is called there"),
         client_secret=read(
             "OIDC_CLIENT_SECRET",
-            default="",
-            meaning="its secret there; better as SLUICE_OIDC_CLIENT_SECRET_FILE",
-            parse=str,
+            "its secret there; better as SLUICE_OIDC_CLIENT_SECRET_FILE",
             is_secret=True,
         ),
-        label=_text("OIDC_LABEL", "words of the button: Sign in with …", usual.label),
-        scopes=_text("OIDC_SCOPES", "what is asked for", usual.scopes),
-        name_claim=_text("OIDC_NAME_CLAIM", "a user's name", usual.name_claim),
-        groups_claim=_text("OIDC_GROUPS_CLAIM", "their groups", usual.groups_claim),
+        label=read(
+            "OIDC_LABEL", "words of the button: Sign in with …", default=usual.label
+        ),
+        scopes=read("OIDC_SCOPES", "what is asked for", default=usual.scopes),
+        name_claim=read("OIDC_NAME_CLAIM", "a user's name", default=usual.name_claim),
+        groups_claim=read(
+            "OIDC_GROUPS_CLAIM", "their groups", default=usual.groups_claim
+        ),
         rules=_rules("OIDC"),
-        ca_file=_text("OIDC_CA_FILE", "PEM file of who signed the provider's key"),
+        ca_file=read("OIDC_CA_FILE", "PEM file of who signed the provider's key"),
         allows_plaintext=read(
             "OIDC_ALLOW_PLAINTEXT",
+            "allow http:// addresses of the provider: for tests only",
+            boolean,
             default="false",
-            meaning="allow http:// addresses of the provider: for tests only",
-            parse=boolean,
         ),
         leeway_seconds=read(
             "OIDC_LEEWAY_SECONDS",
+            "by how much the provider's clock may differ",
+            _at_least(0),
             default="60",
-            meaning="by how much the provider's clock may differ",
-            parse=_at_least(0),
         ),
         session_seconds=read(
             "OIDC_SESSION_SECONDS",
+            "after so long the provider is asked again who it is",
+            _at_least(60),
             default="28800",
-            meaning="after so long the provider is asked again who it is",
-            parse=_at_least(60),
         ),
     )
     return spec if spec.issuer else None
@@ -157,9 +152,9 @@ def ldap() -> LdapSpec | None:
         groups=_ldap_groups(),
         recheck_seconds=read(
             "LDAP_RECHECK_SECONDS",
+            "how often the directory is asked whether its users still exist",
+            _at_least(10),
             default="300",
-            meaning="how often the directory is asked whether its users still exist",
-            parse=_at_least(10),
         ),
     )
     return spec if spec.servers.urls else None
@@ -168,36 +163,35 @@ def ldap() -> LdapSpec | None:
 def _ldap_servers() -> LdapServers:
     urls = read(
         "LDAP_URL",
-        default="",
-        meaning="directory for log-ins: ldaps://host, several with blanks between",
-        parse=str.split,
+        "directory for log-ins: ldaps://host, several with blanks between",
+        str.split,
     )
     return LdapServers(
         urls=tuple(urls),
         start_tls=read(
             "LDAP_START_TLS",
+            "begin TLS on an ldap:// address before anything else",
+            boolean,
             default="false",
-            meaning="begin TLS on an ldap:// address before anything else",
-            parse=boolean,
         ),
         allows_plaintext=read(
             "LDAP_ALLOW_PLAINTEXT",
+            "allow ldap:// without TLS: passwords travel readable",
+            boolean,
             default="false",
-            meaning="allow ldap:// without TLS: passwords travel readable",
-            parse=boolean,
         ),
-        ca_file=_text("LDAP_CA_FILE", "PEM file of who signed the directory's key"),
+        ca_file=read("LDAP_CA_FILE", "PEM file of who signed the directory's key"),
         step_seconds=read(
             "LDAP_STEP_SECONDS",
+            "longest wait for one answer of the directory",
+            _at_least(1),
             default="3",
-            meaning="longest wait for one answer of the directory",
-            parse=_at_least(1),
         ),
         total_seconds=read(
             "LDAP_TOTAL_SECONDS",
+            "longest wait of a whole login, 8 at most",
+            _at_least(2),
             default="8",
-            meaning="longest wait of a whole login, 8 at most",
-            parse=_at_least(2),
         ),
     )
 
@@ -205,28 +199,28 @@ def _ldap_servers() -> LdapServers:
 def _ldap_users() -> LdapUsers:
     usual = LdapUsers()
     return LdapUsers(
-        bind_dn=_text("LDAP_BIND_DN", "account that searches for users"),
+        bind_dn=read("LDAP_BIND_DN", "account that searches for users"),
         bind_password=read(
             "LDAP_BIND_PASSWORD",
-            default="",
-            meaning="its password; better as SLUICE_LDAP_BIND_PASSWORD_FILE",
-            parse=str,
+            "its password; better as SLUICE_LDAP_BIND_PASSWORD_FILE",
             is_secret=True,
         ),
-        direct_dn=_text(
+        direct_dn=read(
             "LDAP_DIRECT_DN", "without such an account: uid={user},ou=people,dc=…"
         ),
-        base=_text("LDAP_USER_BASE", "where users are searched"),
-        filter=_text("LDAP_USER_FILTER", "who {user} is and may log in", usual.filter),
-        name_attribute=_text(
+        base=read("LDAP_USER_BASE", "where users are searched"),
+        filter=read(
+            "LDAP_USER_FILTER", "who {user} is and may log in", default=usual.filter
+        ),
+        name_attribute=read(
             "LDAP_NAME_ATTRIBUTE",
             "a user's name; sAMAccountName at Active Directory",
-            usual.name_attribute,
+            default=usual.name_attribute,
         ),
-        id_attribute=_text(
+        id_attribute=read(
             "LDAP_ID_ATTRIBUTE",
             "what never changes of an entry; objectGUID at Active Directory",
-            usual.id_attribute,
+            default=usual.id_attribute,
         ),
     )
 
@@ -234,10 +228,14 @@ def _ldap_users() -> LdapUsers:
 def _ldap_groups() -> LdapGroups:
     usual = LdapGroups()
     return LdapGroups(
-        base=_text("LDAP_GROUP_BASE", "where groups are searched; empty = no groups"),
-        filter=_text(
-            "LDAP_GROUP_FILTER", "groups of the entry {dn} named {user}", usual.filter
+        base=read("LDAP_GROUP_BASE", "where groups are searched; empty = no groups"),
+        filter=read(
+            "LDAP_GROUP_FILTER",
+            "groups of the entry {dn} named {user}",
+            default=usual.filter,
         ),
-        attribute=_text("LDAP_GROUP_ATTRIBUTE", "a group's name", usual.attribute),
+        attribute=read(
+            "LDAP_GROUP_ATTRIBUTE", "a group's name", default=usual.attribute
+        ),
         rules=_rules("LDAP"),
     )

@@ -30,9 +30,9 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 
 SLUICE_HOME = read(
     "HOME",
+    "directory of state, keys, logs and the embedded servers",
+    lambda text: Path(text).absolute(),
     default=str(BASE_DIR / ".sluice"),
-    meaning="directory of state, keys, logs and the embedded servers",
-    parse=lambda text: Path(text).absolute(),
 )
 _keys = SLUICE_HOME / "keys"
 
@@ -42,40 +42,37 @@ def _key_default(name: str) -> str | None:
     return path.read_text().strip() if path.is_file() else None
 
 
-DEBUG = read("DEBUG", default="false", meaning="Django's DEBUG", parse=boolean)
+DEBUG = read("DEBUG", "Django's DEBUG", boolean, default="false")
 SECRET_KEY = read(
     "SECRET_KEY",
+    "signs sessions and CSRF tokens",
     default=_key_default("django"),
-    meaning="signs sessions and CSRF tokens",
-    parse=str,
     is_secret=True,
 )
 SECRET_KEY_FALLBACKS = read(
     "SECRET_KEY_FALLBACKS",
-    default="",
-    meaning="comma-separated former secret keys, still accepted",
-    parse=words,
+    "comma-separated former secret keys, still accepted",
+    words,
     is_secret=True,
 )
 SLUICE_SECRETS_KEYS = read(
     "SECRETS_KEYS",
+    "comma-separated Fernet keys of stored secrets, newest first",
+    words,
     default=_key_default("secrets"),
-    meaning="comma-separated Fernet keys of stored secrets, newest first",
-    parse=words,
     is_secret=True,
 )
 SLUICE_SERVICE_SECRET = read(
     "SERVICE_SECRET",
+    "authenticates the web process to the gateway's internal API",
     default=_key_default("service"),
-    meaning="authenticates the web process to the gateway's internal API",
-    parse=str,
     is_secret=True,
 )
 ALLOWED_HOSTS = read(
     "ALLOWED_HOSTS",
+    "host names the web server answers to",
+    words,
     default="127.0.0.1,localhost",
-    meaning="host names the web server answers to",
-    parse=words,
 )
 
 
@@ -104,18 +101,17 @@ def _database(url: str) -> dict[str, object]:
 DATABASES = {
     "default": read(
         "DATABASE_URL",
+        "metadata database, postgresql://user:password@host:port/name",
+        _database,
         default=_key_default("database_url")
         or "postgresql://sluice:sluice@127.0.0.1:5432/sluice",
-        meaning="metadata database, postgresql://user:password@host:port/name",
-        parse=_database,
         is_secret=True,
     )
 }
 SLUICE_REDIS_URL = read(
     "REDIS_URL",
+    "broker: redis://… or redis+socket:///path",
     default=_key_default("redis_url") or "redis://127.0.0.1:6379/0",
-    meaning="broker: redis://… or redis+socket:///path",
-    parse=str,
     is_secret=True,
 )
 SLUICE_LAKE_URI = lake_uri(SLUICE_HOME)
@@ -123,139 +119,116 @@ SLUICE_OBJECT_STORE = object_store()
 SLUICE_LAKE_LOCK = lake_lock()
 SLUICE_SPARK_MASTER = read(
     "SPARK_MASTER",
+    "Spark master of drivers: local[N] or spark://host:port",
+    spark_master,
     default="local[2]",
-    meaning="Spark master of drivers: local[N] or spark://host:port",
-    parse=spark_master,
 )
 SLUICE_SPARK_MASTER_UI = read(
     "SPARK_MASTER_UI",
+    "web address of a standalone master; default is port 8080 of its host",
     default=web_door(SLUICE_SPARK_MASTER),
-    meaning="web address of a standalone master; default is port 8080 of its host",
-    parse=str,
 )
 SLUICE_SPARK_SECRET = read(
     "SPARK_SECRET",
-    default="",
-    meaning="what drivers and executors of a cluster know each other by; encrypts too",
-    parse=str,
+    "what drivers and executors of a cluster know each other by; encrypts too",
     is_secret=True,
 )
 SLUICE_DRIVER_HOST = read(
     "DRIVER_HOST",
+    "address under which executors of a cluster reach drivers",
     default="127.0.0.1",
-    meaning="address under which executors of a cluster reach drivers",
-    parse=str,
 )
-SLUICE_EXECUTOR_MEMORY = read(
-    "EXECUTOR_MEMORY", default="1g", meaning="heap of an executor", parse=str
-)
+SLUICE_EXECUTOR_MEMORY = read("EXECUTOR_MEMORY", "heap of an executor", default="1g")
 SLUICE_EXECUTOR_CORES = read(
     "EXECUTOR_CORES",
+    "most cores of the cluster that one driver takes",
+    positive,
     default="2",
-    meaning="most cores of the cluster that one driver takes",
-    parse=positive,
 )
 SLUICE_SPARK_JARS = read(
     "SPARK_JARS",
+    "class path of drivers and engines beyond Spark's own jars",
     default=spark_classpath(*extras_of(SLUICE_LAKE_URI)),
-    meaning="class path of drivers and engines beyond Spark's own jars",
-    parse=str,
 )
-SLUICE_DRIVER_MEMORY = read(
-    "DRIVER_MEMORY", default="1200m", meaning="heap of the warm driver", parse=str
-)
+SLUICE_DRIVER_MEMORY = read("DRIVER_MEMORY", "heap of the warm driver", default="1200m")
 SLUICE_OWN_DRIVER_MEMORY = read(
     "OWN_DRIVER_MEMORY",
+    "most memory that a compaction with a driver of its own may ask for",
+    heap,
     default="4g",
-    meaning="most memory that a compaction with a driver of its own may ask for",
-    parse=heap,
 )
 SLUICE_OWN_DRIVER_CORES = read(
     "OWN_DRIVER_CORES",
+    "most cores that a compaction with a driver of its own may ask for",
+    positive,
     default="4",
-    meaning="most cores that a compaction with a driver of its own may ask for",
-    parse=positive,
 )
-SLUICE_ENGINE_MEMORY = read(
-    "ENGINE_MEMORY", default="900m", meaning="heap of a query engine", parse=str
-)
+SLUICE_ENGINE_MEMORY = read("ENGINE_MEMORY", "heap of a query engine", default="900m")
 SLUICE_ENGINE_STALE_SECONDS = read(
     "ENGINE_STALE_SECONDS",
+    "an engine without fresh policy for so long denies everything",
+    float,
     default="60",
-    meaning="an engine without fresh policy for so long denies everything",
-    parse=float,
 )
 SLUICE_ENGINE_ORPHAN_SECONDS = read(
     "ENGINE_ORPHAN_SECONDS",
+    "an engine whose control channel is closed for so long ends itself",
+    float,
     default="20",
-    meaning="an engine whose control channel is closed for so long ends itself",
-    parse=float,
 )
 SLUICE_STATEMENT_SECONDS = read(
     "STATEMENT_SECONDS",
+    "longest SQL statement, to its last row; tables keep old files as long",
+    float,
     default="1800",
-    meaning="longest SQL statement, to its last row; tables keep old files as long",
-    parse=float,
 )
 SLUICE_DISCOVER_SECONDS = read(
     "DISCOVER_SECONDS",
+    "how often sources with synced tables are discovered again; 0 = never",
+    float,
     default="3600",
-    meaning="how often sources with synced tables are discovered again; 0 = never",
-    parse=float,
 )
 SLUICE_STALLED_SECONDS = read(
     "STALLED_SECONDS",
+    "a job of which nothing comes for so long is an alert; 0 = never",
+    float,
     default="300",
-    meaning="a job of which nothing comes for so long is an alert; 0 = never",
-    parse=float,
 )
-SLUICE_BIND = read(
-    "BIND", default="127.0.0.1", meaning="address of all listeners", parse=str
-)
-SLUICE_WEB_PORT = read("WEB_PORT", default="8000", meaning="web port", parse=int)
-SLUICE_GATEWAY_PORT = read(
-    "GATEWAY_PORT", default="10000", meaning="HiveServer2 port", parse=int
-)
+SLUICE_BIND = read("BIND", "address of all listeners", default="127.0.0.1")
+SLUICE_WEB_PORT = read("WEB_PORT", "web port", int, default="8000")
+SLUICE_GATEWAY_PORT = read("GATEWAY_PORT", "HiveServer2 port", int, default="10000")
 SLUICE_GATEWAY_HTTP_PORT = read(
-    "GATEWAY_HTTP_PORT",
-    default="10001",
-    meaning="HiveServer2 port over HTTP, /cliservice",
-    parse=int,
+    "GATEWAY_HTTP_PORT", "HiveServer2 port over HTTP, /cliservice", int, default="10001"
 )
 SLUICE_GATEWAY_INTERNAL = read(
     "GATEWAY_INTERNAL",
+    "file in which the gateway says where its internal API listens",
     default=str(SLUICE_HOME / "run" / "gateway-internal.json"),
-    meaning="file in which the gateway says where its internal API listens",
-    parse=str,
 )
-SLUICE_TLS_CERTIFICATE = read(
-    "TLS_CERTIFICATE", default="", meaning="PEM certificate of the gateway", parse=str
-)
-SLUICE_TLS_KEY = read(
-    "TLS_KEY", default="", meaning="PEM key file of the gateway", parse=str
-)
+SLUICE_TLS_CERTIFICATE = read("TLS_CERTIFICATE", "PEM certificate of the gateway")
+SLUICE_TLS_KEY = read("TLS_KEY", "PEM key file of the gateway")
 SLUICE_ALLOW_PLAINTEXT = read(
     "ALLOW_PLAINTEXT",
+    "allow listening beyond loopback without TLS",
+    boolean,
     default="false",
-    meaning="allow listening beyond loopback without TLS",
-    parse=boolean,
 )
 SLUICE_LEASE_SECONDS = read(
-    "LEASE_SECONDS", default="30", meaning="length of a table lease", parse=float
+    "LEASE_SECONDS", "length of a table lease", float, default="30"
 )
 SLUICE_CAPTURE_LAG_SECONDS = read(
     "CAPTURE_LAG_SECONDS",
+    "safety lag of timestamp capture behind the source's clock",
+    float,
     default="5",
-    meaning="safety lag of timestamp capture behind the source's clock",
-    parse=float,
 )
 SLUICE_SOURCE_NETWORKS_DENIED = read(
     "SOURCE_NETWORKS_DENIED",
+    "networks that a datasource may not point to",
+    words,
     default="169.254.0.0/16,fe80::/10,0.0.0.0/8,::/128,"
     # where clouds keep the credentials of a machine
     "fd00:ec2::254/128,100.100.100.200/32",
-    meaning="networks that a datasource may not point to",
-    parse=words,
 )
 
 if not is_loopback(SLUICE_BIND) and not (
@@ -340,10 +313,10 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SLUICE_PUBLIC_URL.startswith("https
 LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
 LANGUAGE_CODE = read(
     "LANGUAGE",
-    default="en",
-    meaning="language of messages, and of pages where neither the user nor the browser"
+    "language of messages, and of pages where neither the user nor the browser"
     " says one: en or zh-hans",
-    parse=one_of(*(code for code, _ in LANGUAGES)),
+    one_of(*(code for code, _ in LANGUAGES)),
+    default="en",
 )
 TIME_ZONE = "UTC"
 USE_TZ = True
@@ -395,7 +368,7 @@ SPECTACULAR_SETTINGS = {
 }
 
 SLUICE_LOG_LEVEL = read(
-    "LOG_LEVEL", default="INFO", meaning="least level that is logged", parse=str.upper
+    "LOG_LEVEL", "least level that is logged", str.upper, default="INFO"
 )
 CELERY_BROKER_URL = SLUICE_REDIS_URL
 LOGGING_CONFIG = None  # config.logs sets JSON logging up at start
