@@ -33,6 +33,22 @@ RESULTS_FIELD = 3
 
 
 @dataclass(frozen=True, slots=True)
+class OfSession:
+    session: SessionHandle = wire(1, SessionHandle, SessionHandle())
+
+
+@dataclass(frozen=True, slots=True)
+class InSchema(OfSession):
+    catalog: str | None = wire(2, TEXT)
+    schema: str | None = wire(3, TEXT)
+
+
+@dataclass(frozen=True, slots=True)
+class OfOperation:
+    operation: OperationHandle = wire(1, OperationHandle, OperationHandle())
+
+
+@dataclass(frozen=True, slots=True)
 class OpenSession:
     client_protocol: int = wire(1, I32, 0)
     username: str | None = wire(2, TEXT)
@@ -51,9 +67,7 @@ class OpenSessionReply:
     configuration: Mapping[str, str] | None = wire(4, _TEXTS)
 
 
-@dataclass(frozen=True, slots=True)
-class CloseSession:
-    session: SessionHandle = wire(1, SessionHandle, SessionHandle())
+class CloseSession(OfSession): ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +78,7 @@ class StatusReply:
 
 
 @dataclass(frozen=True, slots=True)
-class GetInfo:
-    session: SessionHandle = wire(1, SessionHandle, SessionHandle())
+class GetInfo(OfSession):
     kind: int = wire(2, I32, 0)
 
 
@@ -86,8 +99,7 @@ class GetInfoReply:
 
 
 @dataclass(frozen=True, slots=True)
-class ExecuteStatement:
-    session: SessionHandle = wire(1, SessionHandle, SessionHandle())
+class ExecuteStatement(OfSession):
     statement: str = wire(2, TEXT, "")
     overlay: Mapping[str, str] | None = wire(3, _TEXTS)
     run_async: bool = wire(4, BOOL, False)  # noqa: FBT003
@@ -102,65 +114,42 @@ class OperationReply:
     operation: OperationHandle | None = wire(2, OperationHandle)
 
 
-@dataclass(frozen=True, slots=True)
-class GetTypeInfo:
-    session: SessionHandle = wire(1, SessionHandle, SessionHandle())
+class GetTypeInfo(OfSession): ...
+
+
+class GetCatalogs(OfSession): ...
+
+
+class GetSchemas(InSchema): ...
 
 
 @dataclass(frozen=True, slots=True)
-class GetCatalogs:
-    session: SessionHandle = wire(1, SessionHandle, SessionHandle())
-
-
-@dataclass(frozen=True, slots=True)
-class GetSchemas:
-    session: SessionHandle = wire(1, SessionHandle, SessionHandle())
-    catalog: str | None = wire(2, TEXT)
-    schema: str | None = wire(3, TEXT)
-
-
-@dataclass(frozen=True, slots=True)
-class GetTables:
-    session: SessionHandle = wire(1, SessionHandle, SessionHandle())
-    catalog: str | None = wire(2, TEXT)
-    schema: str | None = wire(3, TEXT)
+class GetTables(InSchema):
     table: str | None = wire(4, TEXT)
     types: tuple[str, ...] | None = wire(5, list_of(TEXT))
 
 
-@dataclass(frozen=True, slots=True)
-class GetTableTypes:
-    session: SessionHandle = wire(1, SessionHandle, SessionHandle())
+class GetTableTypes(OfSession): ...
 
 
 @dataclass(frozen=True, slots=True)
-class GetColumns:
-    session: SessionHandle = wire(1, SessionHandle, SessionHandle())
-    catalog: str | None = wire(2, TEXT)
-    schema: str | None = wire(3, TEXT)
+class GetColumns(InSchema):
     table: str | None = wire(4, TEXT)
     column: str | None = wire(5, TEXT)
 
 
 @dataclass(frozen=True, slots=True)
-class GetFunctions:
-    session: SessionHandle = wire(1, SessionHandle, SessionHandle())
-    catalog: str | None = wire(2, TEXT)
-    schema: str | None = wire(3, TEXT)
+class GetFunctions(InSchema):
     function: str = wire(4, TEXT, "%")
 
 
 @dataclass(frozen=True, slots=True)
-class GetPrimaryKeys:
-    session: SessionHandle = wire(1, SessionHandle, SessionHandle())
-    catalog: str | None = wire(2, TEXT)
-    schema: str | None = wire(3, TEXT)
+class GetPrimaryKeys(InSchema):
     table: str | None = wire(4, TEXT)
 
 
 @dataclass(frozen=True, slots=True)
-class GetCrossReference:
-    session: SessionHandle = wire(1, SessionHandle, SessionHandle())
+class GetCrossReference(OfSession):
     parent_schema: str | None = wire(3, TEXT)
     parent_table: str | None = wire(4, TEXT)
     foreign_schema: str | None = wire(6, TEXT)
@@ -168,8 +157,7 @@ class GetCrossReference:
 
 
 @dataclass(frozen=True, slots=True)
-class GetOperationStatus:
-    operation: OperationHandle = wire(1, OperationHandle, OperationHandle())
+class GetOperationStatus(OfOperation):
     wants_progress: bool = wire(2, BOOL, False)  # noqa: FBT003
 
 
@@ -199,19 +187,13 @@ class GetOperationStatusReply:
     progress: Progress | None = wire(10, Progress)
 
 
-@dataclass(frozen=True, slots=True)
-class CancelOperation:
-    operation: OperationHandle = wire(1, OperationHandle, OperationHandle())
+class CancelOperation(OfOperation): ...
 
 
-@dataclass(frozen=True, slots=True)
-class CloseOperation:
-    operation: OperationHandle = wire(1, OperationHandle, OperationHandle())
+class CloseOperation(OfOperation): ...
 
 
-@dataclass(frozen=True, slots=True)
-class GetResultSetMetadata:
-    operation: OperationHandle = wire(1, OperationHandle, OperationHandle())
+class GetResultSetMetadata(OfOperation): ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +203,7 @@ class GetResultSetMetadataReply:
 
 
 @dataclass(frozen=True, slots=True)
-class FetchResults:
-    operation: OperationHandle = wire(1, OperationHandle, OperationHandle())
+class FetchResults(OfOperation):
     orientation: int = wire(2, I32, 0)
     max_rows: int = wire(3, I64, 0)
     fetch_type: int = wire(4, I16, 0)
@@ -237,24 +218,16 @@ class FetchResultsReply:
     results: bytes | memoryview | None = wire(RESULTS_FIELD, Opaque())
 
 
-@dataclass(frozen=True, slots=True)
-class GetDelegationToken:
-    session: SessionHandle = wire(1, SessionHandle, SessionHandle())
+class GetDelegationToken(OfSession): ...
 
 
-@dataclass(frozen=True, slots=True)
-class CancelDelegationToken:
-    session: SessionHandle = wire(1, SessionHandle, SessionHandle())
+class CancelDelegationToken(OfSession): ...
 
 
-@dataclass(frozen=True, slots=True)
-class RenewDelegationToken:
-    session: SessionHandle = wire(1, SessionHandle, SessionHandle())
+class RenewDelegationToken(OfSession): ...
 
 
-@dataclass(frozen=True, slots=True)
-class GetQueryId:
-    operation: OperationHandle = wire(1, OperationHandle, OperationHandle())
+class GetQueryId(OfOperation): ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +236,7 @@ class GetQueryIdReply:
 
 
 @dataclass(frozen=True, slots=True)
-class SetClientInfo:
-    session: SessionHandle = wire(1, SessionHandle, SessionHandle())
+class SetClientInfo(OfSession):
     configuration: Mapping[str, str] | None = wire(2, _TEXTS)
 
 
