@@ -119,14 +119,12 @@ COMPACT = TableAction(
     name="compact",
     title="Compact",
     icon="compact",
-    group="maintenance",
     does=(
         "Merges the log files into the base files, so that readers "
         "merge less. No row changes."
     ),
     blocks="Nothing: reading and syncing continue.",
     undo="Not needed: readers see the same rows before and after.",
-    states=QUERYABLE,
     request=Request(
         "CompactionNew",
         (
@@ -169,14 +167,12 @@ VERIFY = TableAction(
     name="verify",
     title="Verify",
     icon="check",
-    group="maintenance",
     does=(
         "Compares every row with the source and tells which ones "
         "differ. Changes nothing."
     ),
     blocks="Compaction of this table waits. The source is read once.",
     undo="Not needed.",
-    states=QUERYABLE,
     effects=(
         "Every row of the source is read once and compared with the lake.",
         "Nothing is changed, and syncing continues; compaction waits until then.",

@@ -12,7 +12,6 @@ from ingest.maintenance.buckets import MOST_BUCKETS, suggest_buckets
 from ingest.maintenance.facts import facts_from
 from ingest.maintenance.table_action import (
     DRY_RUN,
-    QUERYABLE,
     Field,
     Request,
     TableAction,
@@ -37,7 +36,6 @@ ROLLBACK = TableAction(
     name="rollback",
     title="Roll back",
     icon="refresh",
-    group="maintenance",
     does=(
         "Removes what an unfinished write or compaction left behind; no reader "
         "ever saw it. Takes back a lock or settings that another program "
@@ -48,7 +46,6 @@ ROLLBACK = TableAction(
         "Not needed: rows of a write are read again by the next "
         "sync, a planned compaction is executed again."
     ),
-    states=QUERYABLE,
     request=_OF_ONE,
     preview=repair_previews.preview_rollback,
     repair=RepairWork("rollback"),
@@ -57,14 +54,12 @@ UNSCHEDULE = TableAction(
     name="unschedule-compaction",
     title="Unschedule",
     icon="stop",
-    group="maintenance",
     does=(
         "Takes a planned compaction off the table's timeline. Its log "
         "files stay and go into the next plan."
     ),
     blocks=_NO_SYNC,
     undo="Compact plans a new one at any time.",
-    states=QUERYABLE,
     request=Request(
         "UnscheduleNew",
         (
@@ -85,7 +80,6 @@ DUPLICATES = TableAction(
     name="duplicates",
     title="Find duplicates",
     icon="search",
-    group="maintenance",
     does=(
         "Counts rows whose key occurs more than once, and reports why. Changes nothing."
     ),
@@ -93,7 +87,6 @@ DUPLICATES = TableAction(
         "No sync of this table runs while every row is read once; reading continues."
     ),
     undo="Not needed.",
-    states=QUERYABLE,
     effects=(
         "Every row is read once and counted by its key; the job "
         "reports how many "
@@ -108,7 +101,6 @@ DEDUPLICATE = TableAction(
     name="deduplicate",
     title="Remove duplicates",
     icon="check",
-    group="maintenance",
     does=("Replaces the table by one row per key. Of several copies the newest stays."),
     blocks=(
         "No sync of this table runs while every row is read and "
@@ -117,7 +109,6 @@ DEDUPLICATE = TableAction(
     undo=(
         "A savepoint is made first: for 7 days, Restore brings the former table back."
     ),
-    states=QUERYABLE,
     request=Request(
         "DeduplicateNew", (Field("dry_run", "flag", "a job that only counts"),)
     ),
@@ -129,7 +120,6 @@ SAVEPOINT = TableAction(
     name="savepoint",
     title="Make a savepoint",
     icon="lock",
-    group="maintenance",
     does=(
         "Keeps the current state of the table for 7 days, so that you can restore it."
     ),
@@ -139,7 +129,6 @@ SAVEPOINT = TableAction(
         "Current files take up space for 7 days."
     ),
     undo="Not needed: it expires automatically.",
-    states=QUERYABLE,
     preview=repair_previews.preview_savepoint,
     repair=RepairWork("savepoint"),
     report="Savepoint %(savepoint)s was kept; restore it to undo this.",
@@ -150,7 +139,6 @@ CLEAN = TableAction(
     name="clean",
     title="Clean",
     icon="trash",
-    group="maintenance",
     does=(
         "Deletes files that no reader needs any more: old versions, and "
         "what interrupted writers left behind."
@@ -160,7 +148,6 @@ CLEAN = TableAction(
         "None: no current row is lost, but older states of the table "
         "can no longer be queried."
     ),
-    states=QUERYABLE,
     request=_OF_ALL,
     preview=repair_previews.preview_cleaning,
     repair=RepairWork("clean"),
@@ -171,7 +158,6 @@ RESIZE = TableAction(
     name="resize",
     title="Change buckets",
     icon="table",
-    group="maintenance",
     does="Rewrites the same rows into another number of buckets, by one commit.",
     blocks=(
         "No sync of this table runs while every row is read and "
@@ -181,7 +167,6 @@ RESIZE = TableAction(
         "A savepoint is made first: for 7 days, Restore brings the old "
         "number of buckets."
     ),
-    states=QUERYABLE,
     request=Request(
         "ResizeNew",
         (
@@ -207,14 +192,12 @@ DROP_METADATA_TABLE = TableAction(
     name="drop-metadata-table",
     title="Remove metadata table",
     icon="trash",
-    group="maintenance",
     does=(
         "Removes an index that another program made and Sluice does "
         "not keep. No row changes."
     ),
     blocks=_NO_SYNC,
     undo="Not needed: readers list the table's folders instead.",
-    states=QUERYABLE,
     request=_OF_ALL,
     preview=repair_previews.preview_metadata_drop,
     repair=RepairWork("drop-metadata-table"),
@@ -224,7 +207,6 @@ REPAIR = TableAction(
     name="repair",
     title="Repair",
     icon="check",
-    group="maintenance",
     does=(
         "Reads the parts of the source again in which the newest verification found "
         "differences; writes and deletes the rows that differ, by one commit."
@@ -234,7 +216,6 @@ REPAIR = TableAction(
         "continues."
     ),
     undo="Not needed: the rows are those of the source.",
-    states=QUERYABLE,
     request=_OF_ALL,
     preview=repair_previews.preview_repair,
     repair=RepairWork("repair"),
@@ -244,7 +225,6 @@ JOIN_SHARDS = TableAction(
     name="join-shards",
     title="Read new shards",
     icon="plus",
-    group="maintenance",
     does=(
         "Reads the source tables that came to this sharded table, and no others; writes"
         " their rows by one commit."
@@ -265,7 +245,6 @@ RESTORE = TableAction(
     name="restore",
     title="Restore",
     icon="warn",
-    group="maintenance",
     does="Restores the table to a savepoint. Later commits are deleted.",
     blocks=(
         "No sync of this table runs; readers see the rows of the savepoint afterwards."
@@ -274,7 +253,6 @@ RESTORE = TableAction(
         "None: the commits are gone. The next sync reads from the "
         "source what changed since; a resync reads everything."
     ),
-    states=QUERYABLE,
     request=_OF_ONE,
     preview=repair_previews.preview_restore,
     repair=RepairWork("restore"),

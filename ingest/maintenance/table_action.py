@@ -144,11 +144,11 @@ class TableAction:
     name: str
     title: str
     icon: str
-    group: Literal["sync", "maintenance"]
     does: str
     blocks: str
     undo: str
-    states: frozenset[str]
+    group: Literal["sync", "maintenance"] = "maintenance"
+    states: frozenset[str] = QUERYABLE
     is_open: Callable[[Pipeline], bool] | None = None
     privilege: Privilege = Privilege.OPERATE
     request: Request = NO_REQUEST
