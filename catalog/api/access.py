@@ -19,7 +19,7 @@ from catalog.api.etag import content_tag, require_match, tagged
 from catalog.api.idempotency import idempotent
 from catalog.api.replies import page_of
 from catalog.api.serializers import PasswordChange, TokenNew, UserNew, UserPatch
-from catalog.api.views import PAGING, ApiView, body_of, paged, truth
+from catalog.api.views import PAGING, ApiView, body_of, created, paged, truth
 from catalog.models import ApiToken, AuditEntry
 from core.errors import NotFound
 from core.sentences import Sentence
@@ -60,11 +60,7 @@ class UsersView(ApiView):
             is_admin=given["is_admin"],
             by=self.principal.name,
         )
-        return Response(
-            replies.User.body(row),
-            status=201,
-            headers={"Location": f"/api/v1/users/{row.username}"},
-        )
+        return created(f"users/{row.username}", replies.User.body(row))
 
 
 class UserView(ApiView):
@@ -156,11 +152,8 @@ class TokensView(ApiView):
             expires_in_days=given["expires_in_days"],
             by=self.principal.name,
         )
-        return Response(
-            {**replies.Token.body(made.row), "token": made.text},
-            status=201,
-            headers={"Location": f"/api/v1/tokens/{made.row.pk}"},
-        )
+        body = replies.Token.body(made.row) | {"token": made.text}
+        return created(f"tokens/{made.row.pk}", body)
 
 
 class TokenView(ApiView):

@@ -9,7 +9,7 @@ from rest_framework import serializers as s
 
 from catalog.access.policy import HeldGrant, Role
 from catalog.access.rules import as_value
-from catalog.api.reply import Body, Instant, OrNull, Reply
+from catalog.api.reply import Body, Instant, OrNull, Reply, Texts
 from catalog.models import AccessRule, ApiToken
 from catalog.models import Grant as GrantRow
 from catalog.models import Invitation as InvitationRow
@@ -19,7 +19,7 @@ from core.sentences import without_origins
 # Of a row with its groups prefetched.
 class User(Reply):
     name = s.CharField(source="username")
-    groups = s.ListField(child=s.CharField())
+    groups = Texts()
     is_admin = s.BooleanField(source="is_superuser")
     is_active = s.BooleanField()
     created_at = Instant(source="date_joined")
@@ -44,7 +44,7 @@ class Group(Reply):
 class Invitation(Reply):
     id = s.IntegerField()
     name = s.CharField()
-    groups = s.ListField(child=s.CharField())
+    groups = Texts()
     issued_by = s.CharField(source="issued_by.username")
     created_at = Instant()
     expires_at = Instant()
@@ -75,7 +75,7 @@ class Via(Reply):
     privilege = s.CharField(allow_null=True)
     role = s.CharField(allow_null=True)
     on = s.CharField()
-    columns = s.ListField(child=s.CharField(), help_text="empty for all")
+    columns = Texts(help_text="empty for all")
 
     @staticmethod
     def columns_of(grant: HeldGrant) -> list[str]:
@@ -99,7 +99,7 @@ class Right(Reply):
 
 class EffectiveRights(Reply):
     principal = s.CharField()
-    groups = s.ListField(child=s.CharField())
+    groups = Texts()
     is_active = s.BooleanField()
     is_admin = s.BooleanField()
     on = s.CharField()
@@ -113,7 +113,7 @@ class Grant(Reply):
     privilege = s.CharField(allow_null=True)
     role = s.CharField(allow_null=True)
     on = s.CharField()
-    columns = s.ListField(child=s.CharField(), help_text="empty for all")
+    columns = Texts(help_text="empty for all")
     granted_by = s.CharField()
     granted_at = Instant()
 
@@ -130,7 +130,7 @@ class Rule(Reply):
     id = s.IntegerField()
     kind = s.CharField()
     on = s.CharField()
-    applies_to = s.ListField(child=s.CharField())
+    applies_to = Texts()
     mask = OrNull()
     expression = OrNull()
     created_by = s.CharField()
@@ -139,7 +139,7 @@ class Rule(Reply):
 
     def get_fields(self) -> dict[str, s.Field[Any, Any, Any, Any]]:
         # "except" is a word of Python
-        more = s.ListField(child=s.CharField(), source="excepted")
+        more = Texts(source="excepted")
         return {**super().get_fields(), "except": more}
 
     @staticmethod
@@ -149,13 +149,12 @@ class Rule(Reply):
 
 class Explained(Reply):
     principal = s.CharField()
-    groups = s.ListField(child=s.CharField(), source="who.groups")
+    groups = Texts(source="who.groups")
     is_active = s.BooleanField(source="who.is_active")
     is_admin = s.BooleanField(source="who.is_admin")
     on = s.CharField(source="found.on")
     privileges = Right(many=True, source="found.privileges")
-    columns = s.ListField(
-        child=s.CharField(),
+    columns = Texts(
         source="found.columns",
         allow_null=True,
         help_text="the only ones that exist for the principal; null for all",

@@ -18,7 +18,7 @@ from catalog.api import access_replies as replies
 from catalog.api.idempotency import idempotent
 from catalog.api.replies import page_of
 from catalog.api.serializers import GrantNew
-from catalog.api.views import PAGING, ApiView, body_of, paged
+from catalog.api.views import PAGING, ApiView, body_of, created, paged
 from catalog.models import Grant
 from core.errors import InvalidRequest
 from core.sentences import Sentence
@@ -72,11 +72,7 @@ class GrantsView(ApiView):
             columns=given.get("columns", ()),
             by=self.principal.name,
         )
-        return Response(
-            replies.Grant.body(row),
-            status=201,
-            headers={"Location": f"/api/v1/grants/{row.pk}"},
-        )
+        return created(f"grants/{row.pk}", replies.Grant.body(row))
 
 
 def _granted(given: dict[str, Any]) -> Privilege | Role:

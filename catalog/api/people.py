@@ -18,7 +18,7 @@ from catalog.api import access_replies as replies
 from catalog.api.idempotency import idempotent
 from catalog.api.replies import page_of
 from catalog.api.serializers import InvitationNew
-from catalog.api.views import PAGING, ApiView, body_of, paged
+from catalog.api.views import PAGING, ApiView, body_of, created, paged
 from core.errors import NotFound
 from core.sentences import Sentence
 
@@ -53,11 +53,8 @@ class InvitationsView(ApiView):
         )
         base = settings.SLUICE_PUBLIC_URL
         link = {"path": made.path, "url": f"{base}{made.path}" if base else None}
-        return Response(
-            {**replies.Invitation.body(made.row), **link},
-            status=201,
-            headers={"Location": f"/api/v1/invitations/{made.row.pk}"},
-        )
+        body = replies.Invitation.body(made.row) | link
+        return created(f"invitations/{made.row.pk}", body)
 
 
 class InvitationView(ApiView):

@@ -14,7 +14,7 @@ from typing import Any
 from drf_spectacular.utils import inline_serializer
 from rest_framework import serializers as s
 
-from catalog.api.reply import Body, Count, Instant, OrNull, Reply, Stored
+from catalog.api.reply import Body, Count, Instant, OrNull, Reply, Stored, Texts
 from catalog.discovery.store import DISCOVERED
 from catalog.models import Database as DatabaseRow
 from catalog.models import Datasource as DatasourceRow
@@ -60,18 +60,18 @@ class Limits(Reply):
 
 
 class Capabilities(Reply):
-    kinds = s.ListField(child=s.CharField())
-    captures = s.ListField(child=s.CharField())
-    privileges = s.ListField(child=s.CharField())
-    roles = s.ListField(child=s.CharField())
-    logins = s.ListField(child=s.CharField())
+    kinds = Texts()
+    captures = Texts()
+    privileges = Texts()
+    roles = Texts()
+    logins = Texts()
     statements = s.BooleanField()
-    schedules = s.ListField(child=s.CharField())
+    schedules = Texts()
     job_events = s.BooleanField()
-    result_formats = s.ListField(child=s.CharField())
+    result_formats = Texts()
     verify = s.BooleanField()
-    repairs = s.ListField(child=s.CharField())
-    alert_targets = s.ListField(child=s.CharField())
+    repairs = Texts()
+    alert_targets = Texts()
 
 
 class ActionField(Reply):
@@ -90,9 +90,7 @@ class TableAction(Reply):
     blocks = s.CharField(help_text="what waits while it runs")
     undo = s.CharField()
     privilege = s.CharField()
-    states = s.ListField(
-        child=s.CharField(), help_text="of the table, in which it is offered"
-    )
+    states = Texts(help_text="of the table, in which it is offered")
     request = ActionField(many=True)
     is_repair = s.BooleanField(help_text="works on the lake alone, and has `dry_run`")
 
@@ -105,7 +103,7 @@ class GatewayAddress(Reply):
 
 class Caller(Reply):
     name = s.CharField()
-    groups = s.ListField(child=s.CharField())
+    groups = Texts()
     is_admin = s.BooleanField()
 
 
@@ -133,7 +131,7 @@ class Datasource(Reply):
     tls = s.CharField()
     options = s.DictField()
     owner = OrNull(help_text=OWNER)
-    tags = s.ListField(child=s.CharField())
+    tags = Texts()
     version = s.IntegerField()
     table_count = s.IntegerField()
     created_at = Instant()
@@ -243,11 +241,11 @@ class Table(Reply):
     kind = s.CharField()
     comment = s.CharField()
     owner = OrNull(help_text=OWNER)
-    tags = s.ListField(child=s.CharField())
+    tags = Texts()
     columns = Column(many=True)
-    record_key = s.ListField(child=s.CharField())
+    record_key = Texts()
     cursor = OrNull()
-    partition_by = s.ListField(child=s.CharField())
+    partition_by = Texts()
     table_type = OrNull()
     index = Index(allow_null=True)
     updates = s.CharField(allow_null=True, help_text="full or partial; of lake tables")

@@ -107,6 +107,10 @@ class OrNull(s.CharField):
         return value or None
 
 
+class Texts(s.ListField):
+    child = s.CharField()
+
+
 @extend_schema_field({"oneOf": [{"type": "integer"}, {"type": "string"}]})
 class Count(s.Field[Any, Any, Any, Any]):
     """A number, as a string beyond 2^53."""

@@ -19,7 +19,7 @@ from catalog.api.etag import content_tag, require_match, tagged
 from catalog.api.idempotency import idempotent
 from catalog.api.replies import page_of
 from catalog.api.serializers import RuleChange, RuleNew
-from catalog.api.views import PAGING, ApiView, body_of, paged
+from catalog.api.views import PAGING, ApiView, body_of, created, paged
 from catalog.models import AccessRule
 from core.errors import InvalidRequest
 
@@ -56,8 +56,7 @@ class RulesView(ApiView):
             by=self.principal.name,
             allow_unknown=allow_unknown,
         )
-        at = {"Location": f"/api/v1/rules/{row.pk}"}
-        return Response(Rule.body(row), status=201, headers=at)
+        return created(f"rules/{row.pk}", Rule.body(row))
 
 
 class RuleView(ApiView):

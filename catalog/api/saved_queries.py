@@ -15,7 +15,8 @@ from catalog.api.etag import content_tag, require_match, tagged
 from catalog.api.idempotency import idempotent
 from catalog.api.replies import page_of
 from catalog.api.reply import Instant, Reply
-from catalog.api.views import PAGING, ApiView, body_of, paged
+from catalog.api.serializers import Patch
+from catalog.api.views import PAGING, ApiView, body_of, created, paged
 from catalog.models import SavedQuery
 
 # Each may have 100,000 characters.
@@ -38,12 +39,8 @@ class SavedQueryNew(s.Serializer[Any]):
     is_shared = s.BooleanField(required=False)
 
 
-class SavedQueryChange(s.Serializer[Any]):
-    name = s.CharField(max_length=saved_queries.LONGEST_NAME, required=False)
-    sql = s.CharField(
-        max_length=saved_queries.LONGEST_SQL, trim_whitespace=False, required=False
-    )
-    is_shared = s.BooleanField(required=False)
+class SavedQueryChange(Patch, SavedQueryNew):
+    pass
 
 
 class SavedQueriesView(ApiView):
@@ -67,8 +64,7 @@ class SavedQueriesView(ApiView):
         """Save a statement under a name, for yourself or for all users."""
         given = body_of(SavedQueryNew, request)
         row = saved_queries.save_query(self.principal, **given)
-        at = {"Location": f"/api/v1/saved-queries/{row.pk}"}
-        return Response(SavedQueryReply.body(row), status=201, headers=at)
+        return created(f"saved-queries/{row.pk}", SavedQueryReply.body(row))
 
 
 class SavedQueryView(ApiView):

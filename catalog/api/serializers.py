@@ -61,6 +61,15 @@ class Items(s.ListField):
         return found
 
 
+class Patch(s.Serializer[Any]):
+    # what is left out of a change stays as it is
+    def get_fields(self) -> dict[str, Any]:
+        found = super().get_fields()
+        for field in found.values():
+            field.required = False
+        return found
+
+
 class Owner(Text):
     def __init__(self, **options: Any) -> None:
         super().__init__(
@@ -93,14 +102,14 @@ class DatasourceNew(s.Serializer[Any]):
     tags = Tags()
 
 
-class DatasourcePatch(s.Serializer[Any]):
-    host = Text(max_length=253, required=False)
-    port = Whole(min_value=1, max_value=65_535, required=False)
-    database = Text(max_length=200, required=False, allow_blank=True)
-    username = Text(max_length=200, required=False)
-    password = Text(max_length=1_000, required=False, allow_blank=True, write_only=True)
-    tls = Text(max_length=10, required=False)
-    options = s.DictField(required=False)
+class DatasourcePatch(Patch):
+    host = Text(max_length=253)
+    port = Whole(min_value=1, max_value=65_535)
+    database = Text(max_length=200, allow_blank=True)
+    username = Text(max_length=200)
+    password = Text(max_length=1_000, allow_blank=True, write_only=True)
+    tls = Text(max_length=10)
+    options = s.DictField()
     owner = Owner()
     tags = Tags()
 
@@ -122,14 +131,13 @@ class InvitationNew(s.Serializer[Any]):
     expires_in_days = Whole(required=False, default=DAYS)
 
 
-class UserPatch(s.Serializer[Any]):
-    password = Text(max_length=1_000, required=False, write_only=True)
-    groups = Groups(required=False, max_length=200)
-    is_admin = Flag(required=False)
-    is_active = Flag(required=False)
+class UserPatch(Patch):
+    password = Text(max_length=1_000, write_only=True)
+    groups = Groups(max_length=200)
+    is_admin = Flag()
+    is_active = Flag()
     keep_tokens = Flag(
-        required=False,
-        help_text="with a new password: the user's tokens stay, which else end",
+        help_text="with a new password: the user's tokens stay, which else end"
     )
 
 
@@ -181,15 +189,10 @@ class RuleNew(RuleFields):
     allow_unknown = Flag(required=False)
 
 
-class RuleChange(RuleFields):
+class RuleChange(Patch, RuleFields):
     """What is left out stays as it is."""
 
-    def get_fields(self) -> dict[str, Any]:
-        found = super().get_fields()
-        del found["kind"], found["on"]
-        for field in found.values():
-            field.required = False
-        return found
+    kind = on = None  # type: ignore[assignment]
 
 
 class TablePatch(s.Serializer[Any]):

@@ -250,6 +250,11 @@ def members_of(request: Request, known: Iterable[str] = ()) -> dict[str, Any]:
     return dict(body)
 
 
+def created(address: str, body: Mapping[str, object]) -> Response:
+    """201 with what was made and where it is, below /api/v1."""
+    return Response(body, status=201, headers={"Location": f"/api/v1/{address}"})
+
+
 def truth(request: Request, name: str) -> bool | None:
     """A boolean query parameter, None when it is not given."""
     text = request.query_params.get(name)

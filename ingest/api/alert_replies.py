@@ -7,8 +7,8 @@ from typing import Any
 
 from rest_framework import serializers as s
 
-from catalog.api.reply import Instant, OrNull, Reply, Stored
-from catalog.api.serializers import Text
+from catalog.api.reply import Instant, OrNull, Reply, Stored, Texts
+from catalog.api.serializers import Patch, Text
 from catalog.preferences import languages
 from ingest.alerts import targets
 from ingest.alerts.rules import ALERTS, KINDS, SEVERITIES
@@ -68,7 +68,7 @@ class AlertTarget(Reply):
     address = s.CharField(allow_null=True)
     url = s.CharField(allow_null=True, help_text="of a chat: its host alone")
     has_secret = s.BooleanField()
-    kinds = s.ListField(child=s.CharField(), help_text="empty = all")
+    kinds = Texts(help_text="empty = all")
     on = s.CharField(allow_null=True, help_text="null = the whole lake")
     language = OrNull(help_text="of its messages; null = the installation's")
     state = s.ChoiceField(choices=["ok", "failing", "paused"])
@@ -132,11 +132,9 @@ class AlertTargetNew(s.Serializer[Any]):
     )
 
 
-class AlertTargetChange(s.Serializer[Any]):
+class AlertTargetChange(Patch):
     """null: all of the lake, the installation's language."""
 
-    kinds = s.ListField(child=s.ChoiceField(choices=list(KINDS)), required=False)
-    on = Text(max_length=600, required=False, allow_null=True)
-    language = s.ChoiceField(
-        choices=sorted(languages()), required=False, allow_null=True
-    )
+    kinds = s.ListField(child=s.ChoiceField(choices=list(KINDS)))
+    on = Text(max_length=600, allow_null=True)
+    language = s.ChoiceField(choices=sorted(languages()), allow_null=True)

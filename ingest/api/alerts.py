@@ -16,7 +16,7 @@ from catalog.api.etag import content_tag, require_match, tagged
 from catalog.api.idempotency import idempotent
 from catalog.api.replies import page_of
 from catalog.api.serializers import Empty
-from catalog.api.views import PAGING, ApiView, body_of, members_of, paged
+from catalog.api.views import PAGING, ApiView, body_of, created, members_of, paged
 from core.errors import InvalidRequest
 from core.sentences import Sentence
 from ingest.alerts import mutes, selectors, targets
@@ -116,11 +116,7 @@ class AlertTargetsView(ApiView):
         given = body_of(replies.AlertTargetNew, request)
         new = targets.NewTarget(**_none_as_empty(given))
         row = targets.create_target(new, by=self.principal.name)
-        return Response(
-            replies.AlertTarget.body(row),
-            status=201,
-            headers={"Location": f"/api/v1/alert-targets/{row.name}"},
-        )
+        return created(f"alert-targets/{row.name}", replies.AlertTarget.body(row))
 
 
 class AlertTargetView(ApiView):

@@ -6,7 +6,7 @@ from typing import Any
 
 from rest_framework import serializers as s
 
-from catalog.api.reply import Count, Instant, OrNull, Reply, Stored
+from catalog.api.reply import Count, Instant, OrNull, Reply, Stored, Texts
 from ingest.maintenance.merging import MergeCost as MergeCostRow
 from ingest.maintenance.merging import describe
 from ingest.maintenance.repair_previews import Preview
@@ -35,7 +35,7 @@ class HealthIssue(Stored):
 class MaintenanceStep(Stored):
     step = s.ChoiceField(choices=["execute", "schedule", "wait", "decide"])
     reason = s.CharField()
-    instants = s.ListField(child=s.CharField())
+    instants = Texts()
     at = Instant(allow_null=True)
 
 
@@ -97,7 +97,7 @@ class MergeCost(Reply):
         help_text="bytes written per byte changed, this day in UTC",
         source="measured",
     )
-    description = s.ListField(child=s.CharField())
+    description = Texts()
 
     @staticmethod
     def description_of(cost: MergeCostRow) -> list[str]:
@@ -230,9 +230,7 @@ class CompactedGroup(Reply):
 class Compaction(Reply):
     """What a compaction would merge."""
 
-    instants = s.ListField(
-        child=s.CharField(), help_text="planned ones; empty = one is planned first"
-    )
+    instants = Texts(help_text="planned ones; empty = one is planned first")
     groups_total = s.IntegerField()
     base_bytes = Count(help_text="of the base files that are written again")
     log_files = s.IntegerField()
@@ -246,10 +244,8 @@ class RepairPreview(Reply):
     table = s.CharField()
     action = s.CharField()
     instants = PendingInstant(many=True)
-    will = s.ListField(child=s.CharField())
-    misses = s.ListField(
-        child=s.CharField(), help_text="what it cannot bring back, in sentences"
-    )
+    will = Texts()
+    misses = Texts(help_text="what it cannot bring back, in sentences")
     then = OrNull(help_text="the verb that brings that back")
     resize = Resize(allow_null=True)
     compaction = Compaction(allow_null=True)

@@ -11,7 +11,7 @@ from typing import Any
 from rest_framework import serializers as s
 
 from catalog.api.replies import Job
-from catalog.api.reply import SENTENCES, Count, Instant, OrNull, Reply, kept
+from catalog.api.reply import SENTENCES, Count, Instant, OrNull, Reply, Texts, kept
 from catalog.names import LAKE, join_name
 from core.clock import SystemClock
 from core.models import Job as JobRow
@@ -81,7 +81,7 @@ class JobDetail(SyncingJob):
     max_attempts = s.IntegerField()
     not_before = Instant(allow_null=True)
     facts = s.DictField(allow_null=True)
-    warnings = s.ListField(child=s.CharField())
+    warnings = Texts()
     events = JobMove(many=True)
 
     @staticmethod
@@ -268,7 +268,7 @@ class Draft(Reply):
     id = s.UUIDField(allow_null=True)
     datasource = s.CharField(source="source.name")
     dry_run = s.BooleanField()
-    skipped = s.ListField(child=s.CharField())
+    skipped = Texts()
     uncarried = Uncarried(many=True)
     tables = PlannedTable(many=True)
 
@@ -368,7 +368,7 @@ class Removal(Reply):
     data: Any = s.CharField()
     files = s.IntegerField()
     bytes = Count(allow_null=True)
-    will = s.ListField(child=s.CharField())
+    will = Texts()
     dry_run = s.BooleanField()
 
     @staticmethod
@@ -435,9 +435,7 @@ class Change(Reply):
         allow_null=True,
         help_text="of a delete: the key, and the rest if the log has it",
     )
-    unchanged = s.ListField(
-        child=s.CharField(), help_text="columns that the log did not send: as they were"
-    )
+    unchanged = Texts(help_text="columns that the log did not send: as they were")
     position = s.CharField(help_text="where its epoch ends in the source's log")
     committed_at = Instant(
         allow_null=True, help_text="of the newest transaction of its epoch"

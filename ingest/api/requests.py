@@ -13,7 +13,7 @@ from typing import Any
 from rest_framework import serializers as s
 from rest_framework.fields import empty
 
-from catalog.api.serializers import Flag, Items, Text, Whole
+from catalog.api.serializers import Flag, Items, Patch, Text, Whole
 from core.json_values import below
 from core.sentences import Sentence
 from ingest.pipelines.requests import refuse
@@ -135,67 +135,53 @@ def _refuse_unknown(
             )
 
 
-class PolicyChange(s.Serializer[Any]):
+class PolicyChange(Patch):
     """A merge patch: null takes a setting back."""
 
-    schedule = s.JSONField(required=False, allow_null=True)
-    lag_seconds = s.FloatField(required=False, allow_null=True)
-    compact_after = s.IntegerField(required=False, allow_null=True)
-    compact_log_bytes = s.IntegerField(required=False, allow_null=True)
-    compact_log_ratio = s.FloatField(required=False, allow_null=True)
-    compact_log_age_seconds = s.FloatField(required=False, allow_null=True)
-    max_write_amplification = s.FloatField(required=False, allow_null=True)
-    stuck_after_seconds = s.FloatField(required=False, allow_null=True)
-    late_after_seconds = s.FloatField(required=False, allow_null=True)
-    verify_every = s.FloatField(
-        required=False, allow_null=True, help_text="seconds; 0 = only on request"
-    )
-    verify_rows_per_second = s.IntegerField(required=False, allow_null=True)
+    schedule = s.JSONField()
+    lag_seconds = s.FloatField()
+    compact_after = s.IntegerField()
+    compact_log_bytes = s.IntegerField()
+    compact_log_ratio = s.FloatField()
+    compact_log_age_seconds = s.FloatField()
+    max_write_amplification = s.FloatField()
+    stuck_after_seconds = s.FloatField()
+    late_after_seconds = s.FloatField()
+    verify_every = s.FloatField(help_text="seconds; 0 = only on request")
+    verify_rows_per_second = s.IntegerField()
     maintenance_window = s.DictField(
-        required=False,
-        allow_null=True,
         help_text='{"from": "22:00", "to": "06:00", "timezone": "UTC"}',
     )
-    compact_driver = s.DictField(
-        required=False, allow_null=True, help_text='{"memory": "4g", "cores": 4}'
-    )
+    compact_driver = s.DictField(help_text='{"memory": "4g", "cores": 4}')
     schema_changes: Any = s.ChoiceField(
         choices=["follow", "ask", "ignore"],
-        required=False,
-        allow_null=True,
         help_text="what becomes of columns that are added at the source",
     )
     new_tables: Any = s.ChoiceField(
         choices=["join", "ask", "ignore"],
-        required=False,
-        allow_null=True,
         help_text="of a source or database: what becomes of tables that appear and that"
         " the pattern of an onboarding means",
     )
     resync: Any = s.ChoiceField(
         choices=["ask", "auto"],
-        required=False,
-        allow_null=True,
         help_text="of a table that needs a resync: whether it begins automatically",
     )
     freshness_seconds = s.FloatField(
-        required=False,
-        allow_null=True,
         help_text="of a table that follows a log: how soon its changes shall be there",
     )
     max_waiting_bytes = s.IntegerField(
-        required=False,
-        allow_null=True,
         help_text="of a log: what may wait in the lake for a table that does not go on",
     )
-    max_waiting_seconds = s.FloatField(
-        required=False, allow_null=True, help_text="the same, for how long"
-    )
+    max_waiting_seconds = s.FloatField(help_text="the same, for how long")
     keep_changes_seconds = s.FloatField(
-        required=False,
-        allow_null=True,
         help_text="of a table that follows a log: how long its changes can be read",
     )
+
+    def get_fields(self) -> dict[str, Any]:
+        found = super().get_fields()
+        for field in found.values():
+            field.allow_null = True
+        return found
 
 
 class CaptureStart(s.Serializer[Any]):

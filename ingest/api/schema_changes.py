@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from catalog.access.policy import Privilege
 from catalog.api.idempotency import idempotent
-from catalog.api.reply import Reply
+from catalog.api.reply import Reply, Texts
 from catalog.api.serializers import Flag, Items, Whole
 from catalog.api.views import ApiView, body_of
 from catalog.models import Table
@@ -39,7 +39,7 @@ class ShardMatter(Reply):
     message = s.CharField()
     hint = s.CharField()
     repair = s.CharField(help_text="the action that mends it")
-    names = s.ListField(child=s.CharField())
+    names = Texts()
 
 
 class SchemaProposal(Reply):
@@ -47,27 +47,21 @@ class SchemaProposal(Reply):
 
     table = s.IntegerField()
     schema_changes = s.CharField(help_text="the policy: follow, ask or ignore")
-    changes = s.ListField(
-        child=s.CharField(),
+    changes = Texts(
         help_text="those that wait for a decision, then those that came with them and"
-        " are followed already; empty: nothing waits",
+        " are followed already; empty: nothing waits"
     )
-    will = s.ListField(
-        child=s.CharField(), help_text="what approving does; or why it cannot be"
-    )
+    will = Texts(help_text="what approving does; or why it cannot be")
     choices = s.DictField(
         child=s.ChoiceField(choices=("keep_null", "leave_out")),
         help_text="column at the source: how it can be set aside instead",
     )
     is_possible = s.BooleanField()
     needs_resync = s.BooleanField()
-    left_out = s.ListField(
-        child=s.CharField(), help_text="columns at the source that are not synced"
-    )
-    kept = s.ListField(
-        child=s.CharField(),
+    left_out = Texts(help_text="columns at the source that are not synced")
+    kept = Texts(
         help_text="lake columns that are not read any more: NULL in rows that changed"
-        " since",
+        " since"
     )
     partial_columns = s.CharField(
         help_text="columns whose older rows are NULL in the lake; empty when none is"
@@ -106,7 +100,7 @@ class UndecidedTable(Reply):
 
     table = s.IntegerField(source="table.pk")
     name = s.CharField()
-    changes = s.ListField(child=s.CharField(), source="proposal.changes")
+    changes = Texts(source="proposal.changes")
     choices = s.DictField(child=s.CharField(), source="proposal.choices")
     is_possible = s.BooleanField(source="proposal.is_possible")
     needs_resync = s.BooleanField(source="proposal.needs_resync")
