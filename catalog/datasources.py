@@ -221,18 +221,17 @@ def _locked(name: str, expected_version: int | None) -> Datasource:
     row = Datasource.objects.select_for_update().filter(name=name).first()
     if row is None:
         raise NotFound(
-            Sentence("there is no datasource %(name)s", name=name),
+            "there is no datasource %(name)s",
+            name=name,
             code="datasource_not_found",
         )
     require_a_source(row)
     if expected_version is not None and row.version != expected_version:
         raise StaleState(
-            Sentence(
-                "datasource %(name)s is at version %(version)s, not %(expected)s",
-                name=name,
-                version=row.version,
-                expected=expected_version,
-            ),
+            "datasource %(name)s is at version %(version)s, not %(expected)s",
+            name=name,
+            version=row.version,
+            expected=expected_version,
             code="precondition_failed",
             hint="read it again, then repeat the change with its new ETag",
             facts={"version": row.version},
@@ -288,7 +287,8 @@ def _require_free(name: str) -> None:
 
 def _taken(name: str) -> InvalidRequest:
     return InvalidRequest(
-        Sentence("there is already a datasource '%(name)s'", name=name),
+        "there is already a datasource '%(name)s'",
+        name=name,
         code="name_taken",
         hint="names differ by more than upper and lower case",
         facts={"errors": [{"pointer": "/name", "detail": "there is one already"}]},
@@ -340,11 +340,9 @@ def _check_fields(row: Datasource, kind: SourceKind) -> None:
 def _in_use(name: str, blockers: list[str]) -> InvalidRequest:
     shown = blockers[:20]
     return InvalidRequest(
-        Sentence(
-            "datasource %(name)s is in use by %(count)s onboarded table(s)",
-            name=name,
-            count=len(blockers),
-        ),
+        "datasource %(name)s is in use by %(count)s onboarded table(s)",
+        name=name,
+        count=len(blockers),
         code="in_use",
         hint=Sentence("remove them first: %(names)s", names=", ".join(shown)),
         facts={"blockers": shown},

@@ -79,7 +79,8 @@ def check_owner(text: str) -> str:
     kind, name = parse_grantee(text)
     if kind == GROUP and not Group.objects.filter(name=name).exists():
         raise InvalidRequest(
-            Sentence("there is no group '%(name)s'", name=name),
+            "there is no group '%(name)s'",
+            name=name,
             code="unknown_group",
             hint="the owner is a user or a group: user:ann, group:bi",
         )

@@ -45,7 +45,8 @@ def split_table_name(text: str) -> tuple[str, str, str]:
         parts = (LAKE, *parts)
     if len(parts) != 3:
         raise InvalidRequest(
-            Sentence("'%(text)s' does not name a table", text=text),
+            "'%(text)s' does not name a table",
+            text=text,
             code="invalid_name",
             hint="write datasource.database.table, or database.table for the lake; "
             "quote parts with dots by back-ticks",
@@ -70,14 +71,16 @@ def check_datasource_name(name: str) -> str:
     """The name itself if it may be given to a new datasource."""
     if name.lower() in RESERVED:
         raise InvalidRequest(
-            Sentence("'%(name)s' is a reserved datasource name", name=name),
+            "'%(name)s' is a reserved datasource name",
+            name=name,
             code="reserved_name",
             hint="reserved: " + ", ".join(sorted(RESERVED)),
             facts={"errors": [{"pointer": "/name", "detail": "reserved"}]},
         )
     if not _DATASOURCE.fullmatch(name):
         raise InvalidRequest(
-            Sentence("'%(name)s' cannot be the name of a datasource", name=name),
+            "'%(name)s' cannot be the name of a datasource",
+            name=name,
             code="invalid_name",
             hint="a letter, then up to 62 letters, digits, _ or -",
             facts={"errors": [{"pointer": "/name", "detail": _WANTED}]},
@@ -87,7 +90,8 @@ def check_datasource_name(name: str) -> str:
 
 def _malformed(text: str) -> InvalidRequest:
     return InvalidRequest(
-        Sentence("'%(text)s' is not a well-formed name", text=text),
+        "'%(text)s' is not a well-formed name",
+        text=text,
         code="invalid_name",
         hint="write parts with dots between them; quote a part with dots by back-ticks",
     )
@@ -109,7 +113,8 @@ def check_group_name(name: str) -> str:
 def _check_principal(name: str, message: str) -> str:
     if not is_principal_name(name):
         raise InvalidRequest(
-            Sentence(message, name=name[:100]),
+            message,
+            name=name[:100],
             code="invalid_name",
             hint="letters, digits and . _ @ + -, at most 100, not starting with a sign",
         )

@@ -85,10 +85,8 @@ def require_public(
         return
     value = inner[0]
     raise InvalidRequest(
-        Sentence(
-            "an alert may not be sent to %(address)s: it is no address of the internet",
-            address=value,
-        ),
+        "an alert may not be sent to %(address)s: it is no address of the internet",
+        address=value,
         code="network_denied",
         hint="an administrator can add its network to SLUICE_ALERT_NETWORKS_ALLOWED",
         facts={"errors": [{"pointer": "/url", "detail": "network denied"}]},
@@ -116,7 +114,8 @@ def _forms(address: Address) -> tuple[Address, ...]:
 
 def _denied(value: Address, why: Sentence) -> InvalidRequest:
     return InvalidRequest(
-        Sentence("a datasource may not point to %(address)s", address=value),
+        "a datasource may not point to %(address)s",
+        address=value,
         code="network_denied",
         hint=why,
         facts={"errors": [{"pointer": "/host", "detail": "network denied"}]},
@@ -125,7 +124,9 @@ def _denied(value: Address, why: Sentence) -> InvalidRequest:
 
 def _bad_host(host: str, why: Sentence) -> InvalidRequest:
     return InvalidRequest(
-        Sentence("'%(host)s' cannot be a host: %(why)s", host=host[:100], why=why),
+        "'%(host)s' cannot be a host: %(why)s",
+        host=host[:100],
+        why=why,
         code="invalid_host",
         hint="give a plain host name or address; the port is a field of its own",
         facts={"errors": [{"pointer": "/host", "detail": why}]},

@@ -57,7 +57,8 @@ def save_preferences(user: User, chosen: Chosen) -> None:
     check_language(chosen.language)
     if chosen.timezone and chosen.timezone not in available_timezones():
         raise InvalidRequest(
-            Sentence("there is no time zone '%(name)s'", name=chosen.timezone),
+            "there is no time zone '%(name)s'",
+            name=chosen.timezone,
             hint=Sentence("choose one like Asia/Shanghai"),
         )
     Preferences.objects.update_or_create(

@@ -43,7 +43,8 @@ def query_for(principal: Principal, query_id: int) -> SavedQuery:
     row = queries_for(principal).filter(pk=query_id).first()
     if row is None:
         raise NotFound(
-            Sentence("there is no saved query %(number)s", number=query_id),
+            "there is no saved query %(number)s",
+            number=query_id,
             code="query_not_found",
             hint="see GET /api/v1/saved-queries",
         )
@@ -58,10 +59,8 @@ def save_query(
     owner = User.objects.get(username=principal.name)
     if SavedQuery.objects.filter(owner=owner).count() >= MOST_OF_ONE:
         raise InvalidRequest(
-            Sentence(
-                "you have %(most)s saved queries, which is the most",
-                most=f"{MOST_OF_ONE:,}",
-            ),
+            "you have %(most)s saved queries, which is the most",
+            most=f"{MOST_OF_ONE:,}",
             code="too_many",
             hint="delete some first",
         )
@@ -113,11 +112,9 @@ def _his(principal: Principal, query_id: int) -> SavedQuery:
     row = query_for(principal, query_id)
     if row.owner.username != principal.name and not is_admin:
         raise AccessDenied(
-            Sentence(
-                "'%(name)s' belongs to %(owner)s",
-                name=row.name,
-                owner=row.owner.username,
-            ),
+            "'%(name)s' belongs to %(owner)s",
+            name=row.name,
+            owner=row.owner.username,
             hint="save it under a name of your own",
         )
     return row

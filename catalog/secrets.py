@@ -20,7 +20,6 @@ from catalog.extensions import registered
 from catalog.models import Datasource
 from core.errors import TerminalError
 from core.redaction import remember_secret
-from core.sentences import Sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +73,14 @@ def unsealed(stored: str) -> str:
             return Fernet(key).decrypt(token.encode()).decode()
         except InvalidToken:
             raise TerminalError(
-                Sentence(
-                    "a secret stored under key %(name)s cannot be read: it was changed",
-                    name=name,
-                ),
+                "a secret stored under key %(name)s cannot be read: it was changed",
+                name=name,
                 code="secret_damaged",
                 hint="enter the secret again",
             ) from None
     raise TerminalError(
-        Sentence(
-            "a secret was stored under key %(name)s, which is not in"
-            " SLUICE_SECRETS_KEYS",
-            name=name,
-        ),
+        "a secret was stored under key %(name)s, which is not in SLUICE_SECRETS_KEYS",
+        name=name,
         code="secret_key_missing",
         hint="add that key at the end of the list, or enter the secret again",
     )

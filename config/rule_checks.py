@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from catalog.access.rule_trial import about_expression, has_query, trial_of
 from catalog.access.table_rights import HeldRule
 from core.errors import InvalidRequest, SluiceError
-from core.sentences import Sentence, as_sentence
+from core.sentences import as_sentence
 from gateway import client
 
 WAIT_SECONDS = 6.0
@@ -40,7 +40,8 @@ def check_rule(rule: HeldRule, by: str) -> None:
 
 def _refused(why: str) -> InvalidRequest:
     return InvalidRequest(
-        Sentence("the expression cannot be applied: %(why)s", why=as_sentence(why)),
+        "the expression cannot be applied: %(why)s",
+        why=as_sentence(why),
         code="invalid_expression",
         hint="SQL over the columns of one row: no sub-query, no aggregate or window, no"
         " random function",

@@ -10,7 +10,6 @@ from typing import Any
 from django.core.cache import cache
 
 from core.errors import NotFound, TransientError
-from core.sentences import Sentence
 from gateway import client
 from gateway.arrow_rows import json_rows
 
@@ -69,7 +68,8 @@ def _late(user: str, key: str, statement: str) -> TransientError:
     cache.delete(key)
     client.cancel_statement(user, statement)
     return TransientError(
-        Sentence("the rows did not come within %(seconds)s s", seconds=LONGEST_SECONDS),
+        "the rows did not come within %(seconds)s s",
+        seconds=LONGEST_SECONDS,
         code="lake_unreadable",
         hint="see the log of the query engine, then ask again",
     )

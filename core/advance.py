@@ -55,12 +55,10 @@ def _advance(
         )
         if not won:
             raise StaleState(
-                Sentence(
-                    "%(machine)s %(id)s is no longer %(state)s",
-                    machine=Sentence(row.transitions.name),
-                    id=row.pk,
-                    state=Sentence(before),
-                ),
+                "%(machine)s %(id)s is no longer %(state)s",
+                machine=Sentence(row.transitions.name),
+                id=row.pk,
+                state=Sentence(before),
                 hint="read it again and decide then",
                 facts={"id": str(row.pk), "event": event},
             )
@@ -101,12 +99,10 @@ def advance_all(
         ).update(state=after, **changes)
         if won != len(rows):
             raise StaleState(
-                Sentence(
-                    "%(moved)s of %(count)s rows are no longer %(state)s",
-                    moved=len(rows) - won,
-                    count=len(rows),
-                    state=Sentence(before),
-                ),
+                "%(moved)s of %(count)s rows are no longer %(state)s",
+                moved=len(rows) - won,
+                count=len(rows),
+                state=Sentence(before),
                 hint="read them again and decide then",
                 facts={"event": event},
             )

@@ -21,7 +21,8 @@ from core.sentences import Sentence, as_sentence
 class SluiceError(Exception):
     """Base of every error that a person or a program outside may see.
 
-    message  what failed, on which object, and the state it is in now
+    message  what failed, on which object, and the state it is in now; of a constant
+             with parameters these are given by their names, as to a `Sentence`
     hint     what to do next (may be empty)
     code     stable machine word, e.g. "table_not_found"
     facts    small JSON-able values for logs and replies; never a secret
@@ -36,7 +37,9 @@ class SluiceError(Exception):
         code: str | None = None,
         hint: str = "",
         facts: Mapping[str, object] | None = None,
+        **parameters: object,
     ) -> None:
+        message = Sentence(message, **parameters) if parameters else message
         super().__init__(message)
         self.message = as_sentence(message)
         self.code = code or self.default_code

@@ -53,12 +53,10 @@ class Transitions:
         except KeyError:
             legal = ", ".join(self.legal(state)) or Sentence("nothing (it is final)")
             raise IllegalTransition(
-                Sentence(
-                    "%(machine)s in state %(state)s cannot take '%(event)s'",
-                    machine=Sentence(self.name),
-                    state=Sentence(state),
-                    event=event,
-                ),
+                "%(machine)s in state %(state)s cannot take '%(event)s'",
+                machine=Sentence(self.name),
+                state=Sentence(state),
+                event=event,
                 hint=Sentence("legal now: %(events)s", events=legal),
                 facts={"state": state, "event": event},
             ) from None

@@ -127,7 +127,8 @@ _UNSEEN = {
     "AssertionError",
     "NotImplementedError",
 }
-_MAYBE_CALLS = re.compile(r"\b(_|n?gettext(_lazy)?|Sentence)\(")
+_MAYBE_CALLS = re.compile(r"\b(_|n?gettext(_lazy)?|Sentence)\(|%\(")
+PARAMETER = re.compile(r"%\((\w+)\)")
 _MARKED = re.compile(r'_\("([^"]+)"\)')
 
 
@@ -219,7 +220,7 @@ def _of_python() -> Iterator[tuple[str, Message]]:
         for node in ast.walk(ast.parse(text)):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
                 continue
-            if node.func.id not in CALLS:
+            if node.func.id not in CALLS and not names_parameters(node):
                 continue
             plain = [text for one in node.args[:2] for text in _literals(one)]
             if node.func.id.startswith("n") and plain:
@@ -227,6 +228,13 @@ def _of_python() -> Iterator[tuple[str, Message]]:
                 continue
             for one in plain:
                 yield _place(path), Message(one)
+
+
+def names_parameters(call: ast.Call) -> bool:
+    """Whether it is given a message and what that names, as errors are."""
+    texts = [text for one in call.args[:1] for text in _literals(one)]
+    named = {name for text in texts for name in PARAMETER.findall(text)}
+    return bool(named) and named <= {keyword.arg for keyword in call.keywords}
 
 
 def _literals(node: ast.expr) -> Iterator[str]:

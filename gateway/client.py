@@ -25,7 +25,7 @@ from core.errors import (
     StaleState,
     TransientError,
 )
-from core.sentences import Sentence, with_sentences
+from core.sentences import with_sentences
 from gateway.arrow_rows import batch_of, json_rows
 
 if TYPE_CHECKING:
@@ -202,10 +202,8 @@ def _exchange(
         return response.status, response.read()
     except (OSError, http.client.HTTPException) as error:
         raise GatewayAway(
-            Sentence(
-                "the gateway process does not answer (%(error)s)",
-                error=type(error).__name__,
-            ),
+            "the gateway process does not answer (%(error)s)",
+            error=type(error).__name__,
             hint="is it running? see manage.py doctor",
         ) from error
     finally:

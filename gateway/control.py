@@ -161,12 +161,10 @@ class ControlListener:
                 await done
         except TimeoutError as error:
             raise EngineUnavailable(
-                Sentence(
-                    "the engine did not acknowledge policy version %(version)s within"
-                    " %(seconds)s s",
-                    version=policy.version,
-                    seconds=f"{ACK_SECONDS:.0f}",
-                )
+                "the engine did not acknowledge policy version %(version)s within"
+                " %(seconds)s s",
+                version=policy.version,
+                seconds=f"{ACK_SECONDS:.0f}",
             ) from error
         finally:
             waiting = self._pushes.get(policy.principal, [])
@@ -203,7 +201,7 @@ class ControlListener:
             await writer.drain()
         except (OSError, RuntimeError) as error:
             raise EngineUnavailable(
-                Sentence("the control channel broke: %(error)s", error=error)
+                "the control channel broke: %(error)s", error=error
             ) from error
 
     async def _serve(

@@ -12,7 +12,6 @@ from typing import ClassVar
 
 from core.counts import discount
 from core.errors import TransientError
-from core.sentences import Sentence
 
 
 class TooManyWait(TransientError):
@@ -74,9 +73,8 @@ class FairPlaces:
         queue = self._queues.get(caller) or deque()
         if self.waiting >= self._most or len(queue) >= self._most_each:
             raise TooManyWait(
-                Sentence(
-                    "%(count)s calls wait before this one", count=max(len(queue), 1)
-                ),
+                "%(count)s calls wait before this one",
+                count=max(len(queue), 1),
                 hint="try again later",
             )
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()

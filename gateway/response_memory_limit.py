@@ -7,7 +7,6 @@ import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 
-from core.sentences import Sentence
 from gateway.fair import TooManyWait
 
 # The web process waits for an answer for 10 s.
@@ -60,10 +59,8 @@ class ReplyRoom:
             self._hand_out()
             if isinstance(end, TimeoutError):
                 raise TooManyWait(
-                    Sentence(
-                        "%(held)s bytes of replies are on their way already",
-                        held=self.held,
-                    ),
+                    "%(held)s bytes of replies are on their way already",
+                    held=self.held,
                     hint="try again in a few seconds",
                 ) from None
             raise

@@ -190,7 +190,8 @@ class Services:
         own = self.statements[user]
         if own >= self.limits.operations_per_user:
             raise InvalidRequest(
-                Sentence("your sessions have %(count)s open operations", count=own),
+                "your sessions have %(count)s open operations",
+                count=own,
                 code="too_many_operations",
                 hint="close statements that are done with",
             )

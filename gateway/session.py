@@ -119,11 +119,9 @@ class Session:
         """Make `database` current; InvalidRequest when the user cannot see it."""
         if len(database) > LONGEST_NAME:
             raise InvalidRequest(
-                Sentence(
-                    "a name has %(count)s characters; at most %(most)s are accepted",
-                    count=len(database),
-                    most=LONGEST_NAME,
-                ),
+                "a name has %(count)s characters; at most %(most)s are accepted",
+                count=len(database),
+                most=LONGEST_NAME,
                 code="name_too_long",
             )
         if database.lower() != Context().database:
@@ -132,12 +130,10 @@ class Session:
             if names != [database.lower()]:
                 await self._refuse_live(database)
                 raise InvalidRequest(
-                    Sentence(
-                        "[SCHEMA_NOT_FOUND] The schema `%(database)s` cannot be found."
-                        " Verify the spelling and correctness of the schema and"
-                        " catalog.",
-                        database=database,
-                    ),
+                    "[SCHEMA_NOT_FOUND] The schema `%(database)s` cannot be found."
+                    " Verify the spelling and correctness of the schema and"
+                    " catalog.",
+                    database=database,
                     code="schema_not_found",
                 )
         self.database = database.lower()
@@ -146,12 +142,10 @@ class Session:
         source = database.lower().partition(".")[0]
         if source in await self._services.store.live_names(self.user, "", ""):
             raise InvalidRequest(
-                Sentence(
-                    "[UNSUPPORTED_FEATURE] USE knows databases of the lake only. Of a"
-                    " live source write whole names: %(source)s, its database's and the"
-                    " table's",
-                    source=source,
-                ),
+                "[UNSUPPORTED_FEATURE] USE knows databases of the lake only. Of a"
+                " live source write whole names: %(source)s, its database's and the"
+                " table's",
+                source=source,
                 code="live_source_used",
             )
 
@@ -168,12 +162,9 @@ class Session:
             raise self._too_many()
         if len(statement) > limits.max_statement:
             raise InvalidRequest(
-                Sentence(
-                    "the statement has %(count)s characters; at most %(most)s"
-                    " are accepted",
-                    count=len(statement),
-                    most=limits.max_statement,
-                ),
+                "the statement has %(count)s characters; at most %(most)s are accepted",
+                count=len(statement),
+                most=limits.max_statement,
                 code="statement_too_long",
             )
         rule = rule_of(statement)
@@ -223,9 +214,8 @@ class Session:
 
     def _too_many(self) -> InvalidRequest:
         return InvalidRequest(
-            Sentence(
-                "this session has %(count)s open operations", count=len(self.operations)
-            ),
+            "this session has %(count)s open operations",
+            count=len(self.operations),
             code="too_many_operations",
             hint="close statements that are done with",
         )
@@ -496,11 +486,9 @@ def _refuse_settings(rule: StatementRule, settings: Mapping[str, str] | None) ->
     """InvalidRequest for what would change more than its own statement."""
     if settings and rule.kind is not Kind.QUERY:
         raise InvalidRequest(
-            Sentence(
-                "%(kind)s changes the session, which settings of one statement"
-                " cannot go along with",
-                kind=rule.kind,
-            ),
+            "%(kind)s changes the session, which settings of one statement"
+            " cannot go along with",
+            kind=rule.kind,
             code="setting_not_allowed",
             hint=Sentence("send it without %(settings)s", settings=", ".join(settings)),
         )

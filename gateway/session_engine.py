@@ -220,12 +220,10 @@ class SessionEngine:
         changes = len(self.changes.keys() - {key})
         if changes >= MOST_CHANGES or len(statement) > LONGEST_CHANGE:
             raise InvalidRequest(
-                Sentence(
-                    "a session remembers %(most)s settings, each changed by a"
-                    " SET of at most %(longest)s characters",
-                    most=MOST_CHANGES,
-                    longest=LONGEST_CHANGE,
-                ),
+                "a session remembers %(most)s settings, each changed by a"
+                " SET of at most %(longest)s characters",
+                most=MOST_CHANGES,
+                longest=LONGEST_CHANGE,
                 code="too_many_settings",
             )
 
@@ -424,6 +422,4 @@ async def _dropped(
 
 
 def _disabled(user: str) -> AccessDenied:
-    return AccessDenied(
-        Sentence("%(user)s is disabled", user=user), code="user_disabled"
-    )
+    return AccessDenied("%(user)s is disabled", user=user, code="user_disabled")

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from catalog.access.proofs import Proof
 from core.errors import InvalidRequest
-from core.sentences import Sentence
 from gateway.hs2.values import Handle
 from gateway.limits import GatewayLimits
 from gateway.metrics import SESSIONS
@@ -38,10 +37,8 @@ class SessionRegistry:
         """InvalidRequest when one more session of that user is one too many."""
         if len(self._of_user.get(user, ())) >= self._limits.sessions_per_user:
             raise InvalidRequest(
-                Sentence(
-                    "you have %(count)s open sessions",
-                    count=self._limits.sessions_per_user,
-                ),
+                "you have %(count)s open sessions",
+                count=self._limits.sessions_per_user,
                 code="too_many_sessions",
                 hint="close sessions that are done with",
             )

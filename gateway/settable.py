@@ -37,19 +37,16 @@ def require_settable(key: str, value: str | None = None) -> None:
     rule = rule_for(key)
     if rule is None:
         raise AccessDenied(
-            Sentence(
-                "The setting %(key)s may not be changed here.", key=key[:LONGEST_VALUE]
-            ),
+            "The setting %(key)s may not be changed here.",
+            key=key[:LONGEST_VALUE],
             code="setting_not_allowed",
             hint=Sentence("settable are %(names)s", names=", ".join(names())),
         )
     if value is not None and not rule.takes(value):
         raise AccessDenied(
-            Sentence(
-                "The setting %(key)s must be %(what)s.",
-                key=key,
-                what=as_sentence(rule.words),
-            ),
+            "The setting %(key)s must be %(what)s.",
+            key=key,
+            what=as_sentence(rule.words),
             code="setting_out_of_range",
         )
 
@@ -102,12 +99,9 @@ def _in_lake(database: str) -> str:
 def _require_few(count: int) -> None:
     if count > MOST_SETTINGS:
         raise InvalidRequest(
-            Sentence(
-                "the session would have %(count)s settings; at most"
-                " %(most)s are accepted",
-                count=count,
-                most=MOST_SETTINGS,
-            ),
+            "the session would have %(count)s settings; at most %(most)s are accepted",
+            count=count,
+            most=MOST_SETTINGS,
             code="too_many_settings",
         )
 
@@ -127,9 +121,8 @@ def _require_oneself(value: str, username: str) -> None:
     if not value:
         raise InvalidRequest("hive.server2.proxy.user is empty")
     raise AccessDenied(
-        Sentence(
-            "%(username)s may not work in the name of another user.", username=username
-        ),
+        "%(username)s may not work in the name of another user.",
+        username=username,
         code="proxy_user_refused",
         hint="log in as the user himself, or leave hive.server2.proxy.user away",
     )

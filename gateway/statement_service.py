@@ -159,10 +159,8 @@ class StatementService:
             idle = [s for s in mine if s.done.is_set()]
             if not idle:
                 raise InvalidRequest(
-                    Sentence(
-                        "%(count)s of your statements are running already",
-                        count=len(mine),
-                    ),
+                    "%(count)s of your statements are running already",
+                    count=len(mine),
                     code="too_many_statements",
                     hint="cancel some, or wait for them",
                 )
@@ -365,7 +363,8 @@ class StatementService:
         if self._results.is_beyond_share(user):
             what, most = _OWN_RESULTS, limits.result_bytes_per_user
         return InvalidRequest(
-            Sentence(what, most=most),
+            what,
+            most=most,
             code="results_full",
             hint="select fewer rows or columns, or read it over HiveServer2,"
             " which keeps no result",

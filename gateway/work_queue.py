@@ -25,7 +25,6 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from core.errors import TransientError
 from core.retries import CircuitBreaker
-from core.sentences import Sentence
 from gateway.fair import Caller, FairPlaces, TooManyWait
 
 log = logging.getLogger(__name__)
@@ -82,11 +81,9 @@ class WorkQueue:
                 await self._places.acquire(caller)
         except TimeoutError:
             raise TooManyWait(
-                Sentence(
-                    "no turn came for a call of the kind %(kind)s within %(seconds)s s",
-                    kind=self.kind,
-                    seconds=f"{self._seconds:.0f}",
-                ),
+                "no turn came for a call of the kind %(kind)s within %(seconds)s s",
+                kind=self.kind,
+                seconds=f"{self._seconds:.0f}",
                 hint="try again later",
             ) from None
         loop = asyncio.get_running_loop()

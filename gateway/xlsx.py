@@ -15,7 +15,6 @@ from xml.sax.saxutils import escape
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from core.errors import InvalidRequest
-from core.sentences import Sentence
 from gateway.arrow_rows import DAY_MICROS, date_text, json_values, time_text
 from gateway.exports import Chunks, ResultColumn, Sink
 
@@ -84,11 +83,9 @@ def xlsx_chunks(
     """
     if len(columns) > MOST_COLUMNS:
         raise InvalidRequest(
-            Sentence(
-                "the result has %(count)s columns, and a sheet %(most)s",
-                count=len(columns),
-                most=MOST_COLUMNS,
-            ),
+            "the result has %(count)s columns, and a sheet %(most)s",
+            count=len(columns),
+            most=MOST_COLUMNS,
             code="too_many_columns",
             hint="select fewer columns, or take another format",
         )

@@ -36,7 +36,6 @@ from catalog.sources.access import SourceAccess, access_for, resolved
 from catalog.sources.tls import ca_file
 from core.database_errors import is_away
 from core.errors import NotFound, SluiceError, TerminalError
-from core.sentences import Sentence
 from ingest.contract.job import CLOCK, LAKE_SECRET, SecretAnswer, fact_of, outcome_of
 from ingest.jobs.kinds import SECRET_PREFIX
 
@@ -213,9 +212,7 @@ def _access_of(ref: str) -> SourceAccess:
     pk = ref.removeprefix(SECRET_PREFIX)
     found = Datasource.objects.filter(pk=int(pk)).first() if pk.isdecimal() else None
     if found is None:
-        raise NotFound(
-            Sentence("there is no %(ref)s", ref=ref), code="datasource_removed"
-        )
+        raise NotFound("there is no %(ref)s", ref=ref, code="datasource_removed")
     access = access_for(found)
     seconds = min(access.connect_timeout, LONGEST_LOOK_UP)
     return dataclasses.replace(access, connect_timeout=seconds)

@@ -20,7 +20,6 @@ from catalog.access.policy import (
 )
 from catalog.names import LAKE
 from core.errors import AccessDenied, NotFound
-from core.sentences import Sentence
 
 _ABSENT = {
     "datasource": "there is no datasource %(name)s",
@@ -88,11 +87,9 @@ def denied(
         is_allowed=False,
     )
     return AccessDenied(
-        Sentence(
-            "privilege '%(privilege)s' on %(object)s is missing",
-            privilege=privilege,
-            object=securable,
-        ),
+        "privilege '%(privilege)s' on %(object)s is missing",
+        privilege=privilege,
+        object=securable,
         code="missing_privilege",
         hint="an administrator can grant it",
         facts={"privilege": privilege.value, "on": str(securable)},
@@ -114,4 +111,4 @@ def require_admin(principal: Principal) -> None:
 def absent(securable: Securable) -> NotFound:
     """The same words whether it is not there or not for this caller."""
     what = ("datasource", "database", "table")[len(securable.parts) - 1]
-    return NotFound(Sentence(_ABSENT[what], name=securable), code=f"{what}_not_found")
+    return NotFound(_ABSENT[what], name=securable, code=f"{what}_not_found")

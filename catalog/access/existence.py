@@ -79,9 +79,9 @@ def require_columns(on: Securable, columns: Iterable[str]) -> None:
     missing = sorted({c for c in columns if c.lower() not in known})
     if missing:
         raise InvalidRequest(
-            Sentence(
-                "%(table)s has no column '%(column)s'", table=on, column=missing[0]
-            ),
+            "%(table)s has no column '%(column)s'",
+            table=on,
+            column=missing[0],
             code="unknown_column",
             hint=_ALLOW,
             facts={"errors": [{"pointer": "/columns", "detail": missing[0]}]},

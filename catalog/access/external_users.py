@@ -94,9 +94,8 @@ def hand_over(name: str, *, provider: str, subject: str) -> None:
         same = ExternalIdentity.objects.filter(provider=provider, subject=subject)
         if (same | ExternalIdentity.objects.filter(user=user)).exists():
             raise InvalidRequest(
-                Sentence(
-                    "'%(name)s' or that entry already belongs to a user", name=name
-                ),
+                "'%(name)s' or that entry already belongs to a user",
+                name=name,
                 code="name_taken",
             )
         ExternalIdentity.objects.create(

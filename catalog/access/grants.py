@@ -88,7 +88,8 @@ def parse_securable(text: str) -> Securable:
     parts = split_name(text)
     if len(parts) > 3:
         raise InvalidRequest(
-            Sentence("'%(text)s' has more than three parts", text=text),
+            "'%(text)s' has more than three parts",
+            text=text,
             code="invalid_securable",
             hint="grant on datasource, datasource.database or a table in it",
         )
@@ -127,10 +128,8 @@ def grant(
         securable.datasource != LAKE
     ):
         raise InvalidRequest(
-            Sentence(
-                "there is no datasource '%(datasource)s'",
-                datasource=securable.datasource,
-            ),
+            "there is no datasource '%(datasource)s'",
+            datasource=securable.datasource,
             code="unknown_datasource",
             hint="`on` starts with a datasource: lake, lake.shop, lake.shop.orders",
         )
@@ -166,7 +165,8 @@ def revoke(grant_id: int, *, by: str) -> None:
         row = Grant.objects.select_for_update().filter(pk=grant_id).first()
         if row is None:
             raise NotFound(
-                Sentence("there is no grant %(number)s", number=grant_id),
+                "there is no grant %(number)s",
+                number=grant_id,
                 code="grant_not_found",
             )
         audit.record(
@@ -194,11 +194,9 @@ def _parse_columns(columns: Iterable[str], held: Grantable, on: Securable) -> li
         )
     if len(found) > MOST_COLUMNS or any(len(c) > LONGEST_PART * 3 for c in found):
         raise InvalidRequest(
-            Sentence(
-                "at most %(most)s columns, each of at most %(length)s characters",
-                most=MOST_COLUMNS,
-                length=LONGEST_PART * 3,
-            ),
+            "at most %(most)s columns, each of at most %(length)s characters",
+            most=MOST_COLUMNS,
+            length=LONGEST_PART * 3,
             code="invalid_columns",
         )
     return found
@@ -209,7 +207,8 @@ def parse_grantee(text: str) -> tuple[str, str]:
     kind, _, name = text.partition(":")
     if kind not in {USER, GROUP} or not name:
         raise InvalidRequest(
-            Sentence("'%(text)s' is not a principal", text=text),
+            "'%(text)s' is not a principal",
+            text=text,
             code="invalid_principal",
             hint=Sentence('write "user:<name>" or "group:<name>"'),
         )
@@ -217,7 +216,8 @@ def parse_grantee(text: str) -> tuple[str, str]:
         return kind, check_group_name(name)
     if not User.objects.filter(username=name).exists():
         raise InvalidRequest(
-            Sentence("there is no user '%(name)s'", name=name),
+            "there is no user '%(name)s'",
+            name=name,
             code="unknown_user",
             hint="create the user first, or grant to a group",
         )
@@ -234,7 +234,8 @@ def check_role(text: str) -> Role:
         )
     if text not in set(Role):
         raise InvalidRequest(
-            Sentence("'%(text)s' is not a role", text=text),
+            "'%(text)s' is not a role",
+            text=text,
             code="unknown_role",
             hint=Sentence("one of: %(names)s", names=", ".join(Role)),
         )
@@ -244,7 +245,8 @@ def check_role(text: str) -> Role:
 def check_privilege(text: str) -> Privilege:
     if text not in set(Privilege):
         raise InvalidRequest(
-            Sentence("'%(text)s' is not a privilege", text=text),
+            "'%(text)s' is not a privilege",
+            text=text,
             code="unknown_privilege",
             hint=Sentence("one of: %(names)s", names=", ".join(Privilege)),
         )
@@ -256,7 +258,8 @@ def _parse_privilege(text: str) -> Grantable:
         return grantable(text)
     except ValueError:
         raise InvalidRequest(
-            Sentence("'%(text)s' is neither a privilege nor a role", text=text),
+            "'%(text)s' is neither a privilege nor a role",
+            text=text,
             code="unknown_privilege",
             hint=Sentence("one of: %(names)s", names=", ".join([*Privilege, *Role])),
         ) from None

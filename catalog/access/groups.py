@@ -18,7 +18,8 @@ def group_named(name: str) -> Group:
     row = Group.objects.filter(name=name).first()
     if row is None:
         raise NotFound(
-            Sentence("there is no group '%(name)s'", name=name),
+            "there is no group '%(name)s'",
+            name=name,
             code="group_not_found",
         )
     return row
@@ -54,16 +55,15 @@ def delete_group(name: str, *, by: str) -> None:
         group = group_named(name)
         if DirectoryGroup.objects.filter(group=group).exists():
             raise InvalidRequest(
-                Sentence(
-                    "'%(name)s' is a group of the directory or identity provider",
-                    name=name,
-                ),
+                "'%(name)s' is a group of the directory or identity provider",
+                name=name,
                 code="external_group",
                 hint="remove it there; its grants can be revoked here",
             )
         if rules := rules_naming(f"{GROUP}:{name}"):
             raise InvalidRequest(
-                Sentence("rules name the group '%(name)s'", name=name),
+                "rules name the group '%(name)s'",
+                name=name,
                 code="group_in_rules",
                 hint=Sentence(
                     "change or remove them first (%(count)s): %(first)s",

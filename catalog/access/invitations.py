@@ -56,7 +56,8 @@ def invite(
     check_user_name(name)
     if not 1 <= days <= LONGEST_DAYS:
         raise InvalidRequest(
-            Sentence("expires_in_days is %(days)s", days=days),
+            "expires_in_days is %(days)s",
+            days=days,
             hint=Sentence("1 to %(most)s days", most=LONGEST_DAYS),
         )
     key_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
@@ -71,7 +72,8 @@ def invite(
         _save(row, groups)
     except IntegrityError:
         raise InvalidRequest(
-            Sentence("'%(name)s' was invited at the same time", name=name),
+            "'%(name)s' was invited at the same time",
+            name=name,
             code="name_taken",
             hint="see the open invitations; another try ends that one",
         ) from None
@@ -95,7 +97,8 @@ def _make_room(name: str) -> None:
     Invitation.objects.filter(name__iexact=name).delete()
     if Invitation.objects.count() >= MOST:
         raise InvalidRequest(
-            Sentence("%(most)s invitations are open, which is the most", most=MOST),
+            "%(most)s invitations are open, which is the most",
+            most=MOST,
             code="too_many",
             hint="withdraw some first",
         )
@@ -148,7 +151,8 @@ def withdraw(invitation_id: int, *, by: str) -> None:
         row = Invitation.objects.filter(pk=invitation_id).first()
         if row is None:
             raise NotFound(
-                Sentence("there is no invitation %(number)s", number=invitation_id),
+                "there is no invitation %(number)s",
+                number=invitation_id,
                 code="invitation_not_found",
             )
         audit.record("invitation.delete", on=row.name, actor=by)

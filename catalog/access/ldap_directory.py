@@ -186,11 +186,9 @@ class Directory:
             return entries
         if code != SUCCESS:
             raise DirectoryMisconfigured(
-                Sentence(
-                    "the directory cannot search below '%(base)s': %(why)s",
-                    base=base,
-                    why=connection.result["description"],
-                ),
+                "the directory cannot search below '%(base)s': %(why)s",
+                base=base,
+                why=connection.result["description"],
                 hint="check the search bases, filters and the account's rights",
             )
         return entries
@@ -213,10 +211,8 @@ class Directory:
         if code in REFUSED:
             return None
         raise DirectoryAway(
-            Sentence(
-                "the directory cannot check a password: %(why)s",
-                why=connection.result["description"],
-            ),
+            "the directory cannot check a password: %(why)s",
+            why=connection.result["description"],
             hint="try again; `manage.py ldap_check` tells more",
         )
 
@@ -291,11 +287,9 @@ def _entry(spec: LdapSpec, item: dict[str, Any]) -> DirectoryEntry:
     if not subject or not name:
         lacking = spec.users.name_attribute if subject else spec.users.id_attribute
         raise DirectoryMisconfigured(
-            Sentence(
-                "the entry %(entry)s shows no %(attribute)s",
-                entry=item["dn"],
-                attribute=lacking,
-            ),
+            "the entry %(entry)s shows no %(attribute)s",
+            entry=item["dn"],
+            attribute=lacking,
             hint="check SLUICE_LDAP_NAME_ATTRIBUTE, SLUICE_LDAP_ID_ATTRIBUTE and "
             "what the account may read",
         )

@@ -224,7 +224,7 @@ def _locked(rule_id: int) -> AccessRule:
 
 def _absent(rule_id: int) -> NotFound:
     return NotFound(
-        Sentence("there is no rule %(number)s", number=rule_id), code="rule_not_found"
+        "there is no rule %(number)s", number=rule_id, code="rule_not_found"
     )
 
 
@@ -321,12 +321,10 @@ def _require_single(rule: HeldRule) -> None:
         for other in held:
             if rule.binds(principal) and other.binds(principal):
                 raise StaleState(
-                    Sentence(
-                        "rule %(number)s masks %(column)s already for %(principal)s",
-                        number=other.id,
-                        column=f"{rule.on}.{rule.column}",
-                        principal=_called(principal),
-                    ),
+                    "rule %(number)s masks %(column)s already for %(principal)s",
+                    number=other.id,
+                    column=f"{rule.on}.{rule.column}",
+                    principal=_called(principal),
                     code="two_masks",
                     hint="except them from one of the two, or change that rule",
                 )

@@ -54,7 +54,8 @@ def create_token(
         )
     if expires_in_days is not None and not 1 <= expires_in_days <= LONGEST_LIFE_DAYS:
         raise InvalidRequest(
-            Sentence("expires_in_days is %(days)s", days=expires_in_days),
+            "expires_in_days is %(days)s",
+            days=expires_in_days,
             hint=Sentence(
                 "1 to %(most)s, or null for a token that does not expire",
                 most=LONGEST_LIFE_DAYS,
@@ -63,7 +64,8 @@ def create_token(
     most = settings.SLUICE_TOKEN_DAYS
     if most and (expires_in_days is None or expires_in_days > most):
         raise InvalidRequest(
-            Sentence("tokens live %(most)s days at most here", most=most),
+            "tokens live %(most)s days at most here",
+            most=most,
             code="token_too_long",
             hint=Sentence(
                 "expires_in_days: 1 to %(most)s (SLUICE_TOKEN_DAYS)", most=most
@@ -92,11 +94,9 @@ def create_token(
 def _require_room(user: User) -> None:
     if ApiToken.objects.filter(user=user).count() >= MOST_OF_ONE:
         raise InvalidRequest(
-            Sentence(
-                "%(user)s has %(most)s tokens, which is the most",
-                user=user.username,
-                most=MOST_OF_ONE,
-            ),
+            "%(user)s has %(most)s tokens, which is the most",
+            user=user.username,
+            most=MOST_OF_ONE,
             code="too_many",
             hint="delete some first, those that have expired too",
         )
@@ -111,7 +111,8 @@ def delete_token(token_id: int, *, by: User) -> None:
         row = rows.first()
         if row is None:
             raise NotFound(
-                Sentence("there is no token %(number)s", number=token_id),
+                "there is no token %(number)s",
+                number=token_id,
                 code="token_not_found",
             )
         audit.record(

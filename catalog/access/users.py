@@ -30,7 +30,6 @@ from catalog.models import (
 from catalog.names import check_group_name, check_user_name
 from core.errors import InvalidRequest, NotFound, StaleState
 from core.redaction import remember_secret
-from core.sentences import Sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +112,7 @@ def delete_user(name: str, *, by: str) -> None:
 def locked_user(name: str) -> User:
     user = User.objects.select_for_update().filter(username=name).first()
     if user is None:
-        raise NotFound(
-            Sentence("there is no user '%(name)s'", name=name), code="user_not_found"
-        )
+        raise NotFound("there is no user '%(name)s'", name=name, code="user_not_found")
     return user
 
 
@@ -140,9 +137,8 @@ def require_new_name(name: str) -> None:
     """ANN beside ann would be read as the same in the audit."""
     if was_deleted(name):
         raise InvalidRequest(
-            Sentence(
-                "a user '%(name)s' was deleted, and history keeps the name", name=name
-            ),
+            "a user '%(name)s' was deleted, and history keeps the name",
+            name=name,
             code="name_taken",
             hint="choose another name",
         )
@@ -153,7 +149,8 @@ def require_new_name(name: str) -> None:
 
 def _taken(name: str) -> InvalidRequest:
     return InvalidRequest(
-        Sentence("there is already a user '%(name)s'", name=name),
+        "there is already a user '%(name)s'",
+        name=name,
         code="name_taken",
         hint="capital and small letters are the same in names",
     )
@@ -201,10 +198,8 @@ def change_password(user: User, new: str, *, keep_tokens: bool) -> None:
         row = User.objects.select_for_update().filter(pk=user.pk).first()
         if row is None or row.password != user.password:
             raise StaleState(
-                Sentence(
-                    "the password of '%(name)s' was changed at the same time",
-                    name=user.username,
-                ),
+                "the password of '%(name)s' was changed at the same time",
+                name=user.username,
                 code="password_changed",
                 hint="log in with the new one",
             )
@@ -268,10 +263,8 @@ def groups_named(names: Iterable[str]) -> QuerySet[Group]:
 def _require_local(user: User) -> None:
     if ExternalIdentity.objects.filter(user=user).exists():
         raise InvalidRequest(
-            Sentence(
-                "'%(name)s' logs in at the directory or identity provider",
-                name=user.username,
-            ),
+            "'%(name)s' logs in at the directory or identity provider",
+            name=user.username,
             code="external_user",
             hint="change the password there",
         )

@@ -22,7 +22,6 @@ from catalog.api.serializers import PasswordChange, TokenNew, UserNew, UserPatch
 from catalog.api.views import PAGING, ApiView, body_of, created, paged, truth
 from catalog.models import ApiToken, AuditEntry
 from core.errors import NotFound
-from core.sentences import Sentence
 
 NEWEST_FIRST = {"id": ("-id",)}
 
@@ -73,7 +72,8 @@ class UserView(ApiView):
         row = _users().filter(username=name).first()
         if row is None or not (is_own or self.principal.is_admin):
             raise NotFound(
-                Sentence("there is no user '%(name)s'", name=name),
+                "there is no user '%(name)s'",
+                name=name,
                 code="user_not_found",
             )
         return tagged(request, replies.User.body(row), _user_tag(row))

@@ -15,7 +15,6 @@ from rest_framework.response import Response
 
 from catalog.models import Datasource
 from core.errors import StaleState
-from core.sentences import Sentence
 
 _TAG = re.compile(r'(?:W/)?"v(\d{1,9})"')
 
@@ -68,7 +67,8 @@ def _given(request: Request) -> str:
 
 def _failed(given: str) -> StaleState:
     return StaleState(
-        Sentence("If-Match %(etag)s does not match what is there now", etag=given[:50]),
+        "If-Match %(etag)s does not match what is there now",
+        etag=given[:50],
         code="precondition_failed",
         hint="read it again, then repeat the change with its new ETag",
     )

@@ -37,7 +37,6 @@ from catalog.extensions import registered
 from catalog.selectors.paging import DEFAULT_SIZE, LARGEST_SIZE
 from catalog.sources.registry import KINDS
 from core.errors import NotFound
-from core.sentences import Sentence
 
 
 class OneGenerator(SchemaGenerator):
@@ -127,7 +126,8 @@ class NothingHere(ApiView):
 
     def _answer(self, request: Request, rest: str) -> Response:
         raise NotFound(
-            Sentence("there is nothing at /api/v1/%(address)s", address=rest[:200]),
+            "there is nothing at /api/v1/%(address)s",
+            address=rest[:200],
             hint="see GET /api/v1/schema for what there is",
         )
 

@@ -20,7 +20,6 @@ from catalog.api.replies import page_of
 from catalog.api.serializers import InvitationNew
 from catalog.api.views import PAGING, ApiView, body_of, created, paged
 from core.errors import NotFound
-from core.sentences import Sentence
 
 MOST_MEMBERS = 100
 
@@ -88,7 +87,8 @@ class GroupView(ApiView):
         row = _groups().filter(name=name).first()
         if row is None:
             raise NotFound(
-                Sentence("there is no group '%(name)s'", name=name),
+                "there is no group '%(name)s'",
+                name=name,
                 code="group_not_found",
             )
         return Response(replies.Group.body(row))

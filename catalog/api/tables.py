@@ -107,11 +107,9 @@ class TableSchemaView(ApiView):
         found = rows.filter(version=int(asked)).first() if is_number else None
         if found is None:
             raise NotFound(
-                Sentence(
-                    "table %(number)s has no schema version '%(asked)s'",
-                    number=table.id,
-                    asked=asked,
-                ),
+                "table %(number)s has no schema version '%(asked)s'",
+                number=table.id,
+                asked=asked,
                 code="schema_version_not_found",
                 hint=Sentence(
                     "1 to %(latest)s, see schema-history", latest=table.schema_version

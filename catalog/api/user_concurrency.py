@@ -11,7 +11,6 @@ from typing import ClassVar
 
 from catalog.api.stream_limit import Place, Places
 from core.errors import TransientError
-from core.sentences import Sentence
 
 # Streams and downloads go on behind the request, within limits of their own.
 MOST_OF_ONE_USER = 8
@@ -30,11 +29,9 @@ def take_place(user: str) -> Place:
     place = PLACES.take(user)
     if place is None:
         raise TooManyRequests(
-            Sentence(
-                "%(count)s requests of %(user)s are worked on already",
-                count=MOST_OF_ONE_USER,
-                user=user,
-            ),
+            "%(count)s requests of %(user)s are worked on already",
+            count=MOST_OF_ONE_USER,
+            user=user,
             hint="send the next one when one of them is answered",
             facts={"retry_after_seconds": RETRY_SECONDS},
         )

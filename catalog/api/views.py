@@ -66,9 +66,8 @@ class ApiView(APIView):
         unknown = sorted(set(request.query_params) - self.queries - {"format"})
         if unknown:
             raise InvalidRequest(
-                Sentence(
-                    "unknown query parameter(s): %(names)s", names=", ".join(unknown)
-                ),
+                "unknown query parameter(s): %(names)s",
+                names=", ".join(unknown),
                 code="unknown_parameter",
                 hint=_known(sorted(self.queries)),
                 facts={"errors": [{"parameter": p, "detail": "?"} for p in unknown]},
@@ -109,7 +108,8 @@ def _require_sane(request: Request) -> None:
     length = str(request.META.get("CONTENT_LENGTH") or "0")
     if not length.isdigit() or int(length) > LARGEST_BODY:
         raise InvalidRequest(
-            Sentence("the body has %(count)s bytes", count=length),
+            "the body has %(count)s bytes",
+            count=length,
             code="body_too_large",
             hint=Sentence("at most %(most)s", most=LARGEST_BODY),
         )
@@ -139,7 +139,8 @@ def _texts(request: Request) -> Iterator[str]:
             left += value
     if left:
         raise InvalidRequest(
-            Sentence("the body has more than %(most)s values", most=f"{MOST_VALUES:,}"),
+            "the body has more than %(most)s values",
+            most=f"{MOST_VALUES:,}",
             code="body_too_large",
             hint="send it in parts",
         )
@@ -235,9 +236,8 @@ def members_of(request: Request, known: Iterable[str] = ()) -> dict[str, Any]:
     unknown = sorted(set(map(str, body)) - set(names))
     if unknown:
         raise InvalidRequest(
-            Sentence(
-                "unknown field(s): %(names)s", names=", ".join(unknown[:MOST_ERRORS])
-            ),
+            "unknown field(s): %(names)s",
+            names=", ".join(unknown[:MOST_ERRORS]),
             code="unknown_field",
             hint=_known(names),
             facts={
@@ -262,7 +262,9 @@ def truth(request: Request, name: str) -> bool | None:
         return None
     if text not in {"true", "false"}:
         raise InvalidRequest(
-            Sentence("%(name)s is '%(value)s'", name=name, value=text),
+            "%(name)s is '%(value)s'",
+            name=name,
+            value=text,
             hint=Sentence("true or false"),
         )
     return text == "true"

@@ -15,7 +15,6 @@ from core.errors import InvalidRequest, NotFound, StaleState
 from core.jobs import TERMINAL
 from core.jobs.pages import paged
 from core.models import Job
-from core.sentences import Sentence
 
 
 def retry(job_id: UUID, by: str) -> Job:
@@ -69,7 +68,8 @@ def _locked(job_id: UUID) -> Job:
         raise NotFound("there is no such job", code="job_not_found")
     if not Datasource.objects.filter(pk=job.subject_id).exists():
         raise InvalidRequest(
-            Sentence("the datasource %(name)s was removed", name=job.subject),
+            "the datasource %(name)s was removed",
+            name=job.subject,
             code="not_now",
         )
     others = Job.objects.filter(kind=job.kind, exclusive_key=job.exclusive_key)
@@ -80,10 +80,8 @@ def _locked(job_id: UUID) -> Job:
 
 def _already_queued(subject: str) -> StaleState:
     return StaleState(
-        Sentence(
-            "another job of %(source)s that does the same waits or runs already",
-            source=subject,
-        ),
+        "another job of %(source)s that does the same waits or runs already",
+        source=subject,
         code="already_queued",
         hint="look at the jobs of the source",
     )

@@ -16,7 +16,6 @@ from catalog.compiled import CompiledQuery, CompiledValues
 from catalog.models import Column, Table
 from catalog.names import LAKE, split_table_name
 from core.errors import NotFound
-from core.sentences import Sentence
 
 _COLUMN_FIELDS = tuple(field.attname for field in Column._meta.concrete_fields)
 _COLUMNS = (
@@ -65,7 +64,8 @@ class TableLookup(Generic[R]):
         found = self._found(principal, (table_id,)) if table_id < 2**63 else None
         if found is None:
             raise NotFound(
-                Sentence("there is no table %(name)s", name=table_id),
+                "there is no table %(name)s",
+                name=table_id,
                 code="table_not_found",
             )
         return found

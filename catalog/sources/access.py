@@ -64,10 +64,8 @@ def access_for(datasource: Datasource, *, job: object = "discovery") -> SourceAc
     source sees the session. TransientError `password_lost` until it is given again."""
     if datasource.needs_password:
         raise TransientError(
-            Sentence(
-                "the password of %(datasource)s was lost with the metadata database",
-                datasource=datasource.name,
-            ),
+            "the password of %(datasource)s was lost with the metadata database",
+            datasource=datasource.name,
             code="password_lost",
             hint=Sentence(
                 "enter it again: on the page of the datasource, or by PATCH %(path)s",
@@ -127,11 +125,9 @@ def _looked_up(host: str, port: int, seconds: float) -> tuple[str, ...]:
     thread.join(seconds)
     if not outcome:
         raise TransientError(
-            Sentence(
-                "the name '%(host)s' could not be resolved within %(seconds)s s",
-                host=host,
-                seconds=f"{seconds:g}",
-            ),
+            "the name '%(host)s' could not be resolved within %(seconds)s s",
+            host=host,
+            seconds=f"{seconds:g}",
             code="resolve_timeout",
             hint="check the name servers of this machine",
         )

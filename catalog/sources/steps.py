@@ -117,7 +117,8 @@ def without_privilege(message: str, grants: Sequence[str]) -> TerminalError:
 def too_old(server: str, oldest: str) -> TerminalError:
     """Both with the name of the product."""
     return TerminalError(
-        Sentence("%(server)s is too old", server=server),
+        "%(server)s is too old",
+        server=server,
         code="version_too_old",
         hint=Sentence("Sluice reads %(oldest)s and later", oldest=oldest),
     )

@@ -145,7 +145,8 @@ def kind_of(name: str) -> JobKind:
         return _registered[name]
     except KeyError:
         raise TerminalError(
-            Sentence("'%(name)s' is no kind of job", name=name),
+            "'%(name)s' is no kind of job",
+            name=name,
             code=UNKNOWN_KIND,
             hint=Sentence(
                 "known are: %(registered)s; a job that a newer release stored"
@@ -207,11 +208,9 @@ def _waiting_twin(job: Job) -> Job:
     ).first()
     if twin is None:
         raise StaleState(
-            Sentence(
-                "another %(kind)s of %(subject)s has just started",
-                kind=Sentence(job.kind),
-                subject=job.subject,
-            ),
+            "another %(kind)s of %(subject)s has just started",
+            kind=Sentence(job.kind),
+            subject=job.subject,
             hint="look at the table's jobs and ask again if need be",
         )
     return twin

@@ -40,7 +40,6 @@ from core.jobs.moves import (
 )
 from core.models import Job, JobLog
 from core.redaction import redact
-from core.sentences import Sentence
 
 log = logging.getLogger(__name__)
 
@@ -127,7 +126,8 @@ def paged(name: str) -> PagedKind:
     kind = kind_of(name)
     if not isinstance(kind, PagedKind):
         raise TerminalError(
-            Sentence("a job of kind %(kind)s is not done in pages", kind=name),
+            "a job of kind %(kind)s is not done in pages",
+            kind=name,
             code="not_paged",
         )
     return kind
@@ -301,7 +301,7 @@ def _do_page(job: Job, kind: PagedKind, *, is_cut_off: bool = False) -> Outcome 
                 or locked.cursor != before
             ):
                 raise StaleState(
-                    Sentence("job %(id)s was moved while its page was read", id=job.pk)
+                    "job %(id)s was moved while its page was read", id=job.pk
                 )
             outcome = kind.save(locked, found)
             conclude(locked, _end(locked, outcome))

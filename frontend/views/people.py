@@ -21,7 +21,6 @@ from catalog.access.principals import principal_of
 from catalog.access.users import UserChange, create_user, delete_user, update_user
 from catalog.models import ApiToken, DirectoryGroup, Grant
 from core.errors import NotFound, SluiceError
-from core.sentences import Sentence
 from frontend.forms.people import MOST_NAMES, NewUserForm, UserForm
 from frontend.pages import PageRequest, attempt, numbered_page, page, refusal_of
 from frontend.reading.people import what_ends
@@ -62,7 +61,7 @@ def user_list(request: PageRequest) -> HttpResponse:
 def user_page(request: PageRequest, name: str) -> HttpResponse:
     user = User.objects.filter(username=name).prefetch_related("groups").first()
     if user is None:
-        raise NotFound(Sentence("there is no user '%(name)s'", name=name))
+        raise NotFound("there is no user '%(name)s'", name=name)
     initial = UserForm.initial_of(user)
     form = UserForm(request.POST or None, initial=initial)
     error: SluiceError | None = None
@@ -88,7 +87,7 @@ def user_delete(request: PageRequest, name: str) -> HttpResponse:
     """Shows what goes with the user; a second press does it."""
     user = User.objects.filter(username=name).first()
     if user is None:
-        raise NotFound(Sentence("there is no user '%(name)s'", name=name))
+        raise NotFound("there is no user '%(name)s'", name=name)
     error: SluiceError | None = None
     if request.method == "POST":
         by = request.principal.name

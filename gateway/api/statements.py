@@ -23,7 +23,6 @@ from catalog.api.stream_limit import Places
 from catalog.api.views import PAGING, ApiView, body_of, members_of, page_size
 from catalog.selectors.paging import key_of, key_token
 from core.errors import InvalidRequest
-from core.sentences import Sentence
 from gateway import client
 from gateway.api import replies
 from gateway.api.downloads import FORMATS, XLSX, download_of, send
@@ -138,9 +137,7 @@ class ResultsView(ApiView):
             return Response(replies.ResultPage.body(page))
         if wanted not in FORMATS:
             hint = ", ".join(["json", *FORMATS])
-            raise InvalidRequest(
-                Sentence("format is '%(name)s'", name=wanted[:40]), hint=hint
-            )
+            raise InvalidRequest("format is '%(name)s'", name=wanted[:40], hint=hint)
         if token:
             raise InvalidRequest("a file has no pages: leave page_token away")
         file = download_of(self.principal.name, str(id), wanted)

@@ -10,7 +10,7 @@ import asyncio
 import socket
 from collections import deque
 
-from core.sentences import Sentence, as_sentence
+from core.sentences import as_sentence
 from gateway.engines.port import EngineUnavailable
 from gateway.hs2 import framing
 from gateway.hs2.errors import ProtocolError
@@ -83,10 +83,8 @@ class _Wire(asyncio.BufferedProtocol):
             elif frame.status in {framing.BAD, framing.ERROR}:
                 text = frame.payload.decode("utf-8", "replace")
                 raise EngineUnavailable(
-                    Sentence(
-                        "the query engine refused the login of the gateway: %(text)s",
-                        text=text,
-                    )
+                    "the query engine refused the login of the gateway: %(text)s",
+                    text=text,
                 )
 
     async def _more(self) -> None:
@@ -127,7 +125,7 @@ class _Wire(asyncio.BufferedProtocol):
 
 def _gone(why: BaseException) -> EngineUnavailable:
     return EngineUnavailable(
-        Sentence("the query engine is gone: %(why)s", why=as_sentence(str(why)))
+        "the query engine is gone: %(why)s", why=as_sentence(str(why))
     )
 
 
@@ -160,9 +158,7 @@ class EngineChannel:
             if not isinstance(error, OSError | TimeoutError | ProtocolError):
                 raise
             raise EngineUnavailable(
-                Sentence(
-                    "the query engine does not answer: %(error)s", error=repr(error)
-                )
+                "the query engine does not answer: %(error)s", error=repr(error)
             ) from error
         return cls(transport, wire)
 

@@ -176,7 +176,7 @@ class SparkEngine:
                 await self._run_aside(CHECK)
         except (TimeoutError, EngineRefused) as error:
             raise EngineUnavailable(
-                Sentence("the engine fails its probe: %(error)s", error=said_by(error))
+                "the engine fails its probe: %(error)s", error=said_by(error)
             ) from error
         self._seen_at = time.monotonic()
 

@@ -12,7 +12,7 @@ import time
 from dataclasses import replace
 
 from core.errors import said_by
-from core.sentences import Sentence, as_sentence
+from core.sentences import as_sentence
 from gateway.engines.lifecycle import (
     Action,
     Desired,
@@ -96,19 +96,15 @@ class EngineSupervisor:
                 while not self._is_ready:
                     if self._failures > failures:
                         raise EngineUnavailable(
-                            Sentence(
-                                "the query engine did not start: %(reason)s",
-                                reason=as_sentence(self._reason),
-                            ),
+                            "the query engine did not start: %(reason)s",
+                            reason=as_sentence(self._reason),
                             hint="see the engine's log; it is tried again",
                         )
                     await self._changed.wait()
         except TimeoutError as error:
             raise EngineUnavailable(
-                Sentence(
-                    "the query engine was not ready within %(seconds)s s",
-                    seconds=f"{seconds:.0f}",
-                )
+                "the query engine was not ready within %(seconds)s s",
+                seconds=f"{seconds:.0f}",
             ) from error
         return self._client
 

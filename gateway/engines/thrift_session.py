@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from core.sentences import Sentence
 from gateway.engines.channel import EngineChannel
 from gateway.engines.port import (
     EngineColumn,
@@ -213,9 +212,7 @@ def _understood() -> Any:
         yield
     except (ProtocolError, MessageError) as error:
         raise EngineUnavailable(
-            Sentence(
-                "the query engine sent an invalid reply: %(reply)s", reply=error.message
-            )
+            "the query engine sent an invalid reply: %(reply)s", reply=error.message
         ) from error
     except RemoteFault as error:
         raise EngineRefused(error.message) from error

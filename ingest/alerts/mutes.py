@@ -46,7 +46,8 @@ def mute(
     _check(thing, seconds=seconds, kind=kind)
     if isinstance(on, str) and not _is_there(thing):
         raise NotFound(
-            Sentence("there is no %(name)s", name=thing),
+            "there is no %(name)s",
+            name=thing,
             code="nothing_to_mute",
             hint="write it as the page Tables or Sources does, with lake. before a"
             " database of the lake",
@@ -56,7 +57,8 @@ def mute(
         _drop_lapsed()
         if AlertMute.objects.count() >= MOST_MUTES:
             raise InvalidRequest(
-                Sentence("%(count)s things are muted already", count=MOST_MUTES),
+                "%(count)s things are muted already",
+                count=MOST_MUTES,
                 code="too_many_mutes",
                 hint="mute a database or the whole lake instead of its tables",
             )
@@ -75,9 +77,7 @@ def unmute(principal: Principal, mute_id: int) -> None:
     """End it now; what is still open there is announced."""
     row = AlertMute.objects.filter(pk=mute_id).first()
     if row is None or row not in mutes_for(principal):
-        raise NotFound(
-            Sentence("there is no mute %(id)s", id=mute_id), code="mute_not_found"
-        )
+        raise NotFound("there is no mute %(id)s", id=mute_id, code="mute_not_found")
     with transaction.atomic():
         row.delete()
         audit.record("alert.unmute", on=row.on, kind=row.kind)

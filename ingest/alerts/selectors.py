@@ -63,9 +63,7 @@ def alert_for(principal: Principal, alert_id: int) -> Alert:
     """NotFound when absent or hidden."""
     row = alerts_for(principal).filter(pk=alert_id).first()
     if row is None:
-        raise NotFound(
-            Sentence("there is no alert %(id)s", id=alert_id), code="alert_not_found"
-        )
+        raise NotFound("there is no alert %(id)s", id=alert_id, code="alert_not_found")
     return row
 
 

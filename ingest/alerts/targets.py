@@ -63,9 +63,8 @@ def create_target(new: NewTarget, *, by: str) -> AlertTarget:
     with transaction.atomic():
         if AlertTarget.objects.count() >= MOST_TARGETS:
             raise InvalidRequest(
-                Sentence(
-                    "there are %(count)s alert targets already", count=MOST_TARGETS
-                ),
+                "there are %(count)s alert targets already",
+                count=MOST_TARGETS,
                 code="too_many_targets",
                 hint="delete one; a webhook can hand on to many",
             )
@@ -74,7 +73,8 @@ def create_target(new: NewTarget, *, by: str) -> AlertTarget:
                 row.save(force_insert=True)
         except IntegrityError:
             raise InvalidRequest(
-                Sentence("there is an alert target '%(name)s' already", name=new.name),
+                "there is an alert target '%(name)s' already",
+                name=new.name,
                 code="name_taken",
                 facts={"errors": [{"pointer": "/name", "detail": Sentence("taken")}]},
             ) from None
@@ -117,7 +117,8 @@ def target_named(name: str, *, for_update: bool = False) -> AlertTarget:
     row = (rows.select_for_update() if for_update else rows).first()
     if row is None:
         raise NotFound(
-            Sentence("there is no alert target '%(name)s'", name=name),
+            "there is no alert target '%(name)s'",
+            name=name,
             code="target_not_found",
         )
     return row

@@ -223,9 +223,7 @@ def _resolve(host: str, port: int, egress: Egress) -> str:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except socket.gaierror:
-        raise InvalidRequest(
-            Sentence("the name '%(host)s' has no address", host=host)
-        ) from None
+        raise InvalidRequest("the name '%(host)s' has no address", host=host) from None
     addresses = [str(entry[4][0]) for entry in found]
     for address in addresses:
         require_public(address, allowed=egress.allowed, denied=egress.denied)
@@ -249,7 +247,8 @@ def _hang_up(links: Sequence[socket.socket], is_over: threading.Event) -> None:
 
 def _bad_url(why: str) -> InvalidRequest:
     return InvalidRequest(
-        Sentence("that cannot be the address of a webhook: %(why)s", why=why),
+        "that cannot be the address of a webhook: %(why)s",
+        why=why,
         code="invalid_url",
         facts={"errors": [{"pointer": "/url", "detail": why}]},
     )

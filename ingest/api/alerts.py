@@ -207,7 +207,9 @@ def _one_of(request: Request, name: str, allowed: tuple[str, ...]) -> str:
 def _number(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 18:
         raise InvalidRequest(
-            Sentence("%(name)s is '%(value)s'", name="table", value=text),
+            "%(name)s is '%(value)s'",
+            name="table",
+            value=text,
             hint=Sentence("the id of a table"),
         )
     return int(text)

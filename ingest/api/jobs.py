@@ -160,7 +160,9 @@ def _is_back(request: Request) -> bool:
     given = request.query_params.get("direction", "forward")
     if given not in {"forward", "back"}:
         raise InvalidRequest(
-            Sentence("%(name)s is '%(value)s'", name="direction", value=given),
+            "%(name)s is '%(value)s'",
+            name="direction",
+            value=given,
             hint=Sentence("forward or back"),
         )
     return given == "back"
@@ -177,7 +179,9 @@ def _cursor(request: Request) -> int | None:
         return None
     if not text.isascii() or not text.isdigit() or len(text) > 18:
         raise InvalidRequest(
-            Sentence("%(name)s is '%(value)s'", name="cursor", value=text),
+            "%(name)s is '%(value)s'",
+            name="cursor",
+            value=text,
             code="invalid_cursor",
         )
     return int(text)

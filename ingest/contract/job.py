@@ -365,10 +365,12 @@ def _versioned(kind: type[T], data: Mapping[str, Any], what: Sentence) -> T:
         return value_of(kind, data, newest=VERSION)
     except TooNew as error:
         raise InvalidRequest(
-            Sentence("%(what)s has %(why)s", what=what, why=said_by(error)),
+            "%(what)s has %(why)s",
+            what=what,
+            why=said_by(error),
             hint="restart the driver and the workers with the same release",
         ) from error
     except ValueError as error:
         raise InvalidRequest(
-            Sentence("malformed %(what)s: %(why)s", what=what, why=error)
+            "malformed %(what)s: %(why)s", what=what, why=error
         ) from error

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from core.errors import InvalidRequest, TerminalError
-from core.sentences import Sentence
 
 # A prepared transaction does not say when it began. With nothing captured yet
 # there is no older bound to fall back on, so a day is assumed and said.
@@ -160,7 +159,7 @@ def from_text(text: str) -> datetime:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
         raise InvalidRequest(
-            Sentence("'%(text)s' is not a cursor position", text=text)
+            "'%(text)s' is not a cursor position", text=text
         ) from error
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
@@ -172,12 +171,10 @@ def later(one: str, other: str) -> str:
         return one or other
     if one.endswith("Z") != other.endswith("Z"):
         raise TerminalError(
-            Sentence(
-                "of the positions %(one)s and %(other)s neither is known to be"
-                " before the other. Nothing was changed",
-                one=one,
-                other=other,
-            ),
+            "of the positions %(one)s and %(other)s neither is known to be"
+            " before the other. Nothing was changed",
+            one=one,
+            other=other,
             code="positions_unordered",
             hint="the cursor has got or lost its time zone: resync",
         )
@@ -236,10 +233,8 @@ def seq_of(epoch: int, index: int) -> int:
     """
     if not 0 <= epoch <= MAX_EPOCH:
         raise InvalidRequest(
-            Sentence("epoch %(epoch)s does not fit into _sluice_seq", epoch=epoch)
+            "epoch %(epoch)s does not fit into _sluice_seq", epoch=epoch
         )
     if not 0 <= index <= MAX_INDEX:
-        raise InvalidRequest(
-            Sentence("index %(index)s does not fit into one epoch", index=index)
-        )
+        raise InvalidRequest("index %(index)s does not fit into one epoch", index=index)
     return epoch << INDEX_BITS | index

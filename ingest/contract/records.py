@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from core.errors import TerminalError
-from core.sentences import Sentence
 from ingest.contract import members
 
 VERSION = 1
@@ -97,11 +96,9 @@ def decode_record(kind: type[T], text: str | bytes, *, of: str) -> T:
         return members.decode(kind, text, newest=VERSION)
     except ValueError as error:
         raise TerminalError(
-            Sentence(
-                "%(of)s cannot be read: %(error)s. Nothing was changed",
-                of=of,
-                error=error,
-            ),
+            "%(of)s cannot be read: %(error)s. Nothing was changed",
+            of=of,
+            error=error,
             code="record_damaged",
             hint="put the file back from a copy of the lake, or add its table again",
         ) from error

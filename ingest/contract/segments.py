@@ -356,7 +356,8 @@ def _decoded(kind: type[T], text: str | bytes, what: What) -> T:
 
 def _too_new(what: What, why: members.TooNew) -> TerminalError:
     return TerminalError(
-        Sentence(_HAS[what], why=said_by(why)),
+        _HAS[what],
+        why=said_by(why),
         code=f"{what}_too_new",
         hint="run this stream with the release that wrote it, or a newer one",
     )
@@ -364,7 +365,8 @@ def _too_new(what: What, why: members.TooNew) -> TerminalError:
 
 def _damaged(what: What, why: object) -> TerminalError:
     return TerminalError(
-        Sentence(_IS_DAMAGED[what], why=why),
+        _IS_DAMAGED[what],
+        why=why,
         code=f"{what}_damaged",
         hint="put the file back from a copy of the lake, or resync the stream's tables",
     )

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Literal, Self
 
 from core.errors import InvalidRequest
-from core.sentences import Sentence
 
 Order = Literal["before", "equal", "after", "unordered"]
 
@@ -163,10 +162,8 @@ def lsn_text(lsn: int) -> str:
 
 def _no_position(text: str, server: str = "PostgreSQL") -> InvalidRequest:
     return InvalidRequest(
-        Sentence(
-            "'%(text)s' is not a position in the log of %(server)s",
-            text=text,
-            server=server,
-        ),
+        "'%(text)s' is not a position in the log of %(server)s",
+        text=text,
+        server=server,
         code="bad_position",
     )

@@ -17,7 +17,6 @@ from tempfile import mkdtemp
 from pyspark.sql import SparkSession
 
 from core.errors import TransientError
-from core.sentences import Sentence
 from ingest.contract.positions import to_text
 from ingest.contract.source_positions import is_of_log
 from ingest.driver.apply.jobrun import JobRun
@@ -67,12 +66,10 @@ def _bring_level(run: JobRun, table: LogTable, end: str) -> None:
     while not _is_level(run, table, stream, end):
         if time.monotonic() > until:
             raise TransientError(
-                Sentence(
-                    "%(table)s did not get what its source's log had %(seconds)s"
-                    " s ago. It follows the log as before",
-                    table=qualified_name(run.spec),
-                    seconds=f"{LEVEL_SECONDS:.0f}",
-                ),
+                "%(table)s did not get what its source's log had %(seconds)s"
+                " s ago. It follows the log as before",
+                table=qualified_name(run.spec),
+                seconds=f"{LEVEL_SECONDS:.0f}",
                 code="not_level",
                 hint="see whether the source's log is read, then ask again",
             )

@@ -108,7 +108,8 @@ def work_of(kind: str) -> Work:
         return KINDS[kind]
     except KeyError:
         raise InvalidRequest(
-            Sentence("this driver does no jobs of kind '%(kind)s'", kind=kind),
+            "this driver does no jobs of kind '%(kind)s'",
+            kind=kind,
             code="unknown_job_kind",
             hint="restart the driver and the workers with the same release",
         ) from None
@@ -119,18 +120,16 @@ def access_of(run: JobRun) -> SourceAccess:
     source = run.spec.source
     if source is None:
         raise InvalidRequest(
-            Sentence("a job of kind %(kind)s needs a source", kind=run.spec.kind)
+            "a job of kind %(kind)s needs a source", kind=run.spec.kind
         )
     secret = run.secret(source.secret_ref)
     if secret.host and secret.host != source.host:
         # the new password must not go to the old host
         raise TransientError(
-            Sentence(
-                "the datasource's host was changed after this job was planned:"
-                " %(before)s is %(now)s now",
-                before=source.host,
-                now=secret.host,
-            ),
+            "the datasource's host was changed after this job was planned:"
+            " %(before)s is %(now)s now",
+            before=source.host,
+            now=secret.host,
             code="source_moved",
             hint="it is tried again with the new host",
         )

@@ -332,7 +332,8 @@ def _unread(job: HeldJob, error: Exception) -> JobReport:
     """Its next attempt gets another spec."""
     why = error.message if isinstance(error, SluiceError) else _DEFECT
     unread = TransientError(
-        Sentence("its spec cannot be read: %(why)s", why=as_sentence(why)),
+        "its spec cannot be read: %(why)s",
+        why=as_sentence(why),
         code="unread_spec",
     )
     return JobReport(job.id, job.attempts, "transient", error=fact_of(unread))

@@ -114,11 +114,9 @@ class StandaloneMaster:
 
     def _away(self, why: str) -> MasterAway:
         return MasterAway(
-            Sentence(
-                "the Spark master at %(url)s does not answer: %(why)s",
-                url=self._url,
-                why=why,
-            ),
+            "the Spark master at %(url)s does not answer: %(why)s",
+            url=self._url,
+            why=why,
             code="master_away",
             hint="see whether it runs, and whether SLUICE_SPARK_MASTER_UI is right",
         )

@@ -14,7 +14,6 @@ from django.conf import settings
 
 from core.errors import TerminalError
 from core.processes.child import python_environment
-from core.sentences import Sentence
 from ingest.contract import java
 from ingest.driver_host.cluster import (
     Cluster,
@@ -56,7 +55,7 @@ def require_parts() -> None:
     for jar in settings.SLUICE_SPARK_JARS.split(os.pathsep):
         if not Path(jar).is_file():
             raise TerminalError(
-                Sentence("%(file)s is missing", file=jar), hint="run `make setup` first"
+                "%(file)s is missing", file=jar, hint="run `make setup` first"
             )
 
 

@@ -240,11 +240,9 @@ def _follow(pipe: HostPipe, spec: FollowSpec) -> None:
     if secret.host and secret.host != spec.source.host:
         # the new password must not go to the old host
         raise TransientError(
-            Sentence(
-                "the datasource's host was changed: %(before)s is %(now)s now",
-                before=spec.source.host,
-                now=secret.host,
-            ),
+            "the datasource's host was changed: %(before)s is %(now)s now",
+            before=spec.source.host,
+            now=secret.host,
             code="source_moved",
             hint=Sentence("it is tried again with the new host"),
         )

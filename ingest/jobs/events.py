@@ -20,7 +20,7 @@ from django.db import connection
 
 from core.errors import InvalidRequest, NotFound
 from core.jobs import TERMINAL
-from core.sentences import Sentence, restored
+from core.sentences import restored
 
 MOST = 500
 _FORM = re.compile(r"([0-9]{1,18})-([0-9]{1,18})-([0-9a-f]{8})(-end)?", re.ASCII)
@@ -106,7 +106,7 @@ def look(job_id: UUID, since: Position, *, most: int = MOST) -> Look:
     last = next((row for row in rows if row[0] == "progress"), None)
     if last is None:
         raise NotFound(
-            Sentence("there is no job %(job_id)s", job_id=job_id), code="job_not_found"
+            "there is no job %(job_id)s", job_id=job_id, code="job_not_found"
         )
     # by time between the two, by number within each: nothing is overtaken
     merged = list(heapq.merge(_by_id(moves), _by_id(lines), key=lambda row: row[2]))

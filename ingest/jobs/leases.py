@@ -174,13 +174,11 @@ def _enter(table_id: int, scope: Scope, held: Held, *, takes_back: bool) -> Fenc
     stranger = foreign_token(path, upto=held.token)
     if stranger and not takes_back:
         raise TransientError(
-            Sentence(
-                "the table's lock for %(scope)s is taken: %(owner)s stands in"
-                " %(uri)s, and no lease gave it out",
-                scope=_FOR[scope],
-                owner=stranger,
-                uri=path.uri,
-            ),
+            "the table's lock for %(scope)s is taken: %(owner)s stands in"
+            " %(uri)s, and no lease gave it out",
+            scope=_FOR[scope],
+            owner=stranger,
+            uri=path.uri,
             code="lock_taken",
             hint="after a restore of the database run manage.py rebuild; else stop"
             " the program that writes there and roll the table back, which takes its"

@@ -235,10 +235,8 @@ def new_job(
     table = pipeline.lake_table
     if table is None:
         raise InvalidRequest(
-            Sentence(
-                "%(source_table)s is not approved yet",
-                source_table=pipeline.source_table,
-            ),
+            "%(source_table)s is not approved yet",
+            source_table=pipeline.source_table,
             code="not_now",
         )
     said = {"pipeline": pipeline.pk, "table": table.pk, **(payload or {})}

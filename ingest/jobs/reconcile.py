@@ -136,9 +136,8 @@ def _require_only(place: str) -> None:
     if other := living.first():
         where = other.facts.get("place") or "another place"
         raise TransientError(
-            Sentence(
-                "another driver host serves this lake already: %(where)s", where=where
-            ),
+            "another driver host serves this lake already: %(where)s",
+            where=where,
             code="another_host",
             hint=Sentence(
                 "stop that one first; this one waits, and takes over when it"
@@ -251,13 +250,11 @@ def _path_of(job: Job) -> str:
 def _unreadable(job: Job, error: SluiceError) -> TerminalError:
     """Nobody will ever be able to tell, and a job that waits for it holds its table."""
     return TerminalError(
-        Sentence(
-            "%(error)s; its driver is gone, and whether %(kind)s of"
-            " %(subject)s committed is unknown",
-            error=error.message,
-            kind=Sentence(job.kind),
-            subject=job.subject,
-        ),
+        "%(error)s; its driver is gone, and whether %(kind)s of"
+        " %(subject)s committed is unknown",
+        error=error.message,
+        kind=Sentence(job.kind),
+        subject=job.subject,
         code=error.code,
         hint=Sentence(
             "%(hint)s; the next job reads from the lake what is there", hint=error.hint
@@ -268,13 +265,11 @@ def _unreadable(job: Job, error: SluiceError) -> TerminalError:
 def _unknown(job: Job, why: str) -> TerminalError:
     """Which commits are a job's own, only the handler of its kind can tell."""
     return TerminalError(
-        Sentence(
-            "%(why)s, and this release does not know %(kind)s jobs:"
-            " whether %(kind)s of %(subject)s committed is unknown",
-            why=why,
-            kind=Sentence(job.kind),
-            subject=job.subject,
-        ),
+        "%(why)s, and this release does not know %(kind)s jobs:"
+        " whether %(kind)s of %(subject)s committed is unknown",
+        why=why,
+        kind=Sentence(job.kind),
+        subject=job.subject,
         code=UNKNOWN_KIND,
         hint="the next job of the table reads from the lake what is there",
     )
@@ -356,14 +351,12 @@ def _try_again(
 
 def _died_too_often(job: Job, deaths: Deaths, found: str) -> TerminalError:
     return TerminalError(
-        Sentence(
-            "%(kind)s of %(subject)s: the driver died %(seen)s times under"
-            " it; the last time it left %(found)s",
-            kind=Sentence(job.kind),
-            subject=job.subject,
-            seen=deaths.seen,
-            found=found,
-        ),
+        "%(kind)s of %(subject)s: the driver died %(seen)s times under"
+        " it; the last time it left %(found)s",
+        kind=Sentence(job.kind),
+        subject=job.subject,
+        seen=deaths.seen,
+        found=found,
         code="driver_died",
         hint="look at the log of the last attempt, then retry the job",
     )

@@ -29,7 +29,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from core.errors import StaleState, TerminalError, TransientError
-from core.sentences import Sentence
 from ingest.contract.segments import (
     HEADER,
     Beginning,
@@ -79,7 +78,8 @@ def _read_beginning(folder: Place) -> bytes:
     found = _beginning(folder).read()
     if found is None:
         raise TerminalError(
-            Sentence("there is no stream at %(uri)s", uri=folder.uri),
+            "there is no stream at %(uri)s",
+            uri=folder.uri,
             code="stream_unknown",
             hint="begin it, and resync the tables that were followed by it",
         )
@@ -210,7 +210,8 @@ def take_over(
         if _make(folder, claim, b""):
             return ChainWriter(folder, claim)
     raise TransientError(
-        Sentence("other writers kept taking over stream %(stream)s", stream=stream),
+        "other writers kept taking over stream %(stream)s",
+        stream=stream,
         code="stream_contested",
     )
 
@@ -414,12 +415,10 @@ class ChainIndex:
         is_next = (segment.stream, segment.number) == (self.stream, self._next)
         if not is_next or (before is not None and segment.start != before.end):
             raise TerminalError(
-                Sentence(
-                    "segment %(number)s of stream %(stream)s does not go on where the"
-                    " one before ended. Nothing was changed",
-                    number=self._next,
-                    stream=self.stream,
-                ),
+                "segment %(number)s of stream %(stream)s does not go on where the"
+                " one before ended. Nothing was changed",
+                number=self._next,
+                stream=self.stream,
                 code="stream_broken",
                 hint="resync the tables that are followed by it",
             )
@@ -563,23 +562,19 @@ def _beginning(folder: Place) -> Place:
 
 def _collected(folder: Place, number: int) -> StaleState:
     return StaleState(
-        Sentence(
-            "segment %(number)s at %(place)s was collected",
-            number=number,
-            place=folder.uri,
-        ),
+        "segment %(number)s at %(place)s was collected",
+        number=number,
+        place=folder.uri,
         code="segment_collected",
     )
 
 
 def _superseded(segment: Segment) -> StaleState:
     return StaleState(
-        Sentence(
-            "segment %(number)s of stream %(stream)s was not written: another"
-            " writer took the stream over",
-            number=segment.number,
-            stream=segment.stream,
-        ),
+        "segment %(number)s of stream %(stream)s was not written: another"
+        " writer took the stream over",
+        number=segment.number,
+        stream=segment.stream,
         code="superseded",
         hint="nothing is lost: that writer reads on from the last segment",
     )
@@ -587,13 +582,11 @@ def _superseded(segment: Segment) -> StaleState:
 
 def _other_server(newest: Segment, server: str) -> TerminalError:
     return TerminalError(
-        Sentence(
-            "stream %(stream)s was read from server %(server)s, and"
-            " %(now)s answers now. Nothing was read",
-            stream=newest.stream,
-            server=newest.server,
-            now=server,
-        ),
+        "stream %(stream)s was read from server %(server)s, and"
+        " %(now)s answers now. Nothing was read",
+        stream=newest.stream,
+        server=newest.server,
+        now=server,
         code="source_changed",
         hint="bring that server back, or start its reader over, which resyncs its"
         " tables",

@@ -125,11 +125,9 @@ def read_record(base: Place, instant: Instant) -> dict[str, Any]:
     found = (base / ".hoodie" / "timeline" / instant.file_name).read()
     if found is None:
         raise TransientError(
-            Sentence(
-                "instant %(asked)s of %(name)s went away while it was read",
-                asked=instant.asked,
-                name=base.name,
-            ),
+            "instant %(asked)s of %(name)s went away while it was read",
+            asked=instant.asked,
+            name=base.name,
             code="instant_gone",
             hint="it was archived; read the table again",
         )
@@ -189,12 +187,10 @@ def record_of(content: bytes, *, of: str) -> dict[str, Any]:
         # with another exception, KeyError and IndexError among them
         kind = type(error).__name__
         raise TerminalError(
-            Sentence(
-                "%(of)s cannot be read: %(why)s (%(kind)s)",
-                of=of,
-                why=error if str(error) else Sentence("it ends too early"),
-                kind=kind,
-            ),
+            "%(of)s cannot be read: %(why)s (%(kind)s)",
+            of=of,
+            why=error if str(error) else Sentence("it ends too early"),
+            kind=kind,
             code="timeline_damaged",
             hint="put the file back from a copy of the lake",
         ) from error

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Literal
 
 from core.errors import StaleState, TerminalError
-from core.sentences import Sentence
 from ingest.contract.table import FenceSpec
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
@@ -43,11 +42,9 @@ def raise_fence(path: Place, token: int) -> None:
         current = _token(path, text)
         if current > token:
             raise StaleState(
-                Sentence(
-                    "token %(token)s is superseded: the fence is at %(current)s",
-                    token=token,
-                    current=current,
-                ),
+                "token %(token)s is superseded: the fence is at %(current)s",
+                token=token,
+                current=current,
                 code="fenced",
                 hint="another job took the table over; read its jobs again",
             )
@@ -86,11 +83,9 @@ def require_fence(fence: FenceSpec) -> None:
     current = fence_at(place_at(fence.path))
     if current != fence.token:
         raise StaleState(
-            Sentence(
-                "token %(token)s may not write: the fence is at %(current)s",
-                token=fence.token,
-                current=current,
-            ),
+            "token %(token)s may not write: the fence is at %(current)s",
+            token=fence.token,
+            current=current,
             code="fenced",
             hint="another job took the table over; read its jobs again",
         )
@@ -101,5 +96,5 @@ def _token(path: Place, text: str | None) -> int:
         return 0 if text is None else int(text)
     except ValueError as error:
         raise TerminalError(
-            Sentence("the fence file %(uri)s is damaged", uri=path.uri)
+            "the fence file %(uri)s is damaged", uri=path.uri
         ) from error

@@ -29,7 +29,8 @@ def local_path(uri: str) -> Path:
     text = uri.removeprefix("file://") if uri.startswith("file:///") else uri
     if "://" in text or not text.startswith("/"):
         raise InvalidRequest(
-            Sentence("'%(uri)s' is not a lake of this release", uri=uri),
+            "'%(uri)s' is not a lake of this release",
+            uri=uri,
             code="unsupported_lake",
             hint="give an absolute path, or s3://bucket/prefix",
         )
@@ -189,9 +190,8 @@ def storage_error(error: OSError, path: Path) -> TransientError | TerminalError:
     """An OSError of the lake's storage in words, with what to do about it."""
     if error.errno in _FULL:
         return TransientError(
-            Sentence(
-                "the lake's storage is full while writing %(name)s", name=path.name
-            ),
+            "the lake's storage is full while writing %(name)s",
+            name=path.name,
             code="storage_full",
             hint=Sentence(
                 "free space on the file system of %(folder)s; then retry",
@@ -200,20 +200,16 @@ def storage_error(error: OSError, path: Path) -> TransientError | TerminalError:
         )
     if error.errno in _DENIED:
         return TerminalError(
-            Sentence(
-                "the lake is not writable at %(folder)s: %(why)s",
-                folder=path.parent,
-                why=error.strerror,
-            ),
+            "the lake is not writable at %(folder)s: %(why)s",
+            folder=path.parent,
+            why=error.strerror,
             code="lake_not_writable",
             hint="give the user that runs Sluice write access there; then retry",
         )
     return TransientError(
-        Sentence(
-            "the lake's storage failed at %(name)s: %(why)s",
-            name=path.name,
-            why=error.strerror or error,
-        ),
+        "the lake's storage failed at %(name)s: %(why)s",
+        name=path.name,
+        why=error.strerror or error,
         code="storage_failed",
     )
 

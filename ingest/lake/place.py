@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from core.errors import InvalidRequest
 from core.object_store import StoreAccess, is_object_uri, split_uri
-from core.sentences import Sentence
 from ingest.lake.files import LocalPlace, local_path
 from ingest.lake.port import Place
 from ingest.lake.s3.client import StoreClient
@@ -34,9 +33,8 @@ def place_at(uri: str) -> Place:
         return LocalPlace(local_path(uri))
     if not _CLIENTS:
         raise InvalidRequest(
-            Sentence(
-                "'%(uri)s' is on an object store, and none is configured", uri=uri
-            ),
+            "'%(uri)s' is on an object store, and none is configured",
+            uri=uri,
             code="unsupported_lake",
             hint="set SLUICE_S3_ACCESS_KEY and SLUICE_S3_SECRET_KEY",
         )

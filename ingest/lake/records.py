@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from core.errors import StaleState, TerminalError
-from core.sentences import Sentence
 from ingest.contract.records import (
     SourceRecord,
     TableRecord,
@@ -28,12 +27,10 @@ def write_record(lake: str, record: SourceRecord | TableRecord) -> None:
         former = _subject(type(record), text, of=place.uri)
         if former not in {"", record.subject}:
             raise StaleState(
-                Sentence(
-                    "the lake's record %(place)s is of %(former)s, not %(subject)s",
-                    place=place.uri,
-                    former=former,
-                    subject=record.subject,
-                ),
+                "the lake's record %(place)s is of %(former)s, not %(subject)s",
+                place=place.uri,
+                former=former,
+                subject=record.subject,
                 code="other_record",
                 hint="this database is not the one that the lake belongs to: run"
                 " manage.py rebuild before anything is added",

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from core.errors import TerminalError
-from core.sentences import Sentence
 from ingest.contract.segments import (
     Control,
     Segment,
@@ -95,11 +94,9 @@ class SegmentBuilder:
         parts, body = self._encoded(0, name)
         if not (self.writer.folder / name).create(body):
             raise TerminalError(
-                Sentence(
-                    "%(name)s is there already, and a writer makes each once. Nothing"
-                    " was written",
-                    name=name,
-                ),
+                "%(name)s is there already, and a writer makes each once. Nothing"
+                " was written",
+                name=name,
                 code="part_exists",
             )
         self._spilled += parts

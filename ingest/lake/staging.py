@@ -198,11 +198,9 @@ def require_space(folder: str, needed: int) -> None:
     free = place_at(folder).free_bytes()
     if free is not None and free < needed:
         raise TransientError(
-            Sentence(
-                "staging needs about %(needed)s bytes, %(free)s are free",
-                needed=needed,
-                free=free,
-            ),
+            "staging needs about %(needed)s bytes, %(free)s are free",
+            needed=needed,
+            free=free,
             code="staging_full",
             hint=Sentence(
                 "free space on the file system of %(folder)s; then retry", folder=folder
@@ -220,10 +218,8 @@ def _decoded(kind: type[T], text: bytes) -> T:
         return members.decode(kind, text, newest=VERSION)
     except members.TooNew as error:
         raise TerminalError(
-            Sentence(
-                "what was staged for this load has %(error)s. Nothing was changed",
-                error=said_by(error),
-            ),
+            "what was staged for this load has %(error)s. Nothing was changed",
+            error=said_by(error),
             code="staging_too_new",
             hint="run this table with the release that staged it, or cancel the load:"
             " that drops what was staged",

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 
 from core.errors import SluiceError, TerminalError
-from core.sentences import Sentence
 from ingest.contract import members
 from ingest.contract.written import Totals, Wrote
 from ingest.lake.commits import read_commit, read_record
@@ -31,13 +30,11 @@ def read_kept(base: Place, timeline: Timeline) -> Kept:
         return members.decode(Kept, text, newest=VERSION)
     except ValueError as error:
         raise TerminalError(
-            Sentence(
-                "clean %(asked)s of %(name)s notes what this release does not"
-                " read: %(error)s",
-                asked=newest.asked,
-                name=base.name,
-                error=error,
-            ),
+            "clean %(asked)s of %(name)s notes what this release does not"
+            " read: %(error)s",
+            asked=newest.asked,
+            name=base.name,
+            error=error,
             code="timeline_too_new",
             hint="run the release that cleaned the table, or a newer one",
         ) from error

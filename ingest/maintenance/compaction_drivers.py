@@ -16,7 +16,6 @@ from catalog.models import Table
 from core.errors import InvalidRequest
 from core.jobs import WAITING
 from core.models import Job
-from core.sentences import Sentence
 from ingest.contract.driver_size import parse_driver, within
 from ingest.contract.job import DriverSpec
 from ingest.lake.hudi.identity import shares_lock
@@ -58,11 +57,9 @@ def payload_for(table: Table, asked: DriverRequest) -> dict[str, Any]:
         return {}
     if not shares_lock(table.identity):
         raise InvalidRequest(
-            Sentence(
-                "%(table)s has a lock that only one driver knows: a second one must not"
-                " compact it while the first one ingests",
-                table=table,
-            ),
+            "%(table)s has a lock that only one driver knows: a second one must not"
+            " compact it while the first one ingests",
+            table=table,
             code="lock_not_shared",
             hint="compact it without a driver of its own; a table has a lock that"
             " drivers share when SLUICE_LAKE_LOCK was set at its onboarding",

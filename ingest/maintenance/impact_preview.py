@@ -171,12 +171,10 @@ def _begun(facts: LakeFacts) -> list[str]:
 
 def plan_unreadable(table: Table, asked: str) -> InvalidRequest:
     return InvalidRequest(
-        Sentence(
-            "the request of compaction %(asked)s of %(table)s is gone or damaged: it"
-            " cannot be executed",
-            asked=asked,
-            table=table,
-        ),
+        "the request of compaction %(asked)s of %(table)s is gone or damaged: it"
+        " cannot be executed",
+        asked=asked,
+        table=table,
         code="plan_unreadable",
         hint="unschedule it first",
     )

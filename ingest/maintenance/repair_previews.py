@@ -119,22 +119,18 @@ def preview_repair(table: Table, facts: LakeFacts, work: RepairWork) -> Preview:
     found = found_by(pipeline) if pipeline else {}
     if pipeline is None or pipeline.verdict != "different" or not found:
         raise InvalidRequest(
-            Sentence(
-                "no verification of %(table)s stands that found a difference",
-                table=table,
-            ),
+            "no verification of %(table)s stands that found a difference",
+            table=table,
             code="nothing_to_do",
             hint="verify the table first; a load or a repair since makes that void",
         )
     again = found.get("repair")
     if not again:
         raise InvalidRequest(
-            Sentence(
-                "what differs in %(table)s cannot be repaired by its keys: it has none,"
-                " it keeps values that are NULL at the source, or more than a million"
-                " differ",
-                table=table,
-            ),
+            "what differs in %(table)s cannot be repaired by its keys: it has none,"
+            " it keeps values that are NULL at the source, or more than a million"
+            " differ",
+            table=table,
             code="not_repairable",
             hint="resync the table",
         )
@@ -213,7 +209,8 @@ def preview_restore(table: Table, facts: LakeFacts, work: RepairWork) -> Preview
 def preview_metadata_drop(table: Table, facts: LakeFacts, work: RepairWork) -> Preview:
     if not facts.foreign_index:
         raise InvalidRequest(
-            Sentence("%(table)s has no metadata table, as it should be", table=table),
+            "%(table)s has no metadata table, as it should be",
+            table=table,
             code="nothing_to_do",
             hint="its health shows what costs points",
         )
@@ -264,9 +261,9 @@ def _wanted(
         return found
     nothing, nothing_there = NOTHING["rollback" if way.repair == "rollback" else ""]
     raise InvalidRequest(
-        Sentence(
-            nothing_there if way.instant else nothing, table=table, asked=way.instant
-        ),
+        nothing_there if way.instant else nothing,
+        table=table,
+        asked=way.instant,
         code="nothing_to_do",
         hint=_instead(facts, way.instant),
         facts={"pending": [p.instant for p in facts.pending]},

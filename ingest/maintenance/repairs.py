@@ -15,7 +15,7 @@ from catalog.models import Table
 from core.clock import SystemClock
 from core.errors import InvalidRequest, StaleState
 from core.models import Job
-from core.sentences import Sentence, as_sentence
+from core.sentences import as_sentence
 from ingest.contract.job import REPAIR, RepairAction, RepairWork
 from ingest.contract.members import as_data, value_of
 from ingest.jobs.queue import new_job, put
@@ -59,7 +59,8 @@ def start_repair(table: Table, work: RepairWork, *, actor: str) -> Job:
         found = put([job])[0]
         if found.payload.get("repair") != wanted:
             raise StaleState(
-                Sentence("another repair of %(table)s waits already", table=table),
+                "another repair of %(table)s waits already",
+                table=table,
                 code="already_queued",
                 hint="wait for it or cancel it, then ask again",
                 facts={"job": str(found.pk)},
@@ -92,11 +93,9 @@ def require_worth_repeating(job: Job, pipeline: Pipeline) -> None:
 def _require_sense(table: Table, work: RepairWork, pipeline: Pipeline) -> None:
     if not table.is_queryable or pipeline.state == REMOVING:
         raise InvalidRequest(
-            Sentence(
-                "cannot repair %(table)s: it is %(state)s",
-                table=table,
-                state=as_sentence(pipeline.state),
-            ),
+            "cannot repair %(table)s: it is %(state)s",
+            table=table,
+            state=as_sentence(pipeline.state),
             code="not_now",
             hint="its load has to be done, and it must not be removed",
         )

@@ -40,29 +40,25 @@ def plan_resize(name: str, facts: LakeFacts, buckets: int) -> Resize:
     table that has to be repaired first."""
     if not 1 <= buckets <= MOST_BUCKETS:
         raise InvalidRequest(
-            Sentence(
-                "%(table)s cannot have %(buckets)s buckets", table=name, buckets=buckets
-            ),
+            "%(table)s cannot have %(buckets)s buckets",
+            table=name,
+            buckets=buckets,
             code="invalid_request",
             hint=Sentence("give 1 to %(most)s", most=MOST_BUCKETS),
         )
     if buckets == facts.buckets:
         raise InvalidRequest(
-            Sentence(
-                "%(table)s has %(buckets)s already",
-                table=name,
-                buckets=counted(buckets, "bucket"),
-            ),
+            "%(table)s has %(buckets)s already",
+            table=name,
+            buckets=counted(buckets, "bucket"),
             code="nothing_to_do",
             hint="its health suggests a number, where another is better",
         )
     if facts.conflicts_total:
         raise InvalidRequest(
-            Sentence(
-                "%(table)s has buckets with several file groups: its rows would come"
-                " into one file twice",
-                table=name,
-            ),
+            "%(table)s has buckets with several file groups: its rows would come"
+            " into one file twice",
+            table=name,
             code="has_duplicates",
             hint="deduplicate it first",
         )

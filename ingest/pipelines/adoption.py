@@ -184,13 +184,11 @@ def require_same_lake() -> None:
     other = tables.exclude(path__startswith=f"{lake}/").order_by("pk").first()
     if other is not None:
         raise InvalidRequest(
-            Sentence(
-                "the files of %(table)s are at %(path)s, and SLUICE_LAKE_URI is"
-                " %(lake)s: a lake keeps its address",
-                table=other,
-                path=other.path,
-                lake=lake,
-            ),
+            "the files of %(table)s are at %(path)s, and SLUICE_LAKE_URI is"
+            " %(lake)s: a lake keeps its address",
+            table=other,
+            path=other.path,
+            lake=lake,
             code="lake_elsewhere",
             hint="put the lake back in that place, and set SLUICE_LAKE_URI to it",
         )

@@ -72,22 +72,18 @@ def plan_by_log(pipeline: Pipeline) -> TablePlan:
     assert table is not None
     if pipeline.capture != TIMESTAMP or plan.step(ApplyChanges) is None:
         raise InvalidRequest(
-            Sentence(
-                "%(table)s is not synced by a cursor: its capture is %(capture)s",
-                table=table,
-                capture=pipeline.capture,
-            ),
+            "%(table)s is not synced by a cursor: its capture is %(capture)s",
+            table=table,
+            capture=pipeline.capture,
             code="not_now",
         )
     _refuse_unsettled(pipeline, plan)
     facts = _facts(pipeline)
     if why := _why_not(pipeline, facts, plan):
         raise InvalidRequest(
-            Sentence(
-                "%(table)s cannot follow its source's log as it is: %(why)s",
-                table=table,
-                why=as_sentence(why),
-            ),
+            "%(table)s cannot follow its source's log as it is: %(why)s",
+            table=table,
+            why=as_sentence(why),
             code="not_followable",
         )
     return _by_log(pipeline, facts, plan)
@@ -111,11 +107,9 @@ def plan_by_cursor(pipeline: Pipeline, cursor: str = "") -> TablePlan:
     assert table is not None
     if pipeline.capture != LOG or plan.step(FollowLog) is None:
         raise InvalidRequest(
-            Sentence(
-                "%(table)s does not follow a log: its capture is %(capture)s",
-                table=table,
-                capture=pipeline.capture,
-            ),
+            "%(table)s does not follow a log: its capture is %(capture)s",
+            table=table,
+            capture=pipeline.capture,
             code="not_now",
         )
     create: CreateTable = plan.step(CreateTable)
@@ -142,11 +136,9 @@ def plan_by_cursor(pipeline: Pipeline, cursor: str = "") -> TablePlan:
     )
     if then.blocked:
         raise InvalidRequest(
-            Sentence(
-                "%(table)s cannot be synced by a cursor as it is: %(blocked)s",
-                table=table,
-                blocked=as_sentence(then.blocked),
-            ),
+            "%(table)s cannot be synced by a cursor as it is: %(blocked)s",
+            table=table,
+            blocked=as_sentence(then.blocked),
             code="no_cursor",
             hint='name one: {"cursor": "updated_at"}',
         )
@@ -156,12 +148,10 @@ def plan_by_cursor(pipeline: Pipeline, cursor: str = "") -> TablePlan:
 def _refuse_shards(table: Table, create: CreateTable) -> None:
     if create.shards:
         raise InvalidRequest(
-            Sentence(
-                "%(table)s has the rows of %(count)s tables, and syncs by a cursor"
-                " read one",
-                table=table,
-                count=len(create.shards),
-            ),
+            "%(table)s has the rows of %(count)s tables, and syncs by a cursor"
+            " read one",
+            table=table,
+            count=len(create.shards),
             code="no_cursor",
             hint="it follows its source's log",
         )
@@ -172,10 +162,8 @@ def _refuse_unsettled(pipeline: Pipeline, plan: TablePlan) -> None:
         raise table_commands.not_now(pipeline, Sentence("change the capture of"))
     if pipeline.drift or drift_of(pipeline, plan).is_open:
         raise InvalidRequest(
-            Sentence(
-                "columns of %(table)s changed at its source, and that is not settled",
-                table=pipeline.lake_table,
-            ),
+            "columns of %(table)s changed at its source, and that is not settled",
+            table=pipeline.lake_table,
             code="not_now",
             hint="approve or resync what its page shows, then ask again",
         )

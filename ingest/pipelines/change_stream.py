@@ -67,11 +67,8 @@ def changes_of(table: Table, *, after: str | None, limit: int) -> Changes:
     pipeline = require_pipeline(table)
     if pipeline.capture != LOG:
         raise InvalidRequest(
-            Sentence(
-                "%(table)s does not follow a log, so its changes are not known one"
-                " by one",
-                table=table,
-            ),
+            "%(table)s does not follow a log, so its changes are not known one by one",
+            table=table,
             code="not_followed",
             hint="capture it by `log`",
         )
@@ -128,7 +125,8 @@ def _opened(table: Table, token: str) -> list[Any]:
         return key_of(token, _scope(table))
     except InvalidRequest as error:
         raise InvalidRequest(
-            Sentence("`after` is no token of the changes of %(table)s", table=table),
+            "`after` is no token of the changes of %(table)s",
+            table=table,
             code="bad_after",
             hint="begin without it",
         ) from error

@@ -120,7 +120,8 @@ def plan_onboarding(request: OnboardingRequest, *, principal: Principal) -> Draf
     source = Datasource.objects.filter(name=request.datasource).first()
     if source is None or source.is_lake:
         raise NotFound(
-            Sentence("there is no datasource '%(name)s'", name=request.datasource),
+            "there is no datasource '%(name)s'",
+            name=request.datasource,
             code="datasource_not_found",
             hint="see /api/v1/datasources for those there are",
         )

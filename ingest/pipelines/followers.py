@@ -113,10 +113,8 @@ def start_capture(source: Datasource, *, begin_anew: bool = False) -> None:
     follower = SourceFollower.objects.filter(datasource=source).first()
     if begin_anew and (follower is None or follower.code not in LOST):
         raise InvalidRequest(
-            Sentence(
-                "nothing of the log of %(name)s is lost, so there is nothing to skip",
-                name=source.name,
-            ),
+            "nothing of the log of %(name)s is lost, so there is nothing to skip",
+            name=source.name,
             code="nothing_lost",
             hint="start it without begin_anew",
         )
@@ -182,7 +180,8 @@ def _want(
 ) -> None:
     if not is_followed(source):
         raise InvalidRequest(
-            Sentence("no table of %(name)s is followed by its log", name=source.name),
+            "no table of %(name)s is followed by its log",
+            name=source.name,
             code="not_followed",
             hint="add tables of it with capture 'log'",
         )

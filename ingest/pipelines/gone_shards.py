@@ -79,7 +79,8 @@ def decide(table: Table, *, actor: str, rows: str) -> Pipeline:
         names = {one.name for one in undecided(pipeline)}
         if not names:
             raise InvalidRequest(
-                Sentence("no shard of %(table)s is gone at the source", table=table),
+                "no shard of %(table)s is gone at the source",
+                table=table,
                 code="nothing_to_do",
             )
         gone, there = _DECISIONS[rows], shard_joins.specs_of(pipeline)

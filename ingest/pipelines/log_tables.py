@@ -75,11 +75,9 @@ def follow_spec(
     tables = followed_tables(datasource)
     if tables and all(one.is_unread for one in tables):
         raise TerminalError(
-            Sentence(
-                "no plan of a table of %(datasource)s can be read, so its log"
-                " is not read; it waits at the source",
-                datasource=datasource.name,
-            ),
+            "no plan of a table of %(datasource)s can be read, so its log"
+            " is not read; it waits at the source",
+            datasource=datasource.name,
             code="no_plan",
             hint="the log of the host of followers has the reason; it tries again",
         )

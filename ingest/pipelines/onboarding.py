@@ -98,7 +98,8 @@ def _refuse_taken(draft: Draft) -> None:
         for table in each.shards or (each.table,):
             if table.pk in taken:
                 raise StaleState(
-                    Sentence("%(table)s was onboarded by another request", table=table),
+                    "%(table)s was onboarded by another request",
+                    table=table,
                     code="already_onboarded",
                     hint="send the request again",
                 )
@@ -113,11 +114,9 @@ def _nothing_left(draft: Draft) -> InvalidRequest:
         )
     first = draft.uncarried[0]
     return InvalidRequest(
-        Sentence(
-            "no table of this request can be synced: %(name)s, %(reason)s",
-            name=first.name,
-            reason=as_sentence(first.reason),
-        ),
+        "no table of this request can be synced: %(name)s, %(reason)s",
+        name=first.name,
+        reason=as_sentence(first.reason),
         code="unknown_table",
         hint=first.way_out,
     )

@@ -61,11 +61,9 @@ def choose_for(
         row = _locked(Pipeline.objects.filter(pk=pipeline.pk)).get()
         if row.state != PROPOSED:
             raise StaleState(
-                Sentence(
-                    "%(table)s is %(state)s: its plan is fixed",
-                    table=row.source_table,
-                    state=Sentence(row.state),
-                ),
+                "%(table)s is %(state)s: its plan is fixed",
+                table=row.source_table,
+                state=Sentence(row.state),
                 hint="remove the table and ask again",
             )
         new = _Anew.of([row])
@@ -112,10 +110,8 @@ def choose_for_many(
         rows = list(_locked(pipelines.filter(state=PROPOSED))[: MOST_AT_ONCE + 1])
         if len(rows) > MOST_AT_ONCE:
             raise InvalidRequest(
-                Sentence(
-                    "more than %(most)s tables at once",
-                    most=f"{MOST_AT_ONCE:,}",
-                ),
+                "more than %(most)s tables at once",
+                most=f"{MOST_AT_ONCE:,}",
                 hint="choose for some of them first",
             )
         if not rows:
@@ -151,9 +147,7 @@ def _refuse_given_out(lake: str | None, given_out: Mapping[str, str]) -> None:
     """Tables of several schemas may be called the same, and none is stored yet."""
     if lake is not None and lake in given_out:
         raise InvalidRequest(
-            Sentence(
-                "%(table)s becomes lake.%(lake)s", table=given_out[lake], lake=lake
-            )
+            "%(table)s becomes lake.%(lake)s", table=given_out[lake], lake=lake
         )
 
 

@@ -224,9 +224,8 @@ def _require_below_lake(path: str) -> Place:
     is_below = base.uri.startswith(f"{lake.uri}/") and len(names) == 2
     if not is_below or names[0][:1] in ("", "_", ".") or names[1] in ("", ".", ".."):
         raise TerminalError(
-            Sentence(
-                "%(path)s is not a lake table's path: nothing was deleted", path=path
-            ),
+            "%(path)s is not a lake table's path: nothing was deleted",
+            path=path,
             code="path_refused",
         )
     return base

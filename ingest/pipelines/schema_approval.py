@@ -162,11 +162,9 @@ def _refuse_choices(
         return
     offered = "; ".join(f"{how}: {name}" for name, how in sorted(drift.aside.items()))
     raise InvalidRequest(
-        Sentence(
-            "of %(table)s this cannot be chosen for %(others)s",
-            table=table,
-            others=", ".join(others),
-        ),
+        "of %(table)s this cannot be chosen for %(others)s",
+        table=table,
+        others=", ".join(others),
         code="choice_not_offered",
         hint=Sentence(
             "what can be chosen now: %(choices)s. A key, and what the lake table"
@@ -304,17 +302,16 @@ def approve_schema_change(
 def _refuse(table: Table, drift: SchemaDrift) -> None:
     if not drift.is_open:
         raise InvalidRequest(
-            Sentence("%(table)s waits for no decision about its columns", table=table),
+            "%(table)s waits for no decision about its columns",
+            table=table,
             code="nothing_to_approve",
             hint="discover the source again when it changed since",
         )
     if drift.impossible:
         raise InvalidRequest(
-            Sentence(
-                "%(table)s cannot take over: %(changes)s",
-                table=table,
-                changes=in_sentence(drift.to_approve),
-            ),
+            "%(table)s cannot take over: %(changes)s",
+            table=table,
+            changes=in_sentence(drift.to_approve),
             code="cannot_take_over",
             hint=drift.impossible,
         )
@@ -348,11 +345,9 @@ def _is_loading(table: Table) -> bool:
 
 def _busy(pipeline: Pipeline, table: Table) -> InvalidRequest:
     return InvalidRequest(
-        Sentence(
-            "%(table)s is %(state)s: its columns do not change under a running load",
-            table=table,
-            state=Sentence(pipeline.state),
-        ),
+        "%(table)s is %(state)s: its columns do not change under a running load",
+        table=table,
+        state=Sentence(pipeline.state),
         code="not_now",
         hint="approve when the load has ended, or cancel it first",
         facts={"state": pipeline.state},

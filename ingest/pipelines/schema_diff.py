@@ -120,10 +120,8 @@ def source_changed(
     if gone := shards.source_side(pipeline).gone:
         is_one = not shards.is_sharded(pipeline)
         return InvalidRequest(
-            Sentence(
-                "%(source)s was dropped at the source after the plan was made",
-                source=plan.source if is_one else gone[0],
-            ),
+            "%(source)s was dropped at the source after the plan was made",
+            source=plan.source if is_one else gone[0],
             code="source_dropped",
             hint="remove its onboarding, or restore the table and discover again"
             if is_one
@@ -136,11 +134,9 @@ def source_changed(
     if not drift.blocking:
         return None
     return InvalidRequest(
-        Sentence(
-            "%(source)s was altered at the source: %(blocking)s; nothing was written",
-            source=plan.source,
-            blocking=in_sentence(drift.blocking),
-        ),
+        "%(source)s was altered at the source: %(blocking)s; nothing was written",
+        source=plan.source,
+        blocking=in_sentence(drift.blocking),
         code="source_altered",
         hint=drift.impossible or APPROVE,
     )
@@ -150,11 +146,9 @@ def _altered_before_approval(pipeline: Pipeline, plan: TablePlan) -> SluiceError
     if plan.fingerprint in {"", shards.source_side(pipeline).fingerprint}:
         return None
     return InvalidRequest(
-        Sentence(
-            "%(source)s was altered at the source after the plan was made;"
-            " nothing was written",
-            source=plan.source,
-        ),
+        "%(source)s was altered at the source after the plan was made;"
+        " nothing was written",
+        source=plan.source,
         code="source_altered",
         hint="remove this onboarding and ask for the table again: its new plan has"
         " the columns of now",

@@ -140,7 +140,8 @@ def looked_first(job: Job, pipeline: Pipeline, error: SluiceError) -> SluiceErro
     Job.objects.filter(pk=job.pk).update(payload=job.payload)
     job.max_attempts += 1
     return TransientError(
-        Sentence("%(error)s; its columns are read again", error=error.message),
+        "%(error)s; its columns are read again",
+        error=error.message,
         code=error.code,
     )
 

@@ -97,7 +97,7 @@ def job_for(principal: Principal, job_id: UUID) -> Job:
     job = jobs_for(principal).filter(pk=job_id).first()
     if job is None:
         raise NotFound(
-            Sentence("there is no job %(job_id)s", job_id=job_id), code="job_not_found"
+            "there is no job %(job_id)s", job_id=job_id, code="job_not_found"
         )
     return job
 
@@ -236,9 +236,8 @@ def onboarding_for(principal: Principal, onboarding_id: UUID) -> Onboarding:
     row = onboardings_for(principal).filter(pk=onboarding_id).first()
     if row is None:
         raise NotFound(
-            Sentence(
-                "there is no onboarding %(onboarding_id)s", onboarding_id=onboarding_id
-            ),
+            "there is no onboarding %(onboarding_id)s",
+            onboarding_id=onboarding_id,
             code="onboarding_not_found",
         )
     return row

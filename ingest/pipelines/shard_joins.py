@@ -67,10 +67,8 @@ def foresee(pipeline: Pipeline) -> Joining:
     new = shards.acceptable(pipeline)
     if not (there or new):
         raise InvalidRequest(
-            Sentence(
-                "all tables of %(source)s that are known are read",
-                source=plan_from_json(pipeline.plan).source,
-            ),
+            "all tables of %(source)s that are known are read",
+            source=plan_from_json(pipeline.plan).source,
             code="nothing_to_do",
             hint="discover the source first, if another one came",
         )
@@ -79,11 +77,9 @@ def foresee(pipeline: Pipeline) -> Joining:
 
 def not_now(pipeline: Pipeline) -> InvalidRequest:
     return InvalidRequest(
-        Sentence(
-            "%(table)s is %(state)s: no shard joins it now",
-            table=pipeline.lake_table,
-            state=Sentence(pipeline.state),
-        ),
+        "%(table)s is %(state)s: no shard joins it now",
+        table=pipeline.lake_table,
+        state=Sentence(pipeline.state),
         code="not_now",
         hint="a resync reads all of its tables",
     )
@@ -102,12 +98,9 @@ def take_in(pipeline: Pipeline) -> None:
     all_of_them = (*(o for o in specs_of(pipeline) if o.name not in names), *came)
     if len(all_of_them) > MOST_SHARDS:
         raise InvalidRequest(
-            Sentence(
-                "%(count)s tables are more than the %(most)s that one lake table can"
-                " have",
-                count=f"{len(all_of_them):,}",
-                most=f"{MOST_SHARDS:,}",
-            ),
+            "%(count)s tables are more than the %(most)s that one lake table can have",
+            count=f"{len(all_of_them):,}",
+            most=f"{MOST_SHARDS:,}",
             code="invalid_shards",
             hint="exclude some of them",
         )

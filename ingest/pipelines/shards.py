@@ -318,7 +318,8 @@ def _there(pipeline: Pipeline) -> list[Table]:
     if not there:
         source = plan_from_json(pipeline.plan).source
         raise InvalidRequest(
-            Sentence("no table of %(source)s is there any more", source=source),
+            "no table of %(source)s is there any more",
+            source=source,
             code="source_dropped",
         )
     return there
@@ -367,11 +368,9 @@ def spec_of(pattern: ShardPattern, table: Table) -> ShardSpec:
 
 def _unlike(table: Table, why: Sentence) -> InvalidRequest:
     return InvalidRequest(
-        Sentence(
-            "%(shard)s cannot be read with the other shards: %(why)s",
-            shard=name_of(table),
-            why=as_sentence(why),
-        ),
+        "%(shard)s cannot be read with the other shards: %(why)s",
+        shard=name_of(table),
+        why=as_sentence(why),
         code="invalid_shards",
         hint=Sentence("make its columns like theirs, and discover the source again"),
     )

@@ -47,17 +47,16 @@ def start_sync(table: Table, *, actor: str) -> Job:
         pipeline = locked_pipeline(table)
         if pipeline.capture == "snapshot":
             raise InvalidRequest(
-                Sentence("%(table)s is loaded once and has no syncs", table=table),
+                "%(table)s is loaded once and has no syncs",
+                table=table,
                 code="not_continuous",
                 hint="use :resync for a fresh copy",
             )
         if pipeline.capture == LOG:
             raise InvalidRequest(
-                Sentence(
-                    "%(table)s follows its source's log: changes arrive as they"
-                    " happen, and there is no sync to begin",
-                    table=table,
-                ),
+                "%(table)s follows its source's log: changes arrive as they"
+                " happen, and there is no sync to begin",
+                table=table,
                 code="follows_log",
                 hint="its status shows its lag; use :resync for a fresh copy",
             )
@@ -161,10 +160,8 @@ def share_driver(table: Table, *, actor: str) -> Pipeline:
         pipeline = locked_pipeline(table)
         if not pipeline.alone_reason:
             raise InvalidRequest(
-                Sentence(
-                    "the jobs of %(table)s run in the shared driver already",
-                    table=table,
-                ),
+                "the jobs of %(table)s run in the shared driver already",
+                table=table,
                 code="nothing_to_do",
             )
         Pipeline.objects.filter(pk=pipeline.pk).update(alone_reason="")
@@ -208,12 +205,10 @@ def cancel_job(job_id: UUID, *, actor: str) -> Job:
             raise NotFound("there is no such job", code="job_not_found")
         if job.state in TERMINAL:
             raise StaleState(
-                Sentence(
-                    "%(kind)s of %(subject)s is %(state)s already",
-                    kind=Sentence(job.kind),
-                    subject=job.subject,
-                    state=Sentence(job.state),
-                ),
+                "%(kind)s of %(subject)s is %(state)s already",
+                kind=Sentence(job.kind),
+                subject=job.subject,
+                state=Sentence(job.state),
                 code="job_finished",
             )
         is_known = job.kind in names_of(JobKind)
@@ -290,12 +285,10 @@ def not_now(pipeline: Pipeline, verb: str) -> InvalidRequest:
     }
     table = pipeline.lake_table or pipeline.source_table
     return InvalidRequest(
-        Sentence(
-            "cannot %(verb)s %(table)s: it is %(state)s",
-            verb=verb,
-            table=table,
-            state=Sentence(pipeline.state),
-        ),
+        "cannot %(verb)s %(table)s: it is %(state)s",
+        verb=verb,
+        table=table,
+        state=Sentence(pipeline.state),
         code="not_now",
         hint=hints.get(pipeline.state, "wait until that is done"),
         facts={"state": pipeline.state},

@@ -53,7 +53,8 @@ def admitted(
     if pipeline is None:
         return Refused(
             InvalidRequest(
-                Sentence("%(subject)s is no longer onboarded", subject=job.subject),
+                "%(subject)s is no longer onboarded",
+                subject=job.subject,
                 code="not_onboarded",
                 hint="onboard the table again if it should be synced",
             )
@@ -61,12 +62,10 @@ def admitted(
     if states and pipeline.state not in states:
         return Refused(
             InvalidRequest(
-                Sentence(
-                    "%(subject)s is %(state)s: a %(kind)s does not run now",
-                    subject=job.subject,
-                    state=Sentence(pipeline.state),
-                    kind=Sentence(job.kind),
-                ),
+                "%(subject)s is %(state)s: a %(kind)s does not run now",
+                subject=job.subject,
+                state=Sentence(pipeline.state),
+                kind=Sentence(job.kind),
                 code="not_now",
                 hint=_BEFORE.get(pipeline.state, ""),
             )

@@ -24,7 +24,7 @@ from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError
 from core.models import Job
 from core.outbox import NewEvent
-from core.sentences import Sentence, stored
+from core.sentences import stored
 from ingest.models import Pipeline, TableHealth
 from ingest.models.states import (
     APPROVED,
@@ -76,7 +76,8 @@ def require_pipeline(table: Table) -> Pipeline:
     pipeline = pipeline_of(table.pk)
     if pipeline is None:
         raise InvalidRequest(
-            Sentence("%(table)s has no pipeline", table=table),
+            "%(table)s has no pipeline",
+            table=table,
             code="not_onboarded",
             hint="give the name of its lake table, or onboard it first",
         )

@@ -51,13 +51,11 @@ def with_texts(
     for name in choices.as_text:
         if not can_be_text(facts.schema.column(name)):
             raise InvalidRequest(
-                Sentence(
-                    "'%(name)s' of %(source_name)s is %(source_type)s, of which"
-                    " the lake holds every value: it is not synced as text",
-                    name=name,
-                    source_name=facts.source_name,
-                    source_type=facts.schema.column(name).source_type,
-                ),
+                "'%(name)s' of %(source_name)s is %(source_type)s, of which"
+                " the lake holds every value: it is not synced as text",
+                name=name,
+                source_name=facts.source_name,
+                source_type=facts.schema.column(name).source_type,
                 code="invalid_as_text",
                 hint="dates, timestamps, decimals and arrays can be synced as text",
                 facts={"field": "as_text", "table": facts.source_name},

@@ -121,13 +121,11 @@ def _chosen(facts: TableFacts, name: str, carried: list[Column]) -> Proposal:
     column = next(c for c in carried if c.source_name == name)
     if column.type not in CURSOR_TYPES:
         raise InvalidRequest(
-            Sentence(
-                "'%(name)s' of %(source_name)s is %(source_type)s: a cursor"
-                " must be a timestamp",
-                name=name,
-                source_name=facts.source_name,
-                source_type=column.source_type,
-            ),
+            "'%(name)s' of %(source_name)s is %(source_type)s: a cursor"
+            " must be a timestamp",
+            name=name,
+            source_name=facts.source_name,
+            source_type=column.source_type,
             code="invalid_cursor",
             facts={"field": "cursor", "table": facts.source_name},
         )

@@ -96,10 +96,8 @@ def _chosen(facts: TableFacts, choices: Choices, carried: list[Column]) -> Propo
     names = list(choices.record_key or ())
     if not names or len(set(names)) != len(names):
         raise InvalidRequest(
-            Sentence(
-                "the record key of %(source_name)s must name columns, each once",
-                source_name=facts.source_name,
-            ),
+            "the record key of %(source_name)s must name columns, each once",
+            source_name=facts.source_name,
             code="invalid_record_key",
             facts={"field": "record_key", "table": facts.source_name},
         )

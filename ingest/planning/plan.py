@@ -267,11 +267,9 @@ def plan_from_json(data: Mapping[str, Any]) -> TablePlan:
     """A stored plan; InvalidRequest when version or shape differ."""
     if data.get("v") != VERSION:
         raise InvalidRequest(
-            Sentence(
-                "the stored plan has version %(stored)s, this release %(version)s",
-                stored=data.get("v"),
-                version=VERSION,
-            ),
+            "the stored plan has version %(stored)s, this release %(version)s",
+            stored=data.get("v"),
+            version=VERSION,
             code="plan_outdated",
             hint="propose it again",
         )
@@ -282,6 +280,4 @@ def plan_from_json(data: Mapping[str, Any]) -> TablePlan:
             step.pop("summary", None)
         return value_of(TablePlan, {**data, "steps": steps})
     except ValueError as error:
-        raise InvalidRequest(
-            Sentence("malformed stored plan: %(error)s", error=error)
-        ) from error
+        raise InvalidRequest("malformed stored plan: %(error)s", error=error) from error

@@ -166,23 +166,19 @@ def _require_known(facts: TableFacts, choices: Choices) -> None:
         used = set(names) & set(choices.exclude_columns)
         if field != "exclude_columns" and used:
             raise InvalidRequest(
-                Sentence(
-                    "column '%(used)s' of %(source_name)s is excluded and also"
-                    " chosen as %(field)s",
-                    used=sorted(used)[0],
-                    source_name=facts.source_name,
-                    field=field,
-                ),
+                "column '%(used)s' of %(source_name)s is excluded and also"
+                " chosen as %(field)s",
+                used=sorted(used)[0],
+                source_name=facts.source_name,
+                field=field,
                 code="column_excluded",
                 facts={"field": field, "table": facts.source_name},
             )
     if choices.buckets is not None and not 1 <= choices.buckets <= MAX_BUCKETS:
         raise InvalidRequest(
-            Sentence(
-                "%(buckets)s buckets for %(source_name)s",
-                buckets=choices.buckets,
-                source_name=facts.source_name,
-            ),
+            "%(buckets)s buckets for %(source_name)s",
+            buckets=choices.buckets,
+            source_name=facts.source_name,
             code="invalid_buckets",
             hint=Sentence("choose 1 to %(max_buckets)s", max_buckets=MAX_BUCKETS),
             facts={"field": "buckets", "table": facts.source_name},
@@ -193,11 +189,9 @@ def _unknown(facts: TableFacts, name: str, field: str) -> InvalidRequest:
     about = {"field": field, "table": facts.source_name}
     if name in facts.hidden:
         return InvalidRequest(
-            Sentence(
-                "the login may not SELECT column '%(column)s' of %(source_name)s",
-                column=name,
-                source_name=facts.source_name,
-            ),
+            "the login may not SELECT column '%(column)s' of %(source_name)s",
+            column=name,
+            source_name=facts.source_name,
             code="column_hidden",
             hint=Sentence(
                 "run %(grant)s at the source and discover again",
@@ -207,11 +201,9 @@ def _unknown(facts: TableFacts, name: str, field: str) -> InvalidRequest:
         )
     known = sorted(column.source_name for column in facts.schema.columns)
     return InvalidRequest(
-        Sentence(
-            "%(source_name)s has no column '%(unknown)s'",
-            source_name=facts.source_name,
-            unknown=name,
-        ),
+        "%(source_name)s has no column '%(unknown)s'",
+        source_name=facts.source_name,
+        unknown=name,
         code="unknown_column",
         hint="columns: " + ", ".join(known[:30]),
         facts=about,
@@ -553,10 +545,8 @@ def propose_updates(
     """ "full" unless chosen; InvalidRequest for a table that has no updates at all."""
     if choices.updates == "partial" and conditions.capture == "snapshot":
         raise InvalidRequest(
-            Sentence(
-                "%(source_name)s is loaded once, so it has no partial updates",
-                source_name=facts.source_name,
-            ),
+            "%(source_name)s is loaded once, so it has no partial updates",
+            source_name=facts.source_name,
             code="invalid_updates",
             hint="leave 'updates' out"
             if conditions.is_sharded

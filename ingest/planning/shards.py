@@ -42,12 +42,10 @@ class ShardPattern:
         if is_one and "." not in before and (before or after):
             return cls(text, before, after, table)
         raise InvalidRequest(
-            Sentence(
-                "'%(text)s' does not name a sharded table: that is one star within the"
-                " name of the databases, and the name of the table, as in"
-                " shop_*.orders",
-                text=text,
-            ),
+            "'%(text)s' does not name a sharded table: that is one star within the"
+            " name of the databases, and the name of the table, as in"
+            " shop_*.orders",
+            text=text,
             code="invalid_shards",
         )
 
@@ -71,11 +69,9 @@ def check_column(name: str) -> None:
     """InvalidRequest `invalid_shards` for a name that no column of the lake has."""
     if not name or lake_columns([name])[name] != name or plain_name(name) != name:
         raise InvalidRequest(
-            Sentence(
-                "'%(name)s' cannot be a column of the lake: lower case letters,"
-                " digits and _",
-                name=name,
-            ),
+            "'%(name)s' cannot be a column of the lake: lower case letters,"
+            " digits and _",
+            name=name,
             code="invalid_shards",
         )
 

@@ -411,14 +411,12 @@ def row_too_wide(where: str, width: int = 0) -> TerminalError:
         else Sentence("more than %(most)s MiB", most=most)
     )
     return TerminalError(
-        Sentence(
-            "%(where)s has a row of %(known)s, and a row of more than %(most)s"
-            " MiB is not read: trying again would not help. Nothing of this job"
-            " is visible",
-            where=where,
-            known=known,
-            most=most,
-        ),
+        "%(where)s has a row of %(known)s, and a row of more than %(most)s"
+        " MiB is not read: trying again would not help. Nothing of this job"
+        " is visible",
+        where=where,
+        known=known,
+        most=most,
         code="source_row_too_wide",
         hint="shorten the value at the source, or add a view of the table that leaves"
         " the wide column out",
@@ -429,12 +427,10 @@ def rows_hidden(where: str) -> TerminalError:
     """A sync would go on without them for ever, and a verification by the same login
     would find both sides equal."""
     return TerminalError(
-        Sentence(
-            "row security at the source hides rows of %(where)s from the"
-            " datasource's user, so nothing of it is read. Nothing of this job"
-            " is visible",
-            where=where,
-        ),
+        "row security at the source hides rows of %(where)s from the"
+        " datasource's user, so nothing of it is read. Nothing of this job"
+        " is visible",
+        where=where,
         code=ROWS_HIDDEN,
         hint=SEE_ALL_ROWS,
     )

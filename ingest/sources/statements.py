@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from core.errors import InvalidRequest
-from core.sentences import Sentence
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.sources.chunks import KeyPart, after_predicate
 from ingest.sources.dialects import Dialect
@@ -23,11 +22,9 @@ def cursor_column(table: TableSpec) -> ColumnSpec:
     column = next(c for c in table.columns if c.source_name == table.cursor)
     if column.type not in _CURSOR_TYPES:
         raise InvalidRequest(
-            Sentence(
-                "column %(source_name)s (%(source_type)s) cannot be a cursor",
-                source_name=column.source_name,
-                source_type=column.source_type,
-            ),
+            "column %(source_name)s (%(source_type)s) cannot be a cursor",
+            source_name=column.source_name,
+            source_type=column.source_type,
             code="bad_cursor",
             hint="a cursor is a timestamp that every write sets to the current time",
         )

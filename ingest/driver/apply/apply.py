@@ -112,21 +112,17 @@ def require_undone(spec: JobSpec, left: set[str], timeline: Timeline) -> None:
     if left & begun:
         # it leaves a rollback alone for some seconds after its last sign of life
         raise TransientError(
-            Sentence(
-                "the rollback of %(instants)s of %(table)s was begun by a driver that"
-                " is gone, and Hudi does not take it over yet",
-                instants=which,
-                table=qualified_name(spec),
-            ),
+            "the rollback of %(instants)s of %(table)s was begun by a driver that"
+            " is gone, and Hudi does not take it over yet",
+            instants=which,
+            table=qualified_name(spec),
             code="rollback_begun",
             hint="nothing: it is tried again",
         )
     raise TerminalError(
-        Sentence(
-            "could not roll back %(instants)s of %(table)s",
-            instants=which,
-            table=qualified_name(spec),
-        ),
+        "could not roll back %(instants)s of %(table)s",
+        instants=which,
+        table=qualified_name(spec),
         code="rollback_failed",
         hint="look at the driver's log; readers do not see these instants",
     )
@@ -171,13 +167,11 @@ def _is_beside(name: str) -> bool:
 
 def _not_ours(spec: JobSpec, name: str) -> TerminalError:
     return TerminalError(
-        Sentence(
-            "the timeline of %(table)s shows no commit, yet %(name)s lies"
-            " there which no unfinished load made. Nothing was removed or"
-            " written",
-            table=qualified_name(spec),
-            name=name,
-        ),
+        "the timeline of %(table)s shows no commit, yet %(name)s lies"
+        " there which no unfinished load made. Nothing was removed or"
+        " written",
+        table=qualified_name(spec),
+        name=name,
         code="timeline_lost",
         hint=Sentence(
             "put back the folder %(folder)s of %(path)s, or move what is there"
@@ -315,13 +309,11 @@ def _counted(
     found = sum(file.rows for file in files)
     if found != staged.rows:
         raise TransientError(
-            Sentence(
-                "%(found)s rows are staged for %(table)s, and %(rows)s were read."
-                " Nothing was written",
-                found=found,
-                table=qualified_name(spec),
-                rows=staged.rows,
-            ),
+            "%(found)s rows are staged for %(table)s, and %(rows)s were read."
+            " Nothing was written",
+            found=found,
+            table=qualified_name(spec),
+            rows=staged.rows,
             code="rows_miscounted",
             hint="it is tried again, and reads them again",
         )
@@ -339,11 +331,9 @@ def refuse_changes(table: TableSpec) -> None:
         )
     if why:
         raise InvalidRequest(
-            Sentence(
-                "changes cannot be applied to %(table)s: %(why)s. Nothing was written",
-                table=f"{table.database}.{table.name}",
-                why=why,
-            ),
+            "changes cannot be applied to %(table)s: %(why)s. Nothing was written",
+            table=f"{table.database}.{table.name}",
+            why=why,
             code="changes_unsupported",
             hint="sync it by a cursor",
         )
@@ -366,17 +356,16 @@ def require_loaded(spec: JobSpec, state: LakeState) -> None:
         return
     if behind := spec.sync.behind if spec.sync else 0:
         raise TerminalError(
-            Sentence(
-                "the files of %(table)s are gone from the lake, where it was at"
-                " epoch %(behind)s, and Sluice did not remove them. Nothing was read",
-                table=qualified_name(spec),
-                behind=behind,
-            ),
+            "the files of %(table)s are gone from the lake, where it was at"
+            " epoch %(behind)s, and Sluice did not remove them. Nothing was read",
+            table=qualified_name(spec),
+            behind=behind,
             code="files_gone",
             hint="put them back, or resync the table: the source has its rows",
         )
     raise InvalidRequest(
-        Sentence("lake table %(table)s has no load yet", table=qualified_name(spec)),
+        "lake table %(table)s has no load yet",
+        table=qualified_name(spec),
         code="not_loaded",
         hint="load the table first",
     )
@@ -388,13 +377,11 @@ def refuse_gone_back(spec: JobSpec, state: LakeState) -> None:
     behind, reached = spec.sync.behind if spec.sync else 0, reached_by(spec, state)
     if behind > reached:
         raise TerminalError(
-            Sentence(
-                "%(table)s was at epoch %(behind)s and is at epoch %(reached)s"
-                " now: it went back, and no restore is known. Nothing was read",
-                table=qualified_name(spec),
-                behind=behind,
-                reached=reached,
-            ),
+            "%(table)s was at epoch %(behind)s and is at epoch %(reached)s"
+            " now: it went back, and no restore is known. Nothing was read",
+            table=qualified_name(spec),
+            behind=behind,
+            reached=reached,
             code="lake_went_back",
             hint="its capture goes on from there with the next sync; resync the table"
             " if it does not",
@@ -459,12 +446,10 @@ def refuse_other_types(spec: JobSpec, state: LakeState) -> None:
         AND,
     )
     raise TerminalError(
-        Sentence(
-            "the lake table %(table)s has its columns in other types than the"
-            " plan: %(types)s. Nothing was read",
-            table=qualified_name(spec),
-            types=said,
-        ),
+        "the lake table %(table)s has its columns in other types than the"
+        " plan: %(types)s. Nothing was read",
+        table=qualified_name(spec),
+        types=said,
         code="lake_types_differ",
         hint="resync the table: readers keep the present copy until then",
     )
@@ -476,13 +461,11 @@ def refuse_unreadable_plan(spec: JobSpec, state: LakeState) -> None:
         if not read_compaction_plan(spec.table.path, plan.asked).is_readable:
             # not terminal: once it is repaired, the next sync goes on
             raise TransientError(
-                Sentence(
-                    "the request of planned compaction %(asked)s of %(table)s is gone"
-                    " or damaged: the table can neither be read nor written. Nothing"
-                    " was read",
-                    asked=plan.asked,
-                    table=qualified_name(spec),
-                ),
+                "the request of planned compaction %(asked)s of %(table)s is gone"
+                " or damaged: the table can neither be read nor written. Nothing"
+                " was read",
+                asked=plan.asked,
+                table=qualified_name(spec),
                 code="plan_unreadable",
                 hint="unschedule it: the table's health page offers that",
             )

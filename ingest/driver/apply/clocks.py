@@ -78,11 +78,9 @@ def require_not_behind(run: JobRun) -> None:
     behind = told - wall()
     if behind > MOST_AHEAD:
         raise TransientError(
-            Sentence(
-                "the clock of this driver's host is %(seconds)s s behind the"
-                " clock of the metadata database. Nothing was removed",
-                seconds=f"{behind.total_seconds():.0f}",
-            ),
+            "the clock of this driver's host is %(seconds)s s behind the"
+            " clock of the metadata database. Nothing was removed",
+            seconds=f"{behind.total_seconds():.0f}",
             code="clock_behind",
             hint="set the clock that is wrong right, best by NTP; the job is tried"
             " again",
@@ -107,13 +105,11 @@ def checked_clock(ask: Callable[[], SourceClock]) -> SourceClock:
 
 def _ahead(by: timedelta, *, of: str) -> TransientError:
     return TransientError(
-        Sentence(
-            "the clock of this driver's host is %(seconds)s s ahead of"
-            " the clock of %(of)s. Nothing was written: a commit from the"
-            " future would shut its table until then",
-            seconds=f"{by.total_seconds():.0f}",
-            of=of,
-        ),
+        "the clock of this driver's host is %(seconds)s s ahead of"
+        " the clock of %(of)s. Nothing was written: a commit from the"
+        " future would shut its table until then",
+        seconds=f"{by.total_seconds():.0f}",
+        of=of,
         code="clock_ahead",
         hint="set the clock that is wrong right, best by NTP; the job is tried again",
         facts={"ahead_seconds": round(by.total_seconds(), 3)},

@@ -40,9 +40,9 @@ def named(error: ErrorFact, spec: JobSpec, *, scratch: str = "") -> ErrorFact:
     )
     return fact_of(
         TransientError(
-            Sentence(
-                "%(error)s (%(where)s)", error=as_sentence(error.message), where=which
-            ),
+            "%(error)s (%(where)s)",
+            error=as_sentence(error.message),
+            where=which,
             code=error.code,
             hint=Sentence(
                 "free space on the file system of %(path)s; then retry",

@@ -15,7 +15,6 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from core.errors import TerminalError, TransientError
-from core.sentences import Sentence
 from ingest.contract.job import JobSpec
 from ingest.driver.apply.clocks import (
     future_of,
@@ -53,10 +52,8 @@ def rewrite_future(
     state = read_lake_table(spec.table.path)
     if state.position is None:
         raise TerminalError(
-            Sentence(
-                "%(table)s has instants of the future and no position",
-                table=qualified_name(spec),
-            ),
+            "%(table)s has instants of the future and no position",
+            table=qualified_name(spec),
             code="no_position",
             hint="resync the table: that takes them away, too",
         )
@@ -134,13 +131,11 @@ def _require_past(spec: JobSpec, commit: Commit) -> None:
     """The clock may have been set back since another attempt made it."""
     if max(commit.instant.asked, commit.instant.completed) > soon():
         raise TransientError(
-            Sentence(
-                "commit %(asked)s of %(table)s, which replaced all of its rows, is"
-                " of the future: the clock of this driver's host is behind. Nothing"
-                " was removed",
-                asked=commit.instant.asked,
-                table=qualified_name(spec),
-            ),
+            "commit %(asked)s of %(table)s, which replaced all of its rows, is"
+            " of the future: the clock of this driver's host is behind. Nothing"
+            " was removed",
+            asked=commit.instant.asked,
+            table=qualified_name(spec),
             code="clock_behind",
             hint="set the clock of this host right, best by NTP; the job is tried"
             " again",

@@ -21,7 +21,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from core.errors import TerminalError, TransientError
-from core.sentences import Sentence
 from ingest.contract.applying import (
     COLUMNS_UNDECIDED,
     LEFT_LOG,
@@ -214,13 +213,11 @@ class LogTable:
         if now - self.ahead_since > AHEAD_SECONDS:
             newest = stream.newest.number if stream.newest else 0
             raise TransientError(
-                Sentence(
-                    "%(table)s is at epoch %(epoch)s, and its stream ends at"
-                    " %(newest)s: segments are missing. Nothing was written",
-                    table=qualified_name(self.spec),
-                    epoch=position.epoch_to,
-                    newest=newest,
-                ),
+                "%(table)s is at epoch %(epoch)s, and its stream ends at"
+                " %(newest)s: segments are missing. Nothing was written",
+                table=qualified_name(self.spec),
+                epoch=position.epoch_to,
+                newest=newest,
                 code="table_ahead",
                 hint="start its follower, which reads again what a storage lost as its"
                 " power failed; resync the table if the stream is one of a backup",
@@ -523,13 +520,11 @@ def _written(path: Path, columns: Sequence[str]) -> pa.Table:
 
 def _undecided(spec: JobSpec, names: Sequence[str]) -> TransientError:
     return TransientError(
-        Sentence(
-            "%(names)s of %(table)s was added, widened or dropped at the"
-            " source, and its plan does not have that yet: its rows wait."
-            " Nothing was written",
-            names=", ".join(names),
-            table=qualified_name(spec),
-        ),
+        "%(names)s of %(table)s was added, widened or dropped at the"
+        " source, and its plan does not have that yet: its rows wait."
+        " Nothing was written",
+        names=", ".join(names),
+        table=qualified_name(spec),
         code=COLUMNS_UNDECIDED,
         hint="its columns at the source are read; where the policy asks, approve the"
         " change on the table's page",
@@ -542,11 +537,9 @@ def _refuse_synced(spec: JobSpec, position: CommitPosition) -> None:
     if not position.start or is_of_log(position.end):
         return
     raise TransientError(
-        Sentence(
-            "the newest commit of %(table)s is of a sync by its cursor, and"
-            " the table follows its source's log still. Nothing was written",
-            table=qualified_name(spec),
-        ),
+        "the newest commit of %(table)s is of a sync by its cursor, and"
+        " the table follows its source's log still. Nothing was written",
+        table=qualified_name(spec),
         code=LEFT_LOG,
         hint="the table goes over to its cursor once that commit can be read; else"
         " resync the table",
@@ -555,12 +548,10 @@ def _refuse_synced(spec: JobSpec, position: CommitPosition) -> None:
 
 def _lost(spec: JobSpec, position: CommitPosition) -> TerminalError:
     return TerminalError(
-        Sentence(
-            "%(table)s is at epoch %(epoch)s of its stream, and later rows"
-            " of it are missing there. Nothing was written",
-            table=qualified_name(spec),
-            epoch=position.epoch_to,
-        ),
+        "%(table)s is at epoch %(epoch)s of its stream, and later rows"
+        " of it are missing there. Nothing was written",
+        table=qualified_name(spec),
+        epoch=position.epoch_to,
         code=NEEDS_RESYNC,
         hint="resync the table: readers keep the present copy until then",
     )

@@ -518,13 +518,11 @@ def _refuse_others(part: Part, there: Sequence[SealedColumn], shape: Shape) -> N
     ]
     if lacks:
         raise TerminalError(
-            Sentence(
-                "segment %(number)s has rows of %(table)s without the columns"
-                " %(lacks)s, which its plan has. Nothing was written",
-                number=part.number,
-                table=shape.name,
-                lacks=", ".join(lacks),
-            ),
+            "segment %(number)s has rows of %(table)s without the columns"
+            " %(lacks)s, which its plan has. Nothing was written",
+            number=part.number,
+            table=shape.name,
+            lacks=", ".join(lacks),
             code=SEGMENT_LACKS_COLUMNS,
             hint="resync the table: the load reads these columns of every row",
         )
@@ -541,13 +539,11 @@ def _refuse_others(part: Part, there: Sequence[SealedColumn], shape: Shape) -> N
     ]
     if others:
         raise TerminalError(
-            Sentence(
-                "segment %(number)s has columns of %(table)s in other types than the"
-                " plan: %(types)s. Nothing was written",
-                number=part.number,
-                table=shape.name,
-                types=joined(others),
-            ),
+            "segment %(number)s has columns of %(table)s in other types than the"
+            " plan: %(types)s. Nothing was written",
+            number=part.number,
+            table=shape.name,
+            types=joined(others),
             code=SEGMENT_TYPES_DIFFER,
             hint="resync the table",
         )
@@ -562,15 +558,13 @@ def _refuse_null_keys(rows: pa.Table, shape: Shape) -> None:
         bad = pc.and_(is_there, pc.is_null(rows[column.alias]))
         if count := pc.sum(bad).as_py():
             raise TerminalError(
-                Sentence(
-                    "%(count)s rows of %(table)s have in the key %(column)s NULL"
-                    " or a value for which %(type)s of the lake has no form. Nothing"
-                    " was written",
-                    count=count,
-                    table=shape.name,
-                    column=column.source_name,
-                    type=column.type,
-                ),
+                "%(count)s rows of %(table)s have in the key %(column)s NULL"
+                " or a value for which %(type)s of the lake has no form. Nothing"
+                " was written",
+                count=count,
+                table=shape.name,
+                column=column.source_name,
+                type=column.type,
                 code="key_without_form",
                 hint=Sentence(
                     "mend the value at the source, then resync the table; or remove it"
@@ -583,12 +577,10 @@ def _refuse_null_keys(rows: pa.Table, shape: Shape) -> None:
 
 def _missing(shape: Shape, count: int) -> TerminalError:
     return TerminalError(
-        Sentence(
-            "the log did not send unchanged long values of %(count)s rows of"
-            " %(table)s, and the lake has no such rows. Nothing was written",
-            count=count,
-            table=shape.name,
-        ),
+        "the log did not send unchanged long values of %(count)s rows of"
+        " %(table)s, and the lake has no such rows. Nothing was written",
+        count=count,
+        table=shape.name,
         code="row_missing",
         hint="resync the table; ALTER TABLE … REPLICA IDENTITY FULL at the source makes"
         " the log send every value",

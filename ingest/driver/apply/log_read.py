@@ -13,7 +13,6 @@ from threading import RLock
 import pyarrow as pa
 
 from core.errors import TerminalError
-from core.sentences import Sentence
 from ingest.contract.segments import AHEAD, Segment, StreamTable, TablePart
 from ingest.contract.source_positions import order_of
 from ingest.contract.table import TableSpec
@@ -190,11 +189,9 @@ class Waiting:
         if segment is None:
             self._require_kept(number, first)
             raise TerminalError(
-                Sentence(
-                    "segment %(number)s at %(uri)s is missing. Nothing was written",
-                    number=number,
-                    uri=folder.uri,
-                ),
+                "segment %(number)s at %(uri)s is missing. Nothing was written",
+                number=number,
+                uri=folder.uri,
                 code="segment_damaged",
                 hint="put the file back from a copy of the lake, or resync the"
                 " stream's tables",
@@ -256,12 +253,10 @@ def is_before(position: str, other: str) -> bool:
     order = order_of(position, other)
     if order == "unordered":
         raise TerminalError(
-            Sentence(
-                "the positions %(position)s and %(other)s are of different"
-                " servers. Nothing was written",
-                position=position,
-                other=other,
-            ),
+            "the positions %(position)s and %(other)s are of different"
+            " servers. Nothing was written",
+            position=position,
+            other=other,
             code="positions_unordered",
             hint="resync the table",
         )

@@ -34,14 +34,12 @@ def refuse_many_partitions(rows: DataFrame, table: TableSpec) -> None:
     found = rows.select(*columns).distinct().limit(MOST_PARTITIONS + 1).count()
     if found > MOST_PARTITIONS:
         raise InvalidRequest(
-            Sentence(
-                "%(table)s has more than %(most)s different values of"
-                " %(columns)s: each would be a partition of the lake table."
-                " Nothing was loaded",
-                table=_name(table),
-                most=f"{MOST_PARTITIONS:,}",
-                columns=", ".join(table.partition_by),
-            ),
+            "%(table)s has more than %(most)s different values of"
+            " %(columns)s: each would be a partition of the lake table."
+            " Nothing was loaded",
+            table=_name(table),
+            most=f"{MOST_PARTITIONS:,}",
+            columns=", ".join(table.partition_by),
             code="too_many_partitions",
             hint="remove the table and plan it partitioned by columns with few values,"
             " or not at all",
@@ -63,13 +61,11 @@ def refuse_long_partitions(
         if longest <= limit:
             continue
         raise InvalidRequest(
-            Sentence(
-                "a value of %(column)s of %(table)s %(why)s, so it"
-                " can be no partition of the lake table. Nothing was written",
-                column=_source_name(table, column),
-                table=_name(table),
-                why=_what_is_wrong(longest, limit),
-            ),
+            "a value of %(column)s of %(table)s %(why)s, so it"
+            " can be no partition of the lake table. Nothing was written",
+            column=_source_name(table, column),
+            table=_name(table),
+            why=_what_is_wrong(longest, limit),
             code="partition_too_long",
             hint="shorten the value at the source, then resume; or remove the table"
             " and plan it partitioned by another column, or not at all",

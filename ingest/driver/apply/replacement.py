@@ -13,7 +13,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from core.errors import TerminalError
-from core.sentences import Sentence
 from ingest.contract.job import JobSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.writer import Batch, Span, commit_rows, qualified_name
@@ -121,13 +120,11 @@ def require_same(
 ) -> None:
     if after != before:
         raise TerminalError(
-            Sentence(
-                "after its repair %(table)s has %(after)s rows, or others, where"
-                " %(before)s were kept",
-                table=qualified_name(spec),
-                after=after[0],
-                before=before[0],
-            ),
+            "after its repair %(table)s has %(after)s rows, or others, where"
+            " %(before)s were kept",
+            table=qualified_name(spec),
+            after=after[0],
+            before=before[0],
             code="repair_differs",
             hint="resync the table; the savepoint holds what was there before",
         )
@@ -135,13 +132,11 @@ def require_same(
 
 def _changed(spec: JobSpec, wanted: int, found: int) -> TerminalError:
     return TerminalError(
-        Sentence(
-            "%(found)s rows of %(table)s would stay, but %(wanted)s keys were"
-            " counted. Nothing was written",
-            found=found,
-            table=qualified_name(spec),
-            wanted=wanted,
-        ),
+        "%(found)s rows of %(table)s would stay, but %(wanted)s keys were"
+        " counted. Nothing was written",
+        found=found,
+        table=qualified_name(spec),
+        wanted=wanted,
         code="repair_differs",
         hint="run the repair again",
     )

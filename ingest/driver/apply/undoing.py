@@ -88,11 +88,9 @@ def unschedule(
     left = {i.asked for i in _timeline(spec).pending_compactions}
     if kept := sorted(left & {i.asked for i in wanted}):
         raise TerminalError(
-            Sentence(
-                "%(instants)s of %(table)s: still planned after its unscheduling",
-                instants=", ".join(kept),
-                table=qualified_name(spec),
-            ),
+            "%(instants)s of %(table)s: still planned after its unscheduling",
+            instants=", ".join(kept),
+            table=qualified_name(spec),
             code="repair_incomplete",
             hint="look at the job's log, then ask again; readers see the same rows",
         )
@@ -121,12 +119,10 @@ def _undo(spark: SparkSession, spec: JobSpec, client: Any, instant: Instant) -> 
         return
     if not read_compaction_plan(spec.table.path, instant.asked).is_readable:
         raise InvalidRequest(
-            Sentence(
-                "the request of compaction %(asked)s of %(table)s is gone or"
-                " damaged, so it cannot go back to being planned",
-                asked=instant.asked,
-                table=qualified_name(spec),
-            ),
+            "the request of compaction %(asked)s of %(table)s is gone or"
+            " damaged, so it cannot go back to being planned",
+            asked=instant.asked,
+            table=qualified_name(spec),
             code="plan_unreadable",
             hint="unschedule it: what the attempt wrote is removed with it",
         )
@@ -181,12 +177,10 @@ def _refuse_unless_done(run: JobRun, asked: str) -> None:
         Sentence("absent") if found is None else in_state(found.action, found.state)
     )
     raise InvalidRequest(
-        Sentence(
-            "%(table)s has nothing unfinished at %(asked)s: it is %(state)s",
-            table=qualified_name(run.spec),
-            asked=asked,
-            state=state,
-        ),
+        "%(table)s has nothing unfinished at %(asked)s: it is %(state)s",
+        table=qualified_name(run.spec),
+        asked=asked,
+        state=state,
         code="unknown_instant",
         hint="read the table's health again",
     )

@@ -61,14 +61,12 @@ def refuse_too_wide_part(
 
 def _too_wide(table: str, where: str, width: int, most: int) -> TerminalError:
     return TerminalError(
-        Sentence(
-            "%(table)s has a change of a row of %(width)s MiB (%(where)s), and this"
-            " driver applies rows of %(most)s MiB at most. Nothing was written",
-            table=table,
-            width=f"{width >> 20:,}",
-            where=where,
-            most=f"{most >> 20:,}",
-        ),
+        "%(table)s has a change of a row of %(width)s MiB (%(where)s), and this"
+        " driver applies rows of %(most)s MiB at most. Nothing was written",
+        table=table,
+        width=f"{width >> 20:,}",
+        where=where,
+        most=f"{most >> 20:,}",
         code="row_too_large",
         hint=Sentence(
             "set SLUICE_DRIVER_MEMORY to %(heap)sm or more, restart the driver host and"

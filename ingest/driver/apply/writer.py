@@ -22,7 +22,6 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from core.errors import TerminalError, TransientError
-from core.sentences import Sentence
 from ingest.contract.job import JobSpec
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.clocks import future_of, soon
@@ -157,11 +156,9 @@ def _shared_lock(spec: JobSpec) -> SharedLock | None:
     hosts, _, folder = spec.lock_service.partition("/")
     if not hosts:
         raise TerminalError(
-            Sentence(
-                "%(table)s has a shared lock, and there is no service for it."
-                " Nothing was written",
-                table=qualified_name(spec),
-            ),
+            "%(table)s has a shared lock, and there is no service for it."
+            " Nothing was written",
+            table=qualified_name(spec),
             code="lock_service_unset",
             hint="set SLUICE_LAKE_LOCK as it was when the table was onboarded",
         )
@@ -194,13 +191,11 @@ def _require_past(spec: JobSpec, state: LakeState) -> None:
     )
     if newest > soon():
         raise TransientError(
-            Sentence(
-                "the newest commit of %(table)s is of %(newest)s in UTC: the clock"
-                " of this driver's host is behind, or that of a former driver was"
-                " ahead. Nothing was written",
-                table=qualified_name(spec),
-                newest=newest,
-            ),
+            "the newest commit of %(table)s is of %(newest)s in UTC: the clock"
+            " of this driver's host is behind, or that of a former driver was"
+            " ahead. Nothing was written",
+            table=qualified_name(spec),
+            newest=newest,
             code="clock_behind",
             hint="if this host's clock is wrong, set it right; else roll the table"
             " back: that keeps every row and takes the commits of the future away",
@@ -232,12 +227,9 @@ def commit_rows(
     missing = [c for c in state.columns if c not in batch.rows.columns]
     if missing:
         raise TerminalError(
-            Sentence(
-                "the rows for %(table)s lack the columns %(missing)s. Nothing was"
-                " written",
-                table=qualified_name(spec),
-                missing=", ".join(missing),
-            ),
+            "the rows for %(table)s lack the columns %(missing)s. Nothing was written",
+            table=qualified_name(spec),
+            missing=", ".join(missing),
             code="missing_columns",
             hint="a column disappeared at the source: resync the table",
         )
@@ -259,10 +251,8 @@ def commit_rows(
     found = commit_of(spec, batch.span.epoch_to)
     if found is None:
         raise TerminalError(
-            Sentence(
-                "the write to %(table)s ended without a commit",
-                table=qualified_name(spec),
-            ),
+            "the write to %(table)s ended without a commit",
+            table=qualified_name(spec),
             code="commit_missing",
             hint="retry the job; nothing of it is visible",
         )

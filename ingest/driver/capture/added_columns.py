@@ -59,11 +59,9 @@ def new_columns(
     new = tuple(name for name in at_source if name not in decided)
     if new and work.stops_at_new:
         raise TransientError(
-            Sentence(
-                "source table %(table)s has new columns: %(new)s. Nothing was read",
-                table=f"{table.source_schema}.{table.source_table}",
-                new=", ".join(new),
-            ),
+            "source table %(table)s has new columns: %(new)s. Nothing was read",
+            table=f"{table.source_schema}.{table.source_table}",
+            new=", ".join(new),
             code="columns_added",
             hint="the columns are read again, then it goes on",
         )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from core.errors import TerminalError
-from core.sentences import Sentence, as_sentence
+from core.sentences import as_sentence
 from ingest.contract.table import SourceSpec, TableSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.sources.chunks import (
@@ -131,12 +131,10 @@ def _edge(table: TableSpec, found: tuple[Any, ...]) -> tuple[str, ...]:
 def _unwalkable(table: TableSpec, why: str) -> TerminalError:
     """What a walk would never end with, or pass rows over."""
     return TerminalError(
-        Sentence(
-            "%(table)s cannot be cut by its key %(key)s: %(why)s. Nothing was written",
-            table=f"{table.source_schema}.{table.source_table}",
-            key=", ".join(table.key),
-            why=as_sentence(why),
-        ),
+        "%(table)s cannot be cut by its key %(key)s: %(why)s. Nothing was written",
+        table=f"{table.source_schema}.{table.source_table}",
+        key=", ".join(table.key),
+        why=as_sentence(why),
         code="key_not_walkable",
         hint="check the table and its index at the source (CHECK TABLE, REINDEX), then"
         " start this again; report it if it stays",

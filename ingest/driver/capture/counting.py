@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.errors import TransientError
-from core.sentences import Sentence
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.jvm import failure_of
@@ -64,13 +63,11 @@ def refuse_another_count(
         return
     table = run.spec.table
     raise TransientError(
-        Sentence(
-            "%(table)s has %(after)s rows when all are counted at once, and"
-            " %(read)s were read by ranges of its key. Nothing was compared",
-            table=f"{table.source_schema}.{table.source_table}",
-            after=f"{after.rows:,}",
-            read=f"{read:,}",
-        ),
+        "%(table)s has %(after)s rows when all are counted at once, and"
+        " %(read)s were read by ranges of its key. Nothing was compared",
+        table=f"{table.source_schema}.{table.source_table}",
+        after=f"{after.rows:,}",
+        read=f"{read:,}",
         code="rows_not_read",
         hint="verify again while nothing writes to the table; if the numbers stay"
         " apart, check its index at the source (CHECK TABLE, REINDEX), and report it",

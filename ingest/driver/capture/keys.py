@@ -50,14 +50,12 @@ def refuse_repeated_keys(
         repeated = _repeated_at_source(source, table, changed)
     if repeated:
         raise InvalidRequest(
-            Sentence(
-                "%(repeated)s keys of %(table)s occur more than once in %(key)s:"
-                " the lake table would keep one row of each. Nothing was written,"
-                " and the position stays where it was",
-                repeated=repeated,
-                table=_name(table),
-                key=", ".join(table.key),
-            ),
+            "%(repeated)s keys of %(table)s occur more than once in %(key)s:"
+            " the lake table would keep one row of each. Nothing was written,"
+            " and the position stays where it was",
+            repeated=repeated,
+            table=_name(table),
+            key=", ".join(table.key),
             code="repeated_keys",
             hint="make these columns unique at the source again, then resume; or remove"
             " the table and add it again with columns that are unique together",
@@ -91,16 +89,14 @@ def null_keys(
         )
         if found:
             return InvalidRequest(
-                Sentence(
-                    "%(what)s: '%(name)s' (%(source_type)s) is of the key and has"
-                    " %(found)s, for which %(type)s of the lake has no form. Nothing"
-                    " was written",
-                    what=said,
-                    name=name,
-                    source_type=column.source_type,
-                    found=str(found[0][0])[:_MOST_SHOWN],
-                    type=column.type,
-                ),
+                "%(what)s: '%(name)s' (%(source_type)s) is of the key and has"
+                " %(found)s, for which %(type)s of the lake has no form. Nothing"
+                " was written",
+                what=said,
+                name=name,
+                source_type=column.source_type,
+                found=str(found[0][0])[:_MOST_SHOWN],
+                type=column.type,
                 code="key_without_form",
                 hint=Sentence(
                     "mend the value at the source, then resume; or remove the table"
@@ -110,11 +106,9 @@ def null_keys(
                 ),
             )
     return InvalidRequest(
-        Sentence(
-            "%(what)s: NULL in the key %(key)s. Nothing was written",
-            what=said,
-            key=", ".join(table.key),
-        ),
+        "%(what)s: NULL in the key %(key)s. Nothing was written",
+        what=said,
+        key=", ".join(table.key),
         code="null_keys",
         hint="choose a key that is never NULL; a table that is loaded once may have the"
         " whole-row hash",
@@ -140,17 +134,15 @@ def refuse_shared_texts(
         found = source.rows(unfit_row(dialect, table, shown, where=where, fits=fits))
         if found:
             raise InvalidRequest(
-                Sentence(
-                    "%(table)s cannot be synced: '%(name)s' (%(type)s) is of the key"
-                    " and has X'%(found)s', which in Unicode is '%(character)s', as"
-                    " another key is or can be: the lake would keep one row of both."
-                    " Nothing was written",
-                    table=_name(table),
-                    name=name,
-                    type=type,
-                    found=found[0][0][:_MOST_SHOWN],
-                    character=found[0][1][:_MOST_SHOWN],
-                ),
+                "%(table)s cannot be synced: '%(name)s' (%(type)s) is of the key"
+                " and has X'%(found)s', which in Unicode is '%(character)s', as"
+                " another key is or can be: the lake would keep one row of both."
+                " Nothing was written",
+                table=_name(table),
+                name=name,
+                type=type,
+                found=found[0][0][:_MOST_SHOWN],
+                character=found[0][1][:_MOST_SHOWN],
                 code="key_text_shared",
                 hint="give the column the character set utf8mb4 at the source, or"
                 " change this value there, then resume; or remove the table and add it"
@@ -185,13 +177,11 @@ def _what_is_looked_for(table: TableSpec, *, may_ask: bool) -> str:
 def _no_more_unique(table: TableSpec) -> InvalidRequest:
     key = ", ".join(table.key)
     return InvalidRequest(
-        Sentence(
-            "source table %(table)s changed: it kept %(key)s unique and does"
-            " so no more, and no index that begins with %(key)s leads a sync to"
-            " repeated keys. Nothing was written",
-            table=_name(table),
-            key=key,
-        ),
+        "source table %(table)s changed: it kept %(key)s unique and does"
+        " so no more, and no index that begins with %(key)s leads a sync to"
+        " repeated keys. Nothing was written",
+        table=_name(table),
+        key=key,
         code="key_not_guaranteed",
         hint="make these columns unique at the source again, then resume; or remove the"
         " table and add it again with columns that are unique together; or resync it:"

@@ -65,11 +65,9 @@ def wait_for_cut(run: JobRun, log: LogLoad) -> int:
     known = _waited(run, found, reason, CUT_SECONDS)
     if known is None:
         raise TransientError(
-            Sentence(
-                "the follower of the source's log has not begun with %(table)s."
-                " Nothing was read",
-                table=qualified_name(run.spec),
-            ),
+            "the follower of the source's log has not begun with %(table)s."
+            " Nothing was read",
+            table=qualified_name(run.spec),
             code=CUT_MISSING,
             hint="start the follower, or find out why it does not read:"
             " GET /api/v1/datasources/{name}/capture; the load goes on automatically",
@@ -99,12 +97,10 @@ def wait_for_shards(run: JobRun, stream: str, names: Collection[str]) -> None:
     if _waited(run, is_there, reason, CUT_SECONDS):
         return
     raise TransientError(
-        Sentence(
-            "the follower of the source's log has not begun with %(shards)s of"
-            " %(table)s. Nothing was read",
-            shards=", ".join(names),
-            table=qualified_name(run.spec),
-        ),
+        "the follower of the source's log has not begun with %(shards)s of"
+        " %(table)s. Nothing was read",
+        shards=", ".join(names),
+        table=qualified_name(run.spec),
         code=CUT_MISSING,
         hint="start the follower, or see what keeps it from these tables at the"
         " source: GET /api/v1/datasources/{name}/capture; the job goes on"
@@ -121,14 +117,12 @@ def refuse_passed(spec: JobSpec, state: LakeState) -> None:
     if not behind_of(spec):
         raise _gone(spec)
     raise TerminalError(
-        Sentence(
-            "the syncs of %(table)s are numbered up to %(epoch_to)s, and the"
-            " stream of its source's log is at %(epoch)s only. Nothing was"
-            " written",
-            table=qualified_name(spec),
-            epoch_to=state.position.epoch_to,
-            epoch=spec.epoch,
-        ),
+        "the syncs of %(table)s are numbered up to %(epoch_to)s, and the"
+        " stream of its source's log is at %(epoch)s only. Nothing was"
+        " written",
+        table=qualified_name(spec),
+        epoch_to=state.position.epoch_to,
+        epoch=spec.epoch,
         code="stream_behind",
         hint="remove the table and onboard it with capture `log`: that reads it again",
     )
@@ -141,11 +135,9 @@ def behind_of(spec: JobSpec) -> str:
 
 def _gone(spec: JobSpec) -> StaleState:
     return StaleState(
-        Sentence(
-            "nothing waits any more behind the place of the log where the load"
-            " of %(table)s was to begin. Nothing was read",
-            table=qualified_name(spec),
-        ),
+        "nothing waits any more behind the place of the log where the load"
+        " of %(table)s was to begin. Nothing was read",
+        table=qualified_name(spec),
         code=CUT_GONE,
         hint="it begins again behind another place, automatically",
     )
@@ -172,14 +164,12 @@ def take_moment(run: JobRun, source: Source) -> Moment:
 
     if not _waited(run, is_settled, "", OPEN_SECONDS):
         raise TransientError(
-            Sentence(
-                "a transaction has been open at the source for %(open_seconds)s s:"
-                " %(holder)s. Before it ends no snapshot shows all that the log"
-                " has, so %(table)s is not read",
-                open_seconds=f"{OPEN_SECONDS:.0f}",
-                holder=holder,
-                table=qualified_name(run.spec),
-            ),
+            "a transaction has been open at the source for %(open_seconds)s s:"
+            " %(holder)s. Before it ends no snapshot shows all that the log"
+            " has, so %(table)s is not read",
+            open_seconds=f"{OPEN_SECONDS:.0f}",
+            holder=holder,
+            table=qualified_name(run.spec),
             code=TRANSACTIONS_OPEN,
             hint="end that transaction at the source; the load goes on automatically",
         )
@@ -194,11 +184,8 @@ def read_until(run: JobRun, source: Source) -> str:
 def _log_source(run: JobRun, source: Source) -> LogSource:
     if not isinstance(source, LogSource):
         raise TerminalError(
-            Sentence(
-                "a source of this kind is not followed by its log, and %(table)s"
-                " was to be",
-                table=qualified_name(run.spec),
-            ),
+            "a source of this kind is not followed by its log, and %(table)s was to be",
+            table=qualified_name(run.spec),
             code="not_yet",
         )
     return source

@@ -169,14 +169,12 @@ def require_shown(source: Source, table: TableSpec, position: str) -> None:
     shown = (clock if has_zone(table) else wall_clock(clock)).complete_until
     if shown < from_text(position):
         raise TransientError(
-            Sentence(
-                "the source is a replica that is complete until %(shown)s UTC"
-                " only, and the lake has all of %(table)s up to %(position)s."
-                " Nothing was read",
-                shown=f"{shown:%H:%M:%S}",
-                table=f"{table.source_schema}.{table.source_table}",
-                position=position,
-            ),
+            "the source is a replica that is complete until %(shown)s UTC"
+            " only, and the lake has all of %(table)s up to %(position)s."
+            " Nothing was read",
+            shown=f"{shown:%H:%M:%S}",
+            table=f"{table.source_schema}.{table.source_table}",
+            position=position,
             code="source_behind",
             hint="wait until the replica has caught up, or read from the primary",
         )
@@ -199,12 +197,10 @@ def _unknown_end(replica: Replica) -> TransientError:
             right_of_members=RIGHT_OF_MEMBERS,
         )
     return TransientError(
-        Sentence(
-            "the source is a standby, a replica or one of several members of a"
-            " cluster and does not say up to when it is complete: %(why)s."
-            " Nothing was written",
-            why=why,
-        ),
+        "the source is a standby, a replica or one of several members of a"
+        " cluster and does not say up to when it is complete: %(why)s."
+        " Nothing was written",
+        why=why,
         code="replication_stopped",
         hint=hint,
     )
@@ -423,10 +419,8 @@ def _unchanged(
     for table, definition in zip(tables, before, strict=True):
         if source.definition(table) != definition:
             raise TransientError(
-                Sentence(
-                    "source table %(table)s was changed while it was read",
-                    table=_name(table),
-                ),
+                "source table %(table)s was changed while it was read",
+                table=_name(table),
                 code=REWRITTEN,
             )
     return found
@@ -455,7 +449,8 @@ def _text_refused(
                 )
                 break
     return TerminalError(
-        Sentence("%(why)s. Nothing of this job is visible", why=why or said.message),
+        "%(why)s. Nothing of this job is visible",
+        why=why or said.message,
         code=said.code,
         hint=said.hint,
     )
@@ -463,13 +458,11 @@ def _text_refused(
 
 def _given_up(table: TableSpec, code: str, reason: str) -> TransientError:
     return TransientError(
-        Sentence(
-            "%(table)s could not be read: %(reason)s. Given up after %(count)s"
-            " tries; nothing of this job is visible",
-            table=_name(table),
-            reason=reason,
-            count=len(PAUSES) + 1,
-        ),
+        "%(table)s could not be read: %(reason)s. Given up after %(count)s"
+        " tries; nothing of this job is visible",
+        table=_name(table),
+        reason=reason,
+        count=len(PAUSES) + 1,
         code=code,
         hint="it is tried again automatically; end what changes or locks the table at"
         " the source, if it should not run",

@@ -58,13 +58,11 @@ def ensure_same_table(
         else "it has no row that is in the lake"
     )
     raise InvalidRequest(
-        Sentence(
-            "%(table)s was truncated, created again or replaced at the source"
-            " since the last sync: %(found)s. Its rows may be older than the"
-            " position, and former ones are in the lake. Nothing was written",
-            table=f"{table.source_schema}.{table.source_table}",
-            found=found,
-        ),
+        "%(table)s was truncated, created again or replaced at the source"
+        " since the last sync: %(found)s. Its rows may be older than the"
+        " position, and former ones are in the lake. Nothing was written",
+        table=f"{table.source_schema}.{table.source_table}",
+        found=found,
         code="source_recreated",
         hint="resync the table: readers keep the present copy until then",
     )

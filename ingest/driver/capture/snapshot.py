@@ -165,10 +165,8 @@ def _behind(spec: JobSpec, state: LakeState) -> str:
         position = spec.snapshot.position
     if not position:
         raise TerminalError(
-            Sentence(
-                "where %(table)s is at its source is not known. Nothing was read",
-                table=qualified_name(spec),
-            ),
+            "where %(table)s is at its source is not known. Nothing was read",
+            table=qualified_name(spec),
             code="not_loaded",
             hint="resync the table",
         )
@@ -227,11 +225,9 @@ def _cleared(run: JobRun, spark: SparkSession, state: LakeState) -> LakeState:
     spec = run.spec
     if spec.kind == "snapshot" and state.timeline.completed_writes:
         raise TerminalError(
-            Sentence(
-                "lake table %(table)s has data already: a second load would"
-                " duplicate it. Nothing was written",
-                table=qualified_name(spec),
-            ),
+            "lake table %(table)s has data already: a second load would"
+            " duplicate it. Nothing was written",
+            table=qualified_name(spec),
             code="lake_table_exists",
             hint="move the folder away, or choose another name",
         )
@@ -432,13 +428,11 @@ def _refuse_other_rows(load: _Load, staged: DataFrame) -> None:
     read, found = _rows_of(load.staging), staged.count()
     if found != read:
         raise TerminalError(
-            Sentence(
-                "%(found)s rows are staged for %(table)s, and %(read)s were read."
-                " Nothing of this job is visible",
-                found=found,
-                table=qualified_name(load.run.spec),
-                read=read,
-            ),
+            "%(found)s rows are staged for %(table)s, and %(read)s were read."
+            " Nothing of this job is visible",
+            found=found,
+            table=qualified_name(load.run.spec),
+            read=read,
             code="rows_miscounted",
             hint="start the load again: it reads every row again",
         )
@@ -463,12 +457,10 @@ def _refuse_bad_keys(
         if repeated:
             is_unique = all(one.is_unique for one in doubtful)
             raise InvalidRequest(
-                Sentence(
-                    IN_UNICODE if is_unique else REPEATED,
-                    repeated=repeated,
-                    table=f"{table.source_schema}.{table.source_table}",
-                    key=", ".join(name for name in table.key if name),
-                ),
+                IN_UNICODE if is_unique else REPEATED,
+                repeated=repeated,
+                table=f"{table.source_schema}.{table.source_table}",
+                key=", ".join(name for name in table.key if name),
                 code="repeated_keys",
                 hint="choose columns that are unique together, or the whole-row hash",
             )

@@ -52,12 +52,10 @@ def require_columns(
             )
     if problems:
         raise InvalidRequest(
-            Sentence(
-                "source table %(where)s changed since it was planned:"
-                " %(problems)s. Nothing was written",
-                where=where,
-                problems=joined(problems),
-            ),
+            "source table %(where)s changed since it was planned:"
+            " %(problems)s. Nothing was written",
+            where=where,
+            problems=joined(problems),
             code="source_changed",
             hint="look at the change on the table's page and approve it there",
         )
@@ -85,7 +83,8 @@ def refuse_doubtful_emptiness(
     where = f"{table.source_schema}.{table.source_table}"
     if source.rows(any_row(source.dialect, table)):
         raise TransientError(
-            Sentence("%(where)s read as empty and has rows now", where=where),
+            "%(where)s read as empty and has rows now",
+            where=where,
             code="source_rewritten",
         )
     if work.accept_empty:
@@ -98,12 +97,10 @@ def refuse_doubtful_emptiness(
         return
     if why := _doubt(spark, table, source.estimated_rows(table)):
         raise TerminalError(
-            Sentence(
-                "%(where)s reads as empty, but %(why)s. Nothing was written;"
-                " readers see what they saw before",
-                where=where,
-                why=why,
-            ),
+            "%(where)s reads as empty, but %(why)s. Nothing was written;"
+            " readers see what they saw before",
+            where=where,
+            why=why,
             code="source_reads_empty",
             hint="check the grants of this login; if the table really is"
             " empty, resync it with accept_empty, on its page: 'The source table may"

@@ -91,12 +91,10 @@ def _refuse_another(
     if is_recreated(was, now):
         name = f"{table.source_schema}.{table.source_table}"
         raise InvalidRequest(
-            Sentence(
-                "%(name)s was dropped and created again at the source since the"
-                " last sync: its rows may be older than the position, and the"
-                " former table's are in the lake. Nothing was written",
-                name=name,
-            ),
+            "%(name)s was dropped and created again at the source since the"
+            " last sync: its rows may be older than the position, and the"
+            " former table's are in the lake. Nothing was written",
+            name=name,
             code="source_recreated",
             hint="resync the table: readers keep the present copy until then",
         )
@@ -111,14 +109,12 @@ def _refuse_other_keys(
     if not altered:
         return
     raise InvalidRequest(
-        Sentence(
-            "values of %(values)s in the key of %(table)s read otherwise"
-            " since an ALTER at the source: the lake has the rows under their"
-            " former keys, and those that change would be there twice. Nothing"
-            " was written",
-            values=in_words(altered),
-            table=f"{table.source_schema}.{table.source_table}",
-        ),
+        "values of %(values)s in the key of %(table)s read otherwise"
+        " since an ALTER at the source: the lake has the rows under their"
+        " former keys, and those that change would be there twice. Nothing"
+        " was written",
+        values=in_words(altered),
+        table=f"{table.source_schema}.{table.source_table}",
         code="key_values_changed",
         hint="resync the table: readers keep the present copy until then",
     )

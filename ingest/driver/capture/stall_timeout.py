@@ -151,12 +151,10 @@ class SourceWatch:
 
     def _silent(self) -> TransientError:
         return TransientError(
-            Sentence(
-                "the source has sent nothing since %(at)s, and answered no new"
-                " connection for %(unanswered)s s; nothing of this job is visible",
-                at=self._at,
-                unanswered=LIMITS.unanswered,
-            ),
+            "the source has sent nothing since %(at)s, and answered no new"
+            " connection for %(unanswered)s s; nothing of this job is visible",
+            at=self._at,
+            unanswered=LIMITS.unanswered,
             code="source_silent",
             hint="it is tried again automatically; look at the server and at what lies"
             " between it and Sluice",
@@ -183,13 +181,11 @@ class SourceWatch:
 
 def _frozen(readers: int) -> TransientError:
     return TransientError(
-        Sentence(
-            "%(readers)s of the job's connections to the source had no byte"
-            " for %(quiet)s s, while its server answers others and has nothing"
-            " to do for them; nothing of this job is visible",
-            readers=readers,
-            quiet=LIMITS.quiet + LIMITS.unanswered,
-        ),
+        "%(readers)s of the job's connections to the source had no byte"
+        " for %(quiet)s s, while its server answers others and has nothing"
+        " to do for them; nothing of this job is visible",
+        readers=readers,
+        quiet=LIMITS.quiet + LIMITS.unanswered,
         code="source_silent",
         hint="it is tried again automatically; look at what lies between the server and"
         " Sluice",

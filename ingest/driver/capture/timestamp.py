@@ -269,13 +269,11 @@ def _refuse(table: TableSpec, counts: Counts) -> None:
     where = f"{table.source_schema}.{table.source_table}"
     if counts.rows > MAX_INDEX:
         raise TerminalError(
-            Sentence(
-                "%(rows)s rows of %(where)s share one value of %(cursor)s: too"
-                " many for one commit",
-                rows=counts.rows,
-                where=where,
-                cursor=table.cursor,
-            ),
+            "%(rows)s rows of %(where)s share one value of %(cursor)s: too"
+            " many for one commit",
+            rows=counts.rows,
+            where=where,
+            cursor=table.cursor,
             code="epoch_too_large",
             hint="resync the table, then go on",
         )

@@ -240,11 +240,9 @@ def _record_for(run: JobRun, kept: Differences, work: RepairWork) -> Differing:
     if record and is_meant and is_same and is_repairable(table):
         return record
     raise InvalidRequest(
-        Sentence(
-            "which rows of %(table)s differ from its source is not known any"
-            " more. Nothing was read",
-            table=qualified_name(run.spec),
-        ),
+        "which rows of %(table)s differ from its source is not known any"
+        " more. Nothing was read",
+        table=qualified_name(run.spec),
         code="differences_gone",
         hint="verify the table, then repair what that finds",
     )
@@ -352,12 +350,9 @@ def _require_same_source(repair: _Repair, source: Source) -> None:
         changes = (Sentence("the table was dropped and created again"), *changes)
     if changes:
         raise InvalidRequest(
-            Sentence(
-                "%(table)s was compared with another source: %(change)s. Nothing"
-                " was read",
-                table=qualified_name(repair.run.spec),
-                change=changes[0],
-            ),
+            "%(table)s was compared with another source: %(change)s. Nothing was read",
+            table=qualified_name(repair.run.spec),
+            change=changes[0],
             code="source_changed",
             hint="verify the table again, then repair what that finds",
         )

@@ -116,22 +116,18 @@ def _execute(session: SparkSession, spec: JobSpec, asked: str) -> None:
         return  # a former attempt of this job got that far
     if instant is None or instant.action != "compaction":
         raise InvalidRequest(
-            Sentence(
-                "%(table)s has no compaction %(asked)s",
-                table=qualified_name(spec),
-                asked=asked,
-            ),
+            "%(table)s has no compaction %(asked)s",
+            table=qualified_name(spec),
+            asked=asked,
             code="unknown_instant",
             hint="read the table's timeline again",
         )
     if not read_compaction_plan(spec.table.path, asked).is_readable:
         raise TerminalError(
-            Sentence(
-                "the request of compaction %(asked)s of %(table)s is gone or"
-                " damaged: it can neither be executed nor undone",
-                asked=asked,
-                table=qualified_name(spec),
-            ),
+            "the request of compaction %(asked)s of %(table)s is gone or"
+            " damaged: it can neither be executed nor undone",
+            asked=asked,
+            table=qualified_name(spec),
             code="plan_unreadable",
             hint="unschedule it: the table's health page offers that",
         )
@@ -150,12 +146,10 @@ def _execute(session: SparkSession, spec: JobSpec, asked: str) -> None:
     if done is None or done.state != "COMPLETED":
         state = Sentence("gone") if done is None else STATES.get(done.state, done.state)
         raise TerminalError(
-            Sentence(
-                "compaction %(asked)s of %(table)s did not complete: %(state)s",
-                asked=asked,
-                table=qualified_name(spec),
-                state=state,
-            ),
+            "compaction %(asked)s of %(table)s did not complete: %(state)s",
+            asked=asked,
+            table=qualified_name(spec),
+            state=state,
             code="compaction_incomplete",
             hint="run it again; readers see the table as before",
         )

@@ -15,7 +15,6 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from core.errors import InvalidRequest
-from core.sentences import Sentence
 from ingest.contract.job import JobSpec
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.apply import roll_back_writes
@@ -71,9 +70,8 @@ def deduplicate(
     state = checked_state(spec)
     if state.position is None:
         raise InvalidRequest(
-            Sentence(
-                "lake table %(table)s has no load yet", table=qualified_name(spec)
-            ),
+            "lake table %(table)s has no load yet",
+            table=qualified_name(spec),
             code="not_loaded",
         )
     is_preview = spec.repair is not None and spec.repair.dry_run

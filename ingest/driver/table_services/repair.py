@@ -12,7 +12,6 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, TerminalError
-from core.sentences import Sentence
 from ingest.contract.job import JobSpec, RepairAction, RepairWork
 from ingest.driver.apply.apply import (
     roll_back_writes,
@@ -200,11 +199,9 @@ def drop_metadata_table(run: JobRun, spark: SparkSession) -> dict[str, Any]:
             )
     if left := metadata_partitions(base):
         raise TerminalError(
-            Sentence(
-                "%(table)s still has a metadata table: %(partitions)s",
-                table=qualified_name(spec),
-                partitions=", ".join(left),
-            ),
+            "%(table)s still has a metadata table: %(partitions)s",
+            table=qualified_name(spec),
+            partitions=", ".join(left),
             code="repair_incomplete",
             hint="look whether another writer works on it, then ask again",
         )

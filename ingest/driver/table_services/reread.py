@@ -18,7 +18,6 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from core.errors import TransientError
-from core.sentences import Sentence
 from ingest.contract.job import JobSpec
 from ingest.contract.positions import MAX_INDEX, seq_of
 from ingest.driver.apply.apply import (
@@ -82,12 +81,10 @@ def _require_columns_there(spec: JobSpec, state: LakeState) -> None:
     new = [c.source_name for c in spec.table.columns if c.name not in state.columns]
     if new:
         raise TransientError(
-            Sentence(
-                "%(table)s has no rows yet with its new columns: %(columns)s. Nothing"
-                " was read",
-                table=qualified_name(spec),
-                columns=", ".join(new),
-            ),
+            "%(table)s has no rows yet with its new columns: %(columns)s. Nothing"
+            " was read",
+            table=qualified_name(spec),
+            columns=", ".join(new),
             code="columns_not_there",
             hint="sync the table, or let its log go on; then it is repaired",
         )

@@ -14,7 +14,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from core.errors import InvalidRequest
-from core.sentences import Sentence
 from ingest.contract.job import JobSpec
 from ingest.driver.apply.apply import roll_back_writes
 from ingest.driver.apply.jobrun import JobRun
@@ -51,9 +50,8 @@ def resize(
     state = checked_state(spec)
     if state.position is None:
         raise InvalidRequest(
-            Sentence(
-                "lake table %(table)s has no load yet", table=qualified_name(spec)
-            ),
+            "lake table %(table)s has no load yet",
+            table=qualified_name(spec),
             code="not_loaded",
         )
     before = read_layout(spec.table.path, state.timeline)
@@ -107,14 +105,12 @@ def _require_unique(spec: JobSpec, rows: DataFrame, layout: Layout) -> int:
     count, keys = int(counted[0]), int(counted[1])
     if count != keys or layout.conflicts:
         raise InvalidRequest(
-            Sentence(
-                "%(table)s has %(rows)s rows of %(keys)s keys, and %(buckets)s"
-                " buckets with several file groups. Nothing was written",
-                table=qualified_name(spec),
-                rows=count,
-                keys=keys,
-                buckets=len(layout.conflicts),
-            ),
+            "%(table)s has %(rows)s rows of %(keys)s keys, and %(buckets)s"
+            " buckets with several file groups. Nothing was written",
+            table=qualified_name(spec),
+            rows=count,
+            keys=keys,
+            buckets=len(layout.conflicts),
             code="has_duplicates",
             hint="deduplicate it first",
         )

@@ -15,7 +15,7 @@ from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, SluiceError, TerminalError
-from core.sentences import Sentence, sentence_of
+from core.sentences import sentence_of
 from ingest.contract.job import JobSpec
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.apply import write_client
@@ -84,11 +84,9 @@ def restore(
     before = read_lake_table(spec.table.path)
     if asked not in before.timeline.savepoints:
         raise InvalidRequest(
-            Sentence(
-                "%(table)s has no savepoint %(asked)s",
-                table=qualified_name(spec),
-                asked=asked,
-            ),
+            "%(table)s has no savepoint %(asked)s",
+            table=qualified_name(spec),
+            asked=asked,
             code="unknown_instant",
             hint="choose one of its savepoints",
         )
@@ -145,20 +143,16 @@ def _require_restored(spec: JobSpec, asked: str) -> tuple[LakeState, CommitPosit
     after = read_lake_table(spec.table.path)
     if left := _later(after, asked):
         raise TerminalError(
-            Sentence(
-                "%(table)s still has %(instants)s after its restore",
-                table=qualified_name(spec),
-                instants=", ".join(left),
-            ),
+            "%(table)s still has %(instants)s after its restore",
+            table=qualified_name(spec),
+            instants=", ".join(left),
             code="restore_incomplete",
             hint="ask for the restore again",
         )
     if after.position is None:
         raise TerminalError(
-            Sentence(
-                "%(table)s has no position after its restore",
-                table=qualified_name(spec),
-            ),
+            "%(table)s has no position after its restore",
+            table=qualified_name(spec),
             code="no_position",
             hint="resync the table",
         )

@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from core.errors import TransientError
-from core.sentences import Sentence
 from ingest.contract.segments import OP, OPS, UNCHANGED
 from ingest.contract.source_positions import order_of
 from ingest.driver.apply.jobrun import JobRun
@@ -64,11 +63,9 @@ def require_behind_lake(run: JobRun, since: Since, here: str) -> None:
     if newest and order_of(newest.end, here) in {"before", "equal"}:
         return
     raise TransientError(
-        Sentence(
-            "another server answers as the source of %(table)s, and whether it"
-            " has all that was read of the log is not known. Nothing was written",
-            table=qualified_name(run.spec),
-        ),
+        "another server answers as the source of %(table)s, and whether it"
+        " has all that was read of the log is not known. Nothing was written",
+        table=qualified_name(run.spec),
         code="source_moved",
         hint="it is tried again automatically, until the log is read from that server",
     )
@@ -94,11 +91,9 @@ def require_sent_values(run: JobRun, since: Since, *, applied: int) -> None:
     is_all = waiting.last is None or waiting.last.number >= needed
     if takes or not is_all or waiting.ahead:
         raise TransientError(
-            Sentence(
-                "%(table)s has not applied yet what its log says of rows whose key"
-                " changed, or more than one commit takes. Nothing was written",
-                table=qualified_name(run.spec),
-            ),
+            "%(table)s has not applied yet what its log says of rows whose key"
+            " changed, or more than one commit takes. Nothing was written",
+            table=qualified_name(run.spec),
             code="values_on_the_way",
             hint="it is tried again automatically, once its log went on",
         )
@@ -120,12 +115,10 @@ def _wait_read(run: JobRun, since: Since, until: float) -> int:
 def _wait(run: JobRun, since: Since, until: float) -> None:
     if time.monotonic() > until:
         raise TransientError(
-            Sentence(
-                "%(table)s did not get what its source's log had"
-                " %(seconds)s s ago. Nothing was compared",
-                table=qualified_name(run.spec),
-                seconds=f"{APPLIED_SECONDS:.0f}",
-            ),
+            "%(table)s did not get what its source's log had"
+            " %(seconds)s s ago. Nothing was compared",
+            table=qualified_name(run.spec),
+            seconds=f"{APPLIED_SECONDS:.0f}",
             code="not_applied",
             hint="see whether the table is paused or late, and whether its source's"
             " log is read; then verify again",
@@ -156,11 +149,9 @@ def changed_keys(
             merged = merge(parts, shape)
             if merged.is_emptied or merged.emptied:
                 raise TransientError(
-                    Sentence(
-                        "%(table)s was truncated at the source while it was verified."
-                        " Nothing was compared",
-                        table=qualified_name(run.spec),
-                    ),
+                    "%(table)s was truncated at the source while it was verified."
+                    " Nothing was compared",
+                    table=qualified_name(run.spec),
                     code="table_emptied",
                     hint="it is tried again automatically",
                 )

@@ -105,11 +105,9 @@ def _partition_column(name: str, column: ColumnSpec | None) -> str:
     if column is not None and column.type in BY_DAY:
         return DAY
     raise InvalidRequest(
-        Sentence(
-            "column %(name)s (%(type)s) cannot partition a lake table",
-            name=name,
-            type=column.type if column else Sentence("not synced"),
-        ),
+        "column %(name)s (%(type)s) cannot partition a lake table",
+        name=name,
+        type=column.type if column else Sentence("not synced"),
         code="bad_partition",
         hint=Sentence(
             "partition by a column of type %(types)s",
@@ -122,7 +120,7 @@ def _lock_provider(table: TableSpec) -> str:
     providers = {"": LOCK_PROVIDER, "zookeeper": SHARED_LOCK_PROVIDER}
     if table.lock not in providers:
         raise InvalidRequest(
-            Sentence("no lock is called %(lock)s", lock=table.lock), code="unknown_lock"
+            "no lock is called %(lock)s", lock=table.lock, code="unknown_lock"
         )
     return providers[table.lock]
 
@@ -207,12 +205,10 @@ def refuse_drift(table: str, differences: Iterable[str]) -> None:
     found = tuple(differences)
     if found:
         raise TerminalError(
-            Sentence(
-                "lake table %(table)s is not what the plan says: %(found)s."
-                " Nothing was written",
-                table=table,
-                found=joined(found),
-            ),
+            "lake table %(table)s is not what the plan says: %(found)s."
+            " Nothing was written",
+            table=table,
+            found=joined(found),
             code="identity_drift",
             hint="plan the table again, or resync it into a new lake table",
             facts={"differences": list(found)},

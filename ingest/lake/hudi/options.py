@@ -13,7 +13,6 @@ import msgspec
 
 from core.errors import TerminalError
 from core.lake_reads import LOG_BUFFER
-from core.sentences import Sentence
 from ingest.contract import members
 from ingest.lake.hudi.identity import (
     LOCK_PROVIDER,
@@ -83,10 +82,8 @@ def decode_position(text: str) -> CommitPosition:
         return members.decode(CommitPosition, text, newest=VERSION)
     except ValueError as error:
         raise TerminalError(
-            Sentence(
-                "the position in the lake's last commit cannot be read: %(error)s",
-                error=error,
-            ),
+            "the position in the lake's last commit cannot be read: %(error)s",
+            error=error,
             code="unknown_position",
             hint="run this table with the release that wrote it, or a newer one",
         ) from error

@@ -192,11 +192,9 @@ class StoreClient:
                 return Reply(reply.status, reply.etag, reply.body, number > 0)
             failure = reply.code
         raise TransientError(
-            Sentence(
-                "the lake's object store does not answer at %(address)s: %(why)s",
-                address=self._access.address,
-                why=failure,
-            ),
+            "the lake's object store does not answer at %(address)s: %(why)s",
+            address=self._access.address,
+            why=failure,
             code="storage_failed",
             hint="it is tried again; `manage.py doctor` tells more",
         )
@@ -256,10 +254,8 @@ def _require(reply: Reply, where: str) -> Reply:
 def _refused(reply: Reply, where: str) -> TransientError | TerminalError:
     if reply.code == "NoSuchBucket":
         return TerminalError(
-            Sentence(
-                "the lake's bucket is missing: %(bucket)s",
-                bucket=where.partition("/")[0],
-            ),
+            "the lake's bucket is missing: %(bucket)s",
+            bucket=where.partition("/")[0],
             code="lake_bucket_missing",
             hint="create it, or correct SLUICE_LAKE_URI; Sluice makes no buckets",
         )

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from core.errors import TerminalError, TransientError
 from core.object_store import SCHEME
-from core.sentences import Sentence
 from ingest.lake.port import Change, StoredFile, folder_order
 from ingest.lake.s3.client import StoreClient
 
@@ -75,7 +74,8 @@ class ObjectPlace:
             if self.client.put(self.bucket, self.key, wanted.encode(), condition):
                 return
         raise TransientError(
-            Sentence("%(name)s changes too often to be written", name=self.name),
+            "%(name)s changes too often to be written",
+            name=self.name,
             code="storage_busy",
         )
 
@@ -141,11 +141,9 @@ def require_conditions(place: ObjectPlace) -> None:
     try:
         if not _keeps_conditions(client, bucket, key):
             raise TerminalError(
-                Sentence(
-                    "the object store of %(bucket)s does not keep conditional writes"
-                    " (If-None-Match, If-Match). Nothing was written",
-                    bucket=bucket,
-                ),
+                "the object store of %(bucket)s does not keep conditional writes"
+                " (If-None-Match, If-Match). Nothing was written",
+                bucket=bucket,
                 code="store_without_conditions",
                 hint="fences need them: use a store that has them; see "
                 "docs/object-store.md",

@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from core import errors
-from frontend.messages import CALLS, messages, shown_files, shown_texts
+from frontend.messages import CALLS, PARAMETER, messages, shown_files, shown_texts
 from frontend.templatetags.states import WORDS
 
 PRODUCT = Path(__file__).resolve().parents[3]
 FRONTEND = PRODUCT / "frontend"
 PACKAGES = {"core", "catalog", "ingest", "gateway", "frontend", "config"}
-PARAMETER = re.compile(r"%\((\w+)\)")
 SENTENCE = re.compile(r"[A-Za-z]+,? [a-z]+,? [a-z]")
 # code, headers, and what only programs or service errors say
 OTHERS = re.compile(r"pyhive|the Hudi bundle|SELECT|beeline|input changed")
@@ -92,15 +91,19 @@ def test_a_sentence_is_given_what_its_message_names():
         if path.relative_to(PRODUCT).parts[0] not in PACKAGES:
             continue
         for call in ast.walk(ast.parse(path.read_text())):
-            if isinstance(call, ast.Call) and ast.unparse(call.func) == "Sentence":
-                lacking += [
-                    f"{path.name}:{call.lineno} {name}" for name in _not_given(call)
-                ]
+            if isinstance(call, ast.Call):
+                lacking += [f"{path.name}:{call.lineno} {n}" for n in _amiss(call)]
     assert lacking == []
 
 
-def _not_given(call: ast.Call) -> set[str]:
-    given = {keyword.arg for keyword in call.keywords}
+def _amiss(call: ast.Call) -> set[str]:
+    """What is named and not given; of an error, what is given and not named, too: it
+    may be a hint that is misspelt."""
+    name = ast.unparse(call.func)
+    if name not in {"Sentence", *ERRORS} or not call.args:
+        return set()
+    own = set() if name == "Sentence" else {"code", "hint", "facts"}
+    given = {keyword.arg for keyword in call.keywords} - own
     if not given or None in given:  # a message alone, or names that are not seen here
         return set()
     texts = [
@@ -108,7 +111,8 @@ def _not_given(call: ast.Call) -> set[str]:
         for node in ast.walk(call.args[0])
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
-    return {name for text in texts for name in PARAMETER.findall(text)} - given
+    named = {name for text in texts for name in PARAMETER.findall(text)}
+    return named ^ given if own and named else named - given
 
 
 # What they say is for programs: wire protocols, REST's own addresses, the set-up.

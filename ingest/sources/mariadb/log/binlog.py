@@ -578,13 +578,11 @@ def _incident(event: bytes) -> NoReturn:
 def _refuse(event: bytes, why: str) -> NoReturn:
     kind = event[4] if len(event) > 4 else "none"
     raise TerminalError(
-        Sentence(
-            "the source's log sent what cannot be read: %(why)s (event of kind"
-            " %(kind)s, %(size)s bytes). Nothing of its transaction was written",
-            why=why,
-            kind=kind,
-            size=len(event),
-        ),
+        "the source's log sent what cannot be read: %(why)s (event of kind"
+        " %(kind)s, %(size)s bytes). Nothing of its transaction was written",
+        why=why,
+        kind=kind,
+        size=len(event),
         code="log_unreadable",
         hint=Sentence(
             "reading begins again behind the last segment; when it comes again, report"

@@ -238,7 +238,8 @@ def _failed(number: int, words: str) -> Exception:
         return log_lost(Sentence("the place where reading goes on"), words)
     if number == _FATAL and _SAME_NUMBER not in words:
         return TerminalError(
-            Sentence("the source cannot send its log: %(words)s", words=words),
+            "the source cannot send its log: %(words)s",
+            words=words,
             code="log_unreadable",
             hint=Sentence("see the server's own log; reading is tried again"),
         )
@@ -249,12 +250,10 @@ def _failed(number: int, words: str) -> Exception:
 
 def log_lost(after: str, why: str) -> TerminalError:
     return TerminalError(
-        Sentence(
-            "the source does not have all of its log behind %(after)s any more:"
-            " %(why)s. Changes are missing",
-            after=after,
-            why=why,
-        ),
+        "the source does not have all of its log behind %(after)s any more:"
+        " %(why)s. Changes are missing",
+        after=after,
+        why=why,
         code="log_lost",
         hint=ANEW,
     )
@@ -262,11 +261,9 @@ def log_lost(after: str, why: str) -> TerminalError:
 
 def other_history(place: MariaDbLog) -> TerminalError:
     return TerminalError(
-        Sentence(
-            "the source has another log under the name %(file)s than the one that was"
-            " read: it was reset, or restored from a backup. Nothing was read",
-            file=place.file,
-        ),
+        "the source has another log under the name %(file)s than the one that was"
+        " read: it was reset, or restored from a backup. Nothing was read",
+        file=place.file,
         code="source_changed",
         hint=Sentence("bring that log back, or %(start_over)s", start_over=ANEW),
     )
@@ -274,10 +271,8 @@ def other_history(place: MariaDbLog) -> TerminalError:
 
 def _right_missing(words: str) -> InvalidRequest:
     return InvalidRequest(
-        Sentence(
-            "the source does not let the datasource's user read its log: %(words)s",
-            words=words,
-        ),
+        "the source does not let the datasource's user read its log: %(words)s",
+        words=words,
         code="source_privilege_missing",
         hint=Sentence(
             "at the source: GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO the"
@@ -288,7 +283,8 @@ def _right_missing(words: str) -> InvalidRequest:
 
 def log_silent(seconds: float) -> TransientError:
     return TransientError(
-        Sentence("the source's log was silent for %(seconds)s s", seconds=int(seconds)),
+        "the source's log was silent for %(seconds)s s",
+        seconds=int(seconds),
         code="log_silent",
         hint=Sentence("reading begins again at once; check the network between them"),
     )
@@ -296,7 +292,8 @@ def log_silent(seconds: float) -> TransientError:
 
 def _ended(why: str) -> TransientError:
     return TransientError(
-        Sentence("the source ended the connection of its log: %(why)s", why=why),
+        "the source ended the connection of its log: %(why)s",
+        why=why,
         code="log_ended",
         hint=Sentence("reading continues behind the last segment"),
     )

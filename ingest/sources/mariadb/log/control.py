@@ -84,10 +84,8 @@ class Control:
         found = read_server(self.rows, place=place, is_replica=None)
         if lacks := setting_lacks(found.settings):
             raise InvalidRequest(
-                Sentence(
-                    "the log of the source lacks what following it needs: %(reasons)s",
-                    reasons=joined(lack.reason for lack in lacks),
-                ),
+                "the log of the source lacks what following it needs: %(reasons)s",
+                reasons=joined(lack.reason for lack in lacks),
                 code="source_log_off",
                 hint=Sentence(
                     "at the source: %(statements)s",

@@ -203,16 +203,14 @@ def _apart(server: NewServer, read: MariaDbLog, why: str) -> TerminalError:
             " log_slave_updates = ON in its configuration, or %(start_over)s"
         )
     return TerminalError(
-        Sentence(
-            "the log was read from server %(identity)s up to %(place)s, and"
-            " %(now)s answers now, which does not go on from there: %(why)s; it"
-            " has %(gtids)s. Nothing was read",
-            identity=read.identity,
-            place=read.gtids or read.encode(),
-            now=server.here.identity,
-            why=why,
-            gtids=server.here.gtids or Sentence("no GTIDs"),
-        ),
+        "the log was read from server %(identity)s up to %(place)s, and"
+        " %(now)s answers now, which does not go on from there: %(why)s; it"
+        " has %(gtids)s. Nothing was read",
+        identity=read.identity,
+        place=read.gtids or read.encode(),
+        now=server.here.identity,
+        why=why,
+        gtids=server.here.gtids or Sentence("no GTIDs"),
         code="source_changed",
         hint=Sentence(remedy, start_over=ANEW),
     )

@@ -125,9 +125,8 @@ def _made(access: SourceAccess, name: str, place: MariaDbLog) -> int:
         event = log.first_event_of(place.file)
     if not event:
         raise TransientError(
-            Sentence(
-                "the source deletes %(file)s of its log just now", file=place.file
-            ),
+            "the source deletes %(file)s of its log just now",
+            file=place.file,
             code="log_moved",
             hint="reading begins again at once",
         )

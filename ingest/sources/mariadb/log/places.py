@@ -18,7 +18,6 @@ import pymysql
 from catalog.sources.mariadb.log import PLACE, SETTINGS
 from catalog.sources.mariadb.replicas import PRIVILEGE_MISSING
 from core.errors import InvalidRequest, TerminalError
-from core.sentences import Sentence
 from ingest.contract.source_positions import MariaDbLog
 
 Rows = Callable[[str], list[tuple[Any, ...]]]
@@ -91,11 +90,8 @@ def parts_of(file: str) -> tuple[str, int]:
     found = _FILE.fullmatch(file)
     if found is None:
         raise TerminalError(
-            Sentence(
-                "the source's log has a file of the odd name '%(file)s'. Nothing was"
-                " read",
-                file=file,
-            ),
+            "the source's log has a file of the odd name '%(file)s'. Nothing was read",
+            file=file,
             code="log_unreadable",
             hint="choose another log_bin at the source",
         )

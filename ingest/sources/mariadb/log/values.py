@@ -499,16 +499,14 @@ def _refuse_shared(
     for data in sorted(found):
         if is_shared(data, charset):
             raise TerminalError(
-                Sentence(
-                    "%(table)s: %(column)s (%(charset)s) is of the key and"
-                    " has X'%(hex)s', which in Unicode is '%(text)s', as another"
-                    " key is or can be",
-                    table=f"{table.schema}.{table.name}",
-                    column=column.name,
-                    charset=charset,
-                    hex=data.hex()[:60],
-                    text=decoded(data, charset)[:60],
-                ),
+                "%(table)s: %(column)s (%(charset)s) is of the key and"
+                " has X'%(hex)s', which in Unicode is '%(text)s', as another"
+                " key is or can be",
+                table=f"{table.schema}.{table.name}",
+                column=column.name,
+                charset=charset,
+                hex=data.hex()[:60],
+                text=decoded(data, charset)[:60],
                 code="key_text_shared",
                 hint="give the column the character set utf8mb4 at the source, or"
                 " change this value there; then resync the table",
@@ -522,15 +520,13 @@ def _converted(
         return codec(values)
     except (pa.ArrowException, *_ERRORS) as error:
         raise TerminalError(
-            Sentence(
-                "the source's log has a value in column %(column)s of"
-                " %(table)s that is no %(type)s: %(error)s. Nothing of its"
-                " transaction was written",
-                column=column.source_name,
-                table=f"{table.schema}.{table.name}",
-                type=column.type,
-                error=str(error)[:200],
-            ),
+            "the source's log has a value in column %(column)s of"
+            " %(table)s that is no %(type)s: %(error)s. Nothing of its"
+            " transaction was written",
+            column=column.source_name,
+            table=f"{table.schema}.{table.name}",
+            type=column.type,
+            error=str(error)[:200],
             code="log_value_unreadable",
             hint="discover the table again; report this when its type has not changed",
         ) from error

@@ -159,11 +159,9 @@ def _connected(access: SourceAccess) -> psycopg.Connection[Row]:
         if not any(sign in words for sign in _NO_RIGHT):
             raise
         raise InvalidRequest(
-            Sentence(
-                "the source does not let %(user)s read its log: %(why)s",
-                user=access.spec.username,
-                why=words.strip().splitlines()[-1],
-            ),
+            "the source does not let %(user)s read its log: %(why)s",
+            user=access.spec.username,
+            why=words.strip().splitlines()[-1],
             code="source_privilege_missing",
             hint=Sentence(
                 "at the source: ALTER ROLE %(name)s REPLICATION",
@@ -174,7 +172,8 @@ def _connected(access: SourceAccess) -> psycopg.Connection[Row]:
 
 def _refused(why: str) -> TransientError:
     return TransientError(
-        Sentence("the source does not send its log: %(why)s", why=why),
+        "the source does not send its log: %(why)s",
+        why=why,
         code="log_refused",
         hint=Sentence(
             "it is tried again; what is missing at the source has to be made there"
@@ -185,15 +184,14 @@ def _refused(why: str) -> TransientError:
 def _ended(why: str) -> SluiceError:
     if _LATE.search(why):
         return TerminalError(
-            Sentence("the log cannot be read by its publication: %(why)s", why=why),
+            "the log cannot be read by its publication: %(why)s",
+            why=why,
             code="publication_missing",
             hint=ANEW,
         )
     return TransientError(
-        Sentence(
-            "the source ended the connection of its log: %(why)s",
-            why=why or Sentence("without a word"),
-        ),
+        "the source ended the connection of its log: %(why)s",
+        why=why or Sentence("without a word"),
         code="log_ended",
         hint=Sentence("reading continues behind the last segment"),
     )
@@ -201,10 +199,8 @@ def _ended(why: str) -> SluiceError:
 
 def log_silent(seconds: float) -> TransientError:
     return TransientError(
-        Sentence(
-            "the source's log was silent for %(seconds)s s, though asked to answer",
-            seconds=int(seconds),
-        ),
+        "the source's log was silent for %(seconds)s s, though asked to answer",
+        seconds=int(seconds),
         code="log_silent",
         hint=Sentence("reading begins again at once; check the network between them"),
     )

@@ -82,11 +82,9 @@ def _holder(control: Control) -> str:
 
 def _never_began(holder: str) -> TransientError:
     return TransientError(
-        Sentence(
-            "no slot was made within %(limit)s s: %(holder)s",
-            limit=_SLOT_SECONDS,
-            holder=holder,
-        ),
+        "no slot was made within %(limit)s s: %(holder)s",
+        limit=_SLOT_SECONDS,
+        holder=holder,
         code="source_transaction_open",
         hint="end that transaction at the source; it is tried again",
     )

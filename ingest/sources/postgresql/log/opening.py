@@ -86,25 +86,21 @@ def _require_whole(slot: Slot | None, name: str, after: str, here: PostgresLog) 
     position = PostgresLog.decode(after)
     if position.identity != here.identity:
         raise TerminalError(
-            Sentence(
-                "the log was read from server %(identity)s, and %(now)s answers"
-                " now. Nothing was read",
-                identity=position.identity,
-                now=here.identity,
-            ),
+            "the log was read from server %(identity)s, and %(now)s answers"
+            " now. Nothing was read",
+            identity=position.identity,
+            now=here.identity,
             code="source_changed",
             hint=Sentence("bring that server back, or %(start_over)s", start_over=ANEW),
         )
     if here.lsn < position.lsn:
         # what is written from here on would be taken for what was read
         raise TerminalError(
-            Sentence(
-                "the source's log ends at %(end)s, and it was read up to %(read)s: an"
-                " older state of its disk was put back, or it lost the log's end"
-                " (fsync = off). Nothing was read",
-                end=lsn_text(here.lsn),
-                read=lsn_text(position.lsn),
-            ),
+            "the source's log ends at %(end)s, and it was read up to %(read)s: an"
+            " older state of its disk was put back, or it lost the log's end"
+            " (fsync = off). Nothing was read",
+            end=lsn_text(here.lsn),
+            read=lsn_text(position.lsn),
             code="source_changed",
             hint=ANEW,
         )
@@ -133,11 +129,9 @@ def _require_logical(control: Control) -> None:
         )
     if level != "logical":
         raise InvalidRequest(
-            Sentence(
-                "the source writes its log with wal_level = %(level)s, which lacks"
-                " what following it needs",
-                level=level,
-            ),
+            "the source writes its log with wal_level = %(level)s, which lacks"
+            " what following it needs",
+            level=level,
             code="source_log_off",
             hint="at the source: ALTER SYSTEM SET wal_level = 'logical', then restart"
             " the server",

@@ -442,13 +442,11 @@ def _splitter(count: int) -> Split:
 
 def _refuse(message: bytes, why: str) -> NoReturn:
     raise TerminalError(
-        Sentence(
-            "the source's log sent what cannot be read: %(why)s (message %(kind)s of"
-            " %(size)s bytes). Nothing of its transaction was written",
-            why=why,
-            kind=repr(bytes(message[:1])),
-            size=len(message),
-        ),
+        "the source's log sent what cannot be read: %(why)s (message %(kind)s of"
+        " %(size)s bytes). Nothing of its transaction was written",
+        why=why,
+        kind=repr(bytes(message[:1])),
+        size=len(message),
         code="log_unreadable",
         hint=Sentence(
             "reading begins again behind the last segment; when it comes again, report"

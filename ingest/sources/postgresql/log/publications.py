@@ -129,11 +129,9 @@ class Publications:
             self.chosen.append(self._late[0])
         if not self.chosen and not self._usable[own]:
             raise TerminalError(
-                Sentence(
-                    "the publication %(own)s was made after changes that are not read"
-                    " yet, and the server cannot read those by it",
-                    own=own,
-                ),
+                "the publication %(own)s was made after changes that are not read"
+                " yet, and the server cannot read those by it",
+                own=own,
                 code="publication_missing",
                 hint=ANEW,
             )
@@ -173,11 +171,9 @@ class Publications:
         self._look()
         if gone := [name for name in self.in_use if name not in self._usable]:
             raise TransientError(
-                Sentence(
-                    "the publication %(gone)s, by which the log is read, is gone from"
-                    " the source, so changes do not come",
-                    gone=", ".join(gone),
-                ),
+                "the publication %(gone)s, by which the log is read, is gone from"
+                " the source, so changes do not come",
+                gone=", ".join(gone),
                 code="publication_missing",
                 hint=ANEW,
             )
@@ -290,10 +286,8 @@ class Publications:
     def _choose(self, name: str) -> str:
         if self.in_use:
             raise TransientError(
-                Sentence(
-                    "the log is read by the publication %(name)s, too, from now on",
-                    name=name,
-                ),
+                "the log is read by the publication %(name)s, too, from now on",
+                name=name,
                 code="publication_found",
                 hint="reading begins again at once",
             )

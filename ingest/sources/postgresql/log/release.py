@@ -5,7 +5,6 @@ from __future__ import annotations
 import psycopg
 
 from core.errors import TransientError
-from core.sentences import Sentence
 from ingest.sources.port import LogNames, SourceAccess
 from ingest.sources.postgresql.connection import DIALECT
 from ingest.sources.postgresql.log.control import open_control
@@ -19,10 +18,8 @@ def release_log(access: SourceAccess, names: LogNames) -> None:
         is_there = control.slot(names.slot) is not None
         if is_there and not drop_slot(control.connection, names.slot):
             raise TransientError(
-                Sentence(
-                    "the slot %(slot)s at the source is in use and was not dropped",
-                    slot=names.slot,
-                ),
+                "the slot %(slot)s at the source is in use and was not dropped",
+                slot=names.slot,
                 code="slot_in_use",
                 hint="it is tried again; end what reads it",
             )

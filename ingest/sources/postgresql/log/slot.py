@@ -60,12 +60,9 @@ def read_slot(connection: psycopg.Connection[Row], name: str) -> Slot | None:
     plugin, is_here, is_active, confirmed, state, kept, left = found
     if plugin != "pgoutput" or not is_here:
         raise InvalidRequest(
-            Sentence(
-                "the slot %(slot)s at the source is used for something else"
-                " (%(plugin)s)",
-                slot=name,
-                plugin=plugin,
-            ),
+            "the slot %(slot)s at the source is used for something else (%(plugin)s)",
+            slot=name,
+            plugin=plugin,
             code="slot_of_another",
             hint="drop it when it is no longer needed, or choose another name",
         )
@@ -93,12 +90,10 @@ def kept_slot(slot: Slot | None, name: str, after: PostgresLog) -> Slot:
         )
     if slot is None or why:
         raise TerminalError(
-            Sentence(
-                "the source does not have all of its log behind %(after)s any more:"
-                " %(why)s. Changes are missing",
-                after=after.encode(),
-                why=why,
-            ),
+            "the source does not have all of its log behind %(after)s any more:"
+            " %(why)s. Changes are missing",
+            after=after.encode(),
+            why=why,
             code="log_lost",
             hint=ANEW,
         )
@@ -121,11 +116,8 @@ def end_holder(connection: psycopg.Connection[Row], name: str) -> None:
         connection.execute(_END_HOLDER, [name])
     except psycopg.errors.InsufficientPrivilege as error:
         raise TransientError(
-            Sentence(
-                "the slot %(slot)s at the source is in use by a session of another"
-                " login",
-                slot=name,
-            ),
+            "the slot %(slot)s at the source is in use by a session of another login",
+            slot=name,
             code="slot_in_use",
             hint="end that session at the source; pg_replication_slots has its"
             " active_pid",

@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 
 from catalog.schema.types import DataType
 from core.errors import TerminalError
-from core.sentences import Sentence
 from ingest.contract.table import ColumnSpec, SealedColumn
 from ingest.sources.dialects import dialect_of
 from ingest.sources.postgresql.log.pgoutput import Relation, Rows, Value
@@ -222,15 +221,13 @@ def _converted(
         return codec(pa.array(values, pa.binary()).cast(pa.string()))
     except (pa.ArrowException, ValueError) as error:
         raise TerminalError(
-            Sentence(
-                "the source's log has a value in column %(column)s of"
-                " %(table)s that is no %(type)s: %(error)s. Nothing of its"
-                " transaction was written",
-                column=column.source_name,
-                table=f"{relation.schema}.{relation.name}",
-                type=column.type,
-                error=str(error)[:200],
-            ),
+            "the source's log has a value in column %(column)s of"
+            " %(table)s that is no %(type)s: %(error)s. Nothing of its"
+            " transaction was written",
+            column=column.source_name,
+            table=f"{relation.schema}.{relation.name}",
+            type=column.type,
+            error=str(error)[:200],
             code="log_value_unreadable",
             hint="discover the table again; report this when its type has not changed",
         ) from error
