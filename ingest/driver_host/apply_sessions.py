@@ -50,6 +50,8 @@ BUDGET_SECONDS = 30.0
 SILENT_SECONDS = 10.0
 # What reports nothing for so long ends with its driver.
 LOST_SECONDS = 120.0
+# Of hundreds of tables each lease is a row to write.
+RENEWALS_IN_LEASE = 6
 
 
 @dataclass(slots=True)
@@ -110,7 +112,7 @@ class ApplySessions:
         self._reports = apply_reports.Gathered()
         self._later: dict[int, float] = {}
         self._cleaned_for: UUID | None = None
-        self._looked = -math.inf
+        self._looked = self._renewed = -math.inf
         self._look_pause = LOOK_SECONDS
 
     def wake(self) -> None:
@@ -130,12 +132,14 @@ class ApplySessions:
         self._sessions.clear()
         self._reports.forget_standing()
 
-    @property
-    def owners(self) -> list[str]:
-        """Whose leases are to be renewed."""
+    def renew_leases(self) -> None:
+        """Of sessions that report, when that is due."""
         now = self._clock()
+        if now - self._renewed < settings.SLUICE_LEASE_SECONDS / RENEWALS_IN_LEASE:
+            return
         living = self._sessions.values()
-        return [s.run for s in living if now - s.heard < SILENT_SECONDS]
+        leases.renew([s.run for s in living if now - s.heard < SILENT_SECONDS])
+        self._renewed = now
 
     def lost(self) -> str:
         """The session that has reported nothing for too long; "" = none."""

@@ -513,7 +513,7 @@ class DriverHost:
             give_up=lambda said, error: None,
         )
         self._progressed = now  # not before: what is lost is judged behind this
-        leases.renew(self._sessions.owners)
+        self._sessions.renew_leases()
         if fresh := [f for f in self.in_flight.values() if now - f.seen < 10]:
             write_progress(fresh)
 

@@ -1,0 +1,75 @@
+"""What is done while nothing happens, counted: each statement is paid all day, and
+those about tables once for each of hundreds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import connection
+from django.db.models.functions import Now
+from django.test.utils import CaptureQueriesContext
+
+from ingest.models import Pipeline, SourceFollower
+from tests.integration.ingest.world import World
+
+pytestmark = pytest.mark.django_db
+STEP = 0.25
+
+
+@dataclass
+class Clock:
+    """pace: by how much each look at it puts it on."""
+
+    now: float = 1000.0
+    pace: float = 1.0
+
+    def __call__(self) -> float:
+        self.now += self.pace
+        return self.now
+
+
+@pytest.fixture
+def world(db: Any) -> World:
+    return World.make(clock=Clock())
+
+
+@pytest.fixture
+def at_rest(world: World) -> World:
+    """Tables `first` and `second` follow a log of which nothing comes."""
+    world.onboard("first", "second")
+    world.until_live("first", "second")
+    Pipeline.objects.update(capture="log", due_at=None)
+    SourceFollower.objects.create(
+        datasource=world.source, observed="following", heartbeat_at=Now()
+    )
+    world.until(lambda: bool(world.launcher.sessions))
+    assert isinstance(world.clock, Clock)
+    world.clock.pace = 0.0
+    return world
+
+
+def minute(world: World) -> Iterator[None]:
+    """Steps of the driver host."""
+    assert isinstance(world.clock, Clock)
+    until = world.clock.now + 60
+    while world.clock.now < until:
+        world.clock.now += STEP
+        world.host.step(0)
+        yield
+
+
+def statements_of_a_minute(world: World, what: str) -> int:
+    with CaptureQueriesContext(connection) as seen:
+        for _ in minute(world):
+            pass
+    return sum(what in (one["sql"] or "") for one in seen)
+
+
+def test_leases_of_tables_are_renewed_some_times_in_a_lease(at_rest: World) -> None:
+    leases_in_it = 60 / settings.SLUICE_LEASE_SECONDS
+    renewed = statements_of_a_minute(at_rest, 'UPDATE "core_lease" SET "expires_at"')
+    assert 3 * leases_in_it < renewed <= 6 * leases_in_it
