@@ -341,10 +341,11 @@ def _in_use(name: str, blockers: list[str]) -> InvalidRequest:
     shown = blockers[:20]
     return InvalidRequest(
         "datasource %(name)s is in use by %(count)s onboarded table(s)",
+        names=", ".join(shown),
         name=name,
         count=len(blockers),
         code="in_use",
-        hint=Sentence("remove them first: %(names)s", names=", ".join(shown)),
+        hint="remove them first: %(names)s",
         facts={"blockers": shown},
     )
 

@@ -21,11 +21,11 @@ from core.sentences import Sentence, as_sentence
 class SluiceError(Exception):
     """Base of every error that a person or a program outside may see.
 
-    message  what failed, on which object, and the state it is in now; of a constant
-             with parameters these are given by their names, as to a `Sentence`
+    message  what failed, on which object, and the state it is in now
     hint     what to do next (may be empty)
     code     stable machine word, e.g. "table_not_found"
     facts    small JSON-able values for logs and replies; never a secret
+    parameters  what message and hint name, as a `Sentence` takes it
     """
 
     default_code: ClassVar[str] = "error"
@@ -39,11 +39,10 @@ class SluiceError(Exception):
         facts: Mapping[str, object] | None = None,
         **parameters: object,
     ) -> None:
-        message = Sentence(message, **parameters) if parameters else message
-        super().__init__(message)
-        self.message = as_sentence(message)
+        self.message = _said(message, parameters)
+        super().__init__(self.message)
         self.code = code or self.default_code
-        self.hint = as_sentence(hint)
+        self.hint = _said(hint, parameters)
         self.facts: dict[str, object] = dict(facts or {})
 
     def __str__(self) -> str:
@@ -55,6 +54,11 @@ class SluiceError(Exception):
         if not self.hint:
             return self.message
         return Sentence("%(what)s — %(hint)s", what=self.message, hint=self.hint)
+
+
+def _said(text: str, parameters: Mapping[str, object]) -> Sentence:
+    named = {name: parameters[name] for name in parameters if f"%({name})" in text}
+    return Sentence(text, **named) if named else as_sentence(text)
 
 
 def said_by(error: BaseException) -> str:

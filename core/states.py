@@ -54,10 +54,11 @@ class Transitions:
             legal = ", ".join(self.legal(state)) or Sentence("nothing (it is final)")
             raise IllegalTransition(
                 "%(machine)s in state %(state)s cannot take '%(event)s'",
+                events=legal,
                 machine=Sentence(self.name),
                 state=Sentence(state),
                 event=event,
-                hint=Sentence("legal now: %(events)s", events=legal),
+                hint="legal now: %(events)s",
                 facts={"state": state, "event": event},
             ) from None
 

@@ -220,9 +220,10 @@ def _of_python() -> Iterator[tuple[str, Message]]:
         for node in ast.walk(ast.parse(text)):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
                 continue
-            if node.func.id not in CALLS and not names_parameters(node):
-                continue
-            plain = [text for one in node.args[:2] for text in _literals(one)]
+            if node.func.id in CALLS:
+                plain = [text for one in node.args[:2] for text in _literals(one)]
+            else:
+                plain = list(with_parameters(node))
             if node.func.id.startswith("n") and plain:
                 yield _place(path), Message(*plain)
                 continue
@@ -230,11 +231,15 @@ def _of_python() -> Iterator[tuple[str, Message]]:
                 yield _place(path), Message(one)
 
 
-def names_parameters(call: ast.Call) -> bool:
-    """Whether it is given a message and what that names, as errors are."""
-    texts = [text for one in call.args[:1] for text in _literals(one)]
-    named = {name for text in texts for name in PARAMETER.findall(text)}
-    return bool(named) and named <= {keyword.arg for keyword in call.keywords}
+def with_parameters(call: ast.Call) -> Iterator[str]:
+    """Message and hint of an error, where what they name is given beside them."""
+    given = {keyword.arg for keyword in call.keywords}
+    hints = [keyword.value for keyword in call.keywords if keyword.arg == "hint"]
+    for one in (*call.args[:1], *hints):
+        for text in _literals(one):
+            named = set(PARAMETER.findall(text))
+            if named and named <= given:
+                yield text
 
 
 def _literals(node: ast.expr) -> Iterator[str]:

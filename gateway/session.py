@@ -488,9 +488,10 @@ def _refuse_settings(rule: StatementRule, settings: Mapping[str, str] | None) ->
         raise InvalidRequest(
             "%(kind)s changes the session, which settings of one statement"
             " cannot go along with",
+            settings=", ".join(settings),
             kind=rule.kind,
             code="setting_not_allowed",
-            hint=Sentence("send it without %(settings)s", settings=", ".join(settings)),
+            hint="send it without %(settings)s",
         )
 
 

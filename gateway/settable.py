@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from core.errors import AccessDenied, InvalidRequest
-from core.sentences import Sentence, as_sentence
+from core.sentences import as_sentence
 from gateway.engines.settable import LONGEST_VALUE, names, rule_for
 from gateway.limits import MOST_SETTINGS
 
@@ -38,9 +38,10 @@ def require_settable(key: str, value: str | None = None) -> None:
     if rule is None:
         raise AccessDenied(
             "The setting %(key)s may not be changed here.",
+            names=", ".join(names()),
             key=key[:LONGEST_VALUE],
             code="setting_not_allowed",
-            hint=Sentence("settable are %(names)s", names=", ".join(names())),
+            hint="settable are %(names)s",
         )
     if value is not None and not rule.takes(value):
         raise AccessDenied(

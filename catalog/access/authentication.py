@@ -22,7 +22,6 @@ from catalog.access.tokens import PREFIX, find_token
 from catalog.models import ExternalIdentity
 from core.context import current
 from core.errors import AccessDenied
-from core.sentences import Sentence
 
 LONGEST_SECRET = 1_000
 AUDITED_FAILURES = 20
@@ -183,8 +182,9 @@ def _require_patience(username: str, address: str) -> None:
     if wait > 0:
         raise AccessDenied(
             "too many failed logins",
+            seconds=int(wait) + 1,
             code="too_many_attempts",
-            hint=Sentence("try again in %(seconds)s s", seconds=int(wait) + 1),
+            hint="try again in %(seconds)s s",
             facts={"retry_after_seconds": int(wait) + 1},
         )
 

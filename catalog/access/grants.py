@@ -96,10 +96,9 @@ def parse_securable(text: str) -> Securable:
     if any(len(part) > LONGEST_PART for part in parts):
         raise InvalidRequest(
             "a part of the name is too long",
+            most=LONGEST_PART,
             code="invalid_securable",
-            hint=Sentence(
-                "at most %(most)s characters between dots", most=LONGEST_PART
-            ),
+            hint="at most %(most)s characters between dots",
         )
     if parts[0].lower() == LAKE:
         parts = tuple(part.lower() for part in parts)
@@ -235,9 +234,10 @@ def check_role(text: str) -> Role:
     if text not in set(Role):
         raise InvalidRequest(
             "'%(text)s' is not a role",
+            names=", ".join(Role),
             text=text,
             code="unknown_role",
-            hint=Sentence("one of: %(names)s", names=", ".join(Role)),
+            hint="one of: %(names)s",
         )
     return Role(text)
 
@@ -246,9 +246,10 @@ def check_privilege(text: str) -> Privilege:
     if text not in set(Privilege):
         raise InvalidRequest(
             "'%(text)s' is not a privilege",
+            names=", ".join(Privilege),
             text=text,
             code="unknown_privilege",
-            hint=Sentence("one of: %(names)s", names=", ".join(Privilege)),
+            hint="one of: %(names)s",
         )
     return Privilege(text)
 
@@ -259,7 +260,8 @@ def _parse_privilege(text: str) -> Grantable:
     except ValueError:
         raise InvalidRequest(
             "'%(text)s' is neither a privilege nor a role",
+            names=", ".join([*Privilege, *Role]),
             text=text,
             code="unknown_privilege",
-            hint=Sentence("one of: %(names)s", names=", ".join([*Privilege, *Role])),
+            hint="one of: %(names)s",
         ) from None

@@ -11,7 +11,6 @@ from catalog.access.policy_version import bump_version
 from catalog.access.users import UserChange, disown, locked_user, update_user
 from catalog.models import AccessRule, DirectoryGroup, Grant
 from core.errors import InvalidRequest, NotFound
-from core.sentences import Sentence
 
 
 def group_named(name: str) -> Group:
@@ -63,13 +62,11 @@ def delete_group(name: str, *, by: str) -> None:
         if rules := rules_naming(f"{GROUP}:{name}"):
             raise InvalidRequest(
                 "rules name the group '%(name)s'",
+                count=len(rules),
+                first=rules[0],
                 name=name,
                 code="group_in_rules",
-                hint=Sentence(
-                    "change or remove them first (%(count)s): %(first)s",
-                    count=len(rules),
-                    first=rules[0],
-                ),
+                hint="change or remove them first (%(count)s): %(first)s",
             )
         given = Grant.objects.filter(principal_kind=GROUP, principal_name=name)
         grants, _ = given.delete()

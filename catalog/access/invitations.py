@@ -24,7 +24,6 @@ from catalog.access.users import create_user, groups_named, require_new_name
 from catalog.models import Invitation
 from catalog.names import check_user_name
 from core.errors import InvalidRequest, NotFound
-from core.sentences import Sentence
 
 PREFIX = "sli_"
 DAYS, LONGEST_DAYS = 7, 30
@@ -57,8 +56,9 @@ def invite(
     if not 1 <= days <= LONGEST_DAYS:
         raise InvalidRequest(
             "expires_in_days is %(days)s",
+            most=LONGEST_DAYS,
             days=days,
-            hint=Sentence("1 to %(most)s days", most=LONGEST_DAYS),
+            hint="1 to %(most)s days",
         )
     key_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     row = Invitation(

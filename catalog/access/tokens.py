@@ -25,7 +25,6 @@ from catalog.access import audit
 from catalog.compiled import CompiledQuery
 from catalog.models import ApiToken
 from core.errors import InvalidRequest, NotFound
-from core.sentences import Sentence
 
 PREFIX = "slt_"
 LONGEST_LIFE_DAYS = 3_650
@@ -55,11 +54,9 @@ def create_token(
     if expires_in_days is not None and not 1 <= expires_in_days <= LONGEST_LIFE_DAYS:
         raise InvalidRequest(
             "expires_in_days is %(days)s",
+            most=LONGEST_LIFE_DAYS,
             days=expires_in_days,
-            hint=Sentence(
-                "1 to %(most)s, or null for a token that does not expire",
-                most=LONGEST_LIFE_DAYS,
-            ),
+            hint="1 to %(most)s, or null for a token that does not expire",
         )
     most = settings.SLUICE_TOKEN_DAYS
     if most and (expires_in_days is None or expires_in_days > most):
@@ -67,9 +64,7 @@ def create_token(
             "tokens live %(most)s days at most here",
             most=most,
             code="token_too_long",
-            hint=Sentence(
-                "expires_in_days: 1 to %(most)s (SLUICE_TOKEN_DAYS)", most=most
-            ),
+            hint="expires_in_days: 1 to %(most)s (SLUICE_TOKEN_DAYS)",
         )
     key_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     expires_at = (

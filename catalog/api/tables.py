@@ -33,7 +33,6 @@ from catalog.selectors.paging import offset_of, offset_token
 from catalog.selectors.search import Hit, search_tables
 from catalog.selectors.tables import TableFilter, database_for, tables_for
 from core.errors import InvalidRequest, NotFound
-from core.sentences import Sentence
 
 SORTS = {"name": ("name", "id"), "id": ("id",)}
 FILTERS = frozenset({"status", "kind", "tag", "owner"})
@@ -108,12 +107,11 @@ class TableSchemaView(ApiView):
         if found is None:
             raise NotFound(
                 "table %(number)s has no schema version '%(asked)s'",
+                latest=table.schema_version,
                 number=table.id,
                 asked=asked,
                 code="schema_version_not_found",
-                hint=Sentence(
-                    "1 to %(latest)s, see schema-history", latest=table.schema_version
-                ),
+                hint="1 to %(latest)s, see schema-history",
             )
         return Response(replies.TableSchema.former(found))
 

@@ -109,9 +109,10 @@ def _require_sane(request: Request) -> None:
     if not length.isdigit() or int(length) > LARGEST_BODY:
         raise InvalidRequest(
             "the body has %(count)s bytes",
+            most=LARGEST_BODY,
             count=length,
             code="body_too_large",
-            hint=Sentence("at most %(most)s", most=LARGEST_BODY),
+            hint="at most %(most)s",
         )
     texts = [request.path, *map(str, request.query_params.values())]
     if not all(map(is_storable, texts)):

@@ -65,12 +65,10 @@ def access_for(datasource: Datasource, *, job: object = "discovery") -> SourceAc
     if datasource.needs_password:
         raise TransientError(
             "the password of %(datasource)s was lost with the metadata database",
+            path=f"/api/v1/datasources/{datasource.name}",
             datasource=datasource.name,
             code="password_lost",
-            hint=Sentence(
-                "enter it again: on the page of the datasource, or by PATCH %(path)s",
-                path=f"/api/v1/datasources/{datasource.name}",
-            ),
+            hint="enter it again: on the page of the datasource, or by PATCH %(path)s",
         )
     options = datasource.options
     return SourceAccess(

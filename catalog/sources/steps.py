@@ -118,9 +118,10 @@ def too_old(server: str, oldest: str) -> TerminalError:
     """Both with the name of the product."""
     return TerminalError(
         "%(server)s is too old",
+        oldest=oldest,
         server=server,
         code="version_too_old",
-        hint=Sentence("Sluice reads %(oldest)s and later", oldest=oldest),
+        hint="Sluice reads %(oldest)s and later",
     )
 
 

@@ -146,13 +146,11 @@ def kind_of(name: str) -> JobKind:
     except KeyError:
         raise TerminalError(
             "'%(name)s' is no kind of job",
+            registered=", ".join(_registered),
             name=name,
             code=UNKNOWN_KIND,
-            hint=Sentence(
-                "known are: %(registered)s; a job that a newer release stored"
-                " has to be ended by that release",
-                registered=", ".join(_registered),
-            ),
+            hint="known are: %(registered)s; a job that a newer release stored"
+            " has to be ended by that release",
         ) from None
 
 

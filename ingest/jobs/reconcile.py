@@ -137,13 +137,11 @@ def _require_only(place: str) -> None:
         where = other.facts.get("place") or "another place"
         raise TransientError(
             "another driver host serves this lake already: %(where)s",
+            seconds=settings.SLUICE_LEASE_SECONDS,
             where=where,
             code="another_host",
-            hint=Sentence(
-                "stop that one first; this one waits, and takes over when it"
-                " has been silent for %(seconds)s s",
-                seconds=settings.SLUICE_LEASE_SECONDS,
-            ),
+            hint="stop that one first; this one waits, and takes over when it"
+            " has been silent for %(seconds)s s",
         )
     # silent ones: they find their row ended when they come back
     others.update(ended_at=Now())

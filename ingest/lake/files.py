@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import InvalidRequest, TerminalError, TransientError
-from core.sentences import Sentence
 from ingest.lake.port import Change, StoredFile, folder_order
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -191,12 +190,10 @@ def storage_error(error: OSError, path: Path) -> TransientError | TerminalError:
     if error.errno in _FULL:
         return TransientError(
             "the lake's storage is full while writing %(name)s",
+            folder=path.parent,
             name=path.name,
             code="storage_full",
-            hint=Sentence(
-                "free space on the file system of %(folder)s; then retry",
-                folder=path.parent,
-            ),
+            hint="free space on the file system of %(folder)s; then retry",
         )
     if error.errno in _DENIED:
         return TerminalError(

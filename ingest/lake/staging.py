@@ -199,12 +199,11 @@ def require_space(folder: str, needed: int) -> None:
     if free is not None and free < needed:
         raise TransientError(
             "staging needs about %(needed)s bytes, %(free)s are free",
+            folder=folder,
             needed=needed,
             free=free,
             code="staging_full",
-            hint=Sentence(
-                "free space on the file system of %(folder)s; then retry", folder=folder
-            ),
+            hint="free space on the file system of %(folder)s; then retry",
             facts={"needed": needed, "free": free},
         )
 

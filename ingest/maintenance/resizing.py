@@ -41,10 +41,11 @@ def plan_resize(name: str, facts: LakeFacts, buckets: int) -> Resize:
     if not 1 <= buckets <= MOST_BUCKETS:
         raise InvalidRequest(
             "%(table)s cannot have %(buckets)s buckets",
+            most=MOST_BUCKETS,
             table=name,
             buckets=buckets,
             code="invalid_request",
-            hint=Sentence("give 1 to %(most)s", most=MOST_BUCKETS),
+            hint="give 1 to %(most)s",
         )
     if buckets == facts.buckets:
         raise InvalidRequest(

@@ -163,14 +163,12 @@ def _refuse_choices(
     offered = "; ".join(f"{how}: {name}" for name, how in sorted(drift.aside.items()))
     raise InvalidRequest(
         "of %(table)s this cannot be chosen for %(others)s",
+        choices=offered or Sentence("nothing"),
         table=table,
         others=", ".join(others),
         code="choice_not_offered",
-        hint=Sentence(
-            "what can be chosen now: %(choices)s. A key, and what the lake table"
-            " is partitioned or followed by, is followed only",
-            choices=offered or Sentence("nothing"),
-        ),
+        hint="what can be chosen now: %(choices)s. A key, and what the lake table"
+        " is partitioned or followed by, is followed only",
     )
 
 

@@ -177,10 +177,11 @@ def _require_known(facts: TableFacts, choices: Choices) -> None:
     if choices.buckets is not None and not 1 <= choices.buckets <= MAX_BUCKETS:
         raise InvalidRequest(
             "%(buckets)s buckets for %(source_name)s",
+            max_buckets=MAX_BUCKETS,
             buckets=choices.buckets,
             source_name=facts.source_name,
             code="invalid_buckets",
-            hint=Sentence("choose 1 to %(max_buckets)s", max_buckets=MAX_BUCKETS),
+            hint="choose 1 to %(max_buckets)s",
             facts={"field": "buckets", "table": facts.source_name},
         )
 
@@ -190,13 +191,11 @@ def _unknown(facts: TableFacts, name: str, field: str) -> InvalidRequest:
     if name in facts.hidden:
         return InvalidRequest(
             "the login may not SELECT column '%(column)s' of %(source_name)s",
+            grant=facts.grant_of([name]),
             column=name,
             source_name=facts.source_name,
             code="column_hidden",
-            hint=Sentence(
-                "run %(grant)s at the source and discover again",
-                grant=facts.grant_of([name]),
-            ),
+            hint="run %(grant)s at the source and discover again",
             facts=about,
         )
     known = sorted(column.source_name for column in facts.schema.columns)

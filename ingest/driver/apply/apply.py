@@ -170,15 +170,13 @@ def _not_ours(spec: JobSpec, name: str) -> TerminalError:
         "the timeline of %(table)s shows no commit, yet %(name)s lies"
         " there which no unfinished load made. Nothing was removed or"
         " written",
+        folder=META,
+        path=spec.table.path,
         table=qualified_name(spec),
         name=name,
         code="timeline_lost",
-        hint=Sentence(
-            "put back the folder %(folder)s of %(path)s, or move what is there"
-            " to another place and retry",
-            folder=META,
-            path=spec.table.path,
-        ),
+        hint="put back the folder %(folder)s of %(path)s, or move what is there"
+        " to another place and retry",
     )
 
 

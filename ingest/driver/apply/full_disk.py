@@ -41,13 +41,11 @@ def named(error: ErrorFact, spec: JobSpec, *, scratch: str = "") -> ErrorFact:
     return fact_of(
         TransientError(
             "%(error)s (%(where)s)",
+            path=next(iter(full)),
             error=as_sentence(error.message),
             where=which,
             code=error.code,
-            hint=Sentence(
-                "free space on the file system of %(path)s; then retry",
-                path=next(iter(full)),
-            ),
+            hint="free space on the file system of %(path)s; then retry",
         )
     )
 

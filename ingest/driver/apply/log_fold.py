@@ -566,12 +566,9 @@ def _refuse_null_keys(rows: pa.Table, shape: Shape) -> None:
                 column=column.source_name,
                 type=column.type,
                 code="key_without_form",
-                hint=Sentence(
-                    "mend the value at the source, then resync the table; or remove it"
-                    " and add it again with 'as_text': [\"%(column)s\"], or with"
-                    " another key",
-                    column=column.source_name,
-                ),
+                hint="mend the value at the source, then resync the table; or remove it"
+                " and add it again with 'as_text': [\"%(column)s\"], or with"
+                " another key",
             )
 
 

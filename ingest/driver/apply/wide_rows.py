@@ -63,17 +63,15 @@ def _too_wide(table: str, where: str, width: int, most: int) -> TerminalError:
     return TerminalError(
         "%(table)s has a change of a row of %(width)s MiB (%(where)s), and this"
         " driver applies rows of %(most)s MiB at most. Nothing was written",
+        heap=(width * PARTS >> 20) + 1,
         table=table,
         width=f"{width >> 20:,}",
         where=where,
         most=f"{most >> 20:,}",
         code="row_too_large",
-        hint=Sentence(
-            "set SLUICE_DRIVER_MEMORY to %(heap)sm or more, restart the driver host and"
-            " resume the table: it goes on where it is. Or remove it and add it again"
-            " without the wide column (exclude_columns)",
-            heap=(width * PARTS >> 20) + 1,
-        ),
+        hint="set SLUICE_DRIVER_MEMORY to %(heap)sm or more, restart the driver host"
+        " and resume the table: it goes on where it is. Or remove it and add it again"
+        " without the wide column (exclude_columns)",
     )
 
 

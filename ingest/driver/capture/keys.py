@@ -98,12 +98,9 @@ def null_keys(
                 found=str(found[0][0])[:_MOST_SHOWN],
                 type=column.type,
                 code="key_without_form",
-                hint=Sentence(
-                    "mend the value at the source, then resume; or remove the table"
-                    " and add it again with 'as_text': [\"%(name)s\"], which syncs the"
-                    " column as text, or with another key",
-                    name=name,
-                ),
+                hint="mend the value at the source, then resume; or remove the table"
+                " and add it again with 'as_text': [\"%(name)s\"], which syncs the"
+                " column as text, or with another key",
             )
     return InvalidRequest(
         "%(what)s: NULL in the key %(key)s. Nothing was written",

@@ -106,13 +106,11 @@ def _partition_column(name: str, column: ColumnSpec | None) -> str:
         return DAY
     raise InvalidRequest(
         "column %(name)s (%(type)s) cannot partition a lake table",
+        types=", ".join((*PARTITION_TYPES, *BY_DAY)),
         name=name,
         type=column.type if column else Sentence("not synced"),
         code="bad_partition",
-        hint=Sentence(
-            "partition by a column of type %(types)s",
-            types=", ".join((*PARTITION_TYPES, *BY_DAY)),
-        ),
+        hint="partition by a column of type %(types)s",
     )
 
 

@@ -106,9 +106,11 @@ def _amiss(call: ast.Call) -> set[str]:
     given = {keyword.arg for keyword in call.keywords} - own
     if not given or None in given:  # a message alone, or names that are not seen here
         return set()
+    hints = [k.value for k in call.keywords if k.arg == "hint"]
     texts = [
         node.value
-        for node in ast.walk(call.args[0])
+        for said in (call.args[0], *(h for h in hints if not isinstance(h, ast.Call)))
+        for node in ast.walk(said)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
     named = {name for text in texts for name in PARAMETER.findall(text)}

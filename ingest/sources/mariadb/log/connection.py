@@ -263,9 +263,10 @@ def other_history(place: MariaDbLog) -> TerminalError:
     return TerminalError(
         "the source has another log under the name %(file)s than the one that was"
         " read: it was reset, or restored from a backup. Nothing was read",
+        start_over=ANEW,
         file=place.file,
         code="source_changed",
-        hint=Sentence("bring that log back, or %(start_over)s", start_over=ANEW),
+        hint="bring that log back, or %(start_over)s",
     )
 
 

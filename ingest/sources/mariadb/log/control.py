@@ -16,7 +16,7 @@ from catalog.sources.mariadb.log import LogServer, read_server, setting_lacks
 from catalog.sources.mariadb.older import FACTS, is_made, older_of
 from catalog.sources.mariadb.replicas import PRIVILEGE_MISSING
 from core.errors import InvalidRequest
-from core.sentences import Sentence, joined
+from core.sentences import joined
 from ingest.contract.source_positions import MariaDbLog
 from ingest.contract.table import TableSpec
 from ingest.sources.mariadb.connection import DIALECT, Connection, connect
@@ -85,14 +85,10 @@ class Control:
         if lacks := setting_lacks(found.settings):
             raise InvalidRequest(
                 "the log of the source lacks what following it needs: %(reasons)s",
+                statements=" ".join(one.statement for one in lacks if one.statement),
                 reasons=joined(lack.reason for lack in lacks),
                 code="source_log_off",
-                hint=Sentence(
-                    "at the source: %(statements)s",
-                    statements=" ".join(
-                        one.statement for one in lacks if one.statement
-                    ),
-                ),
+                hint="at the source: %(statements)s",
             )
         return found
 

@@ -160,13 +160,11 @@ def _connected(access: SourceAccess) -> psycopg.Connection[Row]:
             raise
         raise InvalidRequest(
             "the source does not let %(user)s read its log: %(why)s",
+            name=DIALECT.name(access.spec.username),
             user=access.spec.username,
             why=words.strip().splitlines()[-1],
             code="source_privilege_missing",
-            hint=Sentence(
-                "at the source: ALTER ROLE %(name)s REPLICATION",
-                name=DIALECT.name(access.spec.username),
-            ),
+            hint="at the source: ALTER ROLE %(name)s REPLICATION",
         ) from error
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from core.errors import InvalidRequest, TerminalError
-from core.sentences import Sentence
 from ingest.contract.source_positions import PostgresLog, lsn_text
 from ingest.contract.table import TableSpec
 from ingest.sources.port import LogNames, SourceAccess
@@ -88,10 +87,11 @@ def _require_whole(slot: Slot | None, name: str, after: str, here: PostgresLog) 
         raise TerminalError(
             "the log was read from server %(identity)s, and %(now)s answers"
             " now. Nothing was read",
+            start_over=ANEW,
             identity=position.identity,
             now=here.identity,
             code="source_changed",
-            hint=Sentence("bring that server back, or %(start_over)s", start_over=ANEW),
+            hint="bring that server back, or %(start_over)s",
         )
     if here.lsn < position.lsn:
         # what is written from here on would be taken for what was read
