@@ -38,11 +38,12 @@ def zones() -> tuple[str, ...]:
 def check_language(code: str) -> str:
     """The code itself, "" too. InvalidRequest for a language that does not exist."""
     if code and code not in languages():
-        why = Sentence("there is no language '%(name)s'", name=code)
         raise InvalidRequest(
-            why,
-            hint=Sentence("one of: %(names)s", names=", ".join(sorted(languages()))),
-            facts={"errors": [{"pointer": "/language", "detail": why}]},
+            "there is no language '%(name)s'",
+            name=code,
+            names=", ".join(sorted(languages())),
+            hint="one of: %(names)s",
+            pointer="/language",
         )
     return code
 

@@ -14,7 +14,6 @@ from catalog.access import audit
 from catalog.access.policy import Principal
 from catalog.models import SavedQuery
 from core.errors import AccessDenied, InvalidRequest, NotFound
-from core.sentences import Sentence
 
 LONGEST_NAME, LONGEST_SQL = 200, 100_000
 MOST_OF_ONE = 1_000
@@ -127,8 +126,7 @@ def _stored(row: SavedQuery, action: str, principal: Principal) -> SavedQuery:
             audit.record(action, on=row.name, actor=principal.name)
     except IntegrityError:
         raise _wrong(
-            "/name",
-            Sentence("there is a saved query '%(name)s' already", name=row.name),
+            "/name", "there is a saved query '%(name)s' already", name=row.name
         ) from None
     return row
 
@@ -136,26 +134,21 @@ def _stored(row: SavedQuery, action: str, principal: Principal) -> SavedQuery:
 def _check(name: str, sql: str) -> None:
     if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
         raise _wrong(
-            "/name",
-            Sentence(
-                "a name of 1 to %(most)s characters is needed",
-                most=LONGEST_NAME,
-            ),
+            "/name", "a name of 1 to %(most)s characters is needed", most=LONGEST_NAME
         )
     if not sql.strip() or len(sql) > LONGEST_SQL or "\0" in sql:
         raise _wrong(
             "/sql",
-            Sentence(
-                "a statement of 1 to %(most)s characters is needed",
-                most=f"{LONGEST_SQL:,}",
-            ),
+            "a statement of 1 to %(most)s characters is needed",
+            most=f"{LONGEST_SQL:,}",
         )
 
 
-def _wrong(pointer: str, detail: str) -> InvalidRequest:
+def _wrong(pointer: str, message: str, **named: Any) -> InvalidRequest:
     return InvalidRequest(
-        detail,
+        message,
+        **named,
         code="invalid_query",
         hint="correct it, and save again",
-        facts={"errors": [{"pointer": pointer, "detail": detail}]},
+        pointer=pointer,
     )

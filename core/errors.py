@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from core.sentences import Sentence, as_sentence
+from core.sentences import Sentence, filled
 
 
 class SluiceError(Exception):
@@ -25,6 +25,7 @@ class SluiceError(Exception):
     hint     what to do next (may be empty)
     code     stable machine word, e.g. "table_not_found"
     facts    small JSON-able values for logs and replies; never a secret
+    pointer  to the member of a request that is wrong, as the message says
     parameters  what message and hint name, as a `Sentence` takes it
     """
 
@@ -37,13 +38,16 @@ class SluiceError(Exception):
         code: str | None = None,
         hint: str = "",
         facts: Mapping[str, object] | None = None,
+        pointer: str | None = None,
         **parameters: object,
     ) -> None:
-        self.message = _said(message, parameters)
+        self.message = filled(message, parameters)
         super().__init__(self.message)
         self.code = code or self.default_code
-        self.hint = _said(hint, parameters)
+        self.hint = filled(hint, parameters)
         self.facts: dict[str, object] = dict(facts or {})
+        if pointer is not None:
+            self.facts["errors"] = [{"pointer": pointer, "detail": self.message}]
 
     def __str__(self) -> str:
         return str(self.as_sentence)
@@ -54,11 +58,6 @@ class SluiceError(Exception):
         if not self.hint:
             return self.message
         return Sentence("%(what)s — %(hint)s", what=self.message, hint=self.hint)
-
-
-def _said(text: str, parameters: Mapping[str, object]) -> Sentence:
-    named = {name: parameters[name] for name in parameters if f"%({name})" in text}
-    return Sentence(text, **named) if named else as_sentence(text)
 
 
 def said_by(error: BaseException) -> str:

@@ -66,6 +66,12 @@ def as_sentence(text: str) -> Sentence:
     return text if isinstance(text, Sentence) else Sentence(text)
 
 
+def filled(text: str, parameters: Mapping[str, object]) -> Sentence:
+    """The sentence of a message and those of the parameters that it names."""
+    named = {name: parameters[name] for name in parameters if f"%({name})" in text}
+    return Sentence(text, **named) if named else as_sentence(text)
+
+
 NEXT = Sentence("%(first)s; %(then)s")
 STOP = Sentence("%(first)s. %(then)s")
 AND = Sentence("%(first)s, %(then)s")

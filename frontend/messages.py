@@ -218,13 +218,14 @@ def _of_python() -> Iterator[tuple[str, Message]]:
         if not _MAYBE_CALLS.search(text):
             continue
         for node in ast.walk(ast.parse(text)):
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+            if not isinstance(node, ast.Call):
                 continue
-            if node.func.id in CALLS:
+            name = node.func.id if isinstance(node.func, ast.Name) else ""
+            if name in CALLS:
                 plain = [text for one in node.args[:2] for text in _literals(one)]
             else:
                 plain = list(with_parameters(node))
-            if node.func.id.startswith("n") and plain:
+            if name.startswith("n") and name in CALLS and plain:
                 yield _place(path), Message(*plain)
                 continue
             for one in plain:
@@ -232,10 +233,10 @@ def _of_python() -> Iterator[tuple[str, Message]]:
 
 
 def with_parameters(call: ast.Call) -> Iterator[str]:
-    """Message and hint of an error, where what they name is given beside them."""
+    """A message, or an error's hint, where what it names is given beside it."""
     given = {keyword.arg for keyword in call.keywords}
     hints = [keyword.value for keyword in call.keywords if keyword.arg == "hint"]
-    for one in (*call.args[:1], *hints):
+    for one in (*call.args, *hints):
         for text in _literals(one):
             named = set(PARAMETER.findall(text))
             if named and named <= given:

@@ -246,11 +246,9 @@ def _checked(stated: Stated) -> HeldRule:
         raise _invalid(what, "SQL over the table's columns")
     if len(expression) > LONGEST_EXPRESSION or "\0" in expression:
         raise _invalid(
-            Sentence(
-                "an expression has at most %(most)s characters, none is NUL",
-                most=LONGEST_EXPRESSION,
-            ),
+            "an expression has at most %(most)s characters, none is NUL",
             Sentence("shorten it"),
+            most=LONGEST_EXPRESSION,
         )
     applies_to, excepted = _people(stated.applies_to), _people(stated.excepted)
     if not applies_to:
@@ -264,7 +262,7 @@ def _place(text: str, *, is_mask: bool) -> tuple[Securable, str]:
     if len(parts) != (4 if is_mask else 3):
         what = _NO_COLUMN if is_mask else _NO_TABLE
         example = "lake.shop.customers.email" if is_mask else "lake.shop.orders"
-        raise _invalid(Sentence(what, name=text), example)
+        raise _invalid(what, example, name=text)
     on = parse_securable(join_name(*parts[:3]))
     return on, parts[3].lower() if is_mask else ""
 
@@ -292,15 +290,13 @@ def _require_fitting(rule: HeldRule) -> None:
     ).first()
     if column is not None and column.type not in types:
         raise _invalid(
-            Sentence(
-                "the mask %(mask)s does not fit the type %(type)s",
-                mask=rule.mask,
-                type=column.type,
-            ),
+            "the mask %(mask)s does not fit the type %(type)s",
             Sentence(
                 "it is for %(types)s; redact and null fit all types",
                 types=", ".join(sorted(types)),
             ),
+            mask=rule.mask,
+            type=column.type,
         )
 
 
@@ -382,5 +378,5 @@ def _one_of(kinds: Iterable[str]) -> Sentence:
     return Sentence("one of: %(names)s", names=", ".join(kinds))
 
 
-def _invalid(what: str, hint: str) -> InvalidRequest:
-    return InvalidRequest(what, code="invalid_rule", hint=hint)
+def _invalid(what: str, hint: str, **named: Any) -> InvalidRequest:
+    return InvalidRequest(what, **named, code="invalid_rule", hint=hint)

@@ -21,7 +21,6 @@ from catalog.models import Database, Datasource, Table
 from catalog.names import LAKE
 from core.clock import SystemClock
 from core.errors import InvalidRequest, NotFound
-from core.sentences import Sentence
 from ingest.alerts.rules import ALERTS
 from ingest.models.alerts import SOURCE_KINDS, Alert, AlertMute
 
@@ -121,23 +120,20 @@ def _thing(row: AlertMute) -> Securable:
 
 def _check(thing: Securable, *, seconds: int, kind: str) -> None:
     if kind and kind not in ALERTS:
-        raise _refused(
-            "/kind",
-            Sentence(
-                "'%(kind)s' is no kind of alert: it is one of %(kinds)s, or none for"
-                " all",
-                kind=kind,
-                kinds=", ".join(ALERTS),
-            ),
+        raise InvalidRequest(
+            "'%(kind)s' is no kind of alert: it is one of %(kinds)s, or none for all",
+            kind=kind,
+            kinds=", ".join(ALERTS),
+            pointer="/kind",
         )
     if not 60 <= seconds <= LONGEST.total_seconds():
-        raise _refused("/seconds", Sentence("alerts are muted for a minute to 31 days"))
+        raise InvalidRequest(
+            "alerts are muted for a minute to 31 days", pointer="/seconds"
+        )
     if thing.datasource != LAKE and thing.database:
-        raise _refused(
-            "/on",
-            Sentence(
-                "give it as lake, lake.shop, lake.shop.orders or the name of a source"
-            ),
+        raise InvalidRequest(
+            "give it as lake, lake.shop, lake.shop.orders or the name of a source",
+            pointer="/on",
         )
 
 
@@ -154,10 +150,3 @@ def _is_there(thing: Securable) -> bool:
 
 def _drop_lapsed() -> None:
     AlertMute.objects.filter(until__lte=Now()).delete()
-
-
-def _refused(pointer: str, why: Sentence) -> InvalidRequest:
-    return InvalidRequest(
-        why,
-        facts={"errors": [{"pointer": pointer, "detail": why}]},
-    )

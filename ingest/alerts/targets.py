@@ -175,8 +175,8 @@ def scope_text(row: AlertTarget) -> str | None:
 
 def _name(text: str) -> str:
     if not text.strip() or not text.isprintable() or "/" in text or ":" in text:
-        raise _refused(
-            "/name", Sentence("a name has printable characters, and no / or :")
+        raise InvalidRequest(
+            "a name has printable characters, and no / or :", pointer="/name"
         )
     return text.strip()
 
@@ -184,13 +184,11 @@ def _name(text: str) -> str:
 def _kinds(given: Sequence[str]) -> list[str]:
     unknown = sorted(set(given) - set(KINDS))
     if unknown:
-        raise _refused(
-            "/kinds",
-            Sentence(
-                "'%(kind)s' is no kind of alert: it is one of %(kinds)s",
-                kind=unknown[0],
-                kinds=", ".join(KINDS),
-            ),
+        raise InvalidRequest(
+            "'%(kind)s' is no kind of alert: it is one of %(kinds)s",
+            kind=unknown[0],
+            kinds=", ".join(KINDS),
+            pointer="/kinds",
         )
     return [kind for kind in KINDS if kind in given]
 
@@ -200,8 +198,8 @@ def _scope(on: str) -> dict[str, str]:
         return {}
     securable: Securable = parse_securable(on)
     if securable.datasource != LAKE:
-        raise _refused(
-            "/on", Sentence("give it as lake, lake.shop or lake.shop.orders")
+        raise InvalidRequest(
+            "give it as lake, lake.shop or lake.shop.orders", pointer="/on"
         )
     return {"database": securable.database, "table": securable.table}
 
@@ -209,9 +207,8 @@ def _scope(on: str) -> dict[str, str]:
 def _address(new: NewTarget) -> dict[str, str]:
     if new.kind == AlertTarget.EMAIL:
         if new.url or new.secret:
-            raise _refused(
-                "/url",
-                Sentence("an e-mail target has an address, no URL and no secret"),
+            raise InvalidRequest(
+                "an e-mail target has an address, no URL and no secret", pointer="/url"
             )
         if settings.SLUICE_SMTP is None:
             raise InvalidRequest(
@@ -221,27 +218,23 @@ def _address(new: NewTarget) -> dict[str, str]:
             )
         return {"address": check_address(new.address)}
     if new.address:
-        raise _refused(
-            "/address", Sentence("a target of this kind has a URL, and no address")
+        raise InvalidRequest(
+            "a target of this kind has a URL, and no address", pointer="/address"
         )
     if new.kind in CHATS:
         return _chat_address(new)
     if new.kind != AlertTarget.WEBHOOK:
-        raise _refused(
-            "/kind",
-            Sentence(
-                "'%(kind)s' is no kind of target: it is one of %(kinds)s",
-                kind=new.kind,
-                kinds=", ".join(TARGET_KINDS),
-            ),
+        raise InvalidRequest(
+            "'%(kind)s' is no kind of target: it is one of %(kinds)s",
+            kind=new.kind,
+            kinds=", ".join(TARGET_KINDS),
+            pointer="/kind",
         )
     if len(new.secret) < SHORTEST_SECRET:
-        raise _refused(
-            "/secret",
-            Sentence(
-                "a secret has at least %(least)s characters: it signs each message",
-                least=SHORTEST_SECRET,
-            ),
+        raise InvalidRequest(
+            "a secret has at least %(least)s characters: it signs each message",
+            least=SHORTEST_SECRET,
+            pointer="/secret",
         )
     remember_secret(new.secret)
     url = check_url(new.url, egress())
@@ -251,25 +244,18 @@ def _address(new: NewTarget) -> dict[str, str]:
 def _chat_address(new: NewTarget) -> dict[str, str]:
     """Only the host is kept in the open: who has the address writes to the group."""
     if new.secret and new.kind not in SIGNED:
-        raise _refused(
-            "/secret",
-            Sentence(
-                "a target of %(kind)s has no secret: its address is one", kind=new.kind
-            ),
+        raise InvalidRequest(
+            "a target of %(kind)s has no secret: its address is one",
+            kind=new.kind,
+            pointer="/secret",
         )
     if not new.secret.isprintable():
-        raise _refused("/secret", Sentence("a secret has printable characters only"))
+        raise InvalidRequest(
+            "a secret has printable characters only", pointer="/secret"
+        )
     url = check_url(new.url, egress())
     for each in filter(None, (url, new.secret)):
         remember_secret(each)
     parts = urlsplit(url)
     address = f"{parts.scheme}://{parts.hostname}/…"
     return {"address": address, "secret": encrypt(chat_place(url, new.secret))}
-
-
-def _refused(pointer: str, why: Sentence) -> InvalidRequest:
-    return InvalidRequest(
-        why,
-        code="invalid_request",
-        facts={"errors": [{"pointer": pointer, "detail": why}]},
-    )

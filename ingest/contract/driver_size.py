@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from core.errors import InvalidRequest
-from core.sentences import Sentence, as_sentence
+from core.sentences import as_sentence
 from ingest.contract.job import DriverSpec
 
 LEAST_MEGABYTES = 512
@@ -38,26 +38,21 @@ def parse_driver(value: Any, at: str, *, most: DriverSpec | None) -> DriverSpec:
         size = megabytes(memory if isinstance(memory, str) else "")
     except ValueError as error:
         raise _refusal(
-            f"{at}/memory", Sentence("memory: %(why)s", why=as_sentence(str(error)))
+            f"{at}/memory", "memory: %(why)s", why=as_sentence(str(error))
         ) from error
     if not isinstance(cores, int) or isinstance(cores, bool) or cores < 1:
         raise _refusal(f"{at}/cores", "cores must be a whole number above zero")
     if size < LEAST_MEGABYTES:
         raise _refusal(
-            f"{at}/memory",
-            Sentence(
-                "memory must be %(least)sm at least",
-                least=LEAST_MEGABYTES,
-            ),
+            f"{at}/memory", "memory must be %(least)sm at least", least=LEAST_MEGABYTES
         )
     if most and size > megabytes(most.memory):
         raise _refusal(
-            f"{at}/memory",
-            Sentence("memory may be %(memory)s at most", memory=most.memory),
+            f"{at}/memory", "memory may be %(memory)s at most", memory=most.memory
         )
     if most and cores > most.cores:
         raise _refusal(
-            f"{at}/cores", Sentence("cores may be %(cores)s at most", cores=most.cores)
+            f"{at}/cores", "cores may be %(cores)s at most", cores=most.cores
         )
     return DriverSpec(str(memory).lower(), cores)
 
@@ -83,6 +78,5 @@ def arguments_for(driver: DriverSpec | None, *, is_cluster: bool) -> list[str]:
     return ["--master", f"local[{driver.cores}]", "--memory", driver.memory]
 
 
-def _refusal(pointer: str, detail: str) -> InvalidRequest:
-    errors = [{"pointer": pointer, "detail": detail}]
-    return InvalidRequest(detail, code="invalid_driver", facts={"errors": errors})
+def _refusal(pointer: str, message: str, **named: Any) -> InvalidRequest:
+    return InvalidRequest(message, **named, pointer=pointer, code="invalid_driver")

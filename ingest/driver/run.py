@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, SluiceError, TransientError
-from core.sentences import Sentence, origins_in
+from core.sentences import origins_in
 from ingest.contract.job import (
     COMPACT,
     DRIVER_DIED,
@@ -217,10 +217,8 @@ def _look_after(run: JobRun, spark: SparkSession) -> None:
         tidy_when_due(spark, run.spec)
     except Exception as error:  # noqa: BLE001 - whatever class Hudi or the JVM raises
         run.warn(
-            Sentence(
-                "the table could not be looked after behind the commit: %(error)s",
-                error=error.as_sentence if isinstance(error, SluiceError) else error,
-            )
+            "the table could not be looked after behind the commit: %(error)s",
+            error=error.as_sentence if isinstance(error, SluiceError) else error,
         )
 
 
@@ -314,9 +312,7 @@ def _stopped(run: JobRun, spark: SparkSession) -> JobReport:
             StagingArea(spec.table.staging).clear()
         except SluiceError as error:
             run.warn(
-                Sentence(
-                    "staged files could not be removed: %(error)s", error=error.message
-                )
+                "staged files could not be removed: %(error)s", error=error.message
             )
     return _report(run, outcome, {})
 
@@ -326,10 +322,8 @@ def _late_success(run: JobRun) -> Facts | None:
         return committed_load(run)
     except SluiceError as error:
         run.warn(
-            Sentence(
-                "whether its commit is in the lake was not seen: %(error)s",
-                error=error.message,
-            )
+            "whether its commit is in the lake was not seen: %(error)s",
+            error=error.message,
         )
         return None
 

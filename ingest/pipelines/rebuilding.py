@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -109,10 +110,8 @@ def _rebuild(lost: _Lost, onboardings: dict[int, Onboarding], *, dry_run: bool) 
         source = read_source_record(settings.SLUICE_LAKE_URI, record.source_id)
         if source is None:
             raise _cannot(
-                Sentence(
-                    "the lake has no record of its source, which had id %(source_id)s",
-                    source_id=record.source_id,
-                )
+                "the lake has no record of its source, which had id %(source_id)s",
+                source_id=record.source_id,
             )
     _require_free(lost, source)
     if dry_run:
@@ -133,15 +132,11 @@ def _require_free(lost: _Lost, source: SourceRecord | None) -> None:
     create: CreateTable = plan.step(CreateTable)
     if not create.path.startswith(f"{settings.SLUICE_LAKE_URI}/"):
         raise _cannot(
-            Sentence(
-                "its files are at %(path)s: a lake keeps its address", path=create.path
-            )
+            "its files are at %(path)s: a lake keeps its address", path=create.path
         )
     if Table.objects.filter(pk=record.table_id).exists():
         raise _cannot(
-            Sentence(
-                "its id %(table_id)s is another table's here", table_id=record.table_id
-            )
+            "its id %(table_id)s is another table's here", table_id=record.table_id
         )
     names = Table.objects.filter(kind=Table.LAKE, name=plan.name)
     if names.filter(database__name=plan.database).exists():
@@ -151,19 +146,15 @@ def _require_free(lost: _Lost, source: SourceRecord | None) -> None:
     for known in Datasource.objects.filter(name__iexact=source.name):
         if known.pk != source.source_id:
             raise _cannot(
-                Sentence(
-                    "its source %(name)s was added here again: delete that source",
-                    name=source.name,
-                )
+                "its source %(name)s was added here again: delete that source",
+                name=source.name,
             )
     taken = Datasource.objects.filter(pk=source.source_id).first()
     if taken is not None and taken.name != source.name:
         raise _cannot(
-            Sentence(
-                "the id of its source %(name)s is %(other)s's here",
-                name=source.name,
-                other=taken.name,
-            )
+            "the id of its source %(name)s is %(other)s's here",
+            name=source.name,
+            other=taken.name,
         )
     if taken is None:
         return
@@ -184,8 +175,8 @@ def _source_names(lost: _Lost) -> list[tuple[str, str]]:
     return found or [(lost.record.source_database, lost.record.source_table)]
 
 
-def _cannot(why: str) -> InvalidRequest:
-    return InvalidRequest(why, code="not_rebuilt")
+def _cannot(why: str, **named: Any) -> InvalidRequest:
+    return InvalidRequest(why, **named, code="not_rebuilt")
 
 
 # ------------------------------------------------------------------------- source

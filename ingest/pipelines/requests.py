@@ -14,7 +14,6 @@ from typing import Any, Literal, NoReturn
 
 from core.errors import InvalidRequest
 from core.json_values import below
-from core.sentences import Sentence, as_sentence
 from ingest.pipelines.policies.schedule import (
     Schedule,
     parse_schedule,
@@ -128,30 +127,21 @@ def _check_patterns(patterns: list[str]) -> None:
     if len(wild) > MOST_WILD:
         refuse(
             "/include",
-            Sentence(
-                "%(count)s patterns with a star within a name; at most"
-                " %(most)s, and any number of names and of db.*",
-                count=f"{len(wild):,}",
-                most=MOST_WILD,
-            ),
+            "%(count)s patterns with a star within a name; at most"
+            " %(most)s, and any number of names and of db.*",
+            count=f"{len(wild):,}",
+            most=MOST_WILD,
         )
     if any(len(pattern) > LONGEST_WILD for pattern in wild):
         refuse(
-            "/include",
-            Sentence(
-                "a pattern has at most %(most)s characters",
-                most=LONGEST_WILD,
-            ),
+            "/include", "a pattern has at most %(most)s characters", most=LONGEST_WILD
         )
 
 
-def refuse(pointer: str, detail: str, *, code: str = "invalid_request") -> NoReturn:
-    raise InvalidRequest(
-        detail,
-        code=code,
-        hint=_CORRECT,
-        facts={"errors": [{"pointer": pointer, "detail": as_sentence(detail)}]},
-    )
+def refuse(
+    pointer: str, message: str, *, code: str = "invalid_request", **named: Any
+) -> NoReturn:
+    raise InvalidRequest(message, **named, code=code, hint=_CORRECT, pointer=pointer)
 
 
 def _target(value: str | None) -> str | None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from django.conf import settings
 from django.db.models import Min, Q, TextField, Value
@@ -173,15 +174,15 @@ def is_usable_database(name: str) -> bool:
 
 def _require_usable(name: str) -> None:
     if not is_usable_database(name):
-        detail = Sentence("'%(name)s' cannot be a lake database", name=name)
         raise InvalidRequest(
-            detail,
+            "'%(name)s' cannot be a lake database",
+            name=name,
             code="invalid_name",
             hint=Sentence(
                 "use '%(name)s', say: lower case letters, digits and _",
                 name=plain_name(name),
             ),
-            facts={"errors": [{"pointer": "/target_database", "detail": detail}]},
+            pointer="/target_database",
         )
 
 
@@ -239,7 +240,7 @@ def pin_targets(
         database, name = _lake_name(lake, source)
         if lake in used:
             raise _lake_refusal(
-                source, Sentence("another table is synced as lake.%(lake)s", lake=lake)
+                source, "another table is synced as lake.%(lake)s", lake=lake
             )
         used.add(lake)
         pinned.append(renamed(target, database, name, is_chosen=True))
@@ -256,14 +257,15 @@ def _lake_name(text: str, source: str) -> tuple[str, str]:
     is_right = is_usable_database(database) and plain_name(name) == name
     if not name or not is_right:
         raise _lake_refusal(
-            source, Sentence("'%(text)s' cannot be a table of the lake", text=text)
+            source, "'%(text)s' cannot be a table of the lake", text=text
         )
     return database, name
 
 
-def _lake_refusal(source: str, detail: str) -> InvalidRequest:
+def _lake_refusal(source: str, detail: str, **named: Any) -> InvalidRequest:
     return InvalidRequest(
         detail,
+        **named,
         code="invalid_lake_name",
         hint="database.table in lower case letters, digits and _; leave it away for "
         "the derived name",

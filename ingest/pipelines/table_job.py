@@ -88,8 +88,9 @@ def queue_again(job_id: UUID, by: str, *, revive: Revive | None = None) -> Job:
     # of several requests at once, one looks after the other has committed
     pipeline = transitions.lock_pipeline(job)
     if pipeline is None:
-        gone = Sentence("%(subject)s is no longer onboarded", subject=job.subject)
-        raise InvalidRequest(gone, code="not_now")
+        raise InvalidRequest(
+            "%(subject)s is no longer onboarded", subject=job.subject, code="not_now"
+        )
     _refuse_second(job)
     move_job(
         job,

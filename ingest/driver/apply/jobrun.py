@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from core.sentences import Sentence, origins_in
+from core.sentences import Sentence, filled, origins_in
 from ingest.contract.job import JobSpec, Progress, SecretAnswer
 
 StopMode = Literal["cancel", "pause"]
@@ -101,7 +101,8 @@ class JobRun:
         """A line for the job's log, which people read."""
         self._say(level, message)
 
-    def warn(self, message: str) -> None:
+    def warn(self, message: str, **parameters: object) -> None:
+        message = filled(message, parameters)
         with self._lock:
             if message in self._warnings:
                 return

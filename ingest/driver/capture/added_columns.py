@@ -109,11 +109,9 @@ def _left(run: JobRun, columns: tuple[str, ...], found: Earlier) -> EarlierValue
         "unknown": Sentence("the source did not answer in time whether rows have"),
     }
     run.warn(
-        Sentence(
-            "%(how_many)s values of %(columns)s from before this sync: they"
-            " are NULL in the lake until a resync",
-            how_many=how_many[found],
-            columns=", ".join(columns),
-        )
+        "%(how_many)s values of %(columns)s from before this sync: they"
+        " are NULL in the lake until a resync",
+        how_many=how_many[found],
+        columns=", ".join(columns),
     )
     return EarlierValues(columns, found)

@@ -83,20 +83,16 @@ def read_bound(
     delay = timedelta(0) if is_zoned else most_delay(clock)
     if delay:
         run.warn(
-            Sentence(
-                "the cursor has no time zone and the server is not on UTC: rows"
-                " arrive up to %(seconds)s s later",
-                seconds=f"{delay.total_seconds():g}",
-            )
+            "the cursor has no time zone and the server is not on UTC: rows"
+            " arrive up to %(seconds)s s later",
+            seconds=f"{delay.total_seconds():g}",
         )
     if bound.set_back:
         run.warn(
-            Sentence(
-                "the source's clock is %(seconds)s s behind this table's"
-                " position: it was set back. Rows written until it gets there can"
-                " be missed: verify the table then, and resync it if rows differ",
-                seconds=f"{bound.set_back.total_seconds():.0f}",
-            )
+            "the source's clock is %(seconds)s s behind this table's"
+            " position: it was set back. Rows written until it gets there can"
+            " be missed: verify the table then, and resync it if rows differ",
+            seconds=f"{bound.set_back.total_seconds():.0f}",
         )
     check_source_fingerprint(run, source, clock, low=low, is_zoned=is_zoned)
     return clock, bound
@@ -104,13 +100,11 @@ def read_bound(
 
 def _warn_of_others(run: JobRun, source: Source, lag_seconds: float) -> None:
     run.warn(
-        Sentence(
-            "open transactions of others cannot be seen"
-            " (%(right_to_see_others)s is missing): rows that commit more than"
-            " %(lag_seconds)s s after their cursor time can be missed",
-            right_to_see_others=source.right_to_see_others,
-            lag_seconds=f"{lag_seconds:g}",
-        )
+        "open transactions of others cannot be seen"
+        " (%(right_to_see_others)s is missing): rows that commit more than"
+        " %(lag_seconds)s s after their cursor time can be missed",
+        right_to_see_others=source.right_to_see_others,
+        lag_seconds=f"{lag_seconds:g}",
     )
 
 
@@ -134,26 +128,22 @@ def _require_readable(run: JobRun, clock: SourceClock) -> None:
         raise _unknown_end(clock.replica)
     if not clock.replica.may_ask:
         run.warn(
-            Sentence(
-                "how far this replica is behind its primary cannot be seen"
-                " (%(right_to_ask)s): what it applies later than %(lag_seconds)s s"
-                " can be missed",
-                right_to_ask=RIGHT_TO_ASK,
-                lag_seconds=f"{work.lag_seconds:g}",
-            )
+            "how far this replica is behind its primary cannot be seen"
+            " (%(right_to_ask)s): what it applies later than %(lag_seconds)s s"
+            " can be missed",
+            right_to_ask=RIGHT_TO_ASK,
+            lag_seconds=f"{work.lag_seconds:g}",
         )
     quiet = clock.now - clock.complete_until
     if quiet > _QUIET:
         run.warn(
-            Sentence(
-                "the source is known to be complete until %(complete_until)s UTC"
-                " only, %(seconds)s s ago: its primary has committed nothing"
-                " since, or it does not get here. The position waits there. A"
-                " standby of PostgreSQL tells these apart when its primary_conninfo"
-                " has target_session_attrs=primary",
-                complete_until=f"{clock.complete_until:%H:%M:%S}",
-                seconds=f"{quiet.total_seconds():.0f}",
-            )
+            "the source is known to be complete until %(complete_until)s UTC"
+            " only, %(seconds)s s ago: its primary has committed nothing"
+            " since, or it does not get here. The position waits there. A"
+            " standby of PostgreSQL tells these apart when its primary_conninfo"
+            " has target_session_attrs=primary",
+            complete_until=f"{clock.complete_until:%H:%M:%S}",
+            seconds=f"{quiet.total_seconds():.0f}",
         )
 
 

@@ -89,10 +89,7 @@ def refuse_doubtful_emptiness(
         )
     if work.accept_empty:
         run.warn(
-            Sentence(
-                "%(where)s reads as empty, which was accepted with the request",
-                where=where,
-            )
+            "%(where)s reads as empty, which was accepted with the request", where=where
         )
         return
     if why := _doubt(spark, table, source.estimated_rows(table)):

@@ -75,12 +75,10 @@ def check_source_fingerprint(
     ahead = count_ahead(source, spec.table, ahead_of(clock, is_zoned=is_zoned))
     if ahead:
         run.warn(
-            Sentence(
-                "%(ahead)s have a %(cursor)s ahead of the source's clock: no sync"
-                " reads them before that time",
-                ahead=_shown(ahead, _MOST_AHEAD),
-                cursor=spec.table.cursor,
-            )
+            "%(ahead)s have a %(cursor)s ahead of the source's clock: no sync"
+            " reads them before that time",
+            ahead=_shown(ahead, _MOST_AHEAD),
+            cursor=spec.table.cursor,
         )
     run.source_fingerprint = {"source_fingerprint": to_data(kept), "ahead": ahead}
 

@@ -17,7 +17,6 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, SluiceError, TerminalError
-from core.sentences import Sentence
 from ingest.contract.job import SyncWork
 from ingest.contract.positions import MAX_INDEX, Bound, SourceClock, from_text, to_text
 from ingest.contract.table import TableSpec
@@ -229,12 +228,10 @@ def _window(run: JobRun, source: Source, clock: SourceClock, bound: Bound) -> Wi
     nulls = int(found[0])
     if nulls:
         run.warn(
-            Sentence(
-                "%(nulls)s rows have no %(cursor)s, or one that is no moment or"
-                " before the year 1: their changes are not seen",
-                nulls=nulls,
-                cursor=table.cursor,
-            )
+            "%(nulls)s rows have no %(cursor)s, or one that is no moment or"
+            " before the year 1: their changes are not seen",
+            nulls=nulls,
+            cursor=table.cursor,
         )
     return Window(low, high, reach, _held_back(clock, bound), more, nulls)
 

@@ -19,7 +19,6 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from core.errors import SluiceError
-from core.sentences import Sentence
 from ingest.contract.job import JobSpec, VerifyWork
 from ingest.contract.positions import from_text
 from ingest.contract.table import SourceSpec, sources_of
@@ -414,10 +413,8 @@ def _lake_side(check: _Check, frame: DataFrame) -> DataFrame:
         value = F.col(f"`{column.name}`") if column.name in present else F.lit(None)
         if column.name not in present:
             check.run.warn(
-                Sentence(
-                    "the lake table has no column %(column)s: NULL there",
-                    column=column.name,
-                )
+                "the lake table has no column %(column)s: NULL there",
+                column=column.name,
             )
         values.append(value.cast(spark_type(column.type)).alias(column.alias))
     alive = ~F.coalesce(F.col(DELETED), F.lit(False))  # noqa: FBT003

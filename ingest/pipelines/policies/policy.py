@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, NoReturn
+from typing import Any
 from zoneinfo import available_timezones
 
 from core.errors import InvalidRequest
@@ -165,9 +165,8 @@ def changed(
     """
     known = known or KEYS
     if not isinstance(change, Mapping):
-        _refuse(
-            "",
-            Sentence("expected an object with some of %(names)s", names=_list(known)),
+        raise InvalidRequest(
+            "expected an object with some of %(names)s", names=_list(known), pointer=""
         )
     new, mistakes = dict(given), []
     for key, value in change.items():
@@ -198,10 +197,13 @@ def _errors(mistake: InvalidRequest) -> list[Any]:
 
 def _merge(new: dict[str, Any], key: str, value: Any, known: Collection[str]) -> None:
     if key not in known:
-        detail = Sentence(
-            "unknown field '%(name)s'; known: %(known)s", name=key, known=_list(known)
+        raise InvalidRequest(
+            "unknown field '%(name)s'; known: %(known)s",
+            name=key,
+            known=_list(known),
+            pointer=below("", key),
+            code="unknown_field",
         )
-        _refuse(below("", key), detail, "unknown_field")
     if value is None:
         new.pop(key, None)
     else:
@@ -216,13 +218,13 @@ def _number(least: float, most: float) -> Callable[[Any, str], float]:
     def check(value: Any, at: str) -> float:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not least <= value <= most:
-            detail = Sentence(
+            raise InvalidRequest(
                 "%(name)s must be a number from %(least)s to %(most)s",
                 name=at[1:],
                 least=f"{least:g}",
                 most=f"{most:g}",
+                pointer=at,
             )
-            _refuse(at, detail)
         return float(value)
 
     return check
@@ -243,13 +245,13 @@ def _whole(least: int, most: int) -> Callable[[Any, str], int]:
     def check(value: Any, at: str) -> int:
         is_number = isinstance(value, int) and not isinstance(value, bool)
         if not is_number or not least <= value <= most:
-            detail = Sentence(
+            raise InvalidRequest(
                 "%(name)s must be a whole number from %(least)s to %(most)s",
                 name=at[1:],
                 least=least,
                 most=most,
+                pointer=at,
             )
-            _refuse(at, detail)
         return int(value)
 
     return check
@@ -258,10 +260,12 @@ def _whole(least: int, most: int) -> Callable[[Any, str], int]:
 def _one_of(*known: str) -> Callable[[Any, str], str]:
     def check(value: Any, at: str) -> str:
         if not isinstance(value, str) or value not in known:
-            detail = Sentence(
-                "%(name)s must be one of %(known)s", name=at[1:], known=_list(known)
+            raise InvalidRequest(
+                "%(name)s must be one of %(known)s",
+                name=at[1:],
+                known=_list(known),
+                pointer=at,
             )
-            _refuse(at, detail)
         return value
 
     return check
@@ -269,8 +273,10 @@ def _one_of(*known: str) -> Callable[[Any, str], str]:
 
 def _quiet(value: Any, at: str) -> Any:
     if not isinstance(value, Mapping) or set(value) - {"from", "to", "timezone"}:
-        _refuse(
-            at, 'maintenance_window is {"from": "22:00", "to": "06:00", "timezone": …}'
+        raise InvalidRequest(
+            "maintenance_window is %(example)s",
+            example='{"from": "22:00", "to": "06:00", "timezone": …}',
+            pointer=at,
         )
     found = {"timezone": value.get("timezone", "UTC")}
     wrong: dict[str, str] = {}
@@ -343,11 +349,6 @@ KEEPING: Mapping[str, Any] = {
     "max_waiting_seconds": float(MONTH_SECONDS),
     "keep_changes_seconds": 0.0,
 }
-
-
-def _refuse(pointer: str, detail: str, code: str = "invalid_request") -> NoReturn:
-    errors = [{"pointer": pointer, "detail": detail}]
-    raise InvalidRequest(detail, code=code, facts={"errors": errors})
 
 
 def owing(

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
@@ -66,13 +66,11 @@ def parse_schedule(value: Any, at: str = "/schedule") -> Schedule | None:
     if value == MANUAL:
         return Manual()
     if not isinstance(value, Mapping):
-        _refuse(
-            at,
-            Sentence(
-                'expected {"every_seconds": 60}, %(cron)s, "%(manual)s" or null',
-                cron=EXAMPLE,
-                manual=MANUAL,
-            ),
+        raise InvalidRequest(
+            'expected {"every_seconds": 60}, %(cron)s, "%(manual)s" or null',
+            cron=EXAMPLE,
+            manual=MANUAL,
+            pointer=at,
         )
     if "cron" in value:
         _only(value, {"cron", "timezone"}, at)
@@ -182,14 +180,12 @@ def _duration(seconds: int) -> Sentence:
 def _every(seconds: Any, at: str) -> Every:
     is_number = isinstance(seconds, int) and not isinstance(seconds, bool)
     if not is_number or not MIN_SECONDS <= seconds <= MAX_SECONDS:
-        _refuse(
-            f"{at}/every_seconds",
-            Sentence(
-                "%(name)s must be a whole number from %(least)s to %(most)s",
-                name="every_seconds",
-                least=MIN_SECONDS,
-                most=MAX_SECONDS,
-            ),
+        raise InvalidRequest(
+            "%(name)s must be a whole number from %(least)s to %(most)s",
+            name="every_seconds",
+            least=MIN_SECONDS,
+            most=MAX_SECONDS,
+            pointer=f"{at}/every_seconds",
         )
     return Every(cast(int, seconds))
 
@@ -266,13 +262,11 @@ def _timezones() -> frozenset[str]:
 def _only(value: Mapping[str, Any], known: set[str], at: str) -> None:
     for name in value:
         if name not in known:
-            _refuse(
-                below(at, name),
-                Sentence(
-                    "unknown field '%(name)s'; known: %(known)s",
-                    name=name,
-                    known=", ".join(sorted(known)),
-                ),
+            raise InvalidRequest(
+                "unknown field '%(name)s'; known: %(known)s",
+                name=name,
+                known=", ".join(sorted(known)),
+                pointer=below(at, name),
                 code="unknown_field",
             )
 
@@ -284,8 +278,3 @@ def refuse_all(wrong: Mapping[str, str]) -> None:
     errors = [{"pointer": at, "detail": detail} for at, detail in wrong.items()]
     first = next(iter(wrong.values()))
     raise InvalidRequest(first, code="invalid_request", facts={"errors": errors})
-
-
-def _refuse(pointer: str, detail: str, code: str = "invalid_request") -> NoReturn:
-    errors = [{"pointer": pointer, "detail": detail}]
-    raise InvalidRequest(detail, code=code, facts={"errors": errors})

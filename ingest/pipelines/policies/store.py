@@ -26,7 +26,6 @@ from core.errors import InvalidRequest
 from core.jobs import TERMINAL
 from core.models import Job
 from core.outbox import NewEvent
-from core.sentences import as_sentence
 from ingest.contract.job import SYNC
 from ingest.models import Pipeline, Policy
 from ingest.models.states import LIVE, RETIRED
@@ -190,7 +189,7 @@ def _require_syncs(capture: str) -> None:
         detail,
         code=code,
         hint=hint,
-        facts={"errors": [{"pointer": "/schedule", "detail": as_sentence(detail)}]},
+        pointer="/schedule",
     )
 
 

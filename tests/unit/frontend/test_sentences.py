@@ -102,7 +102,7 @@ def _amiss(call: ast.Call) -> set[str]:
     name = ast.unparse(call.func)
     if name not in {"Sentence", *ERRORS} or not call.args:
         return set()
-    own = set() if name == "Sentence" else {"code", "hint", "facts"}
+    own = set() if name == "Sentence" else {"code", "hint", "facts", "pointer"}
     given = {keyword.arg for keyword in call.keywords} - own
     if not given or None in given:  # a message alone, or names that are not seen here
         return set()
