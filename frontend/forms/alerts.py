@@ -9,6 +9,7 @@ from django.conf import settings
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
+from frontend.forms.optional import OptionalForm
 from frontend.reading.alerts import TITLES
 from ingest.alerts.chat import CHATS, SIGNED
 from ingest.alerts.rules import KINDS
@@ -45,25 +46,22 @@ def language_field() -> forms.ChoiceField:
     names = dict(settings.LANGUAGES)
     usual = format_lazy(_("default: {name}"), name=names[settings.LANGUAGE_CODE])
     return forms.ChoiceField(
-        required=False,
         label=_("Language"),
         choices=[("", usual), *names.items()],
         help_text=_("Messages are sent in it."),
     )
 
 
-class SubscriptionForm(forms.Form):
+class SubscriptionForm(OptionalForm):
     """What a target is told of, and in which language."""
 
     language = language_field()
     on = forms.CharField(
         max_length=600,
-        required=False,
         label=_("Only on"),
         help_text=_("lake.shop or lake.shop.orders. Empty: the whole lake."),
     )
     kinds = forms.MultipleChoiceField(
-        required=False,
         label=_("Kinds"),
         choices=[(kind, TITLES[kind]) for kind in KINDS],
         widget=forms.CheckboxSelectMultiple,
@@ -73,6 +71,7 @@ class SubscriptionForm(forms.Form):
 class TargetForm(SubscriptionForm):
     """Only the fields of one kind. kind: what data has none for."""
 
+    needed = ("name", "kind", "address", "url")
     field_order = ("name", "kind", "address", "url", "secret")
 
     name = forms.CharField(
@@ -85,7 +84,6 @@ class TargetForm(SubscriptionForm):
     url = forms.CharField(max_length=1000, label=_("URL"))
     secret = forms.CharField(
         max_length=1000,
-        required=False,
         strip=False,
         label=_("Secret"),
         widget=forms.PasswordInput(
@@ -97,7 +95,6 @@ class TargetForm(SubscriptionForm):
         kind = (data or {}).get("kind", kind)
         self.chosen = kind if kind in KIND_TITLES else "webhook"
         super().__init__(data, initial={"kind": self.chosen})
-        self.label_suffix = ""
         is_chat = self.chosen in CHATS
         gone = {"url", "secret"} if self.chosen == "email" else {"address"}
         if is_chat and self.chosen not in SIGNED:

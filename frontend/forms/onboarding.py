@@ -9,6 +9,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from core.translation import translated
+from frontend.forms.optional import OptionalForm
 from frontend.forms.schedules import (
     INHERIT,
     WHEN,
@@ -33,11 +34,10 @@ PARTS = {*PARTITION_TYPES, *BY_DAY}
 _NAMES = forms.Textarea(attrs={"rows": 2})
 
 
-class DefaultsFields(forms.Form):
+class DefaultsFields(OptionalForm):
     """What each of many tables gets that can have it; the others go by proposal."""
 
     wish_cursor = forms.CharField(
-        required=False,
         label=_("Cursor columns"),
         help_text=_(
             "One column per line, in order of preference. Each table takes the first "
@@ -46,7 +46,6 @@ class DefaultsFields(forms.Form):
         widget=_NAMES,
     )
     wish_exclude = forms.CharField(
-        required=False,
         label=_("Columns left out"),
         help_text=_(
             "One column per line. These columns are excluded; key columns are always "
@@ -55,22 +54,19 @@ class DefaultsFields(forms.Form):
         widget=_NAMES,
     )
     wish_partition = forms.CharField(
-        required=False,
         label=_("Partitioned by"),
         help_text=_("A column whose value never changes for a row."),
     )
     wish_buckets = forms.IntegerField(
-        required=False,
         min_value=1,
         max_value=4096,
         label=_("Buckets"),
         help_text=_("Empty: by each table's size."),
     )
     wish_row_hash = forms.BooleanField(
-        required=False, label=_("Tables without a key are keyed by a hash of the row")
+        label=_("Tables without a key are keyed by a hash of the row")
     )
     wish_once = forms.BooleanField(
-        required=False,
         label=_("Tables that cannot be synced incrementally are snapshotted once"),
     )
 
@@ -104,29 +100,24 @@ WISHES = {"partition_by": "partition", "exclude_columns": "exclude"}
 class OnboardForm(ScheduleFields, DefaultsFields):
     capture = forms.ChoiceField(
         choices=[OPEN, *CAPTURES],
-        required=False,
         label=_("Capture"),
     )
     target_database = forms.CharField(
-        required=False,
         max_length=200,
         label=_("Lake database"),
         help_text=_("Empty: derived from source and database names."),
     )
     include = forms.CharField(
-        required=False,
         label=_("Include"),
         help_text=_("One pattern per line: public.*, public.order*, public.orders"),
         widget=forms.Textarea(attrs={"rows": 3}),
     )
     exclude = forms.CharField(
-        required=False,
         label=_("Exclude"),
         help_text=_("One pattern per line, as above."),
         widget=forms.Textarea(attrs={"rows": 3}),
     )
     shard_column = forms.CharField(
-        required=False,
         max_length=200,
         label=_("Shard column"),
         help_text=_(
@@ -134,11 +125,7 @@ class OnboardForm(ScheduleFields, DefaultsFields):
             " table, and this column has what the star stands for."
         ),
     )
-    selected = forms.CharField(required=False, widget=forms.HiddenInput)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.label_suffix = ""
+    selected = forms.CharField(widget=forms.HiddenInput)
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or {}
@@ -193,11 +180,8 @@ STAYS = ("", _("As it is for each of them"))
 class ManyForm(ScheduleFields, DefaultsFields):
     """Choices for many tables of a plan; what is empty stays as it is."""
 
-    capture = forms.ChoiceField(
-        choices=[STAYS, *CAPTURES], required=False, label=_("Capture")
-    )
+    capture = forms.ChoiceField(choices=[STAYS, *CAPTURES], label=_("Capture"))
     database = forms.CharField(
-        required=False,
         max_length=200,
         label=_("Lake database"),
         help_text=_("Empty: as it is."),
@@ -205,7 +189,6 @@ class ManyForm(ScheduleFields, DefaultsFields):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.label_suffix = ""
         when: Any = [STAYS, *WHEN]
         self.fields["when"].choices = when  # type: ignore[attr-defined]
 
@@ -240,32 +223,26 @@ UPDATES = [
 class ChoicesForm(ScheduleFields):
     """Choices for one table. Column lists come from the source's columns."""
 
-    capture = forms.ChoiceField(choices=CAPTURES, required=False, label=_("Capture"))
+    capture = forms.ChoiceField(choices=CAPTURES, label=_("Capture"))
     lake = forms.CharField(
-        required=False,
         max_length=300,
         label=_("Name in the lake"),
         help_text=_("database.table in lower case letters, digits and _."),
     )
-    key_kind = forms.ChoiceField(choices=KEYS, required=False, label=_("Record key"))
+    key_kind = forms.ChoiceField(choices=KEYS, label=_("Record key"))
     key_columns = forms.CharField(
-        required=False,
         label=_("Key columns"),
         help_text=_("Only with “These columns”: source names, one a line."),
         widget=forms.Textarea(attrs={"rows": 2}),
     )
-    cursor = forms.ChoiceField(required=False, label=_("Cursor"))
-    buckets = forms.IntegerField(
-        required=False, min_value=1, max_value=4096, label=_("Buckets")
-    )
+    cursor = forms.ChoiceField(label=_("Cursor"))
+    buckets = forms.IntegerField(min_value=1, max_value=4096, label=_("Buckets"))
     partition_by = forms.ChoiceField(
-        required=False,
         label=_("Partitioned by"),
         help_text=_("Only a column whose value never changes for a row."),
     )
     updates = forms.ChoiceField(
         choices=UPDATES,
-        required=False,
         label=_("Updates"),
         help_text=_(
             "Full rows replace the lake's, NULLs included. Else a column that is "
@@ -274,7 +251,6 @@ class ChoicesForm(ScheduleFields):
         ),
     )
     as_text = forms.MultipleChoiceField(
-        required=False,
         label=_("Synced as text"),
         help_text=_(
             "Text holds what the lake's types cannot: infinity, zero dates, NaN."
@@ -282,7 +258,6 @@ class ChoicesForm(ScheduleFields):
         widget=forms.CheckboxSelectMultiple,
     )
     exclude_columns = forms.MultipleChoiceField(
-        required=False,
         label=_("Columns left out"),
         widget=forms.CheckboxSelectMultiple,
     )
@@ -290,7 +265,6 @@ class ChoicesForm(ScheduleFields):
     def __init__(self, *args: Any, pipeline: Pipeline, **kwargs: Any) -> None:
         kwargs.setdefault("initial", _chosen(pipeline))
         super().__init__(*args, **kwargs)
-        self.label_suffix = ""
         columns = list(pipeline.source_table.columns.all())
         cursors = [c.source_name for c in columns if c.type in CURSOR_TYPES]
         choices: Any = [("", _("As proposed")), *((n, n) for n in cursors)]

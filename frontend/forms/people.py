@@ -17,6 +17,7 @@ from catalog.access.policy import Privilege, Role
 from catalog.preferences import Chosen, zones
 from core.errors import SluiceError
 from core.translation import translated
+from frontend.forms.optional import OptionalForm
 from ingest.alerts.mail import check_address
 
 MOST_NAMES = 500
@@ -38,13 +39,8 @@ ROLE_MEANINGS = {
 }
 
 
-class _Form(forms.Form):
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.label_suffix = ""
-
-
-class NewUserForm(_Form):
+class NewUserForm(OptionalForm):
+    needed = ("name", "password")
     name = forms.CharField(max_length=150, label=_("User name"))
     password = forms.CharField(
         max_length=1000,
@@ -54,25 +50,24 @@ class NewUserForm(_Form):
         help_text=_("At least 10 characters, and no common password."),
     )
     groups = forms.CharField(
-        required=False,
         label=_("Groups"),
         help_text=_("Separated by commas. New names create the group."),
     )
-    is_admin = forms.BooleanField(required=False, label=_("Administrator"))
+    is_admin = forms.BooleanField(label=_("Administrator"))
 
     def values(self) -> dict[str, Any]:
         return {**self.cleaned_data, "groups": _names(self.cleaned_data["groups"])}
 
 
-class InvitationForm(_Form):
+class InvitationForm(OptionalForm):
     """`groups`: ticked ones that are there; `new_groups`: named ones."""
 
+    needed = ("name", "days")
     name = forms.CharField(max_length=100, label=_("User name"))
     groups = forms.MultipleChoiceField(
-        required=False, label=_("Groups"), widget=forms.CheckboxSelectMultiple
+        label=_("Groups"), widget=forms.CheckboxSelectMultiple
     )
     new_groups = forms.CharField(
-        required=False,
         max_length=1_000,
         label=_("New groups"),
         help_text=_("Separated by commas. New names create the group."),
@@ -84,13 +79,12 @@ class InvitationForm(_Form):
         label=_("Valid for … days"),
     )
     address = forms.EmailField(
-        required=False,
         max_length=254,
         label=_("E-mail address"),
         help_text=_("The link is sent there. Empty: it is shown once, to copy."),
     )
     language = forms.ChoiceField(
-        required=False, label=_("Language of the mail"), choices=settings.LANGUAGES
+        label=_("Language of the mail"), choices=settings.LANGUAGES
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -117,22 +111,18 @@ class InvitationForm(_Form):
         return {"name": data["name"], "groups": groups, "days": data["days"]}
 
 
-class UserForm(_Form):
+class UserForm(OptionalForm):
     password = forms.CharField(
         max_length=1000,
-        required=False,
         strip=False,
         widget=PASSWORD,
         label=_("New password"),
         help_text=_("Empty: it stays as it is."),
     )
-    groups = forms.CharField(
-        required=False, label=_("Groups"), help_text=_("Separated by commas.")
-    )
-    is_admin = forms.BooleanField(required=False, label=_("Administrator"))
-    is_active = forms.BooleanField(required=False, label=_("May log in"))
+    groups = forms.CharField(label=_("Groups"), help_text=_("Separated by commas."))
+    is_admin = forms.BooleanField(label=_("Administrator"))
+    is_active = forms.BooleanField(label=_("May log in"))
     keep_tokens = forms.BooleanField(
-        required=False,
         label=_("Keep tokens, which else end with the old password"),
     )
 
@@ -152,7 +142,8 @@ class UserForm(_Form):
         return data
 
 
-class PasswordForm(_Form):
+class PasswordForm(OptionalForm):
+    needed = ("current", "new")
     current = forms.CharField(
         max_length=1000,
         strip=False,
@@ -163,12 +154,12 @@ class PasswordForm(_Form):
         max_length=1000, strip=False, widget=PASSWORD, label=_("New password")
     )
     keep_tokens = forms.BooleanField(
-        required=False,
         label=_("Keep tokens, which else end with the old password"),
     )
 
 
-class GrantForm(_Form):
+class GrantForm(OptionalForm):
+    needed = ("principal", "privilege", "on")
     principal = forms.CharField(
         max_length=160,
         label=_("To"),
@@ -197,13 +188,11 @@ class GrantForm(_Form):
         help_text=_("lake, lake.shop, lake.shop.orders, or a source"),
     )
     columns = forms.CharField(
-        required=False,
         max_length=10_000,
         label=_("Columns"),
         help_text=_("Of select on one lake table: only these. Empty: all."),
     )
     is_to_come = forms.BooleanField(
-        required=False,
         label=IS_TO_COME,
         help_text=_("The grant applies as soon as the object exists."),
     )
@@ -230,12 +219,12 @@ class GrantForm(_Form):
         return _names(self.cleaned_data["columns"])
 
 
-class TokenForm(_Form):
+class TokenForm(OptionalForm):
+    needed = ("name",)
     name = forms.CharField(
         max_length=100, label=_("Name"), help_text=_("What it is for.")
     )
     expires_in_days = forms.IntegerField(
-        required=False,
         min_value=1,
         max_value=3650,
         initial=90,
@@ -248,9 +237,9 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-class PreferencesForm(forms.Form):
-    language = forms.ChoiceField(required=False, label=_("Language"))
-    timezone = forms.ChoiceField(required=False, label=_("Time zone"))
+class PreferencesForm(OptionalForm):
+    language = forms.ChoiceField(label=_("Language"))
+    timezone = forms.ChoiceField(label=_("Time zone"))
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

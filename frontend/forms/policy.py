@@ -138,47 +138,40 @@ class PolicyForm(ScheduleFields):
     """given: what this level gives now. above: what counts without it."""
 
     when = forms.ChoiceField(
-        choices=[(INHERIT, INHERITED), *WHEN[1:]], required=False, label=_("Syncs run")
+        choices=[(INHERIT, INHERITED), *WHEN[1:]], label=_("Syncs run")
     )
     quiet_from = forms.CharField(
-        required=False,
         max_length=5,
         label=_("From"),
         help_text=_("A time of day, such as 22:00."),
     )
     quiet_to = forms.CharField(
-        required=False,
         max_length=5,
         label=_("To"),
         help_text=_("If earlier than From, the window runs past midnight."),
     )
     quiet_timezone = forms.CharField(
-        required=False,
         max_length=60,
         label=_("Time zone"),
         widget=forms.TextInput(attrs={"placeholder": "UTC"}),
     )
     driver_memory = forms.CharField(
-        required=False,
         max_length=10,
         label=_("Own driver's memory"),
         help_text=_("Such as 4g; empty: no driver of its own."),
     )
     driver_cores = forms.IntegerField(
-        required=False, min_value=1, max_value=1000, label=_("Own driver's cores")
+        min_value=1, max_value=1000, label=_("Own driver's cores")
     )
     schema_changes = forms.ChoiceField(
-        required=False,
         label=_TITLES["schema_changes"],
         choices=[("", INHERITED), *((name, _SCHEMA[name]) for name in SCHEMA_POLICIES)],
     )
     new_tables = forms.ChoiceField(
-        required=False,
         label=_TITLES["new_tables"],
         choices=[("", INHERITED), *((name, _NEW[name]) for name in NEW_TABLES)],
     )
     resync = forms.ChoiceField(
-        required=False,
         label=_TITLES["resync"],
         choices=[("", INHERITED), *_RESYNC.items()],
     )
@@ -193,7 +186,6 @@ class PolicyForm(ScheduleFields):
     ) -> None:
         kwargs["initial"] = _initial(given)
         super().__init__(*args, **kwargs)
-        self.label_suffix = ""
         self.given, self.above = given, above
         for number in NUMBERS.values():
             self.fields[number.key] = number.field()

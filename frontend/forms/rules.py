@@ -7,7 +7,8 @@ from django.utils.translation import gettext_lazy as _
 
 from catalog.access.rules import Stated
 from catalog.access.table_rights import MaskKind, RuleKind
-from frontend.forms.people import _Form, _names
+from frontend.forms.optional import OptionalForm
+from frontend.forms.people import _names
 
 ROW_FILTER = RuleKind.ROW_FILTER.value
 MASKS = {
@@ -20,7 +21,8 @@ MASKS = {
 }
 
 
-class RuleForm(_Form):
+class RuleForm(OptionalForm):
+    needed = ("what", "on", "applies_to")
     what = forms.ChoiceField(
         label=_("Rule"),
         choices=[
@@ -41,13 +43,11 @@ class RuleForm(_Form):
         help_text=_("everyone, or users and groups: user:ann, group:bi"),
     )
     excepted = forms.CharField(
-        required=False,
         max_length=10_000,
         label=_("Except"),
         help_text=_("Users and groups whom it does not bind."),
     )
     expression = forms.CharField(
-        required=False,
         max_length=4_000,
         label=_("SQL expression"),
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),

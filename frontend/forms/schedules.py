@@ -10,6 +10,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.utils.translation import gettext_lazy as _
 
 from core.errors import InvalidRequest
+from frontend.forms.optional import OptionalForm
 from frontend.forms.quantities import QuantityField, amount_in
 from ingest.pipelines.policies.schedule import (
     LONGEST_CRON,
@@ -40,26 +41,23 @@ WHEN = [
 ]
 
 
-class ScheduleFields(forms.Form):
+class ScheduleFields(OptionalForm):
     """`when` says which of the other fields counts."""
 
-    when = forms.ChoiceField(choices=WHEN, required=False, label=_("Syncs run"))
+    when = forms.ChoiceField(choices=WHEN, label=_("Syncs run"))
     every_seconds = QuantityField(
         unit="s",
-        required=False,
         label=_("Interval between syncs"),
         validators=[MinValueValidator(1), MaxValueValidator(MAX_SECONDS)],
         widget=forms.TextInput(attrs={"placeholder": _("15 min")}),
     )
     cron = forms.CharField(
-        required=False,
         max_length=LONGEST_CRON,
         label=_("Cron"),
         widget=forms.TextInput(attrs={"placeholder": "30 2 * * MON-FRI"}),
         help_text=_("Five fields, such as 30 2 * * MON-FRI."),
     )
     timezone = forms.CharField(
-        required=False,
         max_length=60,
         label=_("Time zone"),
         widget=forms.TextInput(attrs={"placeholder": "UTC"}),

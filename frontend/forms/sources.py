@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from catalog.models import Datasource
 from catalog.sources.kinds import Option, SourceKind
 from core.translation import translated
+from frontend.forms.optional import OptionalForm
 
 MAIN = ("name", "host", "port", "database", "username", "password", "tls")
 OPTION = "option_"
@@ -26,10 +27,11 @@ TLS = [
 ]
 
 
-class SourceForm(forms.Form):
+class SourceForm(OptionalForm):
     """Fields of every kind; the options of the chosen one are added per instance.
     secret: the password typed now, or kept from the try before."""
 
+    needed = ("name", "host", "port", "database", "username", "tls")
     required_css_class = "is-required"
     name = forms.CharField(
         max_length=63,
@@ -47,7 +49,6 @@ class SourceForm(forms.Form):
     username = forms.CharField(max_length=200, label=_("User"))
     password = forms.CharField(
         max_length=1000,
-        required=False,
         strip=False,
         label=_("Password"),
         widget=forms.PasswordInput(
@@ -66,7 +67,6 @@ class SourceForm(forms.Form):
     ) -> None:
         super().__init__(*args, **kwargs)
         self.secret = kept
-        self.label_suffix = ""
         self.kind = kind
         self.fields["host"].help_text = gettext(
             "A host name or address; or paste %(url)s."
