@@ -4,30 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib.auth.models import User as UserRow
 from rest_framework import serializers as s
 
-from catalog.access.policy import HeldGrant, Role
+from catalog.access.policy import Role
 from catalog.access.rules import as_value
-from catalog.api.reply import Body, Instant, OrNull, Reply, Texts
-from catalog.models import AccessRule, ApiToken
-from catalog.models import Grant as GrantRow
-from catalog.models import Invitation as InvitationRow
+from catalog.api.reply import Instant, OrNull, Reply, Texts, of
+from catalog.models import ApiToken
 from core.sentences import without_origins
 
 
 # Of a row with its groups prefetched.
 class User(Reply):
     name = s.CharField(source="username")
-    groups = Texts()
+    groups = of(Texts(), lambda user: sorted(group.name for group in user.groups.all()))
     is_admin = s.BooleanField(source="is_superuser")
     is_active = s.BooleanField()
     created_at = Instant(source="date_joined")
     last_login = Instant(allow_null=True)
-
-    @staticmethod
-    def groups_of(user: UserRow) -> list[str]:
-        return sorted(group.name for group in user.groups.all())
 
 
 # Of a row with the names of its first members and the number of all.
@@ -44,14 +37,10 @@ class Group(Reply):
 class Invitation(Reply):
     id = s.IntegerField()
     name = s.CharField()
-    groups = Texts()
+    groups = of(Texts(), lambda row: sorted(group.name for group in row.groups.all()))
     issued_by = s.CharField(source="issued_by.username")
     created_at = Instant()
     expires_at = Instant()
-
-    @staticmethod
-    def groups_of(row: InvitationRow) -> list[str]:
-        return sorted(group.name for group in row.groups.all())
 
 
 class InvitationOnce(Invitation):
@@ -72,22 +61,15 @@ def _of_a_role(privilege: str) -> str | None:
 class Via(Reply):
     id = s.IntegerField()
     principal = s.CharField(source="grantee")
-    privilege = s.CharField(allow_null=True)
-    role = s.CharField(allow_null=True)
+    privilege = of(
+        s.CharField(allow_null=True),
+        lambda grant: _of_a_privilege(grant.privilege.value),
+    )
+    role = of(
+        s.CharField(allow_null=True), lambda grant: _of_a_role(grant.privilege.value)
+    )
     on = s.CharField()
-    columns = Texts(help_text="empty for all")
-
-    @staticmethod
-    def columns_of(grant: HeldGrant) -> list[str]:
-        return sorted(grant.columns)
-
-    @staticmethod
-    def privilege_of(grant: HeldGrant) -> str | None:
-        return _of_a_privilege(grant.privilege.value)
-
-    @staticmethod
-    def role_of(grant: HeldGrant) -> str | None:
-        return _of_a_role(grant.privilege.value)
+    columns = of(Texts(help_text="empty for all"), lambda grant: sorted(grant.columns))
 
 
 class Right(Reply):
@@ -110,25 +92,19 @@ class EffectiveRights(Reply):
 class Grant(Reply):
     id = s.IntegerField()
     principal = s.CharField()
-    privilege = s.CharField(allow_null=True)
-    role = s.CharField(allow_null=True)
+    privilege = of(
+        s.CharField(allow_null=True), lambda row: _of_a_privilege(row.privilege)
+    )
+    role = of(s.CharField(allow_null=True), lambda row: _of_a_role(row.privilege))
     on = s.CharField()
     columns = Texts(help_text="empty for all")
     granted_by = s.CharField()
     granted_at = Instant()
 
-    @staticmethod
-    def privilege_of(row: GrantRow) -> str | None:
-        return _of_a_privilege(row.privilege)
-
-    @staticmethod
-    def role_of(row: GrantRow) -> str | None:
-        return _of_a_role(row.privilege)
-
 
 class Rule(Reply):
     id = s.IntegerField()
-    kind = s.CharField()
+    kind = of(s.CharField(), lambda row: as_value(row).kind.value)
     on = s.CharField()
     applies_to = Texts()
     mask = OrNull()
@@ -142,17 +118,13 @@ class Rule(Reply):
         more = Texts(source="excepted")
         return {**super().get_fields(), "except": more}
 
-    @staticmethod
-    def kind_of(row: AccessRule) -> str:
-        return as_value(row).kind.value
-
 
 class Explained(Reply):
     principal = s.CharField()
-    groups = Texts(source="who.groups")
+    groups = of(Texts(source="who.groups"), lambda row: sorted(row["who"].groups))
     is_active = s.BooleanField(source="who.is_active")
     is_admin = s.BooleanField(source="who.is_admin")
-    on = s.CharField(source="found.on")
+    on = of(s.CharField(source="found.on"), lambda row: str(row["found"].on))
     privileges = Right(many=True, source="found.privileges")
     columns = Texts(
         source="found.columns",
@@ -162,14 +134,6 @@ class Explained(Reply):
     column_grants = Via(many=True, source="found.column_grants")
     filters = Rule(many=True, source="found.filters")
     masks = Rule(many=True, source="found.masks")
-
-    @staticmethod
-    def groups_of(row: Body) -> list[str]:
-        return sorted(row["who"].groups)
-
-    @staticmethod
-    def on_of(row: Body) -> str:
-        return str(row["found"].on)
 
 
 class Token(Reply):
@@ -201,8 +165,4 @@ class AuditEntry(Reply):
     is_allowed = s.BooleanField()
     address = s.CharField()
     request_id = s.CharField()
-    facts = s.DictField()
-
-    @staticmethod
-    def facts_of(row: Any) -> Body:
-        return without_origins(row.facts)
+    facts = of(s.DictField(), lambda row: without_origins(row.facts))

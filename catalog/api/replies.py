@@ -6,7 +6,6 @@ Secrets are in no reply.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -14,18 +13,14 @@ from typing import Any
 from drf_spectacular.utils import inline_serializer
 from rest_framework import serializers as s
 
-from catalog.api.reply import Body, Count, Instant, OrNull, Reply, Stored, Texts
+from catalog.api.reply import Body, Count, Instant, OrNull, Reply, Stored, Texts, of
 from catalog.discovery.store import DISCOVERED
-from catalog.models import Database as DatabaseRow
-from catalog.models import Datasource as DatasourceRow
 from catalog.models import SchemaVersion
 from catalog.models import Table as TableRow
 from catalog.names import LAKE, join_name
-from catalog.schema.diff import SchemaChange as Change
 from catalog.schema.diff import columns_as_json, columns_from_json
 from catalog.selectors.facts import TableFacts
-from catalog.sources.kinds import SourceKind, json_schema
-from core.models import Job as JobRow
+from catalog.sources.kinds import json_schema
 from core.sentences import COLON, STOP, Sentence, joined, restored, without_origins
 
 
@@ -126,7 +121,7 @@ class Datasource(Reply):
     port = s.IntegerField()
     database = s.CharField()
     username = s.CharField()
-    has_password = s.BooleanField()
+    has_password = of(s.BooleanField(), lambda row: bool(row.secret))
     needs_password = s.BooleanField()
     tls = s.CharField()
     options = s.DictField()
@@ -137,26 +132,17 @@ class Datasource(Reply):
     created_at = Instant()
     updated_at = Instant()
     tested_at = Instant(allow_null=True)
-    test_result = s.JSONField(allow_null=True)
+    test_result = of(
+        s.JSONField(allow_null=True),
+        lambda row: row.test_result and without_origins(row.test_result),
+    )
     discovered_at = Instant(allow_null=True)
-
-    @staticmethod
-    def test_result_of(row: DatasourceRow) -> Mapping[str, Any] | None:
-        return row.test_result and without_origins(row.test_result)
-
-    @staticmethod
-    def has_password_of(row: DatasourceRow) -> bool:
-        return bool(row.secret)
 
 
 class KindOf(Reply):
     kind = s.CharField(source="name")
     title = s.CharField()
-    schema = s.DictField()
-
-    @staticmethod
-    def schema_of(kind: SourceKind) -> Body:
-        return json_schema(kind)
+    schema = of(s.DictField(), lambda kind: json_schema(kind))
 
 
 class Kinds(Reply):
@@ -166,12 +152,10 @@ class Kinds(Reply):
 class Database(Reply):
     name = s.CharField()
     datasource = s.CharField(source="datasource.name")
-    qualified_name = s.CharField()
+    qualified_name = of(
+        s.CharField(), lambda row: join_name(row.datasource.name, row.name)
+    )
     discovered_at = Instant(allow_null=True)
-
-    @staticmethod
-    def qualified_name_of(row: DatabaseRow) -> str:
-        return join_name(row.datasource.name, row.name)
 
 
 class Column(Stored):
@@ -237,7 +221,10 @@ class Table(Reply):
     database = s.CharField()
     name = s.CharField()
     source_name = s.CharField()
-    qualified_name = s.CharField()
+    qualified_name = of(
+        s.CharField(),
+        lambda table: join_name(table.datasource, table.database, table.name),
+    )
     kind = s.CharField()
     comment = s.CharField()
     owner = OrNull(help_text=OWNER)
@@ -247,26 +234,23 @@ class Table(Reply):
     cursor = OrNull()
     partition_by = Texts()
     table_type = OrNull()
-    index = Index(allow_null=True)
+    index = of(
+        Index(allow_null=True), lambda table: table if table.index_type else None
+    )
     updates = s.CharField(allow_null=True, help_text="full or partial; of lake tables")
     status = s.CharField()
     status_reason = s.CharField()
     sync = Sync(allow_null=True)
     lag_seconds = s.FloatField(allow_null=True)
-    last_commit = LastCommit(allow_null=True)
+    last_commit = of(
+        LastCommit(allow_null=True),
+        lambda table: table if table.last_commit_instant else None,
+    )
     onboarding = s.UUIDField(allow_null=True)
-    names = Names()
+    names = of(Names(), lambda table: table)
     schema_version = s.IntegerField()
     estimated_rows = Count(allow_null=True, help_text="null: the source never counted")
     is_queryable = s.BooleanField()
-
-    @staticmethod
-    def qualified_name_of(table: TableFacts) -> str:
-        return join_name(table.datasource, table.database, table.name)
-
-    @staticmethod
-    def index_of(table: TableFacts) -> TableFacts | None:
-        return table if table.index_type else None
 
     @staticmethod
     def updates_of(table: TableFacts) -> str | None:
@@ -288,14 +272,6 @@ class Table(Reply):
             return None
         age = datetime.now(UTC) - table.caught_up_at
         return round(max(0.0, age.total_seconds()), 1)
-
-    @staticmethod
-    def last_commit_of(table: TableFacts) -> TableFacts | None:
-        return table if table.last_commit_instant else None
-
-    @staticmethod
-    def names_of(table: TableFacts) -> TableFacts:
-        return table
 
 
 def _synced_how(table: TableFacts) -> str:
@@ -350,11 +326,7 @@ class SchemaChange(Reply):
     before = s.CharField()
     after = s.CharField()
     is_breaking = s.BooleanField(help_text="a person or a resync has to decide")
-    text = s.CharField()
-
-    @staticmethod
-    def text_of(change: Change) -> str:
-        return str(change)
+    text = of(s.CharField(), lambda change: str(change))
 
 
 class SchemaStep(Reply):
@@ -382,19 +354,14 @@ class Job(Reply):
     kind = s.CharField()
     subject = s.CharField()
     state = s.CharField()
-    progress = Progress()
+    progress = of(Progress(), lambda job: job)
     reason = s.CharField()
-    error = Failure(allow_null=True)
+    error = of(
+        Failure(allow_null=True),
+        lambda job: job if job.error_code or job.error_message else None,
+    )
     attempts = s.IntegerField()
     requested_by = s.CharField()
     created_at = Instant()
     started_at = Instant(allow_null=True)
     finished_at = Instant(allow_null=True)
-
-    @staticmethod
-    def progress_of(job: JobRow) -> JobRow:
-        return job
-
-    @staticmethod
-    def error_of(job: JobRow) -> JobRow | None:
-        return job if job.error_code or job.error_message else None

@@ -1,14 +1,14 @@
 """Replies that are declared once: OpenAPI shows the serializer that makes them.
 
-A member is the attribute of that name (or of its `source`), or what the serializer's
-static method `<member>_of` makes of the row. None stays null.
+A member is the attribute of that name (or of its `source`), or what is made of the row
+by `of`, or the serializer's static method `<member>_of`. None stays null.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers as s
@@ -28,6 +28,7 @@ SENTENCES = frozenset(
 )  # fmt: skip
 Body = dict[str, Any]
 _Show = Callable[[Any], Any]
+F = TypeVar("F")
 
 
 class _Sentences(list[Sentence]):
@@ -70,7 +71,9 @@ class Reply(s.Serializer[Any]):
 
     def _reader(self, name: str, field: s.Field[Any, Any, Any, Any]) -> _Show:
         """How the member is read from a row, which may be a stored JSON object."""
-        if made := getattr(self, f"{name}_of", None):
+        declared = self._declared_fields.get(name)
+        made = getattr(self, f"{name}_of", None) or getattr(declared, "made", None)
+        if made is not None:
             return made  # type: ignore[no-any-return]
         first, *rest = field.source_attrs
 
@@ -88,6 +91,12 @@ class Reply(s.Serializer[Any]):
 @cache
 def _made(reply: type[Reply]) -> Reply:
     return reply()
+
+
+def of(field: F, made: _Show) -> F:
+    """The field of a member that is made of the row."""
+    field.made = made  # type: ignore[attr-defined]
+    return field
 
 
 class Instant(s.DateTimeField):

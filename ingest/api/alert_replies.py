@@ -7,7 +7,7 @@ from typing import Any
 
 from rest_framework import serializers as s
 
-from catalog.api.reply import Instant, OrNull, Reply, Stored, Texts
+from catalog.api.reply import Instant, OrNull, Reply, Stored, Texts, of
 from catalog.api.serializers import Patch, Text
 from catalog.preferences import languages
 from ingest.alerts import targets
@@ -65,11 +65,20 @@ class AlertMuteNew(s.Serializer[Any]):
 class AlertTarget(Reply):
     name = s.CharField()
     kind = s.ChoiceField(choices=list(targets.TARGET_KINDS))
-    address = s.CharField(allow_null=True)
-    url = s.CharField(allow_null=True, help_text="of a chat: its host alone")
-    has_secret = s.BooleanField()
+    address = of(
+        s.CharField(allow_null=True),
+        lambda row: row.address if row.kind == TargetRow.EMAIL else None,
+    )
+    url = of(
+        s.CharField(allow_null=True, help_text="of a chat: its host alone"),
+        lambda row: None if row.kind == TargetRow.EMAIL else row.address,
+    )
+    has_secret = of(s.BooleanField(), lambda row: bool(row.secret))
     kinds = Texts(help_text="empty = all")
-    on = s.CharField(allow_null=True, help_text="null = the whole lake")
+    on = of(
+        s.CharField(allow_null=True, help_text="null = the whole lake"),
+        lambda row: targets.scope_text(row),
+    )
     language = OrNull(help_text="of its messages; null = the installation's")
     state = s.ChoiceField(choices=["ok", "failing", "paused"])
     failures = s.IntegerField()
@@ -77,22 +86,6 @@ class AlertTarget(Reply):
     paused_reason = s.CharField()
     created_by = s.CharField()
     created_at = Instant()
-
-    @staticmethod
-    def address_of(row: TargetRow) -> str | None:
-        return row.address if row.kind == TargetRow.EMAIL else None
-
-    @staticmethod
-    def url_of(row: TargetRow) -> str | None:
-        return None if row.kind == TargetRow.EMAIL else row.address
-
-    @staticmethod
-    def has_secret_of(row: TargetRow) -> bool:
-        return bool(row.secret)
-
-    @staticmethod
-    def on_of(row: TargetRow) -> str | None:
-        return targets.scope_text(row)
 
 
 class AlertDelivery(Reply):

@@ -6,11 +6,8 @@ from typing import Any
 
 from rest_framework import serializers as s
 
-from catalog.api.reply import Count, Instant, OrNull, Reply, Stored, Texts
-from ingest.maintenance.merging import MergeCost as MergeCostRow
+from catalog.api.reply import Count, Instant, OrNull, Reply, Stored, Texts, of
 from ingest.maintenance.merging import describe
-from ingest.maintenance.repair_previews import Preview
-from ingest.models import Pipeline
 
 
 class HealthIssue(Stored):
@@ -62,7 +59,10 @@ class Verification(Reply):
     at = Instant(
         allow_null=True, help_text="null = never verified", source="verified_at"
     )
-    result = s.ChoiceField(choices=["equal", "different"], allow_null=True)
+    result = of(
+        s.ChoiceField(choices=["equal", "different"], allow_null=True),
+        lambda pipeline: pipeline.verdict or None,
+    )
     job = s.CharField(
         allow_null=True,
         help_text="lists keys for who may read rows",
@@ -71,10 +71,6 @@ class Verification(Reply):
     next_at = Instant(
         allow_null=True, help_text="null = only on request", source="verify_at"
     )
-
-    @staticmethod
-    def result_of(pipeline: Pipeline) -> str | None:
-        return pipeline.verdict or None
 
 
 class MergeCost(Reply):
@@ -97,11 +93,7 @@ class MergeCost(Reply):
         help_text="bytes written per byte changed, this day in UTC",
         source="measured",
     )
-    description = Texts()
-
-    @staticmethod
-    def description_of(cost: MergeCostRow) -> list[str]:
-        return list(describe(cost))
+    description = of(Texts(), lambda cost: list(describe(cost)))
 
 
 class TableHealth(Reply):
@@ -250,8 +242,4 @@ class RepairPreview(Reply):
     resize = Resize(allow_null=True)
     compaction = Compaction(allow_null=True)
     repair = Rereading(allow_null=True)
-    dry_run = s.BooleanField()
-
-    @staticmethod
-    def dry_run_of(preview: Preview) -> bool:
-        return True
+    dry_run = of(s.BooleanField(), lambda preview: True)

@@ -11,7 +11,7 @@ from typing import Any
 from rest_framework import serializers as s
 
 from catalog.api.replies import Job
-from catalog.api.reply import SENTENCES, Count, Instant, OrNull, Reply, Texts, kept
+from catalog.api.reply import SENTENCES, Count, Instant, OrNull, Reply, Texts, kept, of
 from catalog.names import LAKE, join_name
 from core.clock import SystemClock
 from core.models import Job as JobRow
@@ -26,7 +26,6 @@ from ingest.pipelines.drafting import Draft as DraftRow
 from ingest.pipelines.drafting import Planned
 from ingest.pipelines.policies.policy import Effective
 from ingest.pipelines.policies.schedule import every_seconds_of
-from ingest.pipelines.removal import RemovalPreview
 from ingest.planning.plan import shown_plan
 
 
@@ -72,21 +71,23 @@ class JobMove(Reply):
 
 # With its moves; two statements.
 class JobDetail(SyncingJob):
-    stalled_since = Instant(
-        allow_null=True,
-        help_text="set while a running job stalls for longer than"
-        " SLUICE_STALLED_SECONDS; reason says what it waits for",
+    stalled_since = of(
+        Instant(
+            allow_null=True,
+            help_text="set while a running job stalls for longer than"
+            " SLUICE_STALLED_SECONDS; reason says what it waits for",
+        ),
+        lambda job: stalled_since(job, SystemClock().now()),
     )
     lane = s.CharField()
     max_attempts = s.IntegerField()
     not_before = Instant(allow_null=True)
     facts = s.DictField(allow_null=True)
-    warnings = Texts()
-    events = JobMove(many=True)
-
-    @staticmethod
-    def stalled_since_of(job: JobRow) -> datetime | None:
-        return stalled_since(job, SystemClock().now())
+    warnings = of(
+        Texts(),
+        lambda job: list(with_sentences(job.report or {}).get("warnings") or []),
+    )
+    events = of(JobMove(many=True), lambda job: job.events.all())
 
     @staticmethod
     def facts_of(job: JobRow) -> Mapping[str, Any] | None:
@@ -97,14 +98,6 @@ class JobDetail(SyncingJob):
         if seen := told.get("source_fingerprint"):
             told["source_fingerprint"] = without_origins(seen)
         return told
-
-    @staticmethod
-    def warnings_of(job: JobRow) -> list[str]:
-        return list(with_sentences(job.report or {}).get("warnings") or [])
-
-    @staticmethod
-    def events_of(job: JobRow) -> Any:
-        return job.events.all()
 
 
 class LogLine(Reply):
@@ -126,20 +119,15 @@ class Onboarding(HasSchedule):
     id = s.UUIDField(source="row.pk")
     datasource = s.CharField(source="row.datasource.name")
     request = s.DictField(source="row.request")
-    waits_for = s.CharField(allow_null=True)
+    waits_for = of(
+        s.CharField(allow_null=True),
+        lambda shown: with_sentences(shown.row.request).get("waits"),
+    )
     requested_by = s.CharField(source="row.requested_by")
     created_at = Instant(source="row.created_at")
     approved_at = Instant(allow_null=True, source="row.approved_at")
     approved_by = s.CharField(source="row.approved_by")
-    links = Links()
-
-    @staticmethod
-    def waits_for_of(shown: Scheduled) -> str | None:
-        return with_sentences(shown.row.request).get("waits")
-
-    @staticmethod
-    def links_of(shown: Scheduled) -> Mapping[str, str]:
-        return {"self": f"/api/v1/onboardings/{shown.row.pk}"}
+    links = of(Links(), lambda shown: {"self": f"/api/v1/onboardings/{shown.row.pk}"})
 
 
 # Of a table whose plan is not stored.
@@ -189,7 +177,10 @@ class OnboardedTable(PlannedTable):
     source_table = s.IntegerField(source="row.source_table_id")
     name = s.CharField(allow_null=True, help_text="null: not for this caller to see")
     table = s.IntegerField(allow_null=True, source="row.lake_table_id")
-    every_seconds = s.IntegerField(allow_null=True)
+    every_seconds = of(
+        s.IntegerField(allow_null=True),
+        lambda shown: every_seconds_of(shown.policy.schedule),
+    )
     position = OrNull(source="row.position")
     consistency = OrNull(source="row.consistency")
 
@@ -217,10 +208,6 @@ class OnboardedTable(PlannedTable):
     @staticmethod
     def plan_of(shown: Any) -> Mapping[str, Any]:
         return without_origins(shown.row.plan)
-
-    @staticmethod
-    def every_seconds_of(shown: ShownPipeline) -> int | None:
-        return every_seconds_of(shown.policy.schedule)
 
 
 class NotApproved(Reply):
@@ -265,20 +252,12 @@ class Uncarried(Reply):
 class Draft(Reply):
     """The answer to `"dry_run": true`; nothing of it is stored."""
 
-    id = s.UUIDField(allow_null=True)
+    id = of(s.UUIDField(allow_null=True), lambda draft: None)
     datasource = s.CharField(source="source.name")
-    dry_run = s.BooleanField()
+    dry_run = of(s.BooleanField(), lambda draft: True)
     skipped = Texts()
     uncarried = Uncarried(many=True)
     tables = PlannedTable(many=True)
-
-    @staticmethod
-    def id_of(draft: DraftRow) -> None:
-        return None
-
-    @staticmethod
-    def dry_run_of(draft: DraftRow) -> bool:
-        return True
 
     @staticmethod
     def tables_of(draft: DraftRow) -> list[Scheduled]:
@@ -365,19 +344,13 @@ class Removal(Reply):
     """The answer to `"dry_run": true`."""
 
     table = s.CharField()
-    data: Any = s.CharField()
+    data: Any = of(
+        s.CharField(), lambda preview: "drop" if preview.drop_data else "keep"
+    )
     files = s.IntegerField()
     bytes = Count(allow_null=True)
     will = Texts()
-    dry_run = s.BooleanField()
-
-    @staticmethod
-    def data_of(preview: RemovalPreview) -> str:
-        return "drop" if preview.drop_data else "keep"
-
-    @staticmethod
-    def dry_run_of(preview: RemovalPreview) -> bool:
-        return True
+    dry_run = of(s.BooleanField(), lambda preview: True)
 
 
 class CommitBase(Reply):
@@ -462,12 +435,10 @@ class ShownPolicy:
 
 class Policy(HasSchedule):
     given = s.DictField()
-    effective = s.DictField(child=s.DictField())
+    effective = of(
+        s.DictField(child=s.DictField()), lambda shown: shown.policy.to_json()
+    )
     schedule_from = s.CharField(allow_null=True, source="timetable.origin")
-
-    @staticmethod
-    def effective_of(shown: ShownPolicy) -> Mapping[str, Any]:
-        return shown.policy.to_json()
 
 
 class LevelPolicy(Policy):

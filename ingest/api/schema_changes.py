@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from catalog.access.policy import Privilege
 from catalog.api.idempotency import idempotent
-from catalog.api.reply import Reply, Texts
+from catalog.api.reply import Reply, Texts, of
 from catalog.api.serializers import Flag, Items, Whole
 from catalog.api.views import ApiView, body_of
 from catalog.models import Table
@@ -22,7 +22,6 @@ from ingest.pipelines.policies.store import policy_of
 from ingest.pipelines.schema_approval import (
     MOST_AT_ONCE,
     Decided,
-    Undecided,
     approve_many,
     proposal_of,
     undecided,
@@ -99,15 +98,11 @@ class UndecidedTable(Reply):
     """A table whose columns wait for a decision."""
 
     table = s.IntegerField(source="table.pk")
-    name = s.CharField()
+    name = of(s.CharField(), lambda row: str(row.table))
     changes = Texts(source="proposal.changes")
     choices = s.DictField(child=s.CharField(), source="proposal.choices")
     is_possible = s.BooleanField(source="proposal.is_possible")
     needs_resync = s.BooleanField(source="proposal.needs_resync")
-
-    @staticmethod
-    def name_of(row: Undecided) -> str:
-        return str(row.table)
 
 
 class UndecidedTables(Reply):
@@ -137,17 +132,12 @@ class SchemaDecision(Reply):
     """What approving came to for one table: its job, or why not."""
 
     table = s.IntegerField(source="table.pk")
-    name = s.CharField()
-    job = s.CharField(allow_null=True)
+    name = of(s.CharField(), lambda row: str(row.table))
+    job = of(
+        s.CharField(allow_null=True),
+        lambda row: None if row.job is None else str(row.job.pk),
+    )
     error = s.DictField(allow_null=True, help_text="code, message and hint")
-
-    @staticmethod
-    def name_of(row: Decided) -> str:
-        return str(row.table)
-
-    @staticmethod
-    def job_of(row: Decided) -> str | None:
-        return None if row.job is None else str(row.job.pk)
 
     @staticmethod
     def error_of(row: Decided) -> Mapping[str, str] | None:
