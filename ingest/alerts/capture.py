@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from django.db import IntegrityError, transaction
 
 from core.clock import SystemClock
-from core.sentences import Sentence
+from core.sentences import Sentence, filled
 from ingest.alerts.lag import last_absence
 from ingest.alerts.rules import CAPTURE, Finding
 from ingest.alerts.store import DISMISSED, close
@@ -91,13 +91,11 @@ def _findings(
     if row.waiting_bytes > most_waiting:
         yield _finding(
             "too_much_waits",
-            Sentence(
-                "%(waiting)s of its changes wait in the lake,"
-                " %(most)s may (max_waiting_bytes)",
-                waiting=sized(row.waiting_bytes),
-                most=sized(most_waiting),
-            ),
+            "%(waiting)s of its changes wait in the lake,"
+            " %(most)s may (max_waiting_bytes)",
             "see on its page which table is not applied: resume, resync or remove it",
+            waiting=sized(row.waiting_bytes),
+            most=sized(most_waiting),
         )
     if row.observed in {"starting", "waiting"} and lasts > WAITING_AFTER:
         yield _does_not_read(row, why)
@@ -106,13 +104,11 @@ def _findings(
 def _does_not_read(row: SourceFollower, why: str) -> Finding:
     return _finding(
         row.code or f"reader_{row.observed}",
-        Sentence(
-            "its log is not read since %(at)s, its reader is %(observed)s: %(why)s",
-            at=_at(row),
-            observed=Sentence(row.observed),
-            why=why,
-        ),
+        "its log is not read since %(at)s, its reader is %(observed)s: %(why)s",
         row.hint or "the reason names what it waits for",
+        at=_at(row),
+        observed=Sentence(row.observed),
+        why=why,
         since=row.observed_at,
     )
 
@@ -121,20 +117,18 @@ def _running_out(row: SourceFollower) -> Finding:
     more = "" if row.log_safe is None else sized(row.log_safe)
     return _finding(
         "log_running_out",
-        Sentence(
-            "the source drops log that is not read yet: it keeps %(kept)s,"
-            " %(more)s more may come (status %(status)s)"
-            if more
-            else "the source drops log that is not read yet: it keeps %(kept)s"
-            " (status %(status)s)",
-            kept=sized(row.log_kept),
-            more=more,
-            status=row.log_status or "unknown",
-        ),
+        "the source drops log that is not read yet: it keeps %(kept)s,"
+        " %(more)s more may come (status %(status)s)"
+        if more
+        else "the source drops log that is not read yet: it keeps %(kept)s"
+        " (status %(status)s)",
         "find what holds its reader up, or let the source keep more"
         " (PostgreSQL: max_slot_wal_keep_size, MariaDB:"
         " binlog_expire_logs_seconds); what it drops costs a resync of all tables"
         " that are read from its log",
+        kept=sized(row.log_kept),
+        more=more,
+        status=row.log_status or "unknown",
     )
 
 
@@ -148,21 +142,25 @@ def _not_released(
         return None
     return _finding(
         row.code or "log_not_released",
-        Sentence(
-            "no table of it is read from its log any more, and the source"
-            " still keeps it: %(reason)s",
-            reason=row.reason or Sentence("no host of followers runs"),
-        ),
+        "no table of it is read from its log any more, and the source"
+        " still keeps it: %(reason)s",
         drop_statement(row.datasource) or row.hint,
+        reason=row.reason or Sentence("no host of followers runs"),
         since=since,
     )
 
 
 def _finding(
-    code: str, message: str, hint: str, *, since: datetime | None = None
+    code: str,
+    message: str,
+    hint: str,
+    *,
+    since: datetime | None = None,
+    **named: object,
 ) -> Finding:
     cause = f"{code}:{since.isoformat() if since else ''}"
-    return Finding(CAPTURE, cause=cause, message=message, code=code, hint=hint)
+    said = filled(message, named)
+    return Finding(CAPTURE, cause=cause, message=said, code=code, hint=hint)
 
 
 def _at(row: SourceFollower) -> str:

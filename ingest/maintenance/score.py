@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from core.sentences import STOP, Sentence, joined, origins_in
+from core.sentences import STOP, Sentence, filled, joined, origins_in
 from ingest.lake.hudi.descriptions import STATES, named
 from ingest.maintenance.buckets import is_skewed, suggest_buckets
 from ingest.maintenance.descriptions import counted, sized
@@ -78,6 +78,12 @@ class Health:
     issues: tuple[HealthIssue, ...]
 
 
+def _issue(
+    code: str, points: int, message: str, repair: Repair = "", **named: object
+) -> HealthIssue:
+    return HealthIssue(code, points, filled(message, named), repair)
+
+
 # By how the table stands: what its files are like does not matter to
 # a user who waits for its rows.
 STOPPED: Mapping[str, tuple[int, str, str, Repair]] = {
@@ -135,28 +141,24 @@ def _broken(facts: LakeFacts, differs: Repair) -> Iterator[HealthIssue]:
     yield from _externally_modified(facts)
     if facts.conflicts_total:
         one = facts.conflicts[0]
-        yield HealthIssue(
+        yield _issue(
             "bucket_conflict",
             40,
-            Sentence(
-                "buckets with several file groups: %(count)s, bucket"
-                " %(bucket)s for one; rows may be there twice, and Hudi"
-                " refuses to write to such a bucket",
-                count=facts.conflicts_total,
-                bucket=one.bucket,
-            ),
+            "buckets with several file groups: %(count)s, bucket"
+            " %(bucket)s for one; rows may be there twice, and Hudi"
+            " refuses to write to such a bucket",
             "deduplicate",
+            count=facts.conflicts_total,
+            bucket=one.bucket,
         )
     if facts.strays:
-        yield HealthIssue(
+        yield _issue(
             "stray_files",
             30,
-            Sentence(
-                "base files that a superseded writer finished too late:"
-                " %(count)s; readers could take one for the commit's own",
-                count=facts.strays,
-            ),
+            "base files that a superseded writer finished too late:"
+            " %(count)s; readers could take one for the commit's own",
             "clean",
+            count=facts.strays,
         )
     if facts.foreign_index:
         yield HealthIssue(
@@ -188,60 +190,52 @@ def _externally_modified(facts: LakeFacts) -> Iterator[HealthIssue]:
             )
             for t in facts.taken
         )
-        yield HealthIssue(
+        yield _issue(
             "lock_taken",
             50,
-            Sentence(
-                "another owner has the table's lock: %(found)s. No job can"
-                " commit before it is taken back",
-                found=found,
-            ),
+            "another owner has the table's lock: %(found)s. No job can"
+            " commit before it is taken back",
             "rollback",
+            found=found,
         )
     if facts.altered:
-        yield HealthIssue(
+        yield _issue(
             "properties_drift",
             40,
-            Sentence(
-                "a writer outside Sluice changed the table's"
-                " hoodie.properties: %(altered)s. Sluice refuses to write"
-                " until they are put back",
-                altered="; ".join(facts.altered),
-            ),
+            "a writer outside Sluice changed the table's"
+            " hoodie.properties: %(altered)s. Sluice refuses to write"
+            " until they are put back",
             "rollback",
+            altered="; ".join(facts.altered),
         )
     yield from _miswritten(facts)
 
 
 def _miswritten(facts: LakeFacts) -> Iterator[HealthIssue]:
     if facts.future:
-        yield HealthIssue(
+        yield _issue(
             "future_commit",
             50,
-            Sentence(
-                "a driver whose clock was ahead made %(count)s of the future,"
-                " %(future)s in UTC for one: nothing can be written before"
-                " that moment, unless they are taken away. No row is lost by"
-                " that",
-                count=counted(len(facts.future), "commit"),
-                future=facts.future[-1],
-            ),
+            "a driver whose clock was ahead made %(count)s of the future,"
+            " %(future)s in UTC for one: nothing can be written before"
+            " that moment, unless they are taken away. No row is lost by"
+            " that",
             "rollback",
+            count=counted(len(facts.future), "commit"),
+            future=facts.future[-1],
         )
     if facts.buckets and facts.highest_bucket >= facts.buckets:
         count = counted(facts.buckets, "bucket")
-        yield HealthIssue(
+        yield _issue(
             "bucket_drift",
             40,
-            Sentence(
-                "a writer used another number of buckets: there are rows in"
-                " bucket %(highest_bucket)s, and the table has %(count)s,"
-                " counted from 0. Rows may be there twice, and later changes"
-                " miss them",
-                highest_bucket=facts.highest_bucket,
-                count=count,
-            ),
+            "a writer used another number of buckets: there are rows in"
+            " bucket %(highest_bucket)s, and the table has %(count)s,"
+            " counted from 0. Rows may be there twice, and later changes"
+            " miss them",
             "deduplicate",
+            highest_bucket=facts.highest_bucket,
+            count=count,
         )
 
 
@@ -321,25 +315,21 @@ def _slow(facts: LakeFacts, policy: MaintenancePolicy) -> Iterator[HealthIssue]:
     if facts.merge is not None:
         yield from _missed_goals(facts.merge)
     if facts.instants > MOST_INSTANTS:
-        yield HealthIssue(
+        yield _issue(
             "long_timeline",
             10,
-            Sentence(
-                "%(instants)s instants are on the active timeline: every read"
-                " lists them. A compaction also cleans and archives",
-                instants=facts.instants,
-            ),
+            "%(instants)s instants are on the active timeline: every read"
+            " lists them. A compaction also cleans and archives",
             "compact",
+            instants=facts.instants,
         )
     if facts.rollbacks_of_a_day > MOST_ROLLBACKS:
-        yield HealthIssue(
+        yield _issue(
             "many_rollbacks",
             5,
-            Sentence(
-                "%(count)s rollbacks within a day: jobs of this"
-                " table keep being cut off; look at them",
-                count=facts.rollbacks_of_a_day,
-            ),
+            "%(count)s rollbacks within a day: jobs of this"
+            " table keep being cut off; look at them",
+            count=facts.rollbacks_of_a_day,
         )
     yield from _badly_cut(facts)
 
@@ -347,31 +337,27 @@ def _slow(facts: LakeFacts, policy: MaintenancePolicy) -> Iterator[HealthIssue]:
 def _missed_goals(merge: MergeCost) -> Iterator[HealthIssue]:
     """What no compaction within the budget mends."""
     if merge.misses_readers_goal:
-        yield HealthIssue(
+        yield _issue(
             "readers_goal",
             5,
-            Sentence(
-                "reading takes about %(ratio)s times as long as after a"
-                " compaction, and that would write %(needs)s bytes per byte"
-                " changed; max_write_amplification is %(allowed)s: raise it,"
-                " sync less often, or compact once by hand",
-                ratio=f"{merge.ratio:.1f}",
-                needs=f"{merge.needs:g}",
-                allowed=f"{merge.allowed:g}",
-            ),
+            "reading takes about %(ratio)s times as long as after a"
+            " compaction, and that would write %(needs)s bytes per byte"
+            " changed; max_write_amplification is %(allowed)s: raise it,"
+            " sync less often, or compact once by hand",
             "compact",
+            ratio=f"{merge.ratio:.1f}",
+            needs=f"{merge.needs:g}",
+            allowed=f"{merge.allowed:g}",
         )
     if merge.is_over_budget:
-        yield HealthIssue(
+        yield _issue(
             "write_amplification",
             5,
-            Sentence(
-                "%(measured)s bytes were written today per byte changed;"
-                " max_write_amplification is %(allowed)s: compactions were"
-                " asked for by hand, or log files became too many to leave",
-                measured=f"{merge.measured:g}",
-                allowed=f"{merge.allowed:g}",
-            ),
+            "%(measured)s bytes were written today per byte changed;"
+            " max_write_amplification is %(allowed)s: compactions were"
+            " asked for by hand, or log files became too many to leave",
+            measured=f"{merge.measured:g}",
+            allowed=f"{merge.allowed:g}",
         )
 
 
@@ -380,39 +366,33 @@ def _late_merges(facts: LakeFacts, policy: MaintenancePolicy) -> Iterator[Health
     is_worth_it = facts.log_bytes >= LEAST_LOG_BYTES
     if is_worth_it and facts.log_ratio > policy.log_ratio:
         points = min(15, 5 + int(5 * facts.log_ratio / policy.log_ratio))
-        yield HealthIssue(
+        yield _issue(
             "log_ratio",
             points,
-            Sentence(
-                "readers merge %(log_ratio)s bytes of log files per byte of"
-                " base files; the policy says %(wanted)s",
-                log_ratio=f"{facts.log_ratio:.1f}",
-                wanted=f"{policy.log_ratio:g}",
-            ),
+            "readers merge %(log_ratio)s bytes of log files per byte of"
+            " base files; the policy says %(wanted)s",
             "compact",
+            log_ratio=f"{facts.log_ratio:.1f}",
+            wanted=f"{policy.log_ratio:g}",
         )
     if facts.most_logs > MOST_LOGS:
-        yield HealthIssue(
+        yield _issue(
             "many_logs",
             10,
-            Sentence(
-                "a file group has %(most_logs)s log files to merge, more than %(most)s",
-                most_logs=facts.most_logs,
-                most=MOST_LOGS,
-            ),
+            "a file group has %(most_logs)s log files to merge, more than %(most)s",
             "compact",
+            most_logs=facts.most_logs,
+            most=MOST_LOGS,
         )
     if facts.is_slow and facts.delta_commits > 2 * policy.compact_after:
-        yield HealthIssue(
+        yield _issue(
             "compaction_late",
             10,
-            Sentence(
-                "%(delta_commits)s commits since the last compaction; the"
-                " policy says one after %(compact_after)s",
-                delta_commits=facts.delta_commits,
-                compact_after=policy.compact_after,
-            ),
+            "%(delta_commits)s commits since the last compaction; the"
+            " policy says one after %(compact_after)s",
             "compact",
+            delta_commits=facts.delta_commits,
+            compact_after=policy.compact_after,
         )
 
 
@@ -444,12 +424,11 @@ def _badly_cut(facts: LakeFacts) -> Iterator[HealthIssue]:
 def _resize(code: str, facts: LakeFacts, reason: str) -> HealthIssue:
     fit = suggest_buckets(facts)
     if fit is None:
-        return HealthIssue(
+        return _issue(
             code,
             5,
-            Sentence(
-                "%(reason)s; another number of buckets would not help", reason=reason
-            ),
+            "%(reason)s; another number of buckets would not help",
+            reason=reason,
         )
     count = counted(fit.buckets, "bucket")
     told = Sentence(

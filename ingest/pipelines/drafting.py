@@ -18,7 +18,7 @@ from catalog.discovery.store import NOT_SYNCED
 from catalog.models import Datasource, Table
 from core.errors import InvalidRequest, NotFound
 from core.json_values import escape
-from core.sentences import Sentence, as_sentence, joined
+from core.sentences import Sentence, as_sentence, filled, joined
 from ingest.models import Pipeline
 from ingest.models.states import RETIRED
 from ingest.pipelines import table_facts as reading
@@ -76,8 +76,10 @@ class Mistakes:
 
     found: list[tuple[str, str, str, str]] = field(default_factory=list)
 
-    def add(self, pointer: str, detail: str, *, code: str, hint: str = "") -> None:
-        self.found.append((pointer, detail, code, hint))
+    def add(
+        self, pointer: str, detail: str, *, code: str, hint: str = "", **named: object
+    ) -> None:
+        self.found.append((pointer, filled(detail, named), code, hint))
 
     def take(self, error: InvalidRequest) -> None:
         """An error about a table (facts.table, facts.field), or with pointers."""
@@ -321,7 +323,8 @@ def _chosen_tables(
         if name not in present:
             mistakes.add(
                 f"/tables/{escape(name)}",
-                Sentence("'%(name)s' is not among the chosen tables", name=name),
+                "'%(name)s' is not among the chosen tables",
+                name=name,
                 code="unknown_table",
                 hint="add it to 'include', or take its choices away",
             )
@@ -354,12 +357,10 @@ def _unmatched(
         return
     mistakes.add(
         at,
-        Sentence(
-            "'%(pattern)s' matches no table of %(name)s; discover the source"
-            " again if it is new",
-            pattern=pattern,
-            name=source.name,
-        ),
+        "'%(pattern)s' matches no table of %(name)s; discover the source"
+        " again if it is new",
+        pattern=pattern,
+        name=source.name,
         code="unknown_table",
         hint=Sentence(
             "POST /api/v1/datasources/%(name)s:discover, and see its tables",
@@ -389,14 +390,12 @@ def _find_other_updates(
         if create is not None and create.updates != asked[name]:
             mistakes.add(
                 f"/tables/{escape(name)}/updates",
-                Sentence(
-                    "'%(name)s' is synced with %(updates)s updates, not with %(asked)s"
-                    " ones, and that is fixed for its life: remove its onboarding and"
-                    " ask again, which loads it into a new lake table",
-                    name=name,
-                    updates=create.updates,
-                    asked=asked[name],
-                ),
+                "'%(name)s' is synced with %(updates)s updates, not with %(asked)s"
+                " ones, and that is fixed for its life: remove its onboarding and"
+                " ask again, which loads it into a new lake table",
+                name=name,
+                updates=create.updates,
+                asked=asked[name],
                 code="updates_fixed",
             )
 
@@ -414,11 +413,9 @@ def _find_named_again(
             place = places.get(pattern, Sentence("its plan"))
             mistakes.add(
                 f"/include/{index}",
-                Sentence(
-                    "'%(pattern)s' is onboarded already: change or remove %(place)s",
-                    pattern=pattern,
-                    place=place,
-                ),
+                "'%(pattern)s' is onboarded already: change or remove %(place)s",
+                pattern=pattern,
+                place=place,
                 code="already_onboarded",
                 hint="leave it out here; a pattern such as db.* passes over it",
             )

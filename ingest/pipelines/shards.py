@@ -220,21 +220,18 @@ def grouped(
         for name, why in _refused(pattern, [*map(name_of, meant)], cannot):
             mistakes.add(
                 f"/include/{index}",
-                Sentence(
-                    "%(name)s is not taken as a shard of %(text)s: %(why)s",
-                    name=name,
-                    text=text,
-                    why=as_sentence(why),
-                ),
+                "%(name)s is not taken as a shard of %(text)s: %(why)s",
+                name=name,
+                text=text,
+                why=as_sentence(why),
                 code="invalid_shards",
                 hint="exclude it to go on without it, or remove it from its sync first",
             )
         if twice := [t for t in meant if t.pk in taken]:
             mistakes.add(
                 f"/include/{index}",
-                Sentence(
-                    "%(table)s would be a shard of two tables", table=name_of(twice[0])
-                ),
+                "%(table)s would be a shard of two tables",
+                table=name_of(twice[0]),
                 code="invalid_shards",
                 hint="let each table be meant by one pattern",
             )
