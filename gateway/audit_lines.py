@@ -1,25 +1,21 @@
 """Audit lines of the gateway on their way into the database.
 
 Text is escaped where the database could not store it: a line must never be lost for
-what a client wrote. Called in the store's threads.
+what a client wrote.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from django.db import DataError
 from django.utils import timezone
 
 from catalog.access import audit
 from catalog.models import AuditEntry
 from core.context import working_for
 from core.json_values import storable
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,29 +53,6 @@ def as_json(lines: Sequence[AuditRecord]) -> str:
             for row in rows
         ]
     )
-
-
-def write_all(lines: Sequence[AuditRecord]) -> None:
-    """Append all lines, or none."""
-    audit.append([_entry(line) for line in lines])
-
-
-def write_those_that_can_be(lines: Sequence[AuditRecord]) -> int:
-    """Append what can be stored; the rest goes to the log. How many that were."""
-    try:
-        write_all(lines)
-    except (DataError, ValueError):
-        return sum(not _is_written(line) for line in lines)
-    return 0
-
-
-def _is_written(line: AuditRecord) -> bool:
-    try:
-        write_all([line])
-    except (DataError, ValueError):
-        log.exception("an audit line could not be stored: %s", line.action)
-        return False
-    return True
 
 
 def _entry(line: AuditRecord) -> AuditEntry:

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from functools import partial
 
 from catalog.access import policy_feed
@@ -25,12 +25,12 @@ from catalog.access.proofs import Proof, lapsed
 from catalog.like import escaped
 from catalog.selectors import lake, live
 from core.errors import TransientError
-from gateway.audit_lines import AuditRecord, write_those_that_can_be
+from gateway.audit_lines import AuditRecord
 from gateway.engines.port import EnginePolicy, LakeTable, LiveTable
 from gateway.fair import Caller
 from gateway.logins import LoginTurns
 from gateway.metrics import AUDIT_LOST
-from gateway.version_reader import LineRefused, VersionReader
+from gateway.version_reader import LinesRefused, VersionReader
 from gateway.work_queue import BREAKER_SECONDS, DatabaseAway, WorkQueue
 
 log = logging.getLogger(__name__)
@@ -42,11 +42,11 @@ LOGINS_WAITING_EACH = 100
 # of a kind's threads: one is left for others whatever one user asks
 PLACES_EACH = 3
 AUDIT_KEPT = 20_000
-AUDIT_BATCH = 200
+AUDIT_BATCH = 50  # they are encoded on the event loop
 AUDIT_SECONDS = 0.05
 TABLES_PER_PAGE = 500
 MOST_LISTED = 100_000
-_WRITER, _WATCH = Caller("(audit)", 1), Caller("(watch)", 1)
+_WATCH = Caller("(watch)", 1)
 
 
 class Store:
@@ -322,21 +322,27 @@ class Store:
     def note(self, record: AuditRecord) -> None:
         """Queue an audit line; it is written within moments, in order.
 
-        Lines of the same moment share one statement, and no caller waits for it.
+        It goes with the line of the next statement that begins, or with others of the
+        same moment, and no caller waits for it.
         """
         if len(self._audit) == AUDIT_KEPT:
             self._lose(1)  # the oldest goes
         self._audit.append(record)
-        if self._audit_task is None or self._audit_task.done():
-            self._audit_task = asyncio.create_task(self._write_audit())
+        self._see_to_audit()
 
     async def begin_statement(self, record: AuditRecord) -> int:
         """Write the audit line of a statement that begins; return the version of all
         rights, which is read behind it. DatabaseAway when it is not written, and then
         the statement must get no answer."""
+
+        def write() -> Awaitable[int]:
+            if self._audit:
+                self._write_queued()
+            return self._lines.write([record])
+
         try:
-            version = await self.auditing.ask(partial(self._lines.read, record))
-        except LineRefused as error:
+            version = await self.auditing.ask(write)
+        except LinesRefused as error:
             log.exception("an audit line could not be stored: %s", record.action)
             raise DatabaseAway(
                 "the audit trail could not be written; the statement gets no answer",
@@ -350,32 +356,48 @@ class Store:
         self._is_closing = True
         if self._audit_task:
             await asyncio.wait([self._audit_task], timeout=3)
-        self._lose(len(self._audit))
-        self._audit.clear()
         for kind in self.kinds:
             await kind.close()
         await self._versions.close()
         await self._lines.close()
+        self._lose(len(self._audit))
+        self._audit.clear()
+
+    def _see_to_audit(self) -> None:
+        if self._audit_task is None or self._audit_task.done():
+            self._audit_task = asyncio.create_task(self._write_audit())
 
     async def _write_audit(self) -> None:
+        """Write what no statement that begins takes along."""
         while self._audit:
             if not self._is_closing:
                 await asyncio.sleep(AUDIT_SECONDS)
-            batch = [
-                self._audit.popleft() for _ in range(min(len(self._audit), AUDIT_BATCH))
-            ]
             try:
-                self._lose(
-                    await self.auditing.run(
-                        _WRITER, partial(write_those_that_can_be, batch)
-                    )
-                )
+                if self._audit:
+                    await self.auditing.ask(self._write_queued)
+            except LinesRefused:
+                pass  # counted
             except TransientError:
-                self._put_back(batch)
                 await asyncio.sleep(BREAKER_SECONDS)
-            except Exception:
-                log.exception("lines of the audit could not be stored")
-                self._lose(len(batch))
+
+    def _write_queued(self) -> asyncio.Future[int]:
+        count = min(len(self._audit), AUDIT_BATCH)
+        batch = [self._audit.popleft() for _ in range(count)]
+        written = self._lines.write(batch)
+        written.add_done_callback(partial(self._written, batch))
+        return written
+
+    def _written(self, batch: list[AuditRecord], written: asyncio.Future[int]) -> None:
+        if written.cancelled():  # the gateway ends
+            self._lose(len(batch))
+            return
+        error = written.exception()
+        if isinstance(error, LinesRefused):
+            log.error("lines of the audit could not be stored", exc_info=error)
+            self._lose(error.count)
+        elif error:
+            self._put_back(batch)
+            self._see_to_audit()
 
     def _put_back(self, batch: list[AuditRecord]) -> None:
         """Keep what has not been written, the oldest first, as far as there is room

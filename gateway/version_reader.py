@@ -1,9 +1,9 @@
 """Reads the version of all rights over one database connection of the event loop, and
-writes the audit's lines of statements that begin, in the same round trip.
+writes lines of the audit in the same round trip.
 
-The answer to every statement waits for a read that began after it arrived; statements
-that arrive while a read is under way share the next one. Must not know policies or
-breakers.
+The answer to every statement waits for a read that began after it arrived, and for its
+line; all that arrives while a read is under way shares the next one, and its commit.
+Must not know policies or breakers.
 """
 
 from __future__ import annotations
@@ -22,23 +22,30 @@ from gateway.audit_lines import APPEND, AuditRecord, as_json
 
 # Django's own cursor and adapters have no asynchronous form.
 _OF_DJANGO = ("context", "cursor_factory", "prepare_threshold")
+_UNFIT = (psycopg.DataError, ValueError, TypeError)
 _WRITE_AND_READ = f"WITH lines AS ({APPEND}) {READ_VERSION}"
 
 
-class LineRefused(Exception):
-    """The database has no place for an audit line as it is."""
+class LinesRefused(Exception):
+    """The database has no place for so many audit lines as they are; others that were
+    sent with them are durable."""
+
+    def __init__(self, count: int, why: object) -> None:
+        super().__init__(f"{count}: {why}")
+        self.count = count
 
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """Who waits for a version, and for a line to be durable, if there is one."""
+    """Who waits for a version, and for lines to be durable, if there are any."""
 
-    line: AuditRecord | None
+    lines: Sequence[AuditRecord]
     version: asyncio.Future[int]
 
 
 class VersionReader:
-    """`read` raises psycopg.Error, OSError or TimeoutError while there is no answer."""
+    """What it returns raises psycopg.Error, OSError or TimeoutError while there is no
+    answer."""
 
     def __init__(self, *, seconds: float) -> None:
         self._seconds = seconds
@@ -46,14 +53,18 @@ class VersionReader:
         self._next: list[_Waiting] = []
         self._task: asyncio.Task[None] | None = None
 
-    async def read(self, line: AuditRecord | None = None) -> int:
-        """Return the newest committed version, read after this call began, once the
-        line is durable; LineRefused when it cannot be stored."""
-        one = _Waiting(line, asyncio.get_running_loop().create_future())
+    async def read(self) -> int:
+        """Return the newest committed version, read after this call began."""
+        return await asyncio.shield(self.write([]))
+
+    def write(self, lines: Sequence[AuditRecord]) -> asyncio.Future[int]:
+        """As `read`, once the lines are durable; LinesRefused when one cannot be
+        stored. They go with the next read."""
+        one = _Waiting(lines, asyncio.get_running_loop().create_future())
         self._next.append(one)
         if self._task is None:
             self._task = asyncio.create_task(self._read_on())
-        return await asyncio.shield(one.version)
+        return one.version
 
     async def close(self) -> None:
         """Hang up."""
@@ -70,16 +81,14 @@ class VersionReader:
             self._task = None
 
     async def _answer(self, waiting: Sequence[_Waiting]) -> None:
-        lines = [one.line for one in waiting if one.line]
         try:
-            async with asyncio.timeout(self._seconds):
-                version = await self._ask(lines)
-        except (psycopg.DataError, ValueError, TypeError) as error:
-            if len(waiting) == 1:
-                _fail(waiting, LineRefused(str(error)))
+            lines = [line for one in waiting for line in one.lines]
+            try:
+                version = await self._ask_in_time(lines)
+            except _UNFIT:
+                for one in waiting:  # one line keeps back no other
+                    await self._answer_alone(one)
                 return
-            for one in waiting:  # one line keeps back no other
-                await self._answer([one])
         except (psycopg.Error, OSError, TimeoutError) as error:
             await self._hang_up()
             _fail(waiting, error)
@@ -89,7 +98,25 @@ class VersionReader:
             raise
         else:
             for one in waiting:
-                one.version.set_result(version)
+                _succeed(one, version)
+
+    async def _answer_alone(self, one: _Waiting) -> None:
+        """Write those lines that can be stored, each by itself."""
+        refused, version = 0, 0
+        why: Exception | None = None
+        for line in one.lines:
+            try:
+                version = await self._ask_in_time([line])
+            except _UNFIT as error:
+                refused, why = refused + 1, error
+        if refused:
+            _fail([one], LinesRefused(refused, why))
+        else:
+            _succeed(one, version or await self._ask_in_time([]))
+
+    async def _ask_in_time(self, lines: Sequence[AuditRecord]) -> int:
+        async with asyncio.timeout(self._seconds):
+            return await self._ask(lines)
 
     async def _ask(self, lines: Sequence[AuditRecord]) -> int:
         if self._connection is not None:
@@ -110,8 +137,14 @@ class VersionReader:
 
 def _fail(waiting: Sequence[_Waiting], error: BaseException) -> None:
     for one in waiting:
-        one.version.set_exception(error)
-        one.version.exception()  # the waiter may be gone
+        if not one.version.done():
+            one.version.set_exception(error)
+            one.version.exception()  # the waiter may be gone
+
+
+def _succeed(one: _Waiting, version: int) -> None:
+    if not one.version.done():
+        one.version.set_result(version)
 
 
 async def _version(

@@ -11,7 +11,7 @@ from django.db import connection, transaction
 from catalog.access.policy_version import bump_version
 from catalog.models import AuditEntry
 from gateway.audit_lines import AuditRecord
-from gateway.version_reader import LineRefused, VersionReader
+from gateway.version_reader import LinesRefused, VersionReader
 
 
 def raised() -> int:
@@ -107,11 +107,29 @@ def test_one_line_that_cannot_be_stored_keeps_back_no_other(transactional_db):
             for name, fact in facts.items()
         ]
         return await asyncio.gather(
-            *map(reader.read, lines), reader.read(), return_exceptions=True
+            *(reader.write([line]) for line in lines),
+            reader.read(),
+            return_exceptions=True,
         )
 
     first, long, second, version = use(scenario)
     assert (first, second, version) == (1, 1, 1)
-    assert isinstance(long, LineRefused)
+    assert isinstance(long, LinesRefused)
     written = AuditEntry.objects.filter(action="statement.start")
     assert sorted(written.values_list("actor", flat=True)) == ["ann", "bob"]
+
+
+def test_lines_that_cannot_be_stored_are_counted_and_keep_back_no_other(
+    transactional_db,
+):
+    facts = ({}, {"not JSON": object()}, {"not JSON": object()}, {})
+
+    async def scenario(reader):
+        lines = [AuditRecord("ann", str(n), facts=f) for n, f in enumerate(facts)]
+        with pytest.raises(LinesRefused) as refused:
+            await reader.write(lines)
+        return refused.value.count
+
+    assert use(scenario) == 2
+    written = AuditEntry.objects.filter(actor="ann").values_list("action", flat=True)
+    assert sorted(written) == ["0", "3"]
