@@ -13,6 +13,7 @@ import pytest
 
 from catalog.schema.limits import LIMITS
 from ingest.driver.apply import writer
+from ingest.driver.apply.wide_rows import PARTS
 from ingest.driver.capture import jdbc
 from ingest.driver.capture import reading as patience
 from ingest.driver.table_services import verify
@@ -99,6 +100,36 @@ def test_few_rows_that_fill_memory_are_left_to_spark(
     lake_bench.sql("UPDATE o SET v = repeat(md5(id::text), 32768), at = now()")
     assert_done(lake_bench.sync(table, low))
     assert {len(v) for (v,) in lake_bench.rows(table, "v")} == {1 << 20}
+
+
+def test_a_row_that_a_driver_cannot_write_ends_the_job_before_its_commit(
+    lake_bench: LakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read and staged still; writing and compacting it take many times as much.
+    Its texts count together. With a larger heap the same load goes on."""
+    monkeypatch.setattr(patience, "heap_of", lambda spark: PARTS << 20)
+    lake_bench.sql(
+        "CREATE TABLE o (id int PRIMARY KEY, v text, w bytea,"
+        " at timestamptz DEFAULT now())"
+    )
+    lake_bench.sql(
+        "INSERT INTO o VALUES (1, repeat('x', 524288), convert_to(repeat('y', 524289),"
+        " 'UTF8')), (2, repeat('x', 524288), NULL)"
+    )
+    table = lake_bench.table("o", cursor="at")
+    report = lake_bench.load(table)
+    assert report.error is not None
+    assert (report.outcome, report.error.code) == ("terminal", "row_too_large"), report
+    assert "o has a row of 1 MiB (at its source)" in report.error.message
+    assert not Path(table.path).exists()
+    monkeypatch.setattr(patience, "heap_of", lambda spark: PARTS << 21)
+    low = assert_done(lake_bench.load(table)).facts["bound"]
+    assert {len(v) for (v,) in lake_bench.rows(table, "v")} == {524288}
+    lake_bench.sql("UPDATE o SET v = repeat('z', 3000000), at = now() WHERE id = 2")
+    report = lake_bench.sync(table, low)
+    assert report.error is not None
+    assert (report.outcome, report.error.code) == ("terminal", "row_too_large"), report
+    assert {len(v) for (v,) in lake_bench.rows(table, "v")} == {524288}
 
 
 @pytest.mark.usefixtures("small_buffer")

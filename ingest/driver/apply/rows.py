@@ -39,6 +39,7 @@ _SIMPLE: Mapping[str, type[T.DataType]] = {
     "timestamp": T.TimestampType,
     "timestamp_ntz": T.TimestampNTZType,
 }
+_OF_ANY_WIDTH = frozenset({"string", "binary"})
 
 
 def spark_type(text: str) -> T.DataType:
@@ -156,17 +157,23 @@ def column_hashes(selection: Selection) -> Column:
 
 def observed_counts(table: TableSpec, selection: Selection) -> list[Column]:
     """What is counted while rows are read, so that nothing is read twice: rows,
-    rows with a NULL in the key, rows with a value that has no form in the lake."""
+    rows with a NULL in the key, rows with a value that has no form in the lake, and
+    the bytes of the widest row's texts and binary values."""
     nulls: Column = F.lit(False)  # noqa: FBT003
     for column in key_aliases(table, selection):
         nulls = nulls | F.col(column.alias).isNull()
     unfit: Column = F.lit(False)  # noqa: FBT003
     for alias in selection.mask_aliases:
         unfit = unfit | (F.col(alias) != 0)
+    width: Column = F.lit(0).cast("bigint")
+    for one in selection.columns:
+        if one.type in _OF_ANY_WIDTH:
+            width = width + F.coalesce(F.octet_length(one.alias), F.lit(0))
     return [
         F.count(F.lit(1)).alias("rows"),
         F.sum(nulls.cast("bigint")).alias("null_keys"),
         F.sum(unfit.cast("bigint")).alias("unfit"),
+        F.max(width).alias("widest"),
     ]
 
 

@@ -59,10 +59,16 @@ def refuse_too_wide_part(
         raise _too_wide(table, where, part.bytes - _BESIDE, most)
 
 
+def refuse_too_wide_read(width: int, most: int, *, table: str) -> None:
+    """The same by the width of the widest row that was read from the table itself."""
+    if width > most:
+        raise _too_wide(table, Sentence("at its source"), width, most)
+
+
 def _too_wide(table: str, where: str, width: int, most: int) -> TerminalError:
     return TerminalError(
-        "%(table)s has a change of a row of %(width)s MiB (%(where)s), and this"
-        " driver applies rows of %(most)s MiB at most. Nothing was written",
+        "%(table)s has a row of %(width)s MiB (%(where)s), and this driver writes rows"
+        " of %(most)s MiB at most. Nothing was written",
         heap=(width * PARTS >> 20) + 1,
         table=table,
         width=f"{width >> 20:,}",

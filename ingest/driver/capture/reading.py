@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -36,10 +36,12 @@ from ingest.contract.table import TableSpec, sources_of
 from ingest.driver.apply.clocks import checked_clock
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.rows import observed_counts
+from ingest.driver.apply.wide_rows import refuse_too_wide_read, widest
 from ingest.driver.capture.jdbc import NARROWINGS, Fetch, read_statement
 from ingest.driver.capture.source_fingerprint import check_source_fingerprint
 from ingest.driver.capture.stall_timeout import SourceWatch
 from ingest.driver.jvm import failure_of
+from ingest.driver.session import heap_of
 from ingest.lake.port import Place
 from ingest.sources.failures import TEXT_REFUSED
 from ingest.sources.fingerprint import from_data
@@ -220,11 +222,12 @@ class Reading:
 @dataclass(frozen=True, slots=True)
 class Counts:
     """What was read: rows, those with a NULL in their key, those with a value
-    that has no form in the lake."""
+    that has no form in the lake, and bytes of the widest row."""
 
     rows: int
     null_keys: int
     unfit: int
+    widest: int
 
 
 @contextlib.contextmanager
@@ -297,7 +300,9 @@ def _sockets(context: SparkContext) -> Any:
 def read_to_parquet(
     run: JobRun, spark: SparkSession, reading: Reading, folder: Place
 ) -> Counts:
-    """Writes the rows to `folder`; the source must have been opened stoppable."""
+    """Writes the rows to `folder`; the source must have been opened stoppable. Rows of
+    more than a driver can write to the lake, and compact, are refused here: what is
+    read one by one is written several times over."""
     run.check()
     observed = Observation()
     rows = read_statement(
@@ -315,7 +320,11 @@ def read_to_parquet(
         options |= _SMALL_GROUPS | {"maxRecordsPerFile": str(reading.fetch.most)}
     rows.write.options(**options).mode("overwrite").parquet(folder.uri)
     found = observed.get
-    return Counts(*(int(found[name] or 0) for name in ("rows", "null_keys", "unfit")))
+    counts = Counts(*(int(found[one.name] or 0) for one in fields(Counts)))
+    refuse_too_wide_read(
+        counts.widest, widest(heap_of(spark)), table=_name(reading.table)
+    )
+    return counts
 
 
 T = TypeVar("T")
