@@ -17,13 +17,14 @@ from typing import Any
 @dataclass
 class Web:
     """status, reply  what is answered; before  called first; drip  seconds between
-    bytes."""
+    bytes of `dripped`, which are answered then."""
 
     url: str = ""
     status: int = 204
     reply: bytes = b""
     before: Callable[[], None] = field(default=lambda: None)
     drip: float = 0.0
+    dripped: bytes = b"HTTP/1.1 200 OK\r\nX-A: " + b"a" * 1000
     got: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
 
@@ -50,7 +51,7 @@ def web_receiver(context: ssl.SSLContext | None = None) -> Iterator[Web]:
 
         def _drip(self) -> None:
             try:
-                for byte in b"HTTP/1.1 200 OK\r\nX-A: " + b"a" * 1000:
+                for byte in web.dripped:
                     self.wfile.write(bytes([byte]))
                     time.sleep(web.drip)
             except OSError:

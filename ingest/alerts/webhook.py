@@ -200,7 +200,10 @@ def _post(
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         web.request("POST", path, body, {"Host": parts.netloc, **headers})
         with web.getresponse() as reply:
-            return reply.status, reply.read(MOST_REPLY)
+            found = reply.status, reply.read(MOST_REPLY)
+        if is_over.is_set():
+            # the end that we made is none of the reply's
+            raise TimeoutError
     except (OSError, http.client.HTTPException):
         if is_over.is_set():
             raise TimeoutError from None
@@ -208,6 +211,7 @@ def _post(
     finally:
         guard.cancel()
         link.close()
+    return found
 
 
 def _answer(status: int) -> Answer:

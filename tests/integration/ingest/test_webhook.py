@@ -32,6 +32,16 @@ def test_nobody_is_followed_or_waited_for(web) -> None:
     assert (closed.code, "refused" in closed.error.lower()) == (None, True)
 
 
+def test_an_answer_whose_body_has_no_end_is_none(web) -> None:
+    """Whether it says how long the body is, or ends with the connection."""
+    head = b"HTTP/1.1 200 OK\r\n"
+    web.drip = 0.02
+    for length in (b"", b"Content-Length: 3000\r\n"):
+        web.dripped = head + length + b"\r\n" + b"a" * 3000
+        found = sent(web.url, 2)
+        assert (found.code, found.error) == (None, "no answer within 2 s")
+
+
 def test_tls_is_spoken_with_who_proves_his_name(tmp_path, monkeypatch) -> None:
     authority = Authority(tmp_path, "authority")
     with web_receiver(authority.server_context()) as web:
