@@ -82,7 +82,7 @@ def test_a_server_at_work_is_waited_for(
 ) -> None:
     """Else a transaction that takes long to decode would begin again and again."""
     waits = iter([("", ""), ("IO", "ReorderBufferRead")])
-    monkeypatch.setattr(log_reader, "_sender", lambda *given: next(waits))
+    monkeypatch.setattr(log_reader, "sender_of", lambda *given, **more: next(waits))
     with opened(followed, proxy) as log:
         proxy.freeze(LOG)
         wait_for(lambda: log.read(0.1) or log.waits, "the reason")

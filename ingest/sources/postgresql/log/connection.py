@@ -26,6 +26,7 @@ from ingest.sources.port import Row, SourceAccess
 from ingest.sources.postgresql.connection import DIALECT, SESSION_SETTINGS, connect
 from ingest.sources.postgresql.log.slot import ANEW
 from ingest.sources.postgresql.log.values import LOG_SETTINGS
+from ingest.sources.postgresql.snapshot import answered_within
 
 # Of the server that refuses a connection for the log, by its release.
 _NO_RIGHT = ("replication role", "start WAL sender", "REPLICATION attribute")
@@ -35,6 +36,11 @@ _HEAD = 25  # of a message: its kind, two places of the log, the server's clock
 _EPOCH_SECONDS = 946_684_800
 # A slot reads the catalog as it was: one that was made later is not there.
 _LATE = re.compile(r'publication "[^"]*" does not exist')
+# What the process that sends the log waits for; where it does not, it is at work.
+_SENDER = (
+    "SELECT coalesce(wait_event_type, ''), coalesce(wait_event, '')"
+    " FROM pg_stat_activity WHERE pid = %s"
+)
 # So many messages, or so many bytes of them, at once: what they become is looked at in
 # between, and takes several times the memory.
 _MOST, _MOST_BYTES = 10_000, 4 << 20
@@ -202,3 +208,16 @@ def log_silent(seconds: float) -> TransientError:
         code="log_silent",
         hint=Sentence("reading begins again at once; check the network between them"),
     )
+
+
+def sender_of(
+    access: SourceAccess, log: LogConnection, *, seconds: int
+) -> tuple[str, str]:
+    """What the process waits for that sends the log, by a new connection."""
+    with (
+        contextlib.closing(connect(access)) as connection,
+        answered_within(connection, seconds),
+    ):
+        pid = log.connection.info.backend_pid
+        found = connection.execute(_SENDER.encode(), [pid]).fetchone()
+    return ("Client", "gone") if found is None else (str(found[0]), str(found[1]))

@@ -102,6 +102,8 @@ _BEGINNING = (
 )
 _ROW_OF = _BEGINNING + "xmin::text = ANY(%s))"
 _ROW_BEFORE = _BEGINNING + "age(xmin) > age(%s::text::xid))"
+# Which transactions have ended: the same ones, as long as it reads the same.
+_SNAPSHOT = "SELECT txid_current_snapshot()::text"
 _MONEY = "SELECT scale(0::money::numeric)"
 
 Name = tuple[str, str]
@@ -167,6 +169,10 @@ class Control:
         """See `read_slot`."""
         with answered_within(self.connection, 2 * _SECONDS):
             return read_slot(self.connection, name)
+
+    def snapshot(self) -> str:
+        """Another one once any transaction that changed something has ended."""
+        return str(self.rows(_SNAPSHOT)[0][0])
 
     def money_digits(self) -> int:
         return int(self.rows(_MONEY)[0][0])

@@ -194,6 +194,11 @@ class Publications:
         self._note_added(tables)
         return problems
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether there is nothing left to try, or to tell."""
+        return not (self._refused or self._busy or self._late or self._added)
+
     def by_which(self, table: TableSpec) -> tuple[Member, ...]:
         """Its changes come, since it was last covered."""
         return tuple(sorted(self._members.get(table.table_id, ())))

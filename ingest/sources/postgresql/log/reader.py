@@ -19,8 +19,11 @@ from ingest.contract.source_positions import PostgresLog, lsn_of
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.sources.ahead import ahead_of
 from ingest.sources.port import LogNames, LogRows, SourceAccess
-from ingest.sources.postgresql.connection import connect
-from ingest.sources.postgresql.log.connection import LogConnection, log_silent
+from ingest.sources.postgresql.log.connection import (
+    LogConnection,
+    log_silent,
+    sender_of,
+)
 from ingest.sources.postgresql.log.control import Control, FoundTable, Name
 from ingest.sources.postgresql.log.parts import Parts, Rewritten, found_empty, is_since
 from ingest.sources.postgresql.log.pgoutput import (
@@ -54,7 +57,6 @@ from ingest.sources.postgresql.log.tables import (
     where,
 )
 from ingest.sources.postgresql.log.values import RowReader
-from ingest.sources.postgresql.snapshot import answered_within
 from ingest.sources.row_batches import columns_in
 
 # Another reader's session ends within this.
@@ -68,11 +70,6 @@ _BUSY_SECONDS = 600
 _HERE = "SELECT pg_current_wal_lsn()::text"
 # Behind all that can be seen.
 _INSERTED = "SELECT pg_current_wal_insert_lsn()::text"
-# What the process that sends the log waits for; where it does not, it is at work.
-_SENDER = (
-    "SELECT coalesce(wait_event_type, ''), coalesce(wait_event, '')"
-    " FROM pg_stat_activity WHERE pid = %s"
-)
 _KINDS = {"r", "p"}
 
 
@@ -125,6 +122,8 @@ class PostgresLogReader:
     _anew: Collection[int] = ()
     _money: int = 2
     _looked: float = 0.0
+    # what the last look could see, where it left nothing open; "" = it did
+    _seen_all: str = ""
     _probed: float = 0.0
 
     def __post_init__(self) -> None:
@@ -217,6 +216,7 @@ class PostgresLogReader:
     def read(self, seconds: float, *, to_boundary: bool = False) -> None:
         if not self._messages:
             self._messages.extend(self.log.read(seconds))
+            self._seen_all = "" if self._messages else self._seen_all
             self._doubt()
         while self._messages:
             what = self._decoder.decode(self._messages.popleft())
@@ -259,9 +259,14 @@ class PostgresLogReader:
         name = self.names.slot
         slot = kept_slot(self.control.slot(name), name, after)
         behind = max(0, lsn_of(str(self.control.rows(_HERE)[0][0])) - self.log.durable)
-        if time.monotonic() - self._looked > _LOOK_SECONDS:
+        if time.monotonic() - self._looked > _LOOK_SECONDS and not self._is_unchanged():
             self._look_at_tables()
         return SourceLog(slot.kept, slot.left, behind, slot.status)
+
+    def _is_unchanged(self) -> bool:
+        """Whether another look would see what the last one saw. Whoever alters anything
+        at a source is a transaction, with a number of its own, that ends there."""
+        return bool(self._seen_all) and self._seen_all == self.control.snapshot()
 
     @property
     def _reached(self) -> int:
@@ -281,7 +286,8 @@ class PostgresLogReader:
         if said and found:
             then = Identity.decode(said)
             if found.kind == "p":
-                self._looked = 0.0  # soon, as their rows may be changed
+                # soon, as their rows may be changed
+                self._looked, self._seen_all = 0.0, ""
             elif then.is_listed:
                 return
             parts = then.parts.noted(rows.parts)
@@ -312,7 +318,7 @@ class PostgresLogReader:
         said = self.identities.get(table.table_id)
         if said and Identity.decode(said).oid != relation.oid:
             # another table has its name, for a while or from here on: a look tells
-            self._looked = 0.0
+            self._looked, self._seen_all = 0.0, ""
             return None
         described = self._described(table, relation)
         later = self._later(table)
@@ -414,6 +420,7 @@ class PostgresLogReader:
             self.new_columns[table.table_id] = names
 
     def _look_at_tables(self) -> None:
+        before, self._seen_all = self.control.snapshot(), ""
         if self.publications.in_use:
             self.publications.require()
         self._found = self.control.tables(self._tables)
@@ -437,6 +444,9 @@ class PostgresLogReader:
         self._lost |= self.publications.added() | self._at_look
         self._merge()
         self._looked = time.monotonic()
+        is_open = self.problems or self._other_files or self._busy or self._messages
+        if not is_open and self.publications.is_settled:
+            self._seen_all = before
 
     def _problem_of_table(self, table: TableSpec, found: FoundTable | None) -> str:
         name = where(table)
@@ -566,7 +576,7 @@ class PostgresLogReader:
             return
         self._probed = time.monotonic()
         try:
-            kind, event = _sender(self.access, self.log.connection.info.backend_pid)
+            kind, event = sender_of(self.access, self.log, seconds=_PROBE_SECONDS)
         except psycopg.Error as error:
             raise log_silent(silent) from error
         if kind in {"Activity", "Client"}:
@@ -583,13 +593,3 @@ class PostgresLogReader:
                 kind=kind,
                 event=event,
             )
-
-
-def _sender(access: SourceAccess, pid: int) -> tuple[str, str]:
-    """What the process waits for that sends the log, by a new connection."""
-    with (
-        contextlib.closing(connect(access)) as connection,
-        answered_within(connection, _PROBE_SECONDS),
-    ):
-        found = connection.execute(_SENDER.encode(), [pid]).fetchone()
-    return ("Client", "gone") if found is None else (str(found[0]), str(found[1]))
