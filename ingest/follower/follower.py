@@ -17,6 +17,7 @@ from core.errors import TerminalError
 from core.object_store import is_object_uri
 from core.sentences import Sentence
 from ingest.contract.following import (
+    FollowedTable,
     FollowerState,
     FollowSpec,
     FollowTable,
@@ -112,6 +113,12 @@ class Follower:
     _looked: float = 0.0
     _tried: float = 0.0
     _compared: float = float("-inf")
+    # lists that were taken up; and what `_signs` were when there was no news of
+    # tables, and when it was put together what is told of them
+    _heard: int = 0
+    _without_news: tuple[object, ...] = ()
+    _put_together: tuple[object, ...] = ()
+    _followed: tuple[FollowedTable, ...] = ()
 
     def run(self) -> None:
         """Until `Stopped`, or an error."""
@@ -222,6 +229,7 @@ class Follower:
         loaded = loaded_identities(wanted, self._known)
         log.follow(self._specs(), anew=anew, loaded=loaded)
         self._compared = float("-inf")
+        self._heard += 1
 
     def _try_loads_again(self, log: LogReader) -> None:
         """What came before the cut of a load is no matter, so a statement that made its
@@ -271,10 +279,17 @@ class Follower:
         """Whether something has to be recorded; asked again until it is."""
         if self.clock() - self._compared < _COMPARE_SECONDS:
             return False
+        if (signs := self._signs(log)) == self._without_news:
+            return False
         if self._controls(log):
             return True
-        self._compared = self.clock()
+        self._compared, self._without_news = self.clock(), signs
         return False
+
+    def _signs(self, log: LogReader) -> tuple[object, ...]:
+        """The same ones as long as nothing can be other of any table: there are
+        hundreds of them, and mostly nothing happens."""
+        return self._heard, self._number, self._looked, log.position, log.size
 
     def _controls(self, log: LogReader) -> tuple[Control, ...]:
         """A table of which something was passed over is deferred, though what comes now
@@ -360,16 +375,23 @@ class Follower:
                 waiting_bytes=collector.waiting_bytes if collector else 0,
                 unread=collector.unread if collector else "",
                 log=self._log_state,
-                tables=followed(
-                    self._wanted,
-                    self._known,
-                    log.problems if log else {},
-                    log.new_columns if log else {},
-                    AtSource(log.replaced, log.gone, log.older) if log else AtSource(),
-                    self._reasons,
-                ),
+                tables=self._tables(log),
             )
         )
+
+    def _tables(self, log: LogReader | None) -> tuple[FollowedTable, ...]:
+        signs = self._signs(log) if log else ()
+        if not signs or signs != self._put_together:
+            self._put_together = signs
+            self._followed = followed(
+                self._wanted,
+                self._known,
+                log.problems if log else {},
+                log.new_columns if log else {},
+                AtSource(log.replaced, log.gone, log.older) if log else AtSource(),
+                self._reasons,
+            )
+        return self._followed
 
 
 def _move(log: LogReader, builder: SegmentBuilder) -> None:

@@ -4,7 +4,7 @@ twice, wherever the process dies."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -83,14 +83,18 @@ class Bench:
         above: int = 0,
         quick: float = 100.0,
         begin_anew: bool = False,
+        clock: Callable[[], float] | None = None,
     ) -> None:
-        """quick: seconds between two looks at the clock."""
+        """quick: seconds between two looks at the clock, unless one is given."""
         spec = FollowSpec(
             SourceSpec(1, "list", "", 0, "", "", ""),
             STREAM, str(self.lake), "", "", above, writer, tables, begin_anew,
         )  # fmt: skip
         follower = Follower(
-            self.host, spec, self.source.open, itertools.count(0.0, quick).__next__
+            self.host,
+            spec,
+            self.source.open,
+            clock or itertools.count(0.0, quick).__next__,
         )
         with pytest.raises(Stopped):
             follower.run()
@@ -499,3 +503,43 @@ def test_the_segment_that_lacks_rows_says_so(
     bench.run(*TABLES)
     moved = [s for s in bench.segments if s.start != s.end]
     assert [c.kind for c in moved[0].controls] == ["deferred"]
+
+
+@dataclass
+class RestingHost(ListHost):
+    """Stops a minute behind the last change; each loop takes a quarter of a second.
+    level: counts as the minute begins."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    now: float = 0.0
+    level_at: float = 0.0
+
+    def tables(self, seconds: float = 0.0) -> tuple[FollowTable, ...] | None:
+        self.now += 0.25
+        if self.source.told == len(self.source.transactions) and not self.level_at:
+            self.level_at = self.now + 10
+        if self.now == self.level_at:
+            self.counts.clear()
+        if self.level_at and self.now >= self.level_at + 60:
+            raise Stopped
+        assert self.now < 1_000
+        return None
+
+
+@pytest.mark.parametrize("what", ["needed_controls", "followed"])
+def test_tables_are_compared_only_when_something_may_be_other_of_them(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Of hundreds it takes milliseconds. At rest it is each look at the source, of
+    which there are twelve in a minute."""
+    write(bench.source)
+    bench.host = host = RestingHost(bench.source)
+    act = getattr(follower, what)
+
+    def counted(*given: Any, **more: Any) -> Any:
+        host.counts[what] = host.counts.get(what, 0) + 1
+        return act(*given, **more)
+
+    monkeypatch.setattr(follower, what, counted)
+    bench.run(*TABLES, clock=lambda: host.now)
+    assert 0 < host.counts[what] <= 13
