@@ -19,6 +19,7 @@ import itertools
 import json
 import logging
 import queue
+import select
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ from core.errors import NotFound, SluiceError, TerminalError
 from ingest.contract.job import CLOCK, LAKE_SECRET, SecretAnswer, fact_of, outcome_of
 from ingest.jobs.kinds import SECRET_PREFIX
 
+# Until a listener looks whether it is to stop; what comes wakes it at once.
 CHECK_SECONDS = 1.0
 AGAIN_SECONDS = 2.0
 
@@ -93,9 +95,14 @@ def _listen(
     with psycopg.connect(**parameters, autocommit=True) as link:  # type: ignore[arg-type]
         link.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
         wake()  # what came before
+        waiting = select.poll()
+        waiting.register(link.fileno(), select.POLLIN)
         while not stop.is_set():
-            # several that came together are one
-            if list(link.notifies(timeout=CHECK_SECONDS, stop_after=1)):
+            # psycopg's own waiting wakes ten times a second; several that came together
+            # are one
+            if not waiting.poll(CHECK_SECONDS * 1_000):
+                continue
+            if list(link.notifies(timeout=0)):
                 wake()
 
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import psycopg
 import pytest
 from django.db import connection, transaction
 
@@ -54,6 +55,25 @@ def test_the_host_is_woken_as_of_the_commit(wakes: Wakes) -> None:
         queue.wake_host()
     assert wakes.is_woken()
     assert not wakes.was_woken_again(), "what was rolled back wakes nobody"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_listener_sleeps_until_something_comes(
+    wakes: Wakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """psycopg wakes ten times in each second that it waits."""
+    waited: list[float] = []
+    read = psycopg.Connection.notifies
+
+    def noted(link: Any, *, timeout: float, **more: Any) -> Any:
+        waited.append(timeout)
+        return read(link, timeout=timeout, **more)
+
+    monkeypatch.setattr(psycopg.Connection, "notifies", noted)
+    for _ in range(3):
+        queue.wake_host()
+        assert wakes.is_woken()
+    assert {*waited} == {0}
 
 
 @pytest.mark.django_db(transaction=True)
