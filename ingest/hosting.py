@@ -46,7 +46,7 @@ AGAIN_SECONDS = 2.0
 
 
 # Of a host's time, what may go into looks for which nobody woke it.
-_LOOK_SHARE = 0.005
+_LOOK_SHARE = 0.0025
 
 
 def pause_behind(took: float, *, least: float, most: float) -> float:

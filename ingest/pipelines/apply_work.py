@@ -75,6 +75,7 @@ class WantedTables:
 
     _wanted: MadeOfRows[Wanted] = field(default_factory=MadeOfRows)
     _policies: Mapping[Any, Any] = field(default_factory=dict)
+    _health: Mapping[int, str] = field(default_factory=dict)
 
     def read(self) -> dict[str, WantedStream]:
         """By stream."""
@@ -96,10 +97,14 @@ class WantedTables:
         for pk in again:
             self._wanted.drop(pk)
         whole = _whole(again, policies)
-        for pk, (credit, counted) in _counted(written).items():
+        # rows of tables at rest get a newer moment now and then: what was written to
+        # the lake is another number only where their health is
+        health = {row.table_id: row.health for row in rows}
+        other = [pk for pk in written if self._health.get(pk) != health[pk]]
+        for pk, (credit, counted) in _counted([*{*again, *other}]).items():
             if one := whole.get(pk) or self._wanted.get(pk):
                 self._wanted.put(pk, replace(one, credit=credit, counted=counted))
-        self._policies = policies.given
+        self._policies, self._health = policies.given, health
 
 
 def _applied() -> QuerySet[Pipeline]:

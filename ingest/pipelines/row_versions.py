@@ -27,11 +27,13 @@ class RowVersions:
 
     table_id  of the lake table
     text      another one whenever one of the rows was written
+    health    the same of the table's health alone
     """
 
     table_id: int
     datasource_id: int
     text: str
+    health: str
 
 
 _OF_TABLES = """
@@ -47,7 +49,8 @@ WHERE p.capture = %s
 _VERSIONS = f"""
 SELECT lake.id, d.datasource_id, md5(concat_ws(' ', p.xmin, p.ctid, lake.xmin,
   lake.ctid, lake_database.xmin, lake_database.ctid, source.xmin, source.ctid, d.xmin,
-  d.ctid, s.xmin, s.ctid, health.xmin, health.ctid))
+  d.ctid, s.xmin, s.ctid, health.xmin, health.ctid)),
+  concat_ws(' ', health.xmin, health.ctid)
 {_OF_TABLES} AND p.state = ANY(%s) AND (%s OR d.datasource_id = ANY(%s))
 ORDER BY lake.id
 """

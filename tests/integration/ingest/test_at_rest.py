@@ -73,3 +73,17 @@ def test_leases_of_tables_are_renewed_some_times_in_a_lease(at_rest: World) -> N
     leases_in_it = 60 / settings.SLUICE_LEASE_SECONDS
     renewed = statements_of_a_minute(at_rest, 'UPDATE "core_lease" SET "expires_at"')
     assert 3 * leases_in_it < renewed <= 6 * leases_in_it
+
+
+def test_what_was_written_to_the_lake_is_not_read_again(
+    at_rest: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of tables at rest get a newer moment all the time."""
+    monkeypatch.setattr("ingest.pipelines.apply_reports.WRITE_SECONDS", 0.0)
+    monkeypatch.setattr("ingest.pipelines.apply_reports.LEVEL_SECONDS", 0.0)
+    with CaptureQueriesContext(connection) as seen:
+        for _ in minute(at_rest):
+            pass
+    sent = [one["sql"] or "" for one in seen]
+    assert sum("UPDATE ingest_pipeline" in sql for sql in sent) > 5
+    assert not [sql for sql in sent if '"ingest_tablehealth"."facts"' in sql]
