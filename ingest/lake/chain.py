@@ -274,6 +274,11 @@ class ChainIndex:
             if beginning.number == start:
                 return came
 
+    @property
+    def has_more(self) -> bool:
+        """Whether a segment came that was not read."""
+        return _segment(self.folder, self._next).exists()
+
     def about(self, table_id: int, *, after: int) -> list[int]:
         """Segments with rows of the table, in order."""
         folds = self.beginning.folds.get(table_id, ())

@@ -231,7 +231,7 @@ class ApplySession:
             with self._lock:
                 self._stream = stream
                 self._stirred |= self._tasks.keys()
-        while segments := stream.refresh():
+        while segments := stream.look():
             with self._lock:
                 for segment in segments:
                     self._note(segment)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from ingest.lake.chain import (
     stream_folder,
     take_over,
 )
+from ingest.lake.files import LocalPlace
 from ingest.lake.folding import Folder
 from ingest.lake.hudi.options import LoadPoint
 from ingest.lake.segment_files import SegmentBuilder
@@ -162,6 +164,28 @@ def test_a_segment_that_was_collected_meanwhile_counts_for_nothing(log: Log) -> 
     with pytest.raises(StaleState) as gone:
         log.read()
     assert gone.value.code == "segment_collected"
+
+
+def test_what_comes_is_seen_by_the_next_look_and_the_beginning_twice_a_second(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of hundreds of tables that is half a megabyte, ten times a second."""
+    tenths = itertools.count()
+    stream = Stream(ChainIndex(log.folder, "pg"), now=lambda: next(tenths) / 10)
+    while stream.look():
+        pass
+    read, whole = LocalPlace.read, []
+
+    def counted(place: LocalPlace) -> bytes | None:
+        whole.append(place.uri)
+        return read(place)
+
+    monkeypatch.setattr(LocalPlace, "read", counted)
+    for _ in range(600):
+        assert stream.look() == []
+    assert 100 < len(whole) <= 121
+    made = log.close(TABLE)
+    assert stream.look() == [made]
 
 
 def fold(log: Log, *, after: int) -> None:
