@@ -12,9 +12,11 @@ from typing import Final
 # full, classes fail to initialise, for as long as the JVM lives.
 CODE_CACHE_MB: Final = 240
 # Hudi measures objects with JOL, which else starts two more JVMs at the first merge:
-# they attach to ours and stop it to look at its layout.
+# they attach to ours and stop it to look at its layout. Figures for jstat would wake it
+# twenty times a second.
 EXECUTOR: Final = (
     "-Duser.timezone=UTC -Dfile.encoding=UTF-8 -Djol.skipHotspotSAAttach=true"
+    " -XX:-UsePerfData"
     f" -XX:ReservedCodeCacheSize={CODE_CACHE_MB}m -XX:+SegmentedCodeCache"
 )
 # What is larger than half a region may begin a collection of the whole heap: buffers of
