@@ -109,12 +109,28 @@ def _lake(stack: Stack) -> str:
     return (named or str(stack.home.path / "lake")).removeprefix("file://")
 
 
+# A process that was killed is in the file for so long, where nobody says that it ended.
+ALIVE_SECONDS = 3.0
+
+
 class ConnectionFile:
     """Rewrites the file only when its content changes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._written = ""
+        self._signs: tuple[object, ...] = ()
+        self._made = float("-inf")
+
+    def is_due(self, pids: Mapping[str, int | None], home: Home, now: float) -> bool:
+        """Whether its content may be another one: it is looked at twice a second, and
+        takes a millisecond. Files of a home are replaced, which its folders show."""
+        folders = [one.stat().st_mtime_ns for one in (home.run, home.keys)]
+        signs = ({**pids}, folders)
+        if signs == self._signs and now - self._made < ALIVE_SECONDS:
+            return False
+        self._signs, self._made = signs, now
+        return True
 
     def write(self, content: dict[str, object]) -> None:
         text = json.dumps(content, indent=2)
@@ -201,7 +217,9 @@ class Supervisor:
             self._start_all(stack)
             while not self.is_stopping:
                 self._look_after()
-                file.write(connection_of(stack, self.pids()))
+                pids = self.pids()
+                if file.is_due(pids, home, time.monotonic()):
+                    file.write(connection_of(stack, pids))
                 self._bound_logs(home.logs)
                 time.sleep(LOOP_SECONDS)
         finally:
