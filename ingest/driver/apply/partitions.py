@@ -37,7 +37,7 @@ def refuse_many_partitions(rows: DataFrame, table: TableSpec) -> None:
             "%(table)s has more than %(most)s different values of"
             " %(columns)s: each would be a partition of the lake table."
             " Nothing was loaded",
-            table=_name(table),
+            table=table.at_source,
             most=f"{MOST_PARTITIONS:,}",
             columns=", ".join(table.partition_by),
             code="too_many_partitions",
@@ -64,7 +64,7 @@ def refuse_long_partitions(
             "a value of %(column)s of %(table)s %(why)s, so it"
             " can be no partition of the lake table. Nothing was written",
             column=_source_name(table, column),
-            table=_name(table),
+            table=table.at_source,
             why=_what_is_wrong(longest, limit),
             code="partition_too_long",
             hint="shorten the value at the source, then resume; or remove the table"
@@ -111,7 +111,3 @@ def _what_is_wrong(longest: int, limit: int) -> str:
 
 def _source_name(table: TableSpec, column: SelectedColumn) -> str:
     return next(c.source_name for c in table.columns if c.name == column.name)
-
-
-def _name(table: TableSpec) -> str:
-    return f"{table.source_schema}.{table.source_table}"

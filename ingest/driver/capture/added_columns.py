@@ -60,7 +60,7 @@ def new_columns(
     if new and work.stops_at_new:
         raise TransientError(
             "source table %(table)s has new columns: %(new)s. Nothing was read",
-            table=f"{table.source_schema}.{table.source_table}",
+            table=table.at_source,
             new=", ".join(new),
             code="columns_added",
             hint="the columns are read again, then it goes on",

@@ -132,7 +132,7 @@ def _unwalkable(table: TableSpec, why: str) -> TerminalError:
     """What a walk would never end with, or pass rows over."""
     return TerminalError(
         "%(table)s cannot be cut by its key %(key)s: %(why)s. Nothing was written",
-        table=f"{table.source_schema}.{table.source_table}",
+        table=table.at_source,
         key=", ".join(table.key),
         why=as_sentence(why),
         code="key_not_walkable",

@@ -65,7 +65,7 @@ def refuse_another_count(
     raise TransientError(
         "%(table)s has %(after)s rows when all are counted at once, and"
         " %(read)s were read by ranges of its key. Nothing was compared",
-        table=f"{table.source_schema}.{table.source_table}",
+        table=table.at_source,
         after=f"{after.rows:,}",
         read=f"{read:,}",
         code="rows_not_read",

@@ -54,7 +54,7 @@ def refuse_repeated_keys(
             " the lake table would keep one row of each. Nothing was written,"
             " and the position stays where it was",
             repeated=repeated,
-            table=_name(table),
+            table=table.at_source,
             key=", ".join(table.key),
             code="repeated_keys",
             hint="make these columns unique at the source again, then resume; or remove"
@@ -78,7 +78,7 @@ def null_keys(
     dialect, columns = source.dialect, {c.source_name: c for c in table.columns}
     rows = Sentence("1 row") if count == 1 else Sentence("%(n)s rows", n=count)
     said = Sentence(
-        "%(rows)s of %(table)s cannot be synced", rows=rows, table=_name(table)
+        "%(rows)s of %(table)s cannot be synced", rows=rows, table=table.at_source
     )
     for name in table.key:
         column, value = columns[name], dialect.name(name)
@@ -135,7 +135,7 @@ def refuse_shared_texts(
                 " and has X'%(found)s', which in Unicode is '%(character)s', as"
                 " another key is or can be: the lake would keep one row of both."
                 " Nothing was written",
-                table=_name(table),
+                table=table.at_source,
                 name=name,
                 type=type,
                 found=found[0][0][:_MOST_SHOWN],
@@ -151,7 +151,7 @@ def _what_is_looked_for(table: TableSpec, *, may_ask: bool) -> str:
     key = ", ".join(table.key)
     none = Sentence(
         "no unique index of %(table)s keeps %(key)s unique for all of its rows",
-        table=_name(table),
+        table=table.at_source,
         key=key,
     )
     if may_ask:
@@ -177,7 +177,7 @@ def _no_more_unique(table: TableSpec) -> InvalidRequest:
         "source table %(table)s changed: it kept %(key)s unique and does"
         " so no more, and no index that begins with %(key)s leads a sync to"
         " repeated keys. Nothing was written",
-        table=_name(table),
+        table=table.at_source,
         key=key,
         code="key_not_guaranteed",
         hint="make these columns unique at the source again, then resume; or remove the"
@@ -190,7 +190,3 @@ def _repeated_at_source(source: Source, table: TableSpec, changed: str) -> int:
     """Keys of changed rows that other rows have as well, changed or not."""
     sql = repeated_keys(source.dialect, table, changed, most=_MOST_COUNTED)
     return int(source.one(sql)[0])
-
-
-def _name(table: TableSpec) -> str:
-    return f"{table.source_schema}.{table.source_table}"

@@ -165,7 +165,7 @@ def require_shown(source: Source, table: TableSpec, position: str) -> None:
             " only, and the lake has all of %(table)s up to %(position)s."
             " Nothing was read",
             shown=f"{shown:%H:%M:%S}",
-            table=f"{table.source_schema}.{table.source_table}",
+            table=table.at_source,
             position=position,
             code="source_behind",
             hint="wait until the replica has caught up, or read from the primary",
@@ -322,7 +322,7 @@ def read_to_parquet(
     found = observed.get
     counts = Counts(*(int(found[one.name] or 0) for one in fields(Counts)))
     refuse_too_wide_read(
-        counts.widest, widest(heap_of(spark)), table=_name(reading.table)
+        counts.widest, widest(heap_of(spark)), table=reading.table.at_source
     )
     return counts
 
@@ -383,7 +383,7 @@ def read_patiently(
                 raise
             reason = _explained(source, tables, code)
             if code == _WIDE and was_wide >= NARROWINGS:
-                raise row_too_wide(_name(run.spec.table)) from error
+                raise row_too_wide(run.spec.table.at_source) from error
             if pause is None:
                 raise _given_up(run.spec.table, code, reason) from error
             if code == REWRITTEN:
@@ -419,7 +419,7 @@ def _unchanged(
         if source.definition(table) != definition:
             raise TransientError(
                 "source table %(table)s was changed while it was read",
-                table=_name(table),
+                table=table.at_source,
                 code=REWRITTEN,
             )
     return found
@@ -443,7 +443,7 @@ def _text_refused(
             if found := source.bad_text(table):
                 why = Sentence(
                     "%(table)s cannot be read: %(found)s",
-                    table=_name(table),
+                    table=table.at_source,
                     found=found,
                 )
                 break
@@ -459,17 +459,13 @@ def _given_up(table: TableSpec, code: str, reason: str) -> TransientError:
     return TransientError(
         "%(table)s could not be read: %(reason)s. Given up after %(count)s"
         " tries; nothing of this job is visible",
-        table=_name(table),
+        table=table.at_source,
         reason=reason,
         count=len(PAUSES) + 1,
         code=code,
         hint="it is tried again automatically; end what changes or locks the table at"
         " the source, if it should not run",
     )
-
-
-def _name(table: TableSpec) -> str:
-    return f"{table.source_schema}.{table.source_table}"
 
 
 def _pause(run: JobRun, seconds: float) -> None:

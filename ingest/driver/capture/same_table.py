@@ -61,7 +61,7 @@ def ensure_same_table(
         "%(table)s was truncated, created again or replaced at the source"
         " since the last sync: %(found)s. Its rows may be older than the"
         " position, and former ones are in the lake. Nothing was written",
-        table=f"{table.source_schema}.{table.source_table}",
+        table=table.at_source,
         found=found,
         code="source_recreated",
         hint="resync the table: readers keep the present copy until then",

@@ -459,7 +459,7 @@ def _refuse_bad_keys(
             raise InvalidRequest(
                 IN_UNICODE if is_unique else REPEATED,
                 repeated=repeated,
-                table=f"{table.source_schema}.{table.source_table}",
+                table=table.at_source,
                 key=", ".join(name for name in table.key if name),
                 code="repeated_keys",
                 hint="choose columns that are unique together, or the whole-row hash",

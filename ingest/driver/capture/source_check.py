@@ -29,7 +29,7 @@ def require_columns(
     """InvalidRequest `source_changed` when a planned column is gone or has
     another type; new columns are only reported. All columns of now."""
     now = source.columns(table)
-    where = f"{table.source_schema}.{table.source_table}"
+    where = table.at_source
     problems = []
     for column in table.columns:
         if column.source_name == SHARD:
@@ -80,7 +80,7 @@ def refuse_doubtful_emptiness(
     say 0 are no proof, for an empty table that was analysed and filled since has them.
     Who asked for the load may have said that it may be empty."""
     work = run.spec.snapshot or SnapshotWork()
-    where = f"{table.source_schema}.{table.source_table}"
+    where = table.at_source
     if source.rows(any_row(source.dialect, table)):
         raise TransientError(
             "%(where)s read as empty and has rows now",

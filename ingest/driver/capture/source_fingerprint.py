@@ -87,7 +87,7 @@ def _refuse_another(
     table: TableSpec, was: ServerFingerprint, now: ServerFingerprint
 ) -> None:
     if is_recreated(was, now):
-        name = f"{table.source_schema}.{table.source_table}"
+        name = table.at_source
         raise InvalidRequest(
             "%(name)s was dropped and created again at the source since the"
             " last sync: its rows may be older than the position, and the"
@@ -112,7 +112,7 @@ def _refuse_other_keys(
         " former keys, and those that change would be there twice. Nothing"
         " was written",
         values=in_words(altered),
-        table=f"{table.source_schema}.{table.source_table}",
+        table=table.at_source,
         code="key_values_changed",
         hint="resync the table: readers keep the present copy until then",
     )

@@ -263,7 +263,7 @@ def _condition(dialect: Dialect, table: TableSpec, window: Window) -> str:
 
 
 def _refuse(table: TableSpec, counts: Counts) -> None:
-    where = f"{table.source_schema}.{table.source_table}"
+    where = table.at_source
     if counts.rows > MAX_INDEX:
         raise TerminalError(
             "%(rows)s rows of %(where)s share one value of %(cursor)s: too"

@@ -221,7 +221,7 @@ class PostgresSource:
             [relation_of(DIALECT, table)],
         )
         if hides_rows:
-            raise rows_hidden(f"{table.source_schema}.{table.source_table}")
+            raise rows_hidden(table.at_source)
         found = self._executed(COLUMNS, {"oids": [oid]}).fetchall()
         return {
             name: (f"{text}[]" if in_array else text, not_null)
@@ -257,7 +257,7 @@ class PostgresSource:
         sample = f" TABLESAMPLE SYSTEM ({share:.6f})" if share < 100.0 else ""
         widest = self.one(f"SELECT max({_width(table)}) FROM {relation}{sample}")[0]
         if (widest or 0) > LIMITS.result_bytes:
-            name = f"{table.source_schema}.{table.source_table}"
+            name = table.at_source
             raise row_too_wide(name, int(widest))
         return Widths(int(average), int(widest or 0))
 

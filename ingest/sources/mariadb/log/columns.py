@@ -298,7 +298,7 @@ class Identity:
         return Sentence(
             "%(table)s: what %(columns)s gave to rows that"
             " were there as it was added is not known any more; resync the table",
-            table=f"{table.source_schema}.{table.source_table}",
+            table=table.at_source,
             columns=wrong,
         )
 

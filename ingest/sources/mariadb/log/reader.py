@@ -71,7 +71,6 @@ from ingest.sources.mariadb.log.tables import (
     unread,
     unreadable,
     unseen,
-    where,
 )
 from ingest.sources.mariadb.log.values import RowReader, emptied
 from ingest.sources.port import LogRows, SourceAccess
@@ -342,7 +341,7 @@ class MariaDbLogReader:
             else:
                 if effect.is_dropped and table.table_id not in self._at_log:
                     self._collect()  # what came of it before is whole
-                    self.dropped[table.table_id] = (where(table),)
+                    self.dropped[table.table_id] = (table.at_source,)
                 self._refuse(table, unread(table, name, statement.text, effect))
 
     def _note_swap(self, name: Name, table: TableSpec, statement: Statement) -> None:
@@ -399,7 +398,7 @@ class MariaDbLogReader:
                 Sentence(
                     "%(table)s: %(error)s (%(text)s); discover it again, and resync"
                     " the table",
-                    table=where(table),
+                    table=table.at_source,
                     error=said_by(error),
                     text=statement.text[:200],
                 ),
@@ -520,7 +519,7 @@ class MariaDbLogReader:
                     problems[table.table_id] = unseen(table)
                 continue
             if (one := found.get(name)) is None:
-                absent[table.table_id] = (where(table),)
+                absent[table.table_id] = (table.at_source,)
             problem = problem_of(table, one, self._server, had=self._had(table))
             if one is not None:
                 self._found[table.table_id] = one

@@ -29,7 +29,7 @@ def problem_of(
 ) -> str:
     """Why its changes cannot be followed, and what to do about it; "" = they can. had:
     columns that it has or had since its cut: how they went, its log says."""
-    name = where(table)
+    name = table.at_source
     if found is None:
         return Sentence(
             "there is no table %(table)s at the source any more, or its user may"
@@ -73,15 +73,11 @@ def identifying(table: TableSpec) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*table.key, *table.partition_by)))
 
 
-def where(table: TableSpec) -> str:
-    return f"{table.source_schema}.{table.source_table}"
-
-
 def rolled_back(table: TableSpec) -> str:
     return Sentence(
         "%(table)s has rows in the log of a transaction that did not happen in the end;"
         " resync the table",
-        table=where(table),
+        table=table.at_source,
     )
 
 
@@ -94,7 +90,7 @@ def unread(table: TableSpec, name: Name, text: str, effect: Effect) -> str:
                 "%(table)s was replaced at the source by %(other)s, which was not"
                 " followed, so what is in it is not known: %(text)s; resync the"
                 " table, which goes on from the new one",
-                table=where(table),
+                table=table.at_source,
                 other=other,
                 text=text[:200],
             )
@@ -102,13 +98,13 @@ def unread(table: TableSpec, name: Name, text: str, effect: Effect) -> str:
         return Sentence(
             "%(table)s may have been changed at the source by a statement, of which the"
             " log has no rows: %(text)s; discover it again, and resync the table",
-            table=where(table),
+            table=table.at_source,
             text=text[:200],
         )
     return Sentence(
         "%(table)s was changed at the source by a statement, of which the log has no"
         " rows: %(text)s; discover it again, and resync the table",
-        table=where(table),
+        table=table.at_source,
         text=text[:200],
     )
 
@@ -117,13 +113,13 @@ def unseen(table: TableSpec) -> str:
     return Sentence(
         "%(table)s is locked at the source, so it cannot be checked; that is tried"
         " again",
-        table=where(table),
+        table=table.at_source,
     )
 
 
 def no_rows(table: TableSpec, reason: str) -> str:
     return Sentence(
-        "%(table)s: %(reason)s; resync the table", table=where(table), reason=reason
+        "%(table)s: %(reason)s; resync the table", table=table.at_source, reason=reason
     )
 
 
@@ -135,7 +131,7 @@ def unreadable(table: TableSpec, error: Exception) -> str:
     return Sentence(
         "the log of %(table)s cannot be read: %(what)s; discover it again, and resync"
         " the table",
-        table=where(table),
+        table=table.at_source,
         what=what,
     )
 
@@ -146,7 +142,7 @@ def _problem_of_key(table: TableSpec) -> str:
     return Sentence(
         "%(table)s has no key, so its log does not say which row was changed or"
         " deleted; choose a key for it, or sync it by a timestamp or by loads",
-        table=where(table),
+        table=table.at_source,
     )
 
 
@@ -160,7 +156,7 @@ def _problem_of_columns(
     return Sentence(
         "%(table)s has no column %(missing)s any more; discover the source again"
         " and resync the table",
-        table=where(table),
+        table=table.at_source,
         missing=", ".join(missing),
     )
 
@@ -177,7 +173,7 @@ def _problem_of_types(table: TableSpec, there: Mapping[str, SourceColumn]) -> st
             "%(table)s: the type of %(column)s was %(before)s and is"
             " %(now)s now, which is not %(type)s in the lake; discover the"
             " source again and resync the table",
-            table=where(table),
+            table=table.at_source,
             column=column.source_name,
             before=column.source_type,
             now=found,

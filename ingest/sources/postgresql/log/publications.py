@@ -22,7 +22,7 @@ from ingest.sources.port import LogNames
 from ingest.sources.postgresql.connection import DIALECT
 from ingest.sources.postgresql.log.control import Control, Name
 from ingest.sources.postgresql.log.slot import ANEW
-from ingest.sources.postgresql.log.tables import unsent_for_a_while, where
+from ingest.sources.postgresql.log.tables import unsent_for_a_while
 
 _PUBLICATIONS = """
 SELECT p.pubname::text, pg_has_role(p.pubowner, 'USAGE'),
@@ -268,7 +268,7 @@ class Publications:
                 "no publication at the source has all changes of %(table)s, and"
                 " %(own)s does not get it: %(why)s; at the source, by a user who"
                 " may: %(statement)s",
-                table=where(table),
+                table=table.at_source,
                 own=own,
                 why=why,
                 statement=statement,
@@ -281,7 +281,7 @@ class Publications:
         return Sentence(
             "%(table)s is in the publication %(publication)s, which was made lately: it"
             " is followed as soon as everything before that is read",
-            table=where(table),
+            table=table.at_source,
             publication=min(by),
         )
 
@@ -323,7 +323,7 @@ class Publications:
                 "%(table)s was not in the publication %(own)s for a while, so its"
                 " changes are missing in what was read of the log; resync the"
                 " table",
-                table=where(table),
+                table=table.at_source,
                 own=own,
             )
             return ""

@@ -54,7 +54,6 @@ from ingest.sources.postgresql.log.tables import (
     swapped_names,
     unlogged_for_a_while,
     unseen_for_long,
-    where,
 )
 from ingest.sources.postgresql.log.values import RowReader
 from ingest.sources.row_batches import columns_in
@@ -435,7 +434,7 @@ class PostgresLogReader:
             else:
                 fit.append(table)
             if found is None:
-                self._absent[table.table_id] = where(table)
+                self._absent[table.table_id] = table.at_source
             else:
                 self._note_new(table, new_columns(table, found.table))
         problems |= self.publications.cover(fit)
@@ -449,7 +448,7 @@ class PostgresLogReader:
             self._seen_all = before
 
     def _problem_of_table(self, table: TableSpec, found: FoundTable | None) -> str:
-        name = where(table)
+        name = table.at_source
         if found is None:
             return Sentence(
                 "there is no table %(table)s at the source any more; discover it"
@@ -512,7 +511,7 @@ class PostgresLogReader:
         then = Identity.decode(said) if said else now
         self._known[then.oid] = table.table_id
         if then.oid != now.oid:
-            self._absent[table.table_id] = where(table)
+            self._absent[table.table_id] = table.at_source
         problem = (
             then.problem_of(table, now)
             or self._rewritten(table, then, now, found.made)

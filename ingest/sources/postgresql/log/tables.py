@@ -130,7 +130,7 @@ class Identity:
             return Sentence(
                 "%(table)s was dropped and made again at the source, which its log"
                 " does not show; resync the table",
-                table=where(table),
+                table=table.at_source,
             )
         if why := self._problem_of_columns(table, now):
             return why
@@ -139,7 +139,7 @@ class Identity:
                 "%(table)s: what kept its key %(key)s unique (%(names)s) was"
                 " dropped or created again at the source, and two rows may have"
                 " had one key; resync the table",
-                table=where(table),
+                table=table.at_source,
                 key=_words(table.key),
                 names=_words(one.name for one in self.uniques),
             )
@@ -158,7 +158,7 @@ class Identity:
             return Sentence(
                 "%(table)s: %(names)s was dropped at the source and added again,"
                 " and its log does not show what it has there; resync the table",
-                table=where(table),
+                table=table.at_source,
                 names=anew,
             )
         if self.file != now.file and (
@@ -168,7 +168,7 @@ class Identity:
                 "%(table)s: %(added)s was added at the source, and every row was"
                 " rewritten, so it may have values that the log does not show;"
                 " resync the table",
-                table=where(table),
+                table=table.at_source,
                 added=added,
             )
         if self.file != now.file and (anew := _words(self._rewritten(now))):
@@ -176,7 +176,7 @@ class Identity:
                 "%(table)s: %(names)s was altered at the source, and every row was"
                 " rewritten (ALTER … TYPE … USING), so it may have values that the"
                 " log does not show; resync the table",
-                table=where(table),
+                table=table.at_source,
                 names=anew,
             )
         return ""
@@ -267,7 +267,7 @@ def problem_of_key(table: TableSpec, uniques: Iterable[Unique]) -> str:
         " have the same one for a moment, and its log does not say which of them"
         " is deleted; at the source: make it NOT DEFERRABLE, then resync the table",
         key=_words(table.key),
-        table=where(table),
+        table=table.at_source,
         names=_words(one.name for one in guards),
     )
 
@@ -291,7 +291,7 @@ def swapped_names(table: TableSpec) -> str:
     return Sentence(
         "columns of %(table)s had each other's names for a while at the source, and"
         " values came under those; resync the table",
-        table=where(table),
+        table=table.at_source,
     )
 
 
@@ -300,7 +300,7 @@ def passed_over(table: TableSpec, other: str) -> str:
     return Sentence(
         "%(table)s was renamed to %(other)s at the source, and changes that came under"
         " that name were passed over; resync the table",
-        table=where(table),
+        table=table.at_source,
         other=other,
     )
 
@@ -309,7 +309,7 @@ def changed_parts(table: TableSpec, why: str) -> str:
     return Sentence(
         "%(table)s: %(why)s at the source, and its log does not show which rows"
         " came or went by that; resync the table",
-        table=where(table),
+        table=table.at_source,
         why=why,
     )
 
@@ -319,7 +319,7 @@ def unlogged_for_a_while(table: TableSpec) -> str:
         "every row of %(table)s was rewritten at the source, as by SET UNLOGGED"
         " and SET LOGGED, and what changed in between is not in its log; resync"
         " the table",
-        table=where(table),
+        table=table.at_source,
     )
 
 
@@ -328,7 +328,7 @@ def unseen_for_long(table: TableSpec, why: str) -> str:
         "partitions of %(table)s were changed at the source, and could not be"
         " checked for long (%(why)s), so whether its log shows all of that is not"
         " known; resync the table",
-        table=where(table),
+        table=table.at_source,
         why=why,
     )
 
@@ -337,7 +337,7 @@ def unsent_for_a_while(table: TableSpec) -> str:
     return Sentence(
         "%(table)s was taken out of its publication for a while, or that was"
         " altered, and what changed in that time was not sent; resync the table",
-        table=where(table),
+        table=table.at_source,
     )
 
 
@@ -362,7 +362,7 @@ def problem_of_parts(table: TableSpec, lesser: Sequence[str]) -> str:
         "the replica identity of %(table)s has columns that %(parts)s"
         " does not have, so its log has NULL where there were values; at the"
         " source: %(remedy)s then resync the table",
-        table=where(table),
+        table=table.at_source,
         parts=parts_in_words(lesser),
         remedy=remedy,
     )
@@ -375,7 +375,7 @@ def problem_of_former_rows(table: TableSpec) -> str:
         "a partition of %(table)s had another replica identity than the table as"
         " rows of it were changed, so its log has NULL where there were values; at"
         " the source: %(remedy)s then resync the table",
-        table=where(table),
+        table=table.at_source,
         remedy=remedy,
     )
 
@@ -443,12 +443,8 @@ def identifying(table: TableSpec) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*table.key, *table.partition_by)))
 
 
-def where(table: TableSpec) -> str:
-    return f"{table.source_schema}.{table.source_table}"
-
-
 def _problem_of_identity(table: TableSpec, source: SourceTable) -> str:
-    name = where(table)
+    name = table.at_source
     if table.row_hash or not table.key:
         return Sentence(
             "%(table)s has no key, so its log does not say which row was changed or"
@@ -509,13 +505,13 @@ def _problem_of_columns(
             "%(table)s: the log lacks what PostgreSQL generates (%(made)s); leave"
             " that out of the table's plan, or sync the table by a timestamp or by"
             " loads",
-            table=where(table),
+            table=table.at_source,
             made=made,
         )
     return Sentence(
         "%(table)s has no column %(missing)s any more, or its publication leaves"
         " it out; discover the source again and resync the table",
-        table=where(table),
+        table=table.at_source,
         missing=_words(missing),
     )
 
@@ -533,7 +529,7 @@ def _problem_of_types(table: TableSpec, source: SourceTable) -> str:
             "%(table)s: the type of %(column)s was %(before)s and is"
             " %(now)s now, which is not %(type)s in the lake; discover the source"
             " again and resync the table",
-            table=where(table),
+            table=table.at_source,
             column=column.source_name,
             before=column.source_type,
             now=found.text,
