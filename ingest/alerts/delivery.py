@@ -35,9 +35,9 @@ from ingest.alerts.rules import (
     Answer,
     has_given_up,
     is_to_pause,
-    span,
     wait_after,
 )
+from ingest.maintenance.descriptions import span
 from ingest.models.alerts import AlertDelivery, AlertTarget
 
 log = logging.getLogger(__name__)

@@ -12,8 +12,9 @@ from django.db import transaction
 
 from core.clock import SystemClock
 from core.sentences import Sentence
-from ingest.alerts.rules import LATE, Absence, Finding, excused, span
+from ingest.alerts.rules import LATE, Absence, Finding, excused
 from ingest.alerts.store import open_alert
+from ingest.maintenance.descriptions import span
 from ingest.models import Pipeline
 from ingest.models.alerts import Presence
 from ingest.models.states import LOADED, RETIRED

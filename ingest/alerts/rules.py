@@ -190,14 +190,6 @@ def is_to_pause(failing_since: datetime | None, now: datetime) -> bool:
     return failing_since is not None and now - failing_since >= PAUSE_AFTER
 
 
-def span(seconds: float) -> str:
-    """Two hours as "2 h"."""
-    for length, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.0f} s"
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
     """code  of HTTP or SMTP, None when nobody answered. error "" = it arrived."""

@@ -24,10 +24,9 @@ from core.errors import AccessDenied, InvalidRequest
 from core.sentences import without_origins
 from ingest.api import health_replies as replies
 from ingest.api.tables import lake_table_of, shows_values
-from ingest.lake.commits import read_timeline
+from ingest.lake.commits import timeline_at
 from ingest.lake.hudi.layout import GroupKey
 from ingest.lake.layout import GroupPage, read_groups
-from ingest.lake.place import place_at
 from ingest.maintenance.facts import LakeFacts, facts_from
 from ingest.maintenance.health_collector import look_now
 from ingest.maintenance.write_amplification import written_from
@@ -85,7 +84,7 @@ class FilesView(ApiView):
         page = GroupPage((), None)
         if table.path:
             with _layout_place(self.principal.name):
-                timeline = read_timeline(place_at(table.path))
+                timeline = timeline_at(table.path)
                 page = read_groups(table.path, timeline, size=size, after=after)
         if _names_partitions(page) and not shows_values(self, table):
             raise AccessDenied(

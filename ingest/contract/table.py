@@ -120,6 +120,12 @@ class TableSpec:
         return f"{self.source_schema}.{self.source_table}"
 
     @property
+    def identifying(self) -> tuple[str, ...]:
+        """The columns, by their source names, that say which row of the lake it is: a
+        row that gets another value of one leaves its place there."""
+        return tuple(dict.fromkeys((*self.key, *self.partition_by)))
+
+    @property
     def shard_column(self) -> str:
         """The lake's; only of a sharded one."""
         return next(c.name for c in self.columns if c.source_name == SHARD)

@@ -114,6 +114,11 @@ def read_timeline(base: Place) -> Timeline:
     return Timeline.of((base / ".hoodie" / "timeline").names())
 
 
+def timeline_at(path: str) -> Timeline:
+    """Of the table that is there."""
+    return read_timeline(place_at(path))
+
+
 def read_properties(base: Place) -> dict[str, str] | None:
     """`hoodie.properties`, or None when there is no table."""
     found = (base / ".hoodie" / "hoodie.properties").read()

@@ -28,8 +28,7 @@ from ingest.contract.members import value_of
 from ingest.jobs.kinds import Attempt, DriverKind, Left, Refused, shared_by_all
 from ingest.jobs.leases import hold_table
 from ingest.jobs.queue import OWN_LANE, job_on, put
-from ingest.lake.commits import LakeState, read_timeline
-from ingest.lake.place import place_at
+from ingest.lake.commits import LakeState, timeline_at
 from ingest.maintenance import compaction_drivers
 from ingest.maintenance.compaction_drivers import DriverRequest
 from ingest.models import MaintenancePlan, Pipeline
@@ -180,7 +179,7 @@ def request_compaction(table: Table, *, actor: str, asked: DriverRequest = None)
         )
         failed = list(instants.filter(state="FAILED"))
         advance_all(failed, "reschedule", actor=actor)
-        planned = read_timeline(place_at(table.path)).pending_compactions
+        planned = timeline_at(table.path).pending_compactions
         # one that no job told of stands on the timeline alone
         known = instants.values_list("instant", flat=True)
         names = sorted({*known, *(instant.asked for instant in planned)})

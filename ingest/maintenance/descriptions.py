@@ -23,6 +23,14 @@ def counted(number: int, what: str) -> Sentence:
     return one if number == 1 else Sentence(many, count=number)
 
 
+def span(seconds: float) -> str:
+    """Two hours as "2 h"."""
+    for length, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
 def sized(size: float) -> str:
     """`7 B`, `1.5 kB`, `256 MB`: steps of a thousand."""
     unit = "B"

@@ -19,8 +19,7 @@ from core.sentences import as_sentence
 from ingest.contract.job import REPAIR, RepairAction, RepairWork
 from ingest.contract.members import as_data, value_of
 from ingest.jobs.queue import new_job, put
-from ingest.lake.commits import read_timeline
-from ingest.lake.place import place_at
+from ingest.lake.commits import timeline_at
 from ingest.maintenance.observation import facts_of
 from ingest.maintenance.repair_actions import REPAIR_ACTIONS
 from ingest.maintenance.repair_previews import Preview
@@ -105,7 +104,7 @@ def _require_sense(table: Table, work: RepairWork, pipeline: Pipeline) -> None:
 
 def _is_begun(job: Job, table: Table, work: RepairWork) -> bool:
     if work.action == "rollback":
-        found = read_timeline(place_at(table.path)).instants
+        found = timeline_at(table.path).instants
         return any(i.action == "rollback" and i.state != "COMPLETED" for i in found)
     # rows that were put into their buckets are compared, a new plan is made
     return bool(job.attempts) and (work.action == "resize" or work.replan)
@@ -113,4 +112,4 @@ def _is_begun(job: Job, table: Table, work: RepairWork) -> bool:
 
 def savepoints_of(table: Table) -> tuple[Savepoint, ...]:
     """From the timeline as it is now."""
-    return savepoints_on(read_timeline(place_at(table.path))) if table.path else ()
+    return savepoints_on(timeline_at(table.path)) if table.path else ()

@@ -9,7 +9,7 @@ from typing import Any
 from core.sentences import STOP, Sentence, filled, joined, origins_in
 from ingest.lake.hudi.descriptions import STATES, named
 from ingest.maintenance.buckets import is_skewed, suggest_buckets
-from ingest.maintenance.descriptions import counted, sized
+from ingest.maintenance.descriptions import counted, sized, span
 from ingest.maintenance.facts import MB, LakeFacts, Pending
 from ingest.maintenance.merging import MergeCost
 from ingest.maintenance.remedies import Repair, Way, ways_out
@@ -255,7 +255,7 @@ def _stuck(facts: LakeFacts, policy: MaintenancePolicy) -> Iterator[HealthIssue]
 
 def _standing(pending: Pending) -> tuple[str, int, str]:
     """Code, points and reason of an instant without a running job."""
-    name, span = named(pending.action, pending.instant), _span(pending.age_seconds)
+    name, lasts = named(pending.action, pending.instant), span(pending.age_seconds)
     if not pending.is_readable:
         return (
             "plan_unreadable",
@@ -268,13 +268,13 @@ def _standing(pending: Pending) -> tuple[str, int, str]:
         )
     is_begun = pending.state == "INFLIGHT"
     if pending.action == "compaction" and not is_begun:
-        waits = Sentence("%(name)s waits for %(span)s", name=name, span=span)
+        waits = Sentence("%(name)s waits for %(span)s", name=name, span=lasts)
         return "compaction_waits", 15, joined([waits, _blocks(pending)])
     stands = Sentence(
         "%(name)s is %(state)s for %(span)s and no job works on it",
         name=name,
         state=STATES.get(pending.state, pending.state.lower()),
-        span=span,
+        span=lasts,
     )
     reason = joined([stands, _blocks(pending)])
     if pending.action == "compaction":
@@ -438,10 +438,3 @@ def _resize(code: str, facts: LakeFacts, reason: str) -> HealthIssue:
         buckets=facts.buckets,
     )
     return HealthIssue(code, 5, told, "resize", buckets=fit.buckets)
-
-
-def _span(seconds: float) -> str:
-    for length, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.0f} s"

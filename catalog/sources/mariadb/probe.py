@@ -184,7 +184,7 @@ class MariadbSteps(Steps):
             )
             if table is None:
                 return NOTHING_TO_READ
-            name = f"{_quoted(table.database)}.{_quoted(table.name)}"
+            name = ".".join(map(mariadb_needs.quoted, (table.database, table.name)))
             found = link.rows(f"SELECT 1 FROM {name} LIMIT 1")
         shown = f"{table.database}.{table.name}"
         return sampled(shown, has_rows=bool(found))
@@ -211,8 +211,3 @@ class MariadbSteps(Steps):
 def _numbers(version: str) -> tuple[int, int]:
     found = re.match(r"(\d+)\.(\d+)", version)
     return (int(found[1]), int(found[2])) if found else (0, 0)
-
-
-def _quoted(name: str) -> str:
-    escaped = name.replace("`", "``")
-    return f"`{escaped}`"

@@ -42,7 +42,12 @@ from ingest.driver.apply.writer import (
     require_identity,
     writer_fence,
 )
-from ingest.lake.commits import Commit, LakeState, read_lake_table, read_timeline
+from ingest.lake.commits import (
+    Commit,
+    LakeState,
+    read_lake_table,
+    timeline_at,
+)
 from ingest.lake.fence import require_fence
 from ingest.lake.hudi.evolution import lacking_columns, other_types
 from ingest.lake.hudi.identity import identity_for
@@ -85,7 +90,7 @@ def roll_back_writes(spark: SparkSession, spec: JobSpec, state: LakeState) -> La
             for asked in reversed(pending):
                 client.rollback(asked)
     except Py4JJavaError:
-        timeline = read_timeline(place_at(spec.table.path))
+        timeline = timeline_at(spec.table.path)
         for begun in read_begun_rollbacks(spec.table.path, timeline):
             remove_sign_of_life(spec, begun.instant)
         raise

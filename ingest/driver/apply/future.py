@@ -26,10 +26,9 @@ from ingest.driver.apply.clocks import (
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.replacement import bytes_of, replace_rows, snapshot_of
 from ingest.driver.apply.writer import commit_of, qualified_name, require_identity
-from ingest.lake.commits import Commit, read_lake_table, read_timeline
+from ingest.lake.commits import Commit, read_lake_table, timeline_at
 from ingest.lake.fence import require_fence
 from ingest.lake.hudi.layout import TableFile, parse_file
-from ingest.lake.hudi.timeline import Timeline
 from ingest.lake.layout import META, list_files, read_layout
 from ingest.lake.place import place_at
 from ingest.lake.staging import require_space
@@ -43,7 +42,7 @@ def rewrite_future(
     """Facts for the report; {} when no instant is of the future. `clear` takes pending
     compactions off the timeline before."""
     spec = run.spec
-    found = future_of(_timeline(spec))
+    found = future_of(timeline_at(spec.table.path))
     if not found:
         return {}
     require_clock(run)
@@ -115,7 +114,7 @@ class _Future:
 
 
 def _of_the_future(spec: JobSpec) -> _Future:
-    timeline, now = _timeline(spec), soon()
+    timeline, now = timeline_at(spec.table.path), soon()
     return _Future(
         future_of(timeline),
         savepoints_of_the_future(timeline),
@@ -140,7 +139,3 @@ def _require_past(spec: JobSpec, commit: Commit) -> None:
             hint="set the clock of this host right, best by NTP; the job is tried"
             " again",
         )
-
-
-def _timeline(spec: JobSpec) -> Timeline:
-    return read_timeline(place_at(spec.table.path))

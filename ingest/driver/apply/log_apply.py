@@ -75,7 +75,7 @@ from ingest.driver.apply.writer import (
     read_merged,
 )
 from ingest.driver.session import heap_of
-from ingest.lake.commits import Commit, LakeState, read_timeline
+from ingest.lake.commits import Commit, LakeState, timeline_at
 from ingest.lake.hudi.identity import DELETED, SEQ
 from ingest.lake.hudi.options import CommitPosition
 from ingest.lake.place import place_at
@@ -265,7 +265,7 @@ class LogTable:
         read again; a completed compaction is one."""
         state = self.state
         assert state is not None
-        timeline = read_timeline(place_at(self.spec.table.path))
+        timeline = timeline_at(self.spec.table.path)
         known = state.timeline.completed_writes[-1:]
         if timeline.completed_writes[-1:] != known or timeline.pending_writes:
             self.take()

@@ -16,7 +16,7 @@ from ingest.contract.job import JobSpec, RepairWork
 from ingest.driver.apply.apply import require_undone, unfinished_writes, write_client
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.writer import qualified_name
-from ingest.lake.commits import read_timeline
+from ingest.lake.commits import timeline_at
 from ingest.lake.fence import require_fence
 from ingest.lake.hudi.descriptions import in_state
 from ingest.lake.hudi.timeline import WRITES, Instant, Timeline
@@ -32,7 +32,7 @@ from ingest.lake.place import place_at
 def roll_back(run: JobRun, spark: SparkSession, work: RepairWork) -> list[str]:
     """Undo the unfinished attempts: newest first, as Hudi wants it."""
     spec = run.spec
-    unfinished = reversed(_inflight(_timeline(spec)))
+    unfinished = reversed(_inflight(timeline_at(spec.table.path)))
     wanted = [i for i in unfinished if work.instant in {"", i.asked}]
     if work.instant and not wanted:
         _refuse_unless_done(run, work.instant)
@@ -44,14 +44,14 @@ def roll_back(run: JobRun, spark: SparkSession, work: RepairWork) -> list[str]:
             run.add_done(1)
         begun = [
             asked
-            for asked in unfinished_writes(spec, _timeline(spec))
+            for asked in unfinished_writes(spec, timeline_at(spec.table.path))
             if work.instant in {"", asked}
         ]
         for asked in begun:
             # an attempt before this one was cut off at its very end
             require_fence(spec.fence)
             client.rollback(asked)
-    after = _timeline(spec)
+    after = timeline_at(spec.table.path)
     undone = {*begun, *(i.asked for i in wanted)}
     left = {*unfinished_writes(spec, after), *(i.asked for i in _inflight(after))}
     left &= undone
@@ -65,7 +65,7 @@ def unschedule(
     """Take planned compactions ("" = all) off the timeline: (taken off, attempts
     rolled back before)."""
     spec = run.spec
-    pending = _timeline(spec).pending_compactions
+    pending = timeline_at(spec.table.path).pending_compactions
     wanted = [i for i in pending if asked in {"", i.asked}]
     if asked and not wanted:
         _refuse_unless_done(run, asked)
@@ -85,7 +85,7 @@ def unschedule(
                     undone.append(instant.asked)
                 _take_off(spark, spec, instant.asked)
             run.add_done(1)
-    left = {i.asked for i in _timeline(spec).pending_compactions}
+    left = {i.asked for i in timeline_at(spec.table.path).pending_compactions}
     if kept := sorted(left & {i.asked for i in wanted}):
         raise TerminalError(
             "%(instants)s of %(table)s: still planned after its unscheduling",
@@ -135,7 +135,7 @@ def _undo(spark: SparkSession, spec: JobSpec, client: Any, instant: Instant) -> 
     )
     begun = [
         r.instant
-        for r in read_begun_rollbacks(spec.table.path, _timeline(spec))
+        for r in read_begun_rollbacks(spec.table.path, timeline_at(spec.table.path))
         if r.undoes == instant.asked
     ]
     pending = table.getActiveTimeline().filterPendingCompactionTimeline()
@@ -172,7 +172,7 @@ def _refuse_unless_done(run: JobRun, asked: str) -> None:
     """A former attempt of this job may have got that far; else it is a mistake."""
     if run.spec.attempt > 1:
         return
-    found = _timeline(run.spec).find(asked)
+    found = timeline_at(run.spec.table.path).find(asked)
     state: str = (
         Sentence("absent") if found is None else in_state(found.action, found.state)
     )
@@ -184,7 +184,3 @@ def _refuse_unless_done(run: JobRun, asked: str) -> None:
         code="unknown_instant",
         hint="read the table's health again",
     )
-
-
-def _timeline(spec: JobSpec) -> Timeline:
-    return read_timeline(place_at(spec.table.path))

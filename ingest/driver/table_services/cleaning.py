@@ -19,7 +19,7 @@ from ingest.contract import members
 from ingest.contract.job import JobSpec
 from ingest.driver.apply.apply import write_client
 from ingest.driver.table_services.savepoints import drop_old_savepoints
-from ingest.lake.commits import read_lake_table, read_timeline
+from ingest.lake.commits import read_lake_table, read_timeline, timeline_at
 from ingest.lake.fence import require_fence
 from ingest.lake.hudi.keeping import (
     EXTRA_KEY,
@@ -56,7 +56,7 @@ def tidy_when_due(
 
     Only where one driver writes the table: no other one cleans it meanwhile.
     """
-    timeline = timeline or _timeline(spec)
+    timeline = timeline or timeline_at(spec.table.path)
     is_due = is_tidying_due(timeline, each=TIDY_EACH, beyond=ARCHIVED_DOWN_TO)
     if spec.table.lock or not is_due:
         return False
@@ -96,7 +96,3 @@ def _clean_files(spark: SparkSession, spec: JobSpec, client: Any) -> None:
     kept = replace(found.kept, counted=counted)
     notes = {EXTRA_KEY: members.encode(kept, version=VERSION)}
     cleaning.clean(client, kept.first, found.looks, notes)
-
-
-def _timeline(spec: JobSpec) -> Timeline:
-    return read_timeline(place_at(spec.table.path))

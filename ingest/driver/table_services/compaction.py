@@ -28,7 +28,7 @@ from ingest.driver.apply.writer import checked_state, qualified_name
 from ingest.driver.jvm import failure_of
 from ingest.driver.table_services.cleaning import tidy
 from ingest.driver.table_services.pace import LITTLE_BYTES, LOOKS_EACH, Pace
-from ingest.lake.commits import read_lake_table, read_timeline
+from ingest.lake.commits import read_lake_table, read_timeline, timeline_at
 from ingest.lake.hudi.budget import Choice, choose, credit_after, first_credit
 from ingest.lake.hudi.descriptions import STATES
 from ingest.lake.hudi.layout import GroupKey
@@ -71,7 +71,7 @@ def plan_when_due(
     """After a commit of a sync: each `compact_after`th one plans what the budget
     allows, everything without one, unless a plan waits already. The instants of the new
     plan. What `pace` makes wait comes with a later turn."""
-    timeline = timeline or _timeline(spec)
+    timeline = timeline or timeline_at(spec.table.path)
     commits, turn = timeline.deltas_since_compaction, max(1, spec.compact_after)
     is_turn = commits >= turn and (spec.budget is None or commits % turn == 0)
     if not is_turn or timeline.pending_compactions:
@@ -100,18 +100,18 @@ def schedule_compaction(
 ) -> tuple[str, ...]:
     """A new plan over these file groups, None = over everything there is; the pending
     ones when nothing new is."""
-    before = {i.asked for i in _timeline(spec).pending_compactions}
+    before = {i.asked for i in timeline_at(spec.table.path).pending_compactions}
     options = {} if groups is None else chosen_options(groups)
     options["hoodie.compact.inline.max.delta.commits"] = "1"
     jvm: Any = spark._jvm
     with write_client(spark, spec, options) as client:
         client.scheduleCompaction(jvm.org.apache.hudi.common.util.Option.empty())
-    after = {i.asked for i in _timeline(spec).pending_compactions}
+    after = {i.asked for i in timeline_at(spec.table.path).pending_compactions}
     return tuple(sorted(after - before or after))
 
 
 def _execute(session: SparkSession, spec: JobSpec, asked: str) -> None:
-    instant = _timeline(spec).find(asked)
+    instant = timeline_at(spec.table.path).find(asked)
     if instant is not None and instant.state == "COMPLETED":
         return  # a former attempt of this job got that far
     if instant is None or instant.action != "compaction":
@@ -142,7 +142,7 @@ def _execute(session: SparkSession, spec: JobSpec, asked: str) -> None:
         if failure_of(error).error.code != BEGUN_ELSEWHERE:
             remove_sign_of_life(spec, asked)
         raise
-    done = _timeline(spec).find(asked)
+    done = timeline_at(spec.table.path).find(asked)
     if done is None or done.state != "COMPLETED":
         state = Sentence("gone") if done is None else STATES.get(done.state, done.state)
         raise TerminalError(
@@ -157,10 +157,6 @@ def _execute(session: SparkSession, spec: JobSpec, asked: str) -> None:
 
 def pending_compactions(spec: JobSpec) -> list[str]:
     return list(read_lake_table(spec.table.path, commits=1).pending_compactions)
-
-
-def _timeline(spec: JobSpec) -> Timeline:
-    return read_timeline(place_at(spec.table.path))
 
 
 def _path(spec: JobSpec) -> str:

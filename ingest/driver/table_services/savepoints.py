@@ -28,7 +28,7 @@ from ingest.lake.commits import (
     LakeState,
     read_commit,
     read_lake_table,
-    read_timeline,
+    timeline_at,
 )
 from ingest.lake.fence import require_fence
 from ingest.lake.hudi.options import CommitPosition
@@ -66,7 +66,7 @@ def make_savepoint(spark: SparkSession, spec: JobSpec, *, why: str) -> str:
 
 
 def drop_old_savepoints(client: Any, spec: JobSpec) -> None:
-    timeline = read_timeline(place_at(spec.table.path))
+    timeline = timeline_at(spec.table.path)
     for instant in ended_savepoints(timeline, now=datetime.now(UTC)):
         client.deleteSavepoint(instant)
 
@@ -133,7 +133,7 @@ def _end_newer(client: Any, spec: JobSpec, gone: list[str]) -> None:
     """Hudi goes back as far as the newest savepoint, then stops half way."""
     require_fence(spec.fence)
     remove_half_savepoints(spec.table.path)
-    kept = read_timeline(place_at(spec.table.path)).savepoints
+    kept = timeline_at(spec.table.path).savepoints
     for instant in [i for i in kept if i in gone]:
         client.deleteSavepoint(instant)
 

@@ -15,7 +15,6 @@ from ingest.sources.postgresql.log.tables import (
     SourceColumn,
     SourceTable,
     Unique,
-    identifying,
     is_shuffled,
     new_columns,
     problem_of,
@@ -296,8 +295,8 @@ def test_columns_are_read_as_they_are_now() -> None:
 
 
 def test_a_row_is_in_a_place_of_the_lake_by_key_and_partition() -> None:
-    assert identifying(replace(PARTITIONED, key=("id", "day"))) == ("id", "day")
-    assert identifying(PARTITIONED) == ("id", "day")
+    assert replace(PARTITIONED, key=("id", "day")).identifying == ("id", "day")
+    assert PARTITIONED.identifying == ("id", "day")
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,6 @@ from ingest.sources.mariadb.log.table_map import TableMap
 from ingest.sources.mariadb.log.tables import (
     DIED,
     IS_LOCKED,
-    identifying,
     no_rows,
     problem_of,
     rolled_back,
@@ -445,7 +444,7 @@ class MariaDbLogReader:
         try:
             if found.problem:
                 raise ValueError(found.problem)
-            key = found.positions(identifying(table))
+            key = found.positions(table.identifying)
             columns = self._columns(table, found)
             gone = self._gone(table, found)
             reader = RowReader.of(found, columns, key=table.key, gone=gone)
@@ -546,7 +545,7 @@ class MariaDbLogReader:
             if left is None:
                 return True
             self.identities[table.table_id] = left.encode()
-        return any(name.lower() in effect.drops for name in identifying(table))
+        return any(name.lower() in effect.drops for name in table.identifying)
 
     def _named(self, database: str, table: str) -> Name:
         """As it is compared there."""

@@ -68,11 +68,6 @@ def problem_of(
     )
 
 
-def identifying(table: TableSpec) -> tuple[str, ...]:
-    """The columns, by their source names, that say which row of the lake it is."""
-    return tuple(dict.fromkeys((*table.key, *table.partition_by)))
-
-
 def rolled_back(table: TableSpec) -> str:
     return Sentence(
         "%(table)s has rows in the log of a transaction that did not happen in the end;"
@@ -149,7 +144,7 @@ def _problem_of_key(table: TableSpec) -> str:
 def _problem_of_columns(
     table: TableSpec, there: Mapping[str, SourceColumn], had: Collection[str]
 ) -> str:
-    kept = {*there, *had} - ({*identifying(table)} - there.keys())
+    kept = {*there, *had} - ({*table.identifying} - there.keys())
     missing = [c.source_name for c in table.columns if c.source_name not in kept]
     if not missing:
         return ""

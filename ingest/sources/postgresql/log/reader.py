@@ -42,7 +42,6 @@ from ingest.sources.postgresql.log.tables import (
     Identity,
     SourceTable,
     changed_parts,
-    identifying,
     is_shuffled,
     new_columns,
     passed_over,
@@ -335,7 +334,7 @@ class PostgresLogReader:
         columns = self._columns(table, described)
         reader = RowReader.of(relation, columns, money_digits=self._money)
         self._readers[relation] = table, reader
-        return relation.positions(identifying(table))
+        return relation.positions(table.identifying)
 
     def _described(self, table: TableSpec, relation: Relation) -> SourceTable:
         """Of columns that no look has seen the catalog is asked now."""
@@ -376,7 +375,7 @@ class PostgresLogReader:
         before = self._seen.get(table.table_id, set())
         highest = then.highest if (then := self._met(table.table_id)) else 0
         new = {name for name, number in found.numbers.items() if number > highest}
-        return new - before - {*identifying(table)}
+        return new - before - {*table.identifying}
 
     def _columns(
         self, table: TableSpec, described: SourceTable

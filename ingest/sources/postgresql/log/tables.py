@@ -437,12 +437,6 @@ def _undecided(column: SourceColumn) -> ColumnSpec:
     return undecided(column.name, text, type, kind="postgresql")
 
 
-def identifying(table: TableSpec) -> tuple[str, ...]:
-    """The columns, by their source names, that say which row of the lake it is: a row
-    that gets another value of one leaves its place there."""
-    return tuple(dict.fromkeys((*table.key, *table.partition_by)))
-
-
 def _problem_of_identity(table: TableSpec, source: SourceTable) -> str:
     name = table.at_source
     if table.row_hash or not table.key:
