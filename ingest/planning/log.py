@@ -11,7 +11,7 @@ from catalog.schema.source_log import Lack, parts_in_words
 from catalog.schema.types import Column
 from catalog.sources.kinds import Privileges
 from catalog.sources.registry import kind_named
-from core.sentences import NEXT, THEN, Sentence, as_sentence, joined
+from core.sentences import NEXT, THEN, Sentence, as_sentence, filled, joined
 from ingest.planning.facts import ROW_HASH, TableFacts
 from ingest.planning.plan import Proposal
 
@@ -64,6 +64,18 @@ def what_is_seen(source_kind: str) -> tuple[str, ...]:
     return (seen, _DOUBTS) if source_kind == "mariadb" else (seen,)
 
 
+# Of tables with such traits, why the log has no use.
+_ODD = {
+    "versioned": "%(name)s keeps former versions of its rows in itself: %(else)s",
+    "unlogged": "%(name)s is UNLOGGED, so its changes are in no log: %(else)s,"
+    " or run ALTER TABLE … SET LOGGED at the source and discover"
+    " again",
+    "children": "%(name)s has child tables by inheritance, whose rows the log"
+    " has under their own names: follow the child tables, or %(else)s",
+    "foreign": "rows of %(name)s are at another server, and not in this log: %(else)s",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class _Wanted:
     """A table as it would be followed."""
@@ -82,14 +94,12 @@ class _Wanted:
         yield from self._of_columns()
         log, where = self.facts.log, (self.facts.database, self.facts.name)
         if log is not None and not (log.is_published or log.may_publish):
-            yield Lack(
-                Sentence(
-                    "no publication at the source has all changes of"
-                    " %(source_name)s, and its user may not make one of a table"
-                    " that is not its own",
-                    source_name=self.facts.source_name,
-                ),
+            yield _lack(
+                "no publication at the source has all changes of"
+                " %(source_name)s, and its user may not make one of a table"
+                " that is not its own",
                 self._statements.logged(*where),
+                source_name=self.facts.source_name,
             )
 
     def _of_choices(self) -> Iterator[Lack]:
@@ -119,33 +129,9 @@ class _Wanted:
                 unfit=as_sentence(self.facts.log.unfit),
                 **self._or,
             )
-        if "versioned" in traits:
-            return Sentence(
-                "%(name)s keeps former versions of its rows in itself: %(else)s",
-                name=name,
-                **self._or,
-            )
-        if "unlogged" in traits:
-            return Sentence(
-                "%(name)s is UNLOGGED, so its changes are in no log: %(else)s,"
-                " or run ALTER TABLE … SET LOGGED at the source and discover"
-                " again",
-                name=name,
-                **self._or,
-            )
-        if "children" in traits:
-            return Sentence(
-                "%(name)s has child tables by inheritance, whose rows the log"
-                " has under their own names: follow the child tables, or %(else)s",
-                name=name,
-                **self._or,
-            )
-        if "foreign" in traits:
-            return Sentence(
-                "rows of %(name)s are at another server, and not in this log: %(else)s",
-                name=name,
-                **self._or,
-            )
+        for trait, why in _ODD.items():
+            if trait in traits:
+                return Sentence(why, name=name, **self._or)
         return ""
 
     def _of_identity(self) -> Iterator[Lack]:
@@ -159,49 +145,41 @@ class _Wanted:
             self.facts.database, self.facts.name
         )
         if not log.identity:
-            yield Lack(
-                Sentence(
-                    "%(name)s has no replica identity, which names a row that was"
-                    " changed or deleted",
-                    name=name,
-                ),
+            yield _lack(
+                "%(name)s has no replica identity, which names a row that was"
+                " changed or deleted",
                 statement,
+                name=name,
             )
         elif outside := _words(n for n in key if n not in log.identity):
-            yield Lack(
-                Sentence(
-                    "%(name)s: its key is %(key)s, of which the log does not have"
-                    " %(outside)s of former rows",
-                    name=name,
-                    key=_words(key),
-                    outside=outside,
-                ),
+            yield _lack(
+                "%(name)s: its key is %(key)s, of which the log does not have"
+                " %(outside)s of former rows",
                 statement,
+                name=name,
+                key=_words(key),
+                outside=outside,
             )
         elif outside := _words(
             n for n in self.proposals["partition_by"].value if n not in log.identity
         ):
-            yield Lack(
-                Sentence(
-                    "%(name)s is partitioned by %(outside)s, which the log does"
-                    " not have of former rows: a row that is deleted there, or"
-                    " moves, would stay",
-                    name=name,
-                    outside=outside,
-                ),
+            yield _lack(
+                "%(name)s is partitioned by %(outside)s, which the log does"
+                " not have of former rows: a row that is deleted there, or"
+                " moves, would stay",
                 statement,
+                name=name,
+                outside=outside,
             )
 
     def _of_parts(self, lesser: tuple[str, ...]) -> Lack:
         where = self.facts.database, self.facts.name
-        return Lack(
-            Sentence(
-                "the log has less of former rows of %(lesser)s than the"
-                " replica identity of %(source_name)s says",
-                lesser=parts_in_words(lesser),
-                source_name=self.facts.source_name,
-            ),
+        return _lack(
+            "the log has less of former rows of %(lesser)s than the"
+            " replica identity of %(source_name)s says",
             self._statements.full_rows_of_parts_logged(*where),
+            lesser=parts_in_words(lesser),
+            source_name=self.facts.source_name,
         )
 
     def _of_columns(self) -> Iterator[Lack]:
@@ -224,6 +202,10 @@ class _Wanted:
     @property
     def _statements(self) -> Privileges:
         return kind_named(self.facts.source_kind).privileges
+
+
+def _lack(message: str, statement: str = "", **named: object) -> Lack:
+    return Lack(filled(message, named), statement)
 
 
 def _told(lack: Lack) -> str:
