@@ -7,7 +7,7 @@ Pure: it must not know how anything was counted.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -139,24 +139,18 @@ def _different(found: Comparison) -> Sentence:
     return Sentence("Different: %(what)s.", what=joined(parts, AND))
 
 
-def _rest(found: Comparison) -> list[Sentence]:
-    rest = []
+def _rest(found: Comparison) -> Iterator[Sentence]:
     if found.kept:
-        rest.append(
-            Sentence(
-                "Partial updates kept values that are NULL at the source for %(keys)s.",
-                keys=_count(found.kept, "key"),
-            )
+        yield Sentence(
+            "Partial updates kept values that are NULL at the source for %(keys)s.",
+            keys=_count(found.kept, "key"),
         )
     if found.ahead:
-        rest.append(
-            Sentence(
-                "%(rows)s at the source with a cursor value ahead of its clock: no sync"
-                " reads them before that time.",
-                rows=_count(found.ahead, "row"),
-            )
+        yield Sentence(
+            "%(rows)s at the source with a cursor value ahead of its clock: no sync"
+            " reads them before that time.",
+            rows=_count(found.ahead, "row"),
         )
-    return rest
 
 
 def _count(number: int, thing: str) -> Sentence:

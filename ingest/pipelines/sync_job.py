@@ -7,6 +7,7 @@ what its end means for the table.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -304,7 +305,7 @@ def _sync_done(job: Job, pipeline: Pipeline, facts: Facts) -> bool:
     skipped = [] if is_more else [describe_skipped(schedule, began, now)]
     lag, held_back = _behind(job, facts)
     notes = _notes_of(facts, is_held_back=held_back > lag)
-    reason = joined([notes, *skipped])
+    reason = joined([*notes, *skipped])
     changes: dict[str, Any] = {}
     done: dict[str, Any] = {"position": position, "failures": 0}
     if "source_fingerprint" in facts:
@@ -367,34 +368,26 @@ def _next_sync(pipeline: Pipeline, job: Job) -> datetime | None:
     return store.due_after(store.policy_of(pipeline).schedule, began)
 
 
-def _notes_of(facts: Facts, *, is_held_back: bool) -> str:
+def _notes_of(facts: Facts, *, is_held_back: bool) -> Iterator[str]:
     """is_held_back: by a transaction that is older than the lag; there are always
     younger ones."""
-    said: list[str] = []
     if is_held_back:
         held = facts["held_back"]
-        said.append(
-            Sentence(
-                "held back by the open transaction of process %(pid)s, %(age)s s old",
-                pid=held.get("pid"),
-                age=f"{float(held.get('age_seconds') or 0):.0f}",
-            )
+        yield Sentence(
+            "held back by the open transaction of process %(pid)s, %(age)s s old",
+            pid=held.get("pid"),
+            age=f"{float(held.get('age_seconds') or 0):.0f}",
         )
     if nulls := facts.get("null_cursors"):
-        said.append(
-            Sentence(
-                "%(nulls)s rows have no cursor value, or one below every"
-                " position, and are not followed",
-                nulls=nulls,
-            )
+        yield Sentence(
+            "%(nulls)s rows have no cursor value, or one below every"
+            " position, and are not followed",
+            nulls=nulls,
         )
     if ahead := facts.get("ahead"):
-        said.append(
-            Sentence(
-                "%(ahead)s rows have a cursor value ahead of the source's"
-                " clock and are not read before that time",
-                ahead=ahead,
-            )
+        yield Sentence(
+            "%(ahead)s rows have a cursor value ahead of the source's"
+            " clock and are not read before that time",
+            ahead=ahead,
         )
-    said += sentences_of(from_data(facts.get("source_fingerprint") or {}))
-    return joined(said)
+    yield from sentences_of(from_data(facts.get("source_fingerprint") or {}))

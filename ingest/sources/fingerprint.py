@@ -7,7 +7,7 @@ show: each sync compares its own with those of the sync before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -232,28 +232,24 @@ def _of_server(was: ServerFingerprint, now: ServerFingerprint, at: str) -> str:
     return ""
 
 
-def _of_columns(was: ServerFingerprint, now: ServerFingerprint, at: str) -> list[str]:
-    found: list[str] = []
+def _of_columns(
+    was: ServerFingerprint, now: ServerFingerprint, at: str
+) -> Iterator[str]:
     if again := _added_again(was, now):
-        found.append(
-            Sentence(
-                "%(columns)s was dropped and added again before %(at)s: rows that"
-                " did not change since have its former values in the lake",
-                columns=", ".join(again),
-                at=at,
-            )
+        yield Sentence(
+            "%(columns)s was dropped and added again before %(at)s: rows that"
+            " did not change since have its former values in the lake",
+            columns=", ".join(again),
+            at=at,
         )
     if altered := values_altered(was, now):
-        found.append(
-            Sentence(
-                "values of %(values)s read otherwise since an ALTER before"
-                " %(at)s: rows that did not change since have the former ones in"
-                " the lake until a resync",
-                values=in_words(altered),
-                at=at,
-            )
+        yield Sentence(
+            "values of %(values)s read otherwise since an ALTER before"
+            " %(at)s: rows that did not change since have the former ones in"
+            " the lake until a resync",
+            values=in_words(altered),
+            at=at,
         )
-    return found
 
 
 def _added_again(before: ServerFingerprint, now: ServerFingerprint) -> list[str]:

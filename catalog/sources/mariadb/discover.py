@@ -199,7 +199,8 @@ def log_lacks(link: Link) -> tuple[Lack, ...]:
         link.rows, place=log_place(link), is_replica=is_standby(link)
     )
     ((current,),) = link.rows("SELECT CURRENT_USER()")
-    return mariadb_log.lacks_of(server, account(*str(current).rsplit("@", 1)))
+    who = account(*str(current).rsplit("@", 1))
+    return tuple(mariadb_log.lacks_of(server, who))
 
 
 def log_doubts(link: Link) -> tuple[str, ...]:

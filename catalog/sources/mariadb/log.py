@@ -5,7 +5,7 @@ each table. Pure; what is asked for that is beside each.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -153,39 +153,31 @@ def doubts_of(settings: Mapping[str, str], changers: Sequence[str]) -> tuple[str
     return tuple(found)
 
 
-def lacks_of(server: LogServer, who: str) -> tuple[Lack, ...]:
+def lacks_of(server: LogServer, who: str) -> Iterator[Lack]:
     """What server and login lack. who: the account, as GRANT names it."""
-    found = list(setting_lacks(server.settings))
     if server.is_member:
-        return (
-            Lack(
-                "the server is one of several members of a cluster, whose logs differ:"
-                " that is not followed yet"
-            ),
+        why = (
+            "the server is one of several members of a cluster, whose logs differ:"
+            " that is not followed yet"
         )
+        yield Lack(why)
+        return
+    yield from setting_lacks(server.settings)
     if server.is_replica and server.settings.get("log_slave_updates") != "ON":
-        found.append(
-            Lack(
-                "the server is a replica, and its log lacks what it replicates",
-                "log_slave_updates = ON -- in its configuration, then restart the"
-                " server",
-            )
+        yield Lack(
+            "the server is a replica, and its log lacks what it replicates",
+            "log_slave_updates = ON -- in its configuration, then restart the server",
         )
     if not server.rights & _READS:
-        found.append(
-            Lack(
-                "the datasource's user may not receive the log",
-                f"GRANT REPLICATION SLAVE ON *.* TO {who};",
-            )
+        yield Lack(
+            "the datasource's user may not receive the log",
+            f"GRANT REPLICATION SLAVE ON *.* TO {who};",
         )
     if not server.may_look:
-        found.append(
-            Lack(
-                "the datasource's user may not ask where the log is",
-                f"GRANT BINLOG MONITOR ON *.* TO {who};",
-            )
+        yield Lack(
+            "the datasource's user may not ask where the log is",
+            f"GRANT BINLOG MONITOR ON *.* TO {who};",
         )
-    return tuple(found)
 
 
 def table_log(

@@ -94,7 +94,9 @@ class PostgresReader:
             tables=tables,
             sees_all_transactions=sees_all,
             is_standby=is_standby,
-            log_lacks=log.lacks_of(server, self._access.username) if server else (),
+            log_lacks=tuple(log.lacks_of(server, self._access.username))
+            if server
+            else (),
             zone_delay=zone_delay(*zone) if zone else 0,
         )
 

@@ -4,7 +4,7 @@ table. Statements of catalogs only; nothing here reads the log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from catalog.schema.source_log import Lack, TableLog
@@ -50,7 +50,7 @@ WHERE c.oid = ANY(%(oids)s)
 """
 
 
-def lacks_of(row: tuple[Any, ...], username: str) -> tuple[Lack, ...]:
+def lacks_of(row: tuple[Any, ...], username: str) -> Iterator[Lack]:
     """What the server and the login lack, by a row of SERVER."""
     (
         is_standby,
@@ -63,40 +63,33 @@ def lacks_of(row: tuple[Any, ...], username: str) -> tuple[Lack, ...]:
         senders,
     ) = row
     if is_standby:
-        return (Lack("the server is a standby: follow the log of its primary"),)
+        yield Lack("the server is a standby: follow the log of its primary")
+        return
     user = quoted(username)
-    found = []
     if wal_level != "logical":
-        found.append(
-            Lack(
-                Sentence(
-                    "wal_level is '%(level)s', and only 'logical' tells of rows",
-                    level=wal_level,
-                ),
-                "ALTER SYSTEM SET wal_level = logical; -- then restart the server",
-            )
+        yield Lack(
+            Sentence(
+                "wal_level is '%(level)s', and only 'logical' tells of rows",
+                level=wal_level,
+            ),
+            "ALTER SYSTEM SET wal_level = logical; -- then restart the server",
         )
     if not may_replicate:
         mends = f"GRANT rds_replication TO {user};" if has_grant else ""
-        found.append(
-            Lack(
-                "the datasource's user may not receive the log",
-                mends or f"ALTER ROLE {user} REPLICATION;",
-            )
+        yield Lack(
+            "the datasource's user may not receive the log",
+            mends or f"ALTER ROLE {user} REPLICATION;",
         )
     if not may_identify:
-        found.append(
-            Lack(
-                "the datasource's user may not ask which server it is",
-                f"GRANT EXECUTE ON FUNCTION pg_control_system() TO {user};",
-            )
+        yield Lack(
+            "the datasource's user may not ask which server it is",
+            f"GRANT EXECUTE ON FUNCTION pg_control_system() TO {user};",
         )
     # the slot of a source that is followed is one of those in use
     if not has_slot and slots < 1:
-        found.append(_used_up("max_replication_slots", Sentence("replication slots")))
+        yield _used_up("max_replication_slots", Sentence("replication slots"))
     if not has_slot and senders < 1:
-        found.append(_used_up("max_wal_senders", Sentence("WAL senders")))
-    return tuple(found)
+        yield _used_up("max_wal_senders", Sentence("WAL senders"))
 
 
 def doubts_of(fsync: str) -> tuple[str, ...]:

@@ -113,7 +113,8 @@ class PostgresSteps(Steps):
 
     def log(self) -> Outcome:
         with transaction(self.connection, self.access) as link:
-            lacks = log.lacks_of(_one(link, log.SERVER), self.access.username)
+            server = _one(link, log.SERVER)
+            lacks = tuple(log.lacks_of(server, self.access.username))
             doubts = log.doubts_of(*_one(link, log.DURABILITY))
         self.facts["log_lacks"] = [[lack.reason, lack.statement] for lack in lacks]
         return followable(lacks, doubts)

@@ -378,7 +378,8 @@ def _report(most: int = 8) -> Report:
     )  # fmt: skip
     words = 'FATAL: password authentication failed for user "sluice"'
     refused = source_error(psycopg.OperationalError(words), access)
-    lacks = log.lacks_of((False, "replica", False, False, False, False, 0, 0), "sluice")
+    server = (False, "replica", False, False, False, False, 0, 0)
+    lacks = tuple(log.lacks_of(server, "sluice"))
     found = [
         ("resolve", Outcome(Sentence("%(host)s is %(addresses)s", host="db", addresses="10.0.0.7"))),
         ("tcp", Outcome(Sentence("%(place)s accepts connections", place="10.0.0.7:5432"))),

@@ -75,7 +75,7 @@ SERVER = LogServer(SETTINGS, frozenset({"REPLICATION SLAVE"}))
 def test_what_a_server_lacks(
     server: LogServer, words: list[str], mends: list[str]
 ) -> None:
-    found = lacks_of(server, "x")
+    found = tuple(lacks_of(server, "x"))
     assert len(found) == len(words)
     for lack, word, statement in zip(found, words, mends, strict=True):
         assert word in lack.reason
