@@ -22,11 +22,12 @@ from ingest.contract.segments import OPS
 from ingest.lake.commits import Commit as CommitRow
 from ingest.lake.hudi.timeline import at_of
 from ingest.models import Pipeline
+from ingest.models.states import PROPOSED
 from ingest.pipelines.drafting import Draft as DraftRow
 from ingest.pipelines.drafting import Planned
 from ingest.pipelines.policies.policy import Effective
 from ingest.pipelines.policies.schedule import every_seconds_of
-from ingest.planning.plan import shown_plan
+from ingest.planning.plan import plan_to_json
 
 
 # Of something with a `timetable`.
@@ -130,38 +131,23 @@ class Onboarding(HasSchedule):
     links = of(Links(), lambda shown: {"self": f"/api/v1/onboardings/{shown.row.pk}"})
 
 
-# Of a table whose plan is not stored.
+# Of a table of a plan, whether it is stored or not.
 class PlannedTable(HasSchedule):
-    source: Any = s.CharField()
-    source_table = s.IntegerField(source="row.table.pk")
+    source: Any = of(s.CharField(), lambda shown: shown.row.plan.get("source", ""))
+    source_table = s.IntegerField(source="row.source_table_id")
     name = s.CharField()
     capture = s.CharField(source="row.capture")
-    status = s.CharField()
-    status_reason = s.CharField()
+    status = s.CharField(source="row.state")
+    status_reason = s.CharField(source="row.status_reason")
     schedule_from = s.CharField(allow_null=True, source="timetable.origin")
-    plan = s.DictField()
-
-    @staticmethod
-    def source_of(shown: Scheduled) -> str:
-        return str(shown.row.plan.source)
+    plan = of(s.DictField(), lambda shown: without_origins(shown.row.plan))
 
     @staticmethod
     def name_of(shown: Scheduled) -> str | None:
         plan = shown.row.plan
-        return f"{LAKE}.{join_name(plan.database, plan.name)}"
-
-    @staticmethod
-    def status_of(shown: Scheduled) -> str:
-        return "PROPOSED"
-
-    @staticmethod
-    def status_reason_of(shown: Scheduled) -> str:
-        blocked: str = shown.row.plan.blocked
-        return blocked
-
-    @staticmethod
-    def plan_of(shown: Scheduled) -> Mapping[str, Any]:
-        return shown_plan(shown.row.plan)
+        if "database" not in plan:
+            return None
+        return f"{LAKE}.{join_name(plan['database'], plan.get('name', ''))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,31 +169,6 @@ class OnboardedTable(PlannedTable):
     )
     position = OrNull(source="row.position")
     consistency = OrNull(source="row.consistency")
-
-    @staticmethod
-    def source_of(shown: Any) -> str:
-        return str(shown.row.plan.get("source", ""))
-
-    @staticmethod
-    def name_of(shown: Any) -> str | None:
-        plan = shown.row.plan
-        if "database" not in plan:
-            return None
-        name = join_name(plan.get("database", ""), plan.get("name", ""))
-        return f"{LAKE}.{name}"
-
-    @staticmethod
-    def status_of(shown: Any) -> str:
-        return str(shown.row.state)
-
-    @staticmethod
-    def status_reason_of(shown: Any) -> str:
-        reason: str = shown.row.status_reason
-        return reason
-
-    @staticmethod
-    def plan_of(shown: Any) -> Mapping[str, Any]:
-        return without_origins(shown.row.plan)
 
 
 class NotApproved(Reply):
@@ -237,7 +198,7 @@ class OnboardingDetail(Onboarding):
         return [
             {"source": row.plan.get("source", ""), "reason": row.status_reason}
             for row in (each.row for each in shown.tables)
-            if row.state == "PROPOSED" and row.status_reason
+            if row.state == PROPOSED and row.status_reason
         ]
 
 
@@ -265,7 +226,18 @@ class Draft(Reply):
         # thousands of tables have few policies, and what cron means takes long
         found = {_scheduled_by(each): each for each in tables}
         by = {k: timetable_of_capture(v.capture, v.policy) for k, v in found.items()}
-        return [Scheduled(each, by[_scheduled_by(each)]) for each in tables]
+        return [Scheduled(_row(each), by[_scheduled_by(each)]) for each in tables]
+
+
+def _row(each: Planned) -> Pipeline:
+    """As it would be stored."""
+    return Pipeline(
+        source_table=each.table,
+        capture=each.capture,
+        plan=plan_to_json(each.plan),
+        state=PROPOSED,
+        status_reason=each.plan.blocked,
+    )
 
 
 def _scheduled_by(each: Planned) -> tuple[object, ...]:

@@ -246,21 +246,11 @@ def plan_to_json(plan: TablePlan) -> dict[str, Any]:
     sentences  of its texts: what they were made of, for readers of other languages
     """
     origins: dict[str, Any] = {}
-    return {**shown_plan(plan, origins), "sentences": origins}
-
-
-def shown_plan(
-    plan: TablePlan, origins: dict[str, Any] | None = None
-) -> dict[str, Any]:
-    """The same in English only, for programs. origins: gets what sentences were made
-    of."""
     data: dict[str, Any] = as_data(plan, origins)
     for told, step in zip(data["steps"], plan.steps, strict=True):
-        summary = step.summary
-        if origins is not None:
-            origins.update(origins_in(summary))
-        told["summary"] = str(summary)
-    return {"v": VERSION, **data}
+        origins |= origins_in(step.summary)
+        told["summary"] = str(step.summary)
+    return {"v": VERSION, **data, "sentences": origins}
 
 
 def plan_from_json(data: Mapping[str, Any]) -> TablePlan:
