@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from django.contrib.messages import constants
 from django.core.exceptions import ImproperlyConfigured
 
 from config.alerts import networks_allowed, smtp, smtp_from
@@ -339,6 +340,8 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 PASSWORD_HASHERS = ["catalog.access.password_hash.PasswordHash"]
 AUTHENTICATION_BACKENDS = ["catalog.access.backend.SluiceBackend"]
+# the looks of their callouts
+MESSAGE_TAGS = {constants.SUCCESS: "ok", constants.ERROR: "bad"}
 LOGIN_URL = "/login"
 LOGIN_REDIRECT_URL = "/"
 SESSION_COOKIE_HTTPONLY = True

@@ -130,7 +130,7 @@ def attempt(
     """Run an action; say `done`, or what failed, on the next page."""
     error = refusal_of(request, done, action)
     if error is not None:
-        messages.error(request, translated(error.as_sentence), extra_tags="bad")
+        messages.error(request, translated(error.as_sentence))
     return error
 
 
@@ -142,7 +142,7 @@ def refusal_of(
         action()
     except SluiceError as refused:
         return refused
-    messages.success(request, done, extra_tags="ok")
+    messages.success(request, done)
     return None
 
 

@@ -76,7 +76,7 @@ def preferences(request: PageRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         _save(request, request.user, form.chosen)
         with translation.override(form.chosen.language or translation.get_language()):
-            messages.success(request, gettext("Preferences saved."), extra_tags="ok")
+            messages.success(request, gettext("Preferences saved."))
         return redirect("frontend:preferences")
     return render(request, "frontend/preferences.html", {"form": form})
 

@@ -106,12 +106,12 @@ def change_many(request: PageRequest) -> HttpResponse:
         else:
             done += 1
     if not ids:
-        messages.error(request, gettext("Tick at least one alert."), extra_tags="bad")
+        messages.error(request, gettext("Tick at least one alert."))
     if done:
         said = ngettext("%(n)s alert changed.", "%(n)s alerts changed.", done)
-        messages.success(request, said % {"n": done}, extra_tags="ok")
+        messages.success(request, said % {"n": done})
     if refused:
-        messages.error(request, refused, extra_tags="bad")
+        messages.error(request, refused)
     return back(request, "alerts")
 
 
@@ -169,7 +169,7 @@ def target_list(request: PageRequest) -> HttpResponse:
             message = gettext("%(name)s added. Send a test to try it.") % {
                 "name": row.name
             }
-            messages.success(request, message, extra_tags="ok")
+            messages.success(request, message)
             return redirect("frontend:alert-target", row.name)
     context = {
         "targets": [
@@ -201,7 +201,7 @@ def target_page(request: PageRequest, name: str) -> HttpResponse:
         except SluiceError as refused:
             error = refused
         else:
-            messages.success(request, gettext("Subscription changed."), extra_tags="ok")
+            messages.success(request, gettext("Subscription changed."))
             return redirect("frontend:alert-target", row.name)
     deliveries = numbered_page(request, row.deliveries.select_related("alert"))
     context = {
@@ -245,7 +245,7 @@ def delete(request: PageRequest, name: str) -> HttpResponse:
         if is_confirmed(request, row.name):
             targets.delete_target(row.name, by=request.principal.name)
             message = gettext("%(name)s deleted.") % {"name": row.name}
-            messages.success(request, message, extra_tags="ok")
+            messages.success(request, message)
             return redirect("frontend:alert-targets")
         error = SluiceError(gettext(NOT_CONFIRMED))
     waiting = row.deliveries.filter(next_try_at__isnull=False).count()

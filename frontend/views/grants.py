@@ -32,11 +32,7 @@ def grant_list(request: PageRequest) -> HttpResponse:
         except SluiceError as refused:
             error = refused
         else:
-            messages.success(
-                request,
-                gettext("Granted: %(grant)s.") % {"grant": row},
-                extra_tags="ok",
-            )
+            messages.success(request, gettext("Granted: %(grant)s.") % {"grant": row})
             return back(request, "grants")
     rows = Grant.objects.order_by("principal_kind", "principal_name", "id")
     q = request.GET.get("q", "").strip()

@@ -116,7 +116,7 @@ def invited(request: HttpRequest, text: str) -> HttpResponse:
             else:
                 auth.login(request, user, backend=BACKEND)
                 welcome = gettext("Welcome, %(name)s.") % {"name": user.username}
-                messages.success(request, welcome, extra_tags="ok")
+                messages.success(request, welcome)
                 return redirect("frontend:home")
     context = {"invitation": invitation, "error": error, "is_mistyped": is_mistyped}
     status = 400 if error or is_mistyped else 200

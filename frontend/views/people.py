@@ -38,9 +38,7 @@ def user_list(request: PageRequest) -> HttpResponse:
             error = refused
         else:
             messages.success(
-                request,
-                gettext("User %(name)s created.") % {"name": user.username},
-                extra_tags="ok",
+                request, gettext("User %(name)s created.") % {"name": user.username}
             )
             return redirect("frontend:users")
     q = request.GET.get("q", "").strip()

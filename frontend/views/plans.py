@@ -106,7 +106,7 @@ def discard(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     if request.method == "POST":
         count = discard_onboarding(onboarding, actor=request.principal.name)
         audit.record("onboarding.discard", on=source, id=str(pk), tables=count)
-        messages.success(request, gettext("Plan discarded."), extra_tags="ok")
+        messages.success(request, gettext("Plan discarded."))
         return redirect("frontend:source", source)
     overview = progress_of(request.principal, onboarding)
     context = {
@@ -138,7 +138,7 @@ def choose(request: PageRequest, pk: uuid.UUID, pipeline_id: int) -> HttpRespons
         except SluiceError as refused:
             error = refused
         else:
-            messages.success(request, gettext("Planned again."), extra_tags="ok")
+            messages.success(request, gettext("Planned again."))
             return redirect("frontend:onboarding", pk)
     context = {
         "onboarding": onboarding,
@@ -210,10 +210,10 @@ def _tell(request: PageRequest, done: Chosen) -> None:
             "%(count)s tables planned again.",
             done.planned,
         )
-        messages.success(request, text % {"count": done.planned}, extra_tags="ok")
+        messages.success(request, text % {"count": done.planned})
     for name, why in done.refused[:NAMED]:
         text = gettext("%(name)s stays as it was: %(why)s") % {"name": name, "why": why}
-        messages.error(request, text, extra_tags="bad")
+        messages.error(request, text)
 
 
 def _pipelines(request: PageRequest, onboarding: Onboarding) -> NumberedPage:

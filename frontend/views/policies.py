@@ -77,4 +77,4 @@ def _change(request: PageRequest, level: Settings, form: PolicyForm) -> None:
     message = (
         gettext("Settings saved.") if is_changed else gettext("Nothing was changed.")
     )
-    messages.success(request, message, extra_tags="ok")
+    messages.success(request, message)

@@ -28,9 +28,7 @@ def rule_list(request: PageRequest) -> HttpResponse:
         except SluiceError as refused:
             error = refused
         else:
-            messages.success(
-                request, gettext("Saved: %(rule)s.") % {"rule": row}, extra_tags="ok"
-            )
+            messages.success(request, gettext("Saved: %(rule)s.") % {"rule": row})
             return redirect("frontend:rules")
     rows = AccessRule.objects.order_by(
         "datasource", "database", "table", "column", "id"

@@ -47,10 +47,10 @@ def _approve(
     done = approve_many(rows, actor=actor, set_aside=list(ways))
     if count := sum(one.error is None for one in done):
         text = ngettext("%(n)s table goes on.", "%(n)s tables go on.", count)
-        messages.success(request, text % {"n": count}, extra_tags="ok")
+        messages.success(request, text % {"n": count})
     for one in done:
         if one.error is not None:
-            messages.error(request, _refused(one), extra_tags="bad")
+            messages.error(request, _refused(one))
 
 
 def _refused(one: Decided) -> str:

@@ -238,7 +238,7 @@ def _form_page(
     if saved is None:
         return _render(request, kind, form, source=stored, report=entry.report)
     forget(request, slot)
-    messages.success(request, entry.outcome(saved), extra_tags="ok")
+    messages.success(request, entry.outcome(saved))
     if stored is not None or entry.report is None:
         return redirect("frontend:source", saved.name)
     # what a test has let in is discovered at once, and then the tables are chosen

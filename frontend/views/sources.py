@@ -158,7 +158,7 @@ def resume_tables(request: PageRequest, name: str) -> HttpResponse:
     resumed, left = resume_failed(request.principal, source)
     texts = {"resumed": resumed, "left": left}
     said = gettext("%(resumed)s failed tables resumed, %(left)s not.") % texts
-    messages.success(request, said, extra_tags="bad" if left else "ok")
+    (messages.error if left else messages.success)(request, said)
     return redirect("frontend:source", name)
 
 

@@ -202,7 +202,6 @@ def _started(
     messages.success(
         request,
         gettext("Requested: %(action)s.") % {"action": lower_first(action.title)},
-        extra_tags="ok",
     )
     if isinstance(done, Job) and done.state != SUCCEEDED:
         return redirect("frontend:job", done.pk)

@@ -58,7 +58,7 @@ def act_on_many(request: PageRequest) -> HttpResponse:
     possible = [one for one in planned if not one.refused]
     if not planned:
         message = gettext("Tick at least one table.")
-        messages.error(request, message, extra_tags="bad")
+        messages.error(request, message)
         return redirect("frontend:tables")
     error: SluiceError | None = None
     if request.method == "POST" and possible:
@@ -161,11 +161,11 @@ def _start_all(
             started,
         )
         words = {"n": started, "action": lower_first(action.title)}
-        messages.success(request, said % words, extra_tags="ok")
+        messages.success(request, said % words)
     if refused:
         told, more = refused[0], len(refused) - 1
         if more:
             several = gettext("%(first)s (and %(more)s more)")
             told = several % {"first": told, "more": more}
-        messages.error(request, told, extra_tags="bad")
+        messages.error(request, told)
     return redirect("frontend:tables")

@@ -46,7 +46,7 @@ def label(request: PageRequest) -> HttpResponse:
             owner, tags = wanted, given
         else:
             done = ngettext("Saved for %(n)s table.", "Saved for %(n)s tables.", number)
-            messages.success(request, done % {"n": number}, extra_tags="ok")
+            messages.success(request, done % {"n": number})
             if number == 1:
                 return redirect("frontend:table", tables[0].pk)
             return redirect("frontend:tables")
