@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ingest.contract.job import CompactionBudget, ErrorFact, Outcome
 from ingest.contract.table import FenceSpec, SourceSpec, TableSpec
@@ -69,6 +69,8 @@ class Applied:
                last report; instant "" = none since then
     lossy      lake column → how many values of those rows had no form in the lake, so
                that they are NULL there
+    is_wide    rows of them took memory as few rows do: compactions want a driver of
+               their own
     committed  when the newest applied transaction was committed at the source,
                microseconds since 1970; 0 = none since the session began
     columns    source name and type of those that the lake table has, by the plan of the
@@ -87,11 +89,25 @@ class Applied:
     rows: int = 0
     bytes: int = 0
     lossy: Mapping[str, int] = field(default_factory=dict)
+    is_wide: bool = False
     committed: int = 0
     waiting: int = 0
     oldest: int = 0
     pending_compactions: tuple[str, ...] = ()
     columns: tuple[tuple[str, str], ...] = ()
+
+    def without_commit(self) -> Applied:
+        """What is left to tell again once all of it is told."""
+        return replace(
+            self,
+            instant="",
+            completed_at="",
+            rows=0,
+            bytes=0,
+            lossy={},
+            is_wide=False,
+            columns=(),
+        )
 
 
 def added(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:

@@ -23,6 +23,7 @@ from core.database_errors import is_away
 from core.outbox import NewEvent
 from core.sentences import Sentence, says
 from ingest.contract.applying import Applied, added
+from ingest.jobs.leases import use_dedicated_driver
 from ingest.models import Pipeline, SourceFollower, states
 from ingest.pipelines import transitions
 from ingest.pipelines.followers import READS_ALONG_BYTES
@@ -44,6 +45,10 @@ FROM jsonb_to_recordset(%s::jsonb) AS n(pipeline bigint, position text,
   waiting_since timestamptz, rate float8, rows bigint, lossy jsonb)
 WHERE p.id = n.pipeline
 """
+_WIDE = Sentence(
+    "its source's log has rows so wide that a compaction of some of them can use up a"
+    " driver's memory"
+)
 _TABLES = """
 UPDATE catalog_table t SET
   caught_up_at = coalesce(n.caught_up_at, t.caught_up_at),
@@ -140,6 +145,9 @@ class AppliedRows:
             note_changes(
                 each.applied.table_id for each in shown if each.applied.instant
             )
+            for each in shown:
+                if each.applied.is_wide:
+                    use_dedicated_driver(each.applied.table_id, _WIDE)
         _show_columns([each.applied for each in shown if each.applied.columns])
         level = [each for each in shown if each.event == "catch_up"]
         _catch_up(level)

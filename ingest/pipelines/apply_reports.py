@@ -207,7 +207,7 @@ class Gathered:
         """Without their commits, which are written."""
         stopped = frozenset[int]().union(*self._stopped.values())
         return {
-            pk: replace(each, instant="", rows=0, bytes=0, lossy={}, columns=())
+            pk: each.without_commit()
             for pk, each in self._standing.items()
             if pk not in stopped
         }
@@ -296,6 +296,7 @@ def _joined(before: Applied, now: Applied) -> Applied:
         rows=before.rows + now.rows,
         bytes=before.bytes + now.bytes,
         lossy=added(before.lossy, now.lossy),
+        is_wide=before.is_wide or now.is_wide,
         committed=now.committed or before.committed,
         columns=now.columns or before.columns,
     )

@@ -64,6 +64,11 @@ class Heard:
     def last(self) -> ApplyReport | None:
         return self.reports[-1] if self.reports else None
 
+    @property
+    def wide(self) -> set[int]:
+        told = [one for report in self.reports for one in report.applied]
+        return {one.table_id for one in told if one.is_wide}
+
     def problem(self, table: TableSpec) -> ApplyProblem | None:
         problems = self.last.problems if self.last else ()
         return next((p for p in problems if p.table_id == table.table_id), None)
@@ -249,6 +254,7 @@ def test_a_row_that_is_too_wide_stops_its_table_alone(
     last = log.segment(two, ("insert", 10, "y" * (900 << 10)))
     running.send(one, two)
     heard.has_applied(two, last.number)
+    assert heard.wide == {two.table_id}  # 900 of 1,024 KiB
     problem = wait_for(lambda: heard.problem(one), "the problem")
     found = problem.outcome, problem.error.code
     assert found == ("terminal", "row_too_large")

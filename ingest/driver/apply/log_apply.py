@@ -109,12 +109,14 @@ def spec_of(work: ApplyWork, table: ApplyTable) -> JobSpec:
 @dataclass(frozen=True, slots=True)
 class Step:
     """What one look at a table came to. commit None: nothing had to be written. lossy:
-    lake column → how many values of the rows became NULL."""
+    lake column → how many values of the rows became NULL. is_wide: rows took turns with
+    those of other tables, see `wide_rows`."""
 
     commit: Commit | None = None
     rows: int = 0
     committed: int = 0
     lossy: Mapping[str, int] = field(default_factory=dict)
+    is_wide: bool = False
 
 
 @dataclass(slots=True)
@@ -298,7 +300,8 @@ class LogTable:
             self.take()  # it has them now
         else:
             self.shape = shape
-        return Step(commit, waiting.rows, waiting.committed, pieces.lossy)
+        counts = waiting.rows, waiting.committed
+        return Step(commit, *counts, pieces.lossy, pieces.is_wide)
 
     def _span(self, waiting: Waiting, *, unsent: Sequence[str]) -> Span | None:
         """What the commit covers. New columns come without a row, too."""

@@ -414,6 +414,7 @@ def _applied(task: Task, step: Step, waiting: int, *, is_live: bool) -> Applied 
         rows=(before.rows if before else 0) + step.rows,
         bytes=before.bytes if before else 0,
         lossy=added(before.lossy if before else {}, step.lossy),
+        is_wide=step.is_wide or bool(before and before.is_wide),
         committed=task.committed,
         waiting=waiting,
         oldest=task.since,
@@ -452,11 +453,7 @@ def _with_waiting(task: Task, stream: Stream | None) -> Applied | None:
 
 
 def _without_commit(applied: Applied | None) -> Applied | None:
-    if applied is None:
-        return None
-    return dataclasses.replace(
-        applied, instant="", completed_at="", rows=0, bytes=0, lossy={}, columns=()
-    )
+    return applied.without_commit() if applied else None
 
 
 def _new_columns(task: Task) -> tuple[tuple[str, str], ...]:
