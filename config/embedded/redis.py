@@ -19,6 +19,8 @@ from core.processes.child import Child, ChildSpec, spawn
 from core.processes.identity import end, read_identity, write_identity
 
 START_SECONDS = 20.0
+# It wakes `hz` times a second to look after what it holds, of which there is next to
+# nothing: who waits for something is woken by that, and by its own time-out.
 CONFIGURATION = """\
 bind 127.0.0.1
 port {port}
@@ -28,6 +30,7 @@ save ""
 appendonly no
 maxmemory 128mb
 maxmemory-policy noeviction
+hz 1
 """
 
 

@@ -155,6 +155,13 @@ def test_a_reused_pid_is_not_taken_for_the_server() -> None:
     assert not ProcessIdentity(own.pid, own.start_time - 100).is_alive()
 
 
+def test_redis_at_rest_wakes_once_a_second(tmp_path: Path) -> None:
+    server = EmbeddedRedis(tmp_path)
+    with redis.Redis.from_url(server.start()) as client:
+        assert client.config_get("hz") == {"hz": "1"}
+    server.stop()
+
+
 def test_redis_wants_the_password_and_ends(tmp_path: Path) -> None:
     server = EmbeddedRedis(tmp_path)
     url = server.start()
