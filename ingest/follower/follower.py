@@ -63,7 +63,8 @@ _STATE_SECONDS, _LOOK_SECONDS = 1.0, 5.0
 _COMPARE_SECONDS = 1.0
 # A load that something prevents from beginning is tried again: its job waits longer.
 _AGAIN_SECONDS = 20.0
-_READ_SECONDS = 0.25
+# What the log has comes at once; new lists are taken up between two reads.
+_READ_SECONDS = 0.5
 _LOADED_ELSEWHERE = Sentence(
     "its load was not over as another server took the place of the one that it was read"
     " from; resync the table"

@@ -543,3 +543,20 @@ def test_tables_are_compared_only_when_something_may_be_other_of_them(
     monkeypatch.setattr(follower, what, counted)
     bench.run(*TABLES, clock=lambda: host.now)
     assert 0 < host.counts[what] <= 13
+
+
+def test_at_rest_a_follower_wakes_twice_a_second(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.host = host = RestingHost(bench.source)
+    waited: list[float] = []
+    read = FakeLog.read
+
+    def noted(log: FakeLog, seconds: float, **more: Any) -> None:
+        if host.level_at and host.now > host.level_at:
+            waited.append(seconds)
+        read(log, seconds, **more)
+
+    monkeypatch.setattr(FakeLog, "read", noted)
+    bench.run(*TABLES, clock=lambda: host.now)
+    assert {*waited} == {0.5}
