@@ -24,78 +24,65 @@ OLD_FILES_STAY = Sentence(
 )
 
 
-def externally_modified(facts: LakeFacts) -> Sequence[str]:
-    lines: list[str] = [
-        Sentence(
+def externally_modified(facts: LakeFacts) -> Iterator[str]:
+    for t in facts.taken:
+        yield Sentence(
             "The table's lock for %(scope)s is taken back: the owner that put "
             "%(found)s there is refused from then on, and jobs that wait go on",
             scope=t.scope,
             found=t.found,
         )
-        for t in facts.taken
-    ]
     if facts.altered:
-        said = "; ".join(facts.altered)
-        lines.append(
-            Sentence(
-                "hoodie.properties goes back to what was planned: %(changes)s",
-                changes=said,
-            )
+        yield Sentence(
+            "hoodie.properties goes back to what was planned: %(changes)s",
+            changes="; ".join(facts.altered),
         )
     if facts.future:
-        lines += [*plans_first(facts), *_out_of_the_future(facts)]
-    return lines
+        yield from plans_first(facts)
+        yield from _out_of_the_future(facts)
 
 
-def _out_of_the_future(facts: LakeFacts) -> Sequence[str]:
-    return [
-        Sentence(
-            (
-                "Rewrites the table with the current time, because a driver with a "
-                "fast clock made %(count)s commit dated in the future, such as "
-                "%(instant)s in UTC"
-            )
-            if len(facts.future) == 1
-            else (
-                "Rewrites the table with the current time, because a driver with a "
-                "fast clock made %(count)s commits dated in the future, such as "
-                "%(instant)s in UTC"
-            ),
-            count=len(facts.future),
-            instant=facts.future[-1],
+def _out_of_the_future(facts: LakeFacts) -> Iterator[str]:
+    yield Sentence(
+        (
+            "Rewrites the table with the current time, because a driver with a "
+            "fast clock made %(count)s commit dated in the future, such as "
+            "%(instant)s in UTC"
+        )
+        if len(facts.future) == 1
+        else (
+            "Rewrites the table with the current time, because a driver with a "
+            "fast clock made %(count)s commits dated in the future, such as "
+            "%(instant)s in UTC"
         ),
-        Sentence(
-            "Then the instants of the future are taken off the timeline, with the "
-            "files that they wrote and savepoints made by them; capture goes on at "
-            "its position"
-        ),
-    ]
+        count=len(facts.future),
+        instant=facts.future[-1],
+    )
+    yield Sentence(
+        "Then the instants of the future are taken off the timeline, with the "
+        "files that they wrote and savepoints made by them; capture goes on at "
+        "its position"
+    )
 
 
-def rolled_back(pending: Pending) -> Sequence[str]:
+def rolled_back(pending: Pending) -> Iterator[str]:
     if pending.action == "rollback":
-        return [
-            Sentence(
-                "Rollback %(instant)s, which was begun, is finished with what it "
-                "undoes",
-                instant=pending.instant,
-            )
-        ]
-    if pending.action != "compaction":
-        return [
-            Sentence(
-                "What %(action)s %(instant)s wrote is removed; it was never visible, "
-                "and its rows come again with the next sync",
-                action=pending.action,
-                instant=pending.instant,
-            )
-        ]
-    return [
-        _attempt_removed(pending),
-        Sentence(
+        yield Sentence(
+            "Rollback %(instant)s, which was begun, is finished with what it undoes",
+            instant=pending.instant,
+        )
+    elif pending.action != "compaction":
+        yield Sentence(
+            "What %(action)s %(instant)s wrote is removed; it was never visible, "
+            "and its rows come again with the next sync",
+            action=pending.action,
+            instant=pending.instant,
+        )
+    else:
+        yield _attempt_removed(pending)
+        yield Sentence(
             "Its plan%(extent)s stays and is executed again", extent=_extent(pending)
-        ),
-    ]
+        )
 
 
 def _attempt_removed(pending: Pending) -> str:
@@ -105,28 +92,23 @@ def _attempt_removed(pending: Pending) -> str:
     )
 
 
-def taken_off(pending: Pending) -> Sequence[str]:
+def taken_off(pending: Pending) -> Iterator[str]:
     if not pending.is_readable:
-        return [
-            Sentence(
-                "Compaction %(instant)s is taken off the timeline, and what an attempt "
-                "of it wrote is removed by name, for its request cannot be read",
-                instant=pending.instant,
-            ),
-            Sentence("The table can be read and written again"),
-        ]
-    lines = []
-    if pending.state == "INFLIGHT":
-        lines.append(_attempt_removed(pending))
-    return [
-        *lines,
-        Sentence(
-            "Compaction %(instant)s%(extent)s is taken off the timeline",
+        yield Sentence(
+            "Compaction %(instant)s is taken off the timeline, and what an attempt "
+            "of it wrote is removed by name, for its request cannot be read",
             instant=pending.instant,
-            extent=_extent(pending),
-        ),
-        Sentence("Its log files stay and are merged by the next plan"),
-    ]
+        )
+        yield Sentence("The table can be read and written again")
+        return
+    if pending.state == "INFLIGHT":
+        yield _attempt_removed(pending)
+    yield Sentence(
+        "Compaction %(instant)s%(extent)s is taken off the timeline",
+        instant=pending.instant,
+        extent=_extent(pending),
+    )
+    yield Sentence("Its log files stay and are merged by the next plan")
 
 
 def _extent(pending: Pending) -> str:
@@ -148,15 +130,12 @@ def undone_first(facts: LakeFacts) -> Sequence[str]:
     return [line for one in left for line in rolled_back(one)]
 
 
-def plans_first(facts: LakeFacts) -> Sequence[str]:
-    if not facts.pending_compactions:
-        return []
-    return [
-        Sentence(
+def plans_first(facts: LakeFacts) -> Iterator[str]:
+    if facts.pending_compactions:
+        yield Sentence(
             "Compactions that are planned are taken off the timeline first: %(count)s",
             count=len(facts.pending_compactions),
         )
-    ]
 
 
 def kept(facts: LakeFacts) -> Sequence[str]:
@@ -168,33 +147,26 @@ def kept(facts: LakeFacts) -> Sequence[str]:
     ]
 
 
-def deduplicated(facts: LakeFacts) -> Sequence[str]:
-    lines = [
-        Sentence(
-            "Every row is read once and counted by its key; without duplicates nothing "
-            "is written"
-        ),
-    ]
+def deduplicated(facts: LakeFacts) -> Iterator[str]:
+    yield Sentence(
+        "Every row is read once and counted by its key; without duplicates nothing is "
+        "written"
+    )
     if facts.conflicts_total:
-        lines.append(
-            Sentence(
-                "Buckets with several file groups now: %(count)s",
-                count=facts.conflicts_total,
-            )
+        yield Sentence(
+            "Buckets with several file groups now: %(count)s",
+            count=facts.conflicts_total,
         )
-    return [
-        *lines,
-        *undone_first(facts),
-        *plans_first(facts),
-        Sentence("A savepoint keeps what is there now"),
-        Sentence(
-            "One commit replaces the table by one row per key: the newest one stays"
-        ),
-        Sentence(
-            "The result is compared with what was kept; capture goes on at its position"
-        ),
-        Sentence("No sync runs until it ends"),
-    ]
+    yield from undone_first(facts)
+    yield from plans_first(facts)
+    yield Sentence("A savepoint keeps what is there now")
+    yield Sentence(
+        "One commit replaces the table by one row per key: the newest one stays"
+    )
+    yield Sentence(
+        "The result is compared with what was kept; capture goes on at its position"
+    )
+    yield Sentence("No sync runs until it ends")
 
 
 def read_again(found: Rereading, *, follows_log: bool) -> Iterator[str]:
@@ -263,28 +235,22 @@ def joined(found: Joining, *, follows_log: bool) -> Iterator[str]:
     yield Sentence("Readers see all of it at once, by one commit")
 
 
-def cleaned(facts: LakeFacts, *, keep_seconds: float) -> Sequence[str]:
-    begun = [p.instant for p in facts.pending if p.action == "clean" and not p.is_held]
-    lines = [*undone_first(facts)]
-    if begun:
-        lines.append(
-            Sentence(
-                "A cleaning that was begun is finished: %(instants)s",
-                instants=", ".join(begun),
-            )
+def cleaned(facts: LakeFacts, *, keep_seconds: float) -> Iterator[str]:
+    yield from undone_first(facts)
+    if begun := [
+        p.instant for p in facts.pending if p.action == "clean" and not p.is_held
+    ]:
+        yield Sentence(
+            "A cleaning that was begun is finished: %(instants)s",
+            instants=", ".join(begun),
         )
     if facts.strays:
-        lines.append(
-            Sentence(
-                "Files that no commit lists are deleted: %(count)s", count=facts.strays
-            )
+        yield Sentence(
+            "Files that no commit lists are deleted: %(count)s", count=facts.strays
         )
-    return [
-        *lines,
-        _old_files(facts, keep_seconds),
-        Sentence("Old instants are archived, and savepoints made over 7 days ago end"),
-        Sentence("Readers see the same rows before and after"),
-    ]
+    yield _old_files(facts, keep_seconds)
+    yield Sentence("Old instants are archived, and savepoints made over 7 days ago end")
+    yield Sentence("Readers see the same rows before and after")
 
 
 def _old_files(facts: LakeFacts, keep_seconds: float) -> str:

@@ -6,7 +6,7 @@ is nothing of this kind to repair.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from catalog.models import Table
@@ -235,9 +235,9 @@ def preview_metadata_drop(table: Table, facts: LakeFacts, work: RepairWork) -> P
 
 def _each(
     pending: tuple[Pending, ...],
-    describe: Callable[[Pending], Sequence[str]],
+    describe: Callable[[Pending], Iterable[str]],
     *,
-    before: Sequence[str] = (),
+    before: Iterable[str] = (),
 ) -> list[str]:
     lines = [*before, *(line for one in pending for line in describe(one))]
     if any(p.is_held for p in pending):

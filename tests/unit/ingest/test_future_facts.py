@@ -42,4 +42,4 @@ def test_commits_of_a_clock_that_was_ahead_are_told_with_their_repair() -> None:
     assert FAR in issue.reason
     told = " ".join(externally_modified(facts))
     assert "1 commit dated in the future" in told
-    assert not externally_modified(replace(facts, future=()))
+    assert not list(externally_modified(replace(facts, future=())))
