@@ -85,7 +85,7 @@ def test_what_is_always_offered_says_what_waits_and_the_way_back(world, browse):
 
 
 def test_a_page_shows_what_was_seen_and_asks_no_lake(world, browse, monkeypatch):
-    monkeypatch.setattr(repairs, "read_timeline", None)  # a store that hangs, say
+    monkeypatch.setattr(repairs, "timeline_at", None)  # a store that hangs, say
     events = world.lake_tables["events"]
     Pipeline.objects.filter(lake_table=events).update(state="LIVE")
     text = page_of(browse("root"), events)
