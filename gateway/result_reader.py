@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Awaitable
 from dataclasses import dataclass
 
 from gateway.budget import Budget
 from gateway.engines.port import (
+    EngineColumn,
     EngineOperation,
     EngineRefused,
     EngineSession,
@@ -47,6 +49,12 @@ class _Rest:
         return FetchedBatch(row_set, has_more, count)
 
 
+def first_rows(room: Budget[ResultReader, ResultReader]) -> int:
+    """How many rows to ask for with a statement, as far as there is room: nearly every
+    client wants them at once, and for many plans the engine computes nothing before."""
+    return 0 if room.is_beyond_total(FIRST_BYTES) else FIRST_ROWS
+
+
 class ResultReader:
     """One statement's result. Calls must not overlap, `end` and `close` excepted.
 
@@ -75,16 +83,18 @@ class ResultReader:
         """How long the engine works on rows that have not come; 0 when it does not."""
         return 0.0 if self._asked_at is None else time.monotonic() - self._asked_at
 
-    def begin(self) -> None:
-        """Start to read the first rows: nearly every client asks for them at once, and
-        for many plans the engine computes nothing before."""
-        if self._room.fits(self, FIRST_BYTES):
-            self._read_ahead(Orientation.NEXT, FIRST_ROWS, FIRST_BYTES)
-
-    async def ready(self) -> None:
-        """Return when what is read ahead has come; raise what the engine says of it."""
-        if self._ahead:
-            await self._arrival(self._ahead)
+    async def begin(
+        self, first: Awaitable[FetchedBatch], max_rows: int
+    ) -> tuple[EngineColumn, ...] | None:
+        """Return the columns once the first batch has come, of so many rows at most;
+        None when the engine has none yet. Raise what it says of them."""
+        ahead = self._await(first, max_rows, FIRST_BYTES if max_rows else 0)
+        batch = await self._arrival(ahead)
+        if batch.columns is None or not max_rows:
+            self._ahead = None
+            self._hold(0)
+            self.is_at_end = False
+        return batch.columns
 
     async def fetch(self, orientation: Orientation, max_rows: int) -> FetchedBatch:
         """Return the next rows, or the first; none at the end.
@@ -187,16 +197,24 @@ class ResultReader:
     def _read_ahead(
         self, orientation: Orientation, max_rows: int, estimate: int
     ) -> asyncio.Future[FetchedBatch]:
+        fetched = self._session.fetch(self._operation, orientation, max_rows)
+        return self._await(fetched, max_rows, estimate)
+
+    def _await(
+        self, fetched: Awaitable[FetchedBatch], max_rows: int, estimate: int
+    ) -> asyncio.Future[FetchedBatch]:
         self._hold(estimate)
-        self._ahead = asyncio.ensure_future(self._ask(orientation, max_rows))
+        self._ahead = asyncio.ensure_future(self._ask(fetched, max_rows))
         self._ahead.add_done_callback(self._arrived)
         return self._ahead
 
-    async def _ask(self, orientation: Orientation, max_rows: int) -> FetchedBatch:
+    async def _ask(
+        self, fetched: Awaitable[FetchedBatch], max_rows: int
+    ) -> FetchedBatch:
         self.is_at_end = False
         self._asked_at = began = time.monotonic()
         try:
-            batch = await self._session.fetch(self._operation, orientation, max_rows)
+            batch = await fetched
         finally:
             self._asked_at = None
         is_short = len(batch.row_set) < FULL_BYTES and 0 <= batch.rows < max_rows

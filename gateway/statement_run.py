@@ -5,18 +5,19 @@ Must not know clients, handles or the wire, nor which session of an engine it is
 
 from __future__ import annotations
 
-import asyncio
 import time
 
 from gateway.engines.port import (
+    EngineColumn,
     EngineOperation,
     EngineRefused,
     EngineUnavailable,
     OperationState,
+    Orientation,
 )
 from gateway.faults import TIMED_OUT
 from gateway.operation import Operation, Run
-from gateway.result_reader import ResultReader
+from gateway.result_reader import ResultReader, first_rows
 from gateway.services import Services
 
 
@@ -28,24 +29,35 @@ async def run_to_first_rows(
 
     EngineRefused when it fails, or has not ended by `until`.
     """
-    run.handle = handle = await run.engine.execute(
-        operation.statement, operation.settings
+    most = first_rows(services.read_ahead) if operation.has_result_set else 0
+    run.handle, first = await run.engine.query(
+        operation.statement, operation.settings, most
     )
     if operation.state in {OperationState.INITIALIZED, OperationState.PENDING}:
         operation.advance("run")
+    run.reader = reader = ResultReader(run.engine, run.handle, services.read_ahead)
+    has_rows = False
     try:
-        await _end(services, run, operation, until)
-        if operation.is_left:
-            return
+        columns = await reader.begin(first, most)
+        while columns is None:
+            await _end(services, run, operation, until)
+            if operation.is_left:
+                return
+            again = run.engine.fetch(run.handle, Orientation.NEXT, most)
+            columns = await reader.begin(again, most)
+        run.is_over = True
         operation.log_line(stage_line(1, 1))
         if operation.has_result_set:
-            reader = ResultReader(run.engine, handle, services.read_ahead)
-            await _read_first(run, reader, operation)
+            _keep_columns(run, operation, columns)
+            has_rows = True
     except EngineRefused:
         if not operation.is_left:  # else it was told to drop what it is asked about
             raise
     finally:
-        _note_reads(services, run, handle)
+        if not has_rows:
+            reader.close()
+            run.reader = None
+        _note_reads(services, run, run.handle)
 
 
 async def _end(
@@ -83,29 +95,16 @@ def _note_reads(services: Services, run: Run, handle: EngineOperation) -> None:
     run.reads = services.supervisor.client.reads(handle) or run.reads
 
 
-async def _read_first(run: Run, reader: ResultReader, operation: Operation) -> None:
-    """Ask for the columns, and behind that question already for the first rows: plans
-    without an exchange compute nothing before."""
-    handle = run.handle
-    assert handle is not None
-    schema = asyncio.ensure_future(run.engine.result_schema(handle))
-    schema.add_done_callback(lambda f: f.cancelled() or f.exception())
-    reader.begin()
-    run.reader = reader
-    try:
-        columns = await asyncio.shield(schema)
-        if operation.state is OperationState.FINISHED and operation.columns != columns:
-            raise EngineUnavailable(
-                "the engine that held this result is gone, and the table's columns"
-                " have changed since",
-                hint="run the statement again",
-            )
-        run.columns = columns
-        await reader.ready()
-    except BaseException:
-        reader.close()
-        run.reader = None
-        raise
+def _keep_columns(
+    run: Run, operation: Operation, columns: tuple[EngineColumn, ...]
+) -> None:
+    if operation.state is OperationState.FINISHED and operation.columns != columns:
+        raise EngineUnavailable(
+            "the engine that held this result is gone, and the table's columns"
+            " have changed since",
+            hint="run the statement again",
+        )
+    run.columns = columns
 
 
 def overdue() -> EngineRefused:

@@ -182,16 +182,20 @@ class EngineChannel:
         self._sequence = self._sequence % 0x7FFFFFFF + 1
         return self._sequence
 
+    def send(self, message: Frame) -> asyncio.Future[Frame]:
+        """Send one message; return what will hold the reply's bytes."""
+        if self.is_closed:
+            raise EngineUnavailable("the connection to the query engine is closed")
+        self._transport.writelines([framing.length_prefix(len(message)), message])
+        return self._wire.next_frame()
+
     async def exchange(self, message: Frame, *, is_brief: bool = False) -> Frame:
         """Send one message and return the reply's bytes.
 
         A brief call does not make the channel busy: others may follow behind it.
         A cancelled exchange closes the channel, whose calls all fail then.
         """
-        if self.is_closed:
-            raise EngineUnavailable("the connection to the query engine is closed")
-        self._transport.writelines([framing.length_prefix(len(message)), message])
-        reply = self._wire.next_frame()
+        reply = self.send(message)
         self._long_calls += not is_brief
         try:
             return await reply

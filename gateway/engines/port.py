@@ -7,6 +7,7 @@ pass the same behaviour suite. This module must not know Thrift, Spark or Django
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -299,12 +300,13 @@ class FetchedBatch:
 
     `row_set` holds the bytes of the Thrift binary-protocol struct `TRowSet` as the
     engine sent them (empty for an empty batch), `rows` the count when it is known
-    without decoding (-1 otherwise).
+    without decoding (-1 otherwise). `columns` come with the first batch alone.
     """
 
     row_set: bytes | memoryview
     has_more_rows: bool
     rows: int = -1
+    columns: tuple[EngineColumn, ...] | None = None
 
 
 class Orientation(StrEnum):
@@ -334,18 +336,22 @@ class EngineSession(Protocol):
         must have none.
         """
 
+    async def query(
+        self, statement: str, settings: Mapping[str, str] | None, max_rows: int
+    ) -> tuple[EngineOperation, asyncio.Future[FetchedBatch]]:
+        """As `execute`; in the same turn ask for the first batch, as `fetch` does."""
+
     async def status(self, operation: EngineOperation) -> EngineStatus:
         """Return the state, waiting up to 5 s for a terminal one."""
-
-    async def result_schema(
-        self, operation: EngineOperation
-    ) -> tuple[EngineColumn, ...]:
-        """Return the result's columns; empty for a statement without a result."""
 
     async def fetch(
         self, operation: EngineOperation, orientation: Orientation, max_rows: int
     ) -> FetchedBatch:
-        """Return the next (or first) batch."""
+        """Return the next (or first) batch; of no rows, only the columns.
+
+        Before the first one, wait up to 5 s for the statement to finish. A batch
+        without columns: it runs on or came to nothing, which `status` tells.
+        """
 
     async def cancel(self, operation: EngineOperation) -> None:
         """Stop the statement and its Spark job. Idempotent; does not queue behind

@@ -23,7 +23,7 @@ from gateway.engines.port import (
     LakeTable,
     Orientation,
 )
-from gateway.engines.spark_thrift import SparkEngine, run_statement
+from gateway.engines.spark_thrift import SparkEngine
 
 USER = "rehearsal"
 _WORK = (
@@ -80,8 +80,8 @@ async def _rehearse(spec: EngineSpec, lake: _Lake) -> None:
 
 
 async def _read(session: EngineSession, statement: str) -> None:
-    operation = await run_statement(session, statement)
-    await session.result_schema(operation)
+    operation, first = await session.query(statement, None, 1000)
+    await first
     while (await session.fetch(operation, Orientation.NEXT, 1000)).rows:
         pass
     await session.close_operation(operation)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
+from core.errors import SluiceError
 from gateway.engines.channel import EngineChannel
 from gateway.engines.port import (
     EngineColumn,
@@ -33,9 +36,11 @@ from gateway.hs2.values import (
 
 PROTOCOL = V8
 _FINE = {StatusCode.SUCCESS, StatusCode.SUCCESS_WITH_INFO, StatusCode.STILL_EXECUTING}
-# Answered from what the engine has in memory: other calls may wait behind these, and
-# these for none of them.
-_BRIEF = (messages.GetResultSetMetadata, messages.CloseOperation)
+# Answered from what the engine has in memory: other calls may wait behind it, and it
+# for none of them.
+_BRIEF = messages.CloseOperation
+# What a channel began last, before anybody knows its handle.
+_LAST = EngineOperation(bytes(16), bytes(16))
 _ORIENTATIONS = {
     Orientation.NEXT: FetchOrientation.NEXT,
     Orientation.FIRST: FetchOrientation.FIRST,
@@ -88,17 +93,42 @@ class ThriftEngineSession:
         self, statement: str, settings: Mapping[str, str] | None = None
     ) -> EngineOperation:
         """Start a statement; see the port."""
-        request = messages.ExecuteStatement(
+        reply = await self._ask(self._execution(statement, settings))
+        return _begun(reply)
+
+    async def query(
+        self, statement: str, settings: Mapping[str, str] | None, max_rows: int
+    ) -> tuple[EngineOperation, asyncio.Future[FetchedBatch]]:
+        """Send both calls at once; see the port."""
+        request = self._execution(statement, settings)
+        begun: asyncio.Future[EngineOperation] = (
+            asyncio.get_running_loop().create_future()
+        )
+        first = asyncio.create_task(self._query(request, max_rows, begun))
+        first.add_done_callback(partial(_pass_on_failure, begun))
+        return await begun, first
+
+    async def _query(
+        self,
+        request: messages.ExecuteStatement,
+        max_rows: int,
+        begun: asyncio.Future[EngineOperation],
+    ) -> FetchedBatch:
+        async with self._channels.one() as channel:
+            sequence = channel.next_sequence()
+            reply = channel.send(calls.encode_call(request, sequence=sequence))
+            reply.add_done_callback(partial(_pass_on_begun, begun, sequence))
+            return await _fetched(channel, _LAST, Orientation.NEXT, max_rows)
+
+    def _execution(
+        self, statement: str, settings: Mapping[str, str] | None
+    ) -> messages.ExecuteStatement:
+        return messages.ExecuteStatement(
             session=self._session,
             statement=statement,
             overlay=settings or None,
             run_async=True,
         )
-        reply = await self._ask(request)
-        handle: OperationHandle | None = reply.operation
-        if handle is None:
-            raise EngineRefused("the query engine started nothing")
-        return EngineOperation(handle.id.guid, handle.id.secret, handle.has_result_set)
 
     async def status(self, operation: EngineOperation) -> EngineStatus:
         """Wait up to the engine's own 5 s; see the port."""
@@ -115,37 +145,12 @@ class ThriftEngineSession:
             state, reply.sql_state or "", reply.error_code or 0, reply.message or ""
         )
 
-    async def result_schema(
-        self, operation: EngineOperation
-    ) -> tuple[EngineColumn, ...]:
-        """Return the result's columns; see the port."""
-        request = messages.GetResultSetMetadata(operation=_handle(operation))
-        reply = await self._ask(request)
-        if reply.schema is None:
-            return ()
-        return tuple(
-            EngineColumn(item.name, item.type_id, item.qualifiers, item.comment or "")
-            for item in reply.schema.columns
-        )
-
     async def fetch(
         self, operation: EngineOperation, orientation: Orientation, max_rows: int
     ) -> FetchedBatch:
         """Return a batch, still encoded; see the port."""
-        request = messages.FetchResults(
-            operation=_handle(operation),
-            orientation=_ORIENTATIONS[orientation],
-            max_rows=max_rows,
-        )
         async with self._channels.one() as channel:
-            sequence = channel.next_sequence()
-            data = await channel.exchange(calls.encode_call(request, sequence=sequence))
-        with _understood():
-            reply = rowset.cut_fetch_reply(data, sequence=sequence)
-        _check(reply.status)
-        with _understood():
-            rows = rowset.count_rows(reply.row_set)
-        return FetchedBatch(reply.row_set if rows else b"", reply.has_more_rows, rows)
+            return await _fetched(channel, operation, orientation, max_rows)
 
     async def cancel(self, operation: EngineOperation) -> None:
         """Stop a statement over the channel that nothing else uses."""
@@ -204,6 +209,70 @@ async def _call(channel: EngineChannel, request: messages.Request) -> Any:
     )
     with _understood():
         return calls.decode_reply(data, type(request), sequence=sequence)
+
+
+async def _fetched(
+    channel: EngineChannel,
+    operation: EngineOperation,
+    orientation: Orientation,
+    max_rows: int,
+) -> FetchedBatch:
+    request = messages.FetchResults(
+        operation=_handle(operation),
+        orientation=_ORIENTATIONS[orientation],
+        max_rows=max_rows,
+    )
+    sequence = channel.next_sequence()
+    data = await channel.exchange(calls.encode_call(request, sequence=sequence))
+    with _understood():
+        reply = rowset.cut_fetch_reply(data, sequence=sequence)
+    _check(reply.status)
+    with _understood():
+        rows = rowset.count_rows(reply.row_set)
+    columns = None
+    if reply.columns:
+        columns = tuple(
+            EngineColumn(item.name, item.type_id, item.qualifiers, item.comment or "")
+            for item in reply.columns.columns
+        )
+    row_set = reply.row_set if rows else b""
+    return FetchedBatch(row_set, reply.has_more_rows, rows, columns)
+
+
+def _begun(reply: Any) -> EngineOperation:
+    handle: OperationHandle | None = reply.operation
+    if handle is None:
+        raise EngineRefused("the query engine started nothing")
+    return EngineOperation(handle.id.guid, handle.id.secret, handle.has_result_set)
+
+
+def _pass_on_begun(
+    begun: asyncio.Future[EngineOperation],
+    sequence: int,
+    frame: asyncio.Future[bytes | bytearray],
+) -> None:
+    """Make the handle of the reply to ExecuteStatement, while its caller waits."""
+    if begun.done() or frame.cancelled():
+        return
+    try:
+        with _understood():
+            reply: Any = calls.decode_reply(
+                frame.result(), messages.ExecuteStatement, sequence=sequence
+            )
+        _check(reply.status)
+        begun.set_result(_begun(reply))
+    except SluiceError as error:
+        begun.set_exception(error)
+
+
+def _pass_on_failure(
+    begun: asyncio.Future[EngineOperation], first: asyncio.Future[FetchedBatch]
+) -> None:
+    """Of the handle, while there is none; the batch may be waited for by nobody."""
+    if first.cancelled():
+        begun.cancel()
+    elif (error := first.exception()) and not begun.done():
+        begun.set_exception(error)
 
 
 @contextlib.contextmanager

@@ -13,12 +13,14 @@ from gateway.hs2.binary import BOOL, Reader, decode
 from gateway.hs2.calls import read_reply
 from gateway.hs2.errors import MessageError
 from gateway.hs2.messages import FetchResults
-from gateway.hs2.values import OK, Status, TypeId
+from gateway.hs2.values import OK, Status, TableSchema, TypeId
 
 _FIELD = struct.Struct("!bh")
 _LIST = struct.Struct("!bi")
 _LENGTH = struct.Struct("!i")
 _OFFSET_AND_ROWS = struct.Struct("!bhqbhbi")
+_OFFSET = struct.Struct("!bhq")
+_BYTES = struct.Struct("!bhi")
 _BOOL, _BYTE, _I16, _I32, _I64, _DOUBLE, _TEXT, _BINARY = 1, 2, 3, 4, 5, 6, 7, 8
 _KINDS = {
     TypeId.BOOLEAN: _BOOL,
@@ -77,11 +79,13 @@ def _write_column(out: bytearray, kind: int, values: list[Any]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FetchReply:
-    """An engine's reply to FetchResults: `row_set` is its TRowSet, untouched."""
+    """An engine's reply to FetchResults: `row_set` is its TRowSet, untouched. With the
+    first one the engine tells the `columns`, too."""
 
     status: Status
     has_more_rows: bool
     row_set: bytes | memoryview
+    columns: TableSchema | None = None
 
 
 def cut_fetch_reply(data: bytes | bytearray, *, sequence: int) -> FetchReply:
@@ -101,9 +105,31 @@ def cut_fetch_reply(data: bytes | bytearray, *, sequence: int) -> FetchReply:
         elif (number, code) == (2, 2):
             has_more = BOOL.read(reader)
         elif (number, code) == (3, 12):
-            return FetchReply(status, has_more, memoryview(data)[reader.position : -2])
+            row_set = memoryview(data)[reader.position : -2]
+            return FetchReply(status, has_more, *_cut_columns(row_set))
         else:
             reader.skip(code)
+
+
+def _cut_columns(
+    row_set: memoryview,
+) -> tuple[bytes | memoryview, TableSchema | None]:
+    """Part a row set from the columns that our engine has put at its end: so many bytes
+    as its offset says, negated. Clients get it without both."""
+    offset = _OFFSET.unpack_from(row_set)[2] if len(row_set) > _OFFSET.size else 0
+    if offset >= 0:
+        return row_set, None
+    begin = len(row_set) + offset - 1
+    end_of_rows = begin - _BYTES.size
+    if end_of_rows < _OFFSET.size or _BYTES.unpack_from(row_set, end_of_rows) != (
+        11,
+        4,
+        -offset,
+    ):
+        raise MessageError("a row set does not end with the columns it promises")
+    columns = decode(TableSchema, Reader(row_set[begin:-1]))
+    rows = row_set[_OFFSET.size : end_of_rows]
+    return b"".join([_OFFSET.pack(10, 1, 0), rows, b"\0"]), columns
 
 
 def count_rows(row_set: bytes | memoryview) -> int:

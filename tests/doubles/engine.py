@@ -136,6 +136,7 @@ class _Statement:
     due: float
     state: OperationState = OperationState.RUNNING
     position: int = 0
+    is_told: bool = False  # which columns it has
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -173,8 +174,21 @@ class FakeSession:
         self._statements[handle.guid] = _Statement(answer, due)
         return EngineOperation(handle.guid, handle.secret)
 
+    async def query(
+        self, statement: str, settings: Mapping[str, str] | None, max_rows: int
+    ) -> tuple[EngineOperation, asyncio.Future[FetchedBatch]]:
+        """Start a statement, and fetch of it."""
+        operation = await self.execute(statement, settings)
+        first = asyncio.create_task(self.fetch(operation, Orientation.NEXT, max_rows))
+        first.add_done_callback(lambda f: f.cancelled() or f.exception())
+        return operation, first
+
     async def status(self, operation: EngineOperation) -> EngineStatus:
         """Wait up to 5 s for the end."""
+        self._engine.asked_status += 1
+        return await self._status(operation)
+
+    async def _status(self, operation: EngineOperation) -> EngineStatus:
         found = self._find(operation)
         longest = WAITING_POLL_SECONDS if found.answer.waits else LONG_POLL_SECONDS
         wait = min(found.due - time.monotonic(), longest)
@@ -199,20 +213,20 @@ class FakeSession:
             found.answer.error,
         )
 
-    async def result_schema(
-        self, operation: EngineOperation
-    ) -> tuple[EngineColumn, ...]:
-        """Return the scripted columns."""
-        return tuple(self._find(operation).answer.columns)
-
     async def fetch(
         self, operation: EngineOperation, orientation: Orientation, max_rows: int
     ) -> FetchedBatch:
         """Return scripted rows; an empty batch has no bytes."""
         found = self._find(operation)
+        told = None
+        if not found.is_told:
+            await self._status(operation)
+            if found.state is not OperationState.FINISHED:
+                return FetchedBatch(b"", has_more_rows=False, rows=0)
+            told, found.is_told = tuple(found.answer.columns), True
         if found.state is not OperationState.FINISHED:
             raise EngineRefused(f"Expected state FINISHED, but found {found.state}")
-        if found.answer.fetch_seconds:
+        if found.answer.fetch_seconds and max_rows:
             await self._compute(found)
             self._find(operation)  # it may have been closed by now
         if orientation is Orientation.FIRST:
@@ -226,7 +240,7 @@ class FakeSession:
             rows, columns = await asyncio.to_thread(pages_of, columns, rows), PAGES
         types = [column.type_id for column in columns]
         encoded = encode_row_set(types, rows) if rows else b""
-        return FetchedBatch(encoded, has_more_rows=False, rows=len(rows))
+        return FetchedBatch(encoded, has_more_rows=False, rows=len(rows), columns=told)
 
     async def _compute(self, statement: _Statement) -> None:
         self.fetching += 1
@@ -292,6 +306,7 @@ class FakeEngine:
         self.policies: dict[str, EnginePolicy] = {}
         self.starts = 0
         self.cancelled = 0
+        self.asked_status = 0
         self.read: ReadTables | None = None
         self._state = EngineState.STOPPED
         self._seen_at: float | None = None

@@ -88,10 +88,11 @@ class Client:
             return Outcome([], error=error.message or "?", sql_state=error.sql_state)
 
     async def _result(self, operation: EngineOperation) -> Outcome:
-        columns = await self.session.result_schema(operation)
+        columns: tuple[EngineColumn, ...] = ()
         rows: list[tuple[Any, ...]] = []
         while True:
             batch = await self.session.fetch(operation, Orientation.NEXT, 1000)
+            columns = batch.columns or columns
             decoded = decode_row_set(batch.row_set)
             if not decoded or not decoded[0]:
                 break

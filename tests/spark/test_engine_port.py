@@ -115,7 +115,6 @@ def test_a_statement_gives_columns_and_rows(engine):
         session = await opened(engine.link)
         handle = await session.execute("SELECT 7")
         assert (await ended(session, handle)).state is OperationState.FINISHED
-        columns = await session.result_schema(handle)
         batch = await session.fetch(handle, Orientation.NEXT, 10)
         empty = await session.fetch(handle, Orientation.NEXT, 10)
         again = await session.fetch(handle, Orientation.FIRST, 10)
@@ -123,13 +122,68 @@ def test_a_statement_gives_columns_and_rows(engine):
         await session.close_operation(handle)
         await session.close()
         await session.close()
-        return columns, batch, empty, again
+        return batch, empty, again
 
-    columns, batch, empty, again = engine(scenario())
-    assert [(c.name, c.type_id) for c in columns] == [("7", 3)]
+    batch, empty, again = engine(scenario())
+    assert [(c.name, c.type_id) for c in batch.columns] == [("7", 3)]
+    assert empty.columns is again.columns is None
     assert (batch.rows, decode_row_set(batch.row_set)) == (1, [[7]])
     assert (empty.rows, empty.row_set) == (0, b"")
     assert decode_row_set(again.row_set) == [[7]]
+
+
+async def queried(session, statement, most):
+    """What the question behind a statement brings, and how the statement stands."""
+    handle, first = await session.query(statement, None, most)
+    batch = await first
+    return handle, batch
+
+
+def test_the_first_rows_are_asked_for_with_the_statement(engine):
+    async def scenario():
+        session = await opened(engine.link)
+        handle, batch = await queried(session, "SELECT * FROM range(2500)", 100)
+        second = await session.fetch(handle, Orientation.NEXT, 100)
+        none, columns = await queried(session, "SELECT 7", 0)
+        rows = await session.fetch(none, Orientation.NEXT, 10)
+        await session.close()
+        return batch, second, columns, rows
+
+    batch, second, columns, rows = engine(scenario())
+    assert [column.name for column in batch.columns] == ["id"]
+    read = [*decode_row_set(batch.row_set)[0], *decode_row_set(second.row_set)[0]]
+    assert (sorted(read), second.columns) == (list(range(200)), None)
+    assert ([c.name for c in columns.columns], columns.rows) == (["7"], 0)
+    assert (decode_row_set(rows.row_set), rows.columns) == ([[7]], None)
+
+
+def test_a_statement_that_came_to_nothing_has_no_columns_but_a_status(engine):
+    async def scenario():
+        session = await opened(engine.link)
+        handle, batch = await queried(session, "SELEC 1", 100)
+        status = await session.status(handle)
+        _, batch_after = await queried(session, "SELECT 7", 100)
+        await session.close()
+        return batch, status, batch_after
+
+    batch, status, after = engine(scenario())
+    assert (batch.rows, batch.columns) == (0, None)
+    assert (status.state, status.sql_state) == (OperationState.ERROR, "42601")
+    assert decode_row_set(after.row_set) == [[7]]
+
+
+def test_a_statement_that_runs_on_has_no_columns_yet_and_can_be_cancelled(engine):
+    async def scenario():
+        session = await opened(engine.link)
+        handle, first = await session.query(SLOW, None, 100)
+        await session.cancel(handle)
+        batch = await first
+        state = (await ended(session, handle)).state
+        await session.close()
+        return batch, state
+
+    batch, state = engine(scenario())
+    assert (batch.columns, state) == (None, OperationState.CANCELED)
 
 
 def test_batches_cover_the_result(engine):

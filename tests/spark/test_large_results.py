@@ -220,13 +220,16 @@ def test_closing_a_result_stops_the_job_that_reads_ahead(client: Client) -> None
         assert status.state is OperationState.FINISHED
         room = Budget(1 << 20, 1 << 20)
         reader = ResultReader(session, operation, room)
-        reader.begin()
+        first = session.fetch(operation, Orientation.NEXT, 10)
+        ahead = asyncio.create_task(reader.begin(first, 10))
+        await asyncio.sleep(0)
         waiting = asyncio.create_task(reader.fetch(Orientation.NEXT, 10))
         await asyncio.sleep(1.0)
         reader.close()
         await session.close_operation(operation)
-        with pytest.raises(EngineRefused):
-            await waiting
+        for read in (waiting, ahead):
+            with pytest.raises(EngineRefused):
+                await read
         assert room.held == 0
 
     client._bench.wait(scenario())

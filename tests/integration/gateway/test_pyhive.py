@@ -305,3 +305,10 @@ def test_an_engine_that_does_not_start_fails_the_statement_with_the_reason(gatew
         assert raised.value.args[0].status.sqlState == "08S01"
         cursor.execute("SELECT 2")
         assert cursor.fetchall() == [(2,)]
+
+
+def test_a_result_is_asked_for_with_its_statement_and_nothing_else(users, gateway):
+    cursor = connect(gateway).cursor()
+    cursor.execute("SELECT 7")
+    assert cursor.fetchall() == [(7,)]
+    assert gateway.engine.asked_status == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import sys
 import tracemalloc
 from collections.abc import Callable
@@ -12,8 +13,9 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.transport.TTransport import TMemoryBuffer
 
 from gateway.hs2 import calls, messages, rowset
+from gateway.hs2.binary import encode
 from gateway.hs2.errors import MessageError
-from gateway.hs2.values import TypeId
+from gateway.hs2.values import TableSchema, TypeId, column_desc
 
 TYPES = (
     TypeId.BOOLEAN,
@@ -36,6 +38,38 @@ def parse(data: bytes):
     value = ttypes.TRowSet()
     value.read(TBinaryProtocol(TMemoryBuffer(data)))
     return value
+
+
+def reply_with(row_set: bytes) -> bytes:
+    reply = messages.FetchResultsReply(results=row_set)
+    return bytes(calls.encode_reply("FetchResults", reply, sequence=9))
+
+
+def with_columns(rows: bytes, columns: bytes, promised: int) -> bytes:
+    """A row set as our engine sends the first of a result."""
+    head, kept = struct.pack("!bhq", 10, 1, -promised), rows[11:-1]
+    return head + kept + struct.pack("!bhi", 11, 4, len(columns)) + columns + b"\0"
+
+
+@pytest.mark.parametrize("rows", [ROWS, []])
+def test_columns_that_come_with_rows_are_parted_from_them(rows):
+    plain = rowset.encode_row_set(TYPES, rows)
+    schema = TableSchema((column_desc("größe", TypeId.STRING, 1),))
+    columns = encode(schema)
+    sent = with_columns(plain, columns, len(columns))
+    assert parse(sent).binaryColumns == columns
+    cut = rowset.cut_fetch_reply(reply_with(sent), sequence=9)
+    assert (bytes(cut.row_set), cut.columns) == (plain, schema)
+    cut = rowset.cut_fetch_reply(reply_with(plain), sequence=9)
+    assert (bytes(cut.row_set), cut.columns) == (plain, None)
+
+
+@pytest.mark.parametrize("promised", [1, 5, 7, 2**40])
+def test_columns_that_are_promised_and_not_there_are_no_reply(promised):
+    plain = rowset.encode_row_set(TYPES, ROWS)
+    sent = with_columns(plain, b"123456", promised)
+    with pytest.raises(MessageError, match="columns"):
+        rowset.cut_fetch_reply(reply_with(sent), sequence=9)
 
 
 def test_the_public_bindings_read_our_row_sets():

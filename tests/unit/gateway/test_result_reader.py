@@ -17,7 +17,7 @@ from gateway.engines.port import (
 )
 from gateway.hs2.rowset import RowSetRest, decode_row_set, encode_row_set
 from gateway.hs2.values import TypeId
-from gateway.result_reader import FIRST_ROWS, ResultReader
+from gateway.result_reader import FIRST_ROWS, ResultReader, first_rows
 
 NEXT, FIRST = Orientation.NEXT, Orientation.FIRST
 
@@ -46,7 +46,7 @@ class Engine:
         if self.bad is not None and begin <= self.bad < end:
             raise EngineRefused("row too far")
         row_set = encode_row_set([TypeId.BIGINT], [(n,) for n in range(begin, end)])
-        return FetchedBatch(row_set if end > begin else b"", False, end - begin)
+        return FetchedBatch(row_set if end > begin else b"", False, end - begin, ())
 
 
 class Reading:
@@ -54,6 +54,15 @@ class Reading:
         self.engine = Engine(rows, bad)
         self.room = Budget(total, per_batch)
         self.reader = ResultReader(self.engine, EngineOperation(b"", b""), self.room)
+
+    async def begin(self):
+        """As a statement is sent: with a question for as many rows as there is room."""
+        most = first_rows(self.room)
+        first = self.engine.fetch(EngineOperation(b"", b""), NEXT, most)
+        return await self.reader.begin(first, most)
+
+    def begun(self):
+        return asyncio.create_task(self.begin())
 
     async def numbers(self, count, orientation=NEXT):
         batch = await self.reader.fetch(orientation, count)
@@ -85,7 +94,7 @@ def run(scenario, **facts):
 @pytest.mark.parametrize("rows", [0, 1, 99, 100, 101, 1000])
 async def test_every_row_comes_once_and_in_order(rows, count):
     reading = Reading(rows=rows)
-    reading.reader.begin()
+    await reading.begin()
     assert await reading.all(count) == list(range(rows))
     reading.reader.close()
     assert reading.room.held == 0
@@ -100,7 +109,7 @@ def test_a_batch_is_sliced_once_for_all_the_fetches_that_share_it(monkeypatch, c
         return RowSetRest(row_set)
 
     async def scenario(reading):
-        reading.reader.begin()
+        await reading.begin()
         seen = await reading.numbers(count)
         held = reading.room.held
         while len(seen) < FIRST_ROWS - count:
@@ -118,7 +127,7 @@ def test_a_batch_is_sliced_once_for_all_the_fetches_that_share_it(monkeypatch, c
 
 def test_a_client_that_left_while_a_batch_was_sliced_loses_no_row(monkeypatch):
     async def scenario(reading):
-        reading.reader.begin()
+        await reading.begin()
         await settled()
         gate = asyncio.Event()
 
@@ -140,7 +149,7 @@ def test_a_client_that_left_while_a_batch_was_sliced_loses_no_row(monkeypatch):
 
 async def test_the_next_batch_is_under_way_before_it_is_asked_for():
     reading = Reading()
-    reading.reader.begin()
+    await reading.begin()
     await reading.numbers(300)
     await asyncio.sleep(0)
     assert reading.engine.asked == [(NEXT, FIRST_ROWS), (NEXT, 300)]
@@ -152,7 +161,7 @@ async def test_the_next_batch_is_under_way_before_it_is_asked_for():
 
 async def test_a_result_of_one_row_costs_one_question():
     reading = Reading(rows=1)
-    reading.reader.begin()
+    await reading.begin()
     assert await reading.numbers(1000) == [0]
     await settled()
     assert reading.engine.asked == [(NEXT, FIRST_ROWS)]
@@ -161,14 +170,14 @@ async def test_a_result_of_one_row_costs_one_question():
 @pytest.mark.parametrize("bounds", [{"per_batch": 1000}, {"total": 1000}])
 async def test_without_room_nothing_is_read_ahead_and_all_rows_come(bounds):
     reading = Reading(**bounds)
-    reading.reader.begin()
+    await reading.begin()
     assert await reading.all(500) == list(range(1000))
     assert reading.room.held == 0
 
 
 async def test_going_back_waits_for_the_read_under_way_and_begins_anew():
     reading = Reading()
-    reading.reader.begin()
+    await reading.begin()
     assert await reading.numbers(50, FIRST) == list(range(50))
     assert await reading.numbers(50, FIRST) == list(range(50))
     assert await reading.numbers(50) == list(range(50, 100))
@@ -181,7 +190,7 @@ async def test_going_back_waits_for_the_read_under_way_and_begins_anew():
 
 async def test_after_an_error_rows_are_never_skipped_in_silence():
     reading = Reading(bad=150)
-    reading.reader.begin()
+    await reading.begin()
     assert await reading.numbers(100) == list(range(100))
     for _ in range(3):
         with pytest.raises(EngineRefused, match="too far"):
@@ -192,7 +201,8 @@ async def test_after_an_error_rows_are_never_skipped_in_silence():
 async def test_closing_never_waits_and_gives_the_room_back():
     reading = Reading()
     reading.engine.gate.clear()
-    reading.reader.begin()
+    reading.begun()
+    await settled()
     await asyncio.sleep(0)
     reading.reader.close()
     reading.reader.close()
@@ -206,7 +216,8 @@ async def test_closing_never_waits_and_gives_the_room_back():
 async def test_a_client_that_left_while_waiting_leaves_the_read_to_the_next_one():
     reading = Reading()
     reading.engine.gate.clear()
-    reading.reader.begin()
+    reading.begun()
+    await settled()
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(reading.numbers(100), 0.01)
     reading.engine.gate.set()
@@ -215,7 +226,7 @@ async def test_a_client_that_left_while_waiting_leaves_the_read_to_the_next_one(
 
 async def test_an_engine_that_is_gone_is_said_so():
     reading = Reading()
-    reading.reader.begin()
+    await reading.begin()
     await settled()
     reading.engine.is_closed = True
     with pytest.raises(EngineUnavailable, match="run the statement again"):
@@ -251,7 +262,8 @@ async def test_what_the_engine_still_reads_is_known_until_it_has_come(
     monkeypatch.setattr(result_reader.time, "monotonic", lambda: now[0])
     reading.engine.gate.clear()
     if is_ahead:
-        reading.reader.begin()
+        reading.begun()
+        await settled()
     asked = asyncio.create_task(reading.numbers(500))
     await settled()
     now[0] = 107.0

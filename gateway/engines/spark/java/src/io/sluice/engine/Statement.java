@@ -1,11 +1,15 @@
 package io.sluice.engine;
 
 import java.lang.reflect.Field;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.apache.hive.service.cli.FetchOrientation;
 import org.apache.hive.service.cli.HiveSQLException;
 import org.apache.hive.service.cli.OperationState;
@@ -18,6 +22,8 @@ import org.apache.spark.sql.SQLContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.hive.thriftserver.SparkExecuteStatementOperation;
+import org.apache.thrift.TException;
+import org.apache.thrift.TSerializer;
 import scala.Function1;
 
 /**
@@ -29,6 +35,7 @@ final class Statement extends SparkExecuteStatementOperation implements SpoolRoo
   private static final Field TYPES = field("dataTypes");
   private static final HiveSQLException WHOLE = new HiveSQLException("[WHOLE]");
   private static final long SOON_NANOS = TimeUnit.SECONDS.toNanos(30);
+  private static final long POLL_SECONDS = 5; // as long as a question for its status waits
   private volatile HiveSQLException ended;
   private volatile Thread ender;
   private volatile HiveSQLException wait;
@@ -37,6 +44,7 @@ final class Statement extends SparkExecuteStatementOperation implements SpoolRoo
   private boolean isLeft;
   private long lastRead = System.nanoTime();
   private volatile Spool spool;
+  private volatile boolean isTold; // which columns it has
   private boolean isQuery; // its own thread's, as is the next
   private Map<String, Set<String>> read;
 
@@ -151,13 +159,32 @@ final class Statement extends SparkExecuteStatementOperation implements SpoolRoo
     return thread != null && thread.isDone();
   }
 
+  /**
+   * The first batch tells the columns, too, in a last field that Hive uses for nothing else, of so
+   * many bytes as the offset says, negated. It may be asked for at once: without columns, the
+   * statement runs on or came to nothing, which its status tells.
+   */
   @Override
   public TRowSet getNextRowSet(FetchOrientation order, long maxRows) {
     beginReading();
     try {
       requireNotEnded();
-      bound();
-      return super.getNextRowSet(order, maxRows);
+      if (isTold) {
+        bound();
+        return super.getNextRowSet(order, maxRows);
+      }
+      TRowSet rows = new TRowSet(0, List.of());
+      if (hasFinished()) {
+        bound();
+        rows = maxRows > 0 ? super.getNextRowSet(order, maxRows) : rows;
+        byte[] columns = new TSerializer().serialize(getResultSetSchema());
+        rows.setBinaryColumns(columns);
+        rows.setStartRowOffset(-columns.length);
+        isTold = true;
+      }
+      return rows;
+    } catch (TException e) {
+      throw new IllegalStateException(e);
     } catch (Throwable error) {
       BrokenJvm.endIfMetIn(error);
       if (TooLarge.isMemory(error)) {
@@ -168,6 +195,22 @@ final class Statement extends SparkExecuteStatementOperation implements SpoolRoo
     } finally {
       endReading();
     }
+  }
+
+  /** Waits a while for its thread. */
+  private boolean hasFinished() {
+    Future<?> thread = getBackgroundHandle();
+    try {
+      if (thread != null) {
+        thread.get(POLL_SECONDS, TimeUnit.SECONDS);
+      }
+    } catch (CancellationException | ExecutionException | TimeoutException e) {
+      return false;
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt(); // it was left: see `endReading`
+      return false;
+    }
+    return super.getStatus().getState() == OperationState.FINISHED;
   }
 
   private void beginReading() {

@@ -3,17 +3,25 @@ package io.sluice.engine;
 import java.lang.reflect.Field;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.UUID;
+import org.apache.hive.service.cli.FetchOrientation;
+import org.apache.hive.service.cli.HiveSQLException;
+import org.apache.hive.service.cli.OperationHandle;
 import org.apache.hive.service.cli.operation.ExecuteStatementOperation;
 import org.apache.hive.service.cli.operation.Operation;
 import org.apache.hive.service.cli.operation.OperationManager;
 import org.apache.hive.service.cli.session.HiveSession;
 import org.apache.hive.service.cli.session.SessionManager;
+import org.apache.hive.service.rpc.thrift.TRowSet;
 import org.apache.spark.sql.SQLContext;
 import org.apache.spark.sql.hive.thriftserver.server.SparkSQLOperationManager;
 
 /** Spark's table of operations, whose statements are {@link Statement}s. */
 final class Statements extends SparkSQLOperationManager {
   private static final String POOL = "spark.sql.thriftserver.scheduler.pool";
+  private static final UUID LAST = new UUID(0, 0);
+  // each connection has a thread of its own
+  private final ThreadLocal<OperationHandle> last = new ThreadLocal<>();
 
   @Override
   public synchronized ExecuteStatementOperation newExecuteStatementOperation(
@@ -32,7 +40,31 @@ final class Statements extends SparkSQLOperationManager {
     }
     Statement statement = new Statement(context, session, text, overlay, isAsync);
     handleToOperation().put(statement.getHandle(), statement);
+    last.set(statement.getHandle());
     return statement;
+  }
+
+  /** Zeros name the statement that the connection began last: its client knows no name yet. */
+  @Override
+  public Operation getOperation(OperationHandle handle) throws HiveSQLException {
+    return super.getOperation(isLast(handle) && last.get() != null ? last.get() : handle);
+  }
+
+  /** Zeros name it once: what is asked behind a statement that did not begin is of no other. */
+  @Override
+  public TRowSet getOperationNextRowSet(
+      OperationHandle handle, FetchOrientation order, long maxRows) throws HiveSQLException {
+    try {
+      return super.getOperationNextRowSet(handle, order, maxRows);
+    } finally {
+      if (isLast(handle)) {
+        last.remove();
+      }
+    }
+  }
+
+  private static boolean isLast(OperationHandle handle) {
+    return handle.getHandleIdentifier().getPublicId().equals(LAST);
   }
 
   /** What holds memory and disk: running ones, and those whose result is read; by identifier. */
