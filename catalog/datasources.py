@@ -281,8 +281,9 @@ def _gathered(*checks: Callable[[], object]) -> None:
 
 
 def _require_free(name: str) -> None:
-    if Datasource.objects.filter(name__iexact=name).exists():
-        raise _taken(name)
+    taken = Datasource.objects.filter(name__iexact=name).first()
+    if taken is not None:
+        raise _taken(taken.name)
 
 
 def _taken(name: str) -> InvalidRequest:
@@ -290,7 +291,7 @@ def _taken(name: str) -> InvalidRequest:
         "there is already a datasource '%(name)s'",
         name=name,
         code="name_taken",
-        hint="names differ by more than upper and lower case",
+        hint="choose another name: upper and lower case make no difference",
         facts={"errors": [{"pointer": "/name", "detail": "there is one already"}]},
     )
 

@@ -55,7 +55,7 @@ def import_document(
     InvalidRequest with pointers for what cannot be done; then nothing was done.
     """
     with working_for(actor=ACTOR, door="cli"), transaction.atomic():
-        outcome = _Import(document, environment).run()
+        outcome = _Import(document, environment, is_dry=is_dry).run()
         if is_dry:
             transaction.set_rollback(True)
     return outcome
@@ -64,9 +64,12 @@ def import_document(
 class _Import:
     """One import: users and sources first, for what follows names them."""
 
-    def __init__(self, document: Document, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, document: Document, environment: Mapping[str, str], *, is_dry: bool
+    ) -> None:
         have = items_of_configuration()
         self.environment = environment
+        self.is_dry = is_dry
         wanted = replace(document, items=tuple(map(normal, document.items)))
         wanted = replace(wanted, items=expanded(wanted.items, have))
         self.changes = compare(have, wanted)
@@ -117,7 +120,7 @@ class _Import:
             else:
                 with located(change.item):
                     self.done += update_table(change, new)
-        self.done += onboard(new, self.notes)
+        self.done += onboard(new, self.notes, is_dry=self.is_dry)
 
     def _password(self, change: Change) -> str | None:
         """From the variable that the file names; None when it names none."""

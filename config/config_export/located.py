@@ -11,11 +11,18 @@ from django.db import DataError, IntegrityError
 from config.config_export.document import Item
 from core.errors import InvalidRequest, SluiceError
 
+# A document names the variable that holds it.
+_OF_ENVIRONMENT = frozenset({"/password", "/secret", "/url"})
+
 
 @contextmanager
 def located(item: Item) -> Iterator[None]:
     """Errors inside are about `item`: its pointer stands before theirs."""
-    with placed(f"{item.kind} {item.name}", lambda pointer: f"{item.at}{pointer}"):
+
+    def place(pointer: str) -> str:
+        return f"{item.at}{pointer}{'_env' if pointer in _OF_ENVIRONMENT else ''}"
+
+    with placed(f"{item.kind} {item.name}", place):
         yield
 
 

@@ -82,8 +82,9 @@ def _meant(source: Datasource, item: Item) -> list[tuple[str, str]]:
 # ------------------------------------------------------------------------- create
 
 
-def onboard(changes: list[Change], notes: list[str]) -> list[Change]:
-    """One request for tables that share everything but their choices."""
+def onboard(changes: list[Change], notes: list[str], *, is_dry: bool) -> list[Change]:
+    """One request for tables that share everything but their choices. is_dry: it is
+    taken back, and the import itself will make others."""
     groups: dict[str, list[Change]] = {}
     for change in changes:
         groups.setdefault(_shared(change.item), []).append(change)
@@ -91,7 +92,7 @@ def onboard(changes: list[Change], notes: list[str]) -> list[Change]:
     for group in groups.values():
         source, items = group[0].item.key[0], [change.item for change in group]
         with placed(f"onboarding of {source}", partial(_place, items)):
-            done += _begin(source, group, notes)
+            done += _begin(source, group, notes, is_dry=is_dry)
     return done
 
 
@@ -101,7 +102,9 @@ def _shared(item: Item) -> str:
     return json.dumps([item.key[0], item.kind, own], sort_keys=True)
 
 
-def _begin(name: str, group: list[Change], notes: list[str]) -> list[Change]:
+def _begin(
+    name: str, group: list[Change], notes: list[str], *, is_dry: bool
+) -> list[Change]:
     source = Datasource.objects.filter(name=name).first()
     if source is None or source.is_lake:
         raise InvalidRequest(
@@ -115,11 +118,13 @@ def _begin(name: str, group: list[Change], notes: list[str]) -> list[Change]:
         notes.append(f"owner and tags of {what}: import again once they are approved")
     if source.discovered_at is None:
         row = wait_for_discovery(source, body)
-        notes.append(f"{what} wait until {name} is discovered (onboarding {row.pk})")
+        number = "" if is_dry else f" (onboarding {row.pk})"
+        notes.append(f"{what} wait until {name} is discovered{number}")
         reason = "waits for the discovery of its source"
         return [replace(change, reason=reason) for change in group]
     row = begin(body)
-    notes.append(f"{what} are PROPOSED: POST /api/v1/onboardings/{row.pk}:approve")
+    number = "ID" if is_dry else str(row.pk)
+    notes.append(f"{what} are PROPOSED: POST /api/v1/onboardings/{number}:approve")
     return [replace(change, reason="PROPOSED") for change in group]
 
 

@@ -225,6 +225,8 @@ def test_a_dry_run_tells_all_and_does_nothing(instance, tmp_path, monkeypatch):
     assert code == 0
     first = plan.partition("would be")[0]
     assert first == done.partition("done")[0]
+    # it is taken back: nobody will find an onboarding of that number
+    assert ("(onboarding " in plan, "(onboarding " in done) == (False, True)
     for line in [
         "change     user ann",
         "create     user zoe",
@@ -286,10 +288,13 @@ REFUSALS = [
     ("sluice: 1\nonboardings:\n- {datasource: none, include: [a.b]}", "there is no datasource 'none'"),
     ("sluice: 1\npolicies:\n- on: shop\n  lag_seconds: soon", "line 4: /policies/0/lag_seconds"),
     ("sluice: 1\nusers:\n- {name: root, is_admin: false}", "last active administrator"),
+    ("sluice: 1\nusers:\n- {name: zoe, password_env: WEAK}", "line 3: /users/0/password_env"),
+    ("sluice: 1\ndatasources:\n- {name: SHOP, kind: postgresql, host: 127.0.0.1, database: d, username: u}", "datasource SHOP: there is already a datasource 'shop'"),
 ]  # fmt: skip
 
 
-def test_refusals_name_line_object_and_remedy(instance, tmp_path):
+def test_refusals_name_line_object_and_remedy(instance, tmp_path, monkeypatch):
+    monkeypatch.setenv("WEAK", "weak")
     before = exported()
     for text, said in REFUSALS:
         code, told = imported(tmp_path, text)
