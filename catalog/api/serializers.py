@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 from rest_framework import serializers as s
 
 from catalog.access.invitations import DAYS
@@ -32,6 +34,15 @@ class Flag(s.BooleanField):
         if not isinstance(data, bool):
             self.fail("invalid", input=data)
         return data
+
+
+class OneOf(s.ChoiceField):
+    """One of these values; whoever sends another is told which there are."""
+
+    def __init__(self, choices: Any, **kwargs: Any) -> None:
+        named = ", ".join(f"'{value}'" for value in choices)
+        said = format_lazy(_("must be one of: {choices}"), choices=named)
+        super().__init__(choices, error_messages={"invalid_choice": said}, **kwargs)
 
 
 class Whole(s.IntegerField):
@@ -173,10 +184,10 @@ class GrantNew(s.Serializer[Any]):
 class RuleFields(s.Serializer[Any]):
     """`expression`: of a row filter a condition, of the mask `expression` a value."""
 
-    kind = s.ChoiceField(choices=list(RuleKind))
+    kind = OneOf(choices=list(RuleKind))
     on = Text(max_length=1_000)
     applies_to = Items(child=Text(max_length=200))
-    mask = s.ChoiceField(choices=list(MaskKind), required=False, allow_null=True)
+    mask = OneOf(choices=list(MaskKind), required=False, allow_null=True)
     expression = Text(required=False, allow_null=True, max_length=4_000)
 
     def get_fields(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 from rest_framework import serializers as s
 from rest_framework.fields import empty
 
-from catalog.api.serializers import Flag, Items, Patch, Text, Whole
+from catalog.api.serializers import Flag, Items, OneOf, Patch, Text, Whole
 from core.json_values import below
 from core.sentences import Sentence
 from ingest.pipelines.requests import refuse
@@ -46,13 +46,13 @@ class TableChoices(s.Serializer[Any]):
     exclude_columns = _Names(required=False)
     as_text = _Names(required=False, help_text="columns that are synced as text")
     lake = Text(required=False, allow_null=True, help_text="database.table in the lake")
-    updates = s.ChoiceField(
+    updates = OneOf(
         choices=["full", "partial"],
         required=False,
         allow_null=True,
         help_text="partial: NULL in a changed row leaves the lake's value",
     )
-    capture = s.ChoiceField(
+    capture = OneOf(
         choices=["snapshot", "timestamp", "log"], required=False, allow_null=True
     )
     schedule = s.JSONField(required=False, allow_null=True)
@@ -61,7 +61,7 @@ class TableChoices(s.Serializer[Any]):
 class TableDefaults(_NullIsAbsent, s.Serializer[Any]):
     """For every table of the request that can have it; null = as proposed."""
 
-    record_key = s.ChoiceField(
+    record_key = OneOf(
         choices=["row_hash"],
         required=False,
         allow_null=True,
@@ -74,7 +74,7 @@ class TableDefaults(_NullIsAbsent, s.Serializer[Any]):
     partition_by = _Names(required=False)
     buckets = Whole(required=False, allow_null=True)
     exclude_columns = _Names(required=False)
-    otherwise = s.ChoiceField(
+    otherwise = OneOf(
         choices=["snapshot"],
         required=False,
         allow_null=True,
@@ -95,7 +95,7 @@ class OnboardingNew(s.Serializer[Any]):
         help_text="db.table, db.*, db.ord*, or *",
     )
     exclude = _Names(required=False)
-    capture = s.ChoiceField(
+    capture = OneOf(
         choices=["snapshot", "timestamp", "log"],
         required=False,
         help_text="absent: each table by the log where that can be followed, else by"
@@ -153,16 +153,16 @@ class PolicyChange(Patch):
         help_text='{"from": "22:00", "to": "06:00", "timezone": "UTC"}',
     )
     compact_driver = s.DictField(help_text='{"memory": "4g", "cores": 4}')
-    schema_changes: Any = s.ChoiceField(
+    schema_changes: Any = OneOf(
         choices=["follow", "ask", "ignore"],
         help_text="what becomes of columns that are added at the source",
     )
-    new_tables: Any = s.ChoiceField(
+    new_tables: Any = OneOf(
         choices=["join", "ask", "ignore"],
         help_text="of a source or database: what becomes of tables that appear and that"
         " the pattern of an onboarding means",
     )
-    resync: Any = s.ChoiceField(
+    resync: Any = OneOf(
         choices=["ask", "auto"],
         help_text="of a table that needs a resync: whether it begins automatically",
     )

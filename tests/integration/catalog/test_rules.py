@@ -139,6 +139,12 @@ def test_masks_that_cannot_be(admin, lake_orders, change, code):
     problem(admin("POST", "rules", {**MASK, **change}), 400, code)
 
 
+def test_a_wrong_choice_is_told_with_those_that_there_are(admin, lake_orders):
+    reply = admin("POST", "rules", {**MASK, "kind": "policy"})
+    wrong = problem(reply, 400, "invalid_request")
+    assert wrong["errors"][0]["detail"] == "must be one of: 'row_filter', 'mask'"
+
+
 def test_why_somebody_sees_what_they_see(admin, ann, lake_orders):
     grants.grant(
         principal="group:bi", privilege="select", on=str(ORDERS), columns=["id"], by="t"
