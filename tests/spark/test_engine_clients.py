@@ -229,3 +229,5 @@ def test_names_made_by_expressions_are_refused_with_the_reason(opened: Opener) -
     refused = opened().run("select * from identifier('shop.orders')")
     assert refused.sql_state == NO_PRIVILEGE
     assert "IDENTIFIER() is not open" in refused.error
+    refused = opened().run("insert into shop.orders values (1)")
+    assert "INSERT INTO is not open" in refused.error

@@ -71,7 +71,7 @@ def test_refusals_of_the_gateway(error, world, read_english, monkeypatch):
             " spark.driver.maxResultSize (1024.0 MB)"
         ),
         clean(
-            "[STATEMENT_NOT_ALLOWED] DeleteFromTable is not open to SQL users. Lake"
+            "[STATEMENT_NOT_ALLOWED] DELETE FROM TABLE is not open to SQL users. Lake"
             " tables are read-only; allowed are SELECT and SHOW."
         ),
         clean(""),

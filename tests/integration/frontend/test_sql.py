@@ -206,7 +206,7 @@ def test_an_error_is_a_card(world, browse, gateway):
 def test_what_only_reads_allow_names_no_privilege(world, browse, gateway):
     _, answers = gateway
     said = (
-        "DeleteFromTable is not open to SQL users. Lake tables are read-only; allowed"
+        "DELETE FROM TABLE is not open to SQL users. Lake tables are read-only; allowed"
     )
     error = {"code": "42501", "message": said, "sql_state": "42501"}
     answers["statement"] = {**FAILED, "error": error}

@@ -1,6 +1,7 @@
 package io.sluice.engine;
 
 import java.sql.SQLException;
+import java.util.Locale;
 import java.util.Map;
 import org.apache.spark.QueryContext;
 import org.apache.spark.SparkThrowable;
@@ -28,6 +29,15 @@ final class Denied extends RuntimeException implements SparkThrowable {
   /** The statement, clause or function is not open to SQL users at all. */
   static Denied forbidden(String what) {
     return new Denied("STATEMENT_NOT_ALLOWED", NO_PRIVILEGE, what);
+  }
+
+  /** What people call it whose class is named in Spark's way: INSERT INTO, DROP TABLE. */
+  static String words(Object node) {
+    return node.getClass()
+        .getSimpleName()
+        .replaceFirst("(Statement|Command|Exec)\\$?$", "")
+        .replaceAll("(?<=[a-z])(?=[A-Z])", " ")
+        .toUpperCase(Locale.ROOT);
   }
 
   /** A limit that protects the engine: which one, and what was found. */

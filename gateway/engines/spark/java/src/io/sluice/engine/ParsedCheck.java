@@ -56,7 +56,7 @@ final class ParsedCheck extends PlanWalk {
   void judge(Expression expression, Expression parent) {
     if (!AllowedExpressions.isAllowedParsed(expression.getClass())) {
       throw Denied.forbidden(
-          "Expression " + expression.getClass().getSimpleName() + " is not open to SQL users.");
+          "Expression " + Denied.words(expression) + " is not open to SQL users.");
     }
     if (expression instanceof UnresolvedFunction call) {
       requireFunction(call.nameParts());
@@ -78,7 +78,7 @@ final class ParsedCheck extends PlanWalk {
       return "IDENTIFIER() is not open to SQL users, as it can hide what is read."
           + " Write the name itself.";
     }
-    return node.getClass().getSimpleName()
+    return Denied.words(node)
         + " is not open to SQL users. Lake tables are read-only;"
         + " allowed are SELECT, SHOW, DESCRIBE, EXPLAIN, USE and listed SETs.";
   }

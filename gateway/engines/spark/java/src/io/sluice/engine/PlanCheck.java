@@ -148,7 +148,7 @@ final class PlanCheck extends PlanWalk {
             && (expression instanceof StaticInvoke || expression instanceof Invoke);
     if (!isReplacement && !AllowedExpressions.isAllowed(expression.getClass())) {
       throw Denied.forbidden(
-          "Expression " + expression.getClass().getSimpleName() + " is not open to SQL users.");
+          "Expression " + Denied.words(expression) + " is not open to SQL users.");
     }
   }
 
