@@ -6,12 +6,13 @@ The page names the zone once, at its foot; each time tells its UTC on hover.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from django import template
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext, gettext_lazy
 
@@ -41,6 +42,13 @@ def figure(value: object) -> str:
     if isinstance(value, float):
         return f"{value:,.1f}"
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+@register.filter
+def breakable(name: str) -> SafeString:
+    """A long name goes on in the next line behind a part of it, not within a word."""
+    parts = re.split(r"(?<=[._])", name)
+    return format_html_join(mark_safe("<wbr>"), "{}", ((part,) for part in parts))
 
 
 @register.filter

@@ -120,3 +120,8 @@ def test_what_is_due_is_never_in_the_past(seconds, text):
 )
 def test_a_sentence_keeps_the_name_that_it_begins_with(text, shown):
     assert figures.sentence(text) == shown
+
+
+def test_a_long_name_breaks_behind_its_parts() -> None:
+    found = figures.breakable("lake.shop.first_<b>")
+    assert found == "lake.<wbr>shop.<wbr>first_<wbr>&lt;b&gt;"
