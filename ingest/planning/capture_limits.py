@@ -361,7 +361,8 @@ def _reading(
             for label, text in zip(labels, texts, strict=True)
             if text
         ]
-        found.append(_labelled(promise.title, joined(sentences)))
+        if sentences:
+            found.append(_labelled(promise.title, joined(sentences)))
     return tuple(found)
 
 
