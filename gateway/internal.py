@@ -31,11 +31,7 @@ from gateway.engines.supervisor import EngineSupervisor
 from gateway.metrics import REGISTRY
 from gateway.response_memory_limit import ReplyRoom
 from gateway.session_service import SessionService
-from gateway.statement_service import (
-    NoSuchStatement,
-    Statement,
-    StatementService,
-)
+from gateway.statement_service import NoSuchStatement, Statement, StatementService
 from gateway.store import Store
 
 log = logging.getLogger(__name__)

@@ -15,12 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar, TypeVar
 
 import psycopg
-from django.db import (
-    DEFAULT_DB_ALIAS,
-    InterfaceError,
-    OperationalError,
-    connections,
-)
+from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from core.errors import TransientError

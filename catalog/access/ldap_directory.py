@@ -15,16 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-from ldap3 import (
-    BASE,
-    DEREF_NEVER,
-    NONE,
-    SIMPLE,
-    SUBTREE,
-    Connection,
-    Server,
-    Tls,
-)
+from ldap3 import BASE, DEREF_NEVER, NONE, SIMPLE, SUBTREE, Connection, Server, Tls
 from ldap3.core.exceptions import LDAPExceptionError
 from ldap3.utils.conv import escape_bytes, escape_filter_chars
 from ldap3.utils.dn import escape_rdn

@@ -11,9 +11,7 @@ from catalog.access.policy import Principal, Securable
 from catalog.access.scope import in_scope, scope_of
 from catalog.access.visibility import visible_databases, visible_datasources
 from catalog.models import Database, Datasource, Table
-from catalog.selectors.lookups import (
-    annotated_tables,
-)
+from catalog.selectors.lookups import annotated_tables
 
 SHORTEST_TRIGRAM = 3
 

@@ -34,14 +34,7 @@ from config.toolchain.javac import ensure_sluice_jar
 from config.toolchain.paths import extras_of, jar_paths
 from core.errors import TerminalError
 from core.files import write_private
-from core.processes.child import (
-    Child,
-    ChildSpec,
-    adopt_orphans,
-    reap,
-    spawn,
-    stop_all,
-)
+from core.processes.child import Child, ChildSpec, adopt_orphans, reap, spawn, stop_all
 from core.processes.identity import (
     ProcessIdentity,
     descendants,

@@ -24,12 +24,7 @@ from config.toolchain.combination import PYTHON, Combination, machine_problem, p
 from config.toolchain.installed import installed, java_version  # noqa: E402
 from config.toolchain.jars import PartMissing, ensure_jars  # noqa: E402
 from config.toolchain.javac import CompilationFailed, ensure_sluice_jar  # noqa: E402
-from config.toolchain.paths import (  # noqa: E402
-    VENV,
-    extras_of,
-    sluice_jar,
-    spark_jars,
-)
+from config.toolchain.paths import VENV, extras_of, sluice_jar, spark_jars  # noqa: E402
 from core.class_archive import class_archive  # noqa: E402
 
 PARTS = Path(__file__).resolve().parent

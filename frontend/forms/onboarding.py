@@ -10,12 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from core.translation import translated
 from frontend.forms.optional import OptionalForm
-from frontend.forms.schedules import (
-    INHERIT,
-    WHEN,
-    ScheduleFields,
-    schedule_initial,
-)
+from frontend.forms.schedules import INHERIT, WHEN, ScheduleFields, schedule_initial
 from ingest.models import Pipeline
 from ingest.pipelines.plan_overrides import Everywhere, chosen_in
 from ingest.planning.as_text import can_be_text

@@ -19,14 +19,7 @@ from core.models import Job
 from frontend.reading.jobs import DIFFERENCES
 from ingest.actions.registry import ACTIONS
 from ingest.alerts.mutes import securable_on, with_mutes
-from ingest.alerts.rules import (
-    ALERTS,
-    MISMATCH,
-    SEVERITIES,
-    SEVERITY,
-    STUCK,
-    kinds_of,
-)
+from ingest.alerts.rules import ALERTS, MISMATCH, SEVERITIES, SEVERITY, STUCK, kinds_of
 from ingest.alerts.selectors import alerts_for
 from ingest.models.alerts import Alert
 

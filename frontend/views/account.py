@@ -19,12 +19,7 @@ from catalog.access.grants import rows_for
 from catalog.access.own_password import change_own_password
 from catalog.access.tokens import NewToken, create_token, delete_token
 from catalog.models import ApiToken
-from catalog.preferences import (
-    Chosen,
-    languages,
-    preferences_of,
-    save_preferences,
-)
+from catalog.preferences import Chosen, languages, preferences_of, save_preferences
 from core.errors import SluiceError
 from frontend.forms.people import PasswordForm, PreferencesForm, TokenForm
 from frontend.localisation import remember

@@ -12,13 +12,7 @@ from django.utils import timezone
 from catalog.access import audit
 from catalog.access.enforcement import require
 from catalog.access.policy import Privilege, Securable
-from catalog.discovery.choosing import (
-    Search,
-    counts_of,
-    names_of,
-    passed_over,
-    why_not,
-)
+from catalog.discovery.choosing import Search, counts_of, names_of, passed_over, why_not
 from catalog.discovery.store import NOT_SYNCED
 from catalog.models import Datasource, Table
 from catalog.selectors.tables import databases_for

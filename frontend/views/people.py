@@ -11,12 +11,7 @@ from django.utils.translation import gettext
 from django.views.decorators.debug import sensitive_post_parameters
 
 from catalog.access.grants import GROUP, rows_for
-from catalog.access.groups import (
-    change_member,
-    delete_group,
-    group_named,
-    rules_naming,
-)
+from catalog.access.groups import change_member, delete_group, group_named, rules_naming
 from catalog.access.principals import principal_of
 from catalog.access.users import UserChange, create_user, delete_user, update_user
 from catalog.models import ApiToken, DirectoryGroup, Grant

@@ -24,13 +24,7 @@ from core.jobs import SUCCEEDED
 from core.models import Job
 from core.sentences import Sentence
 from core.translation import translated
-from frontend.pages import (
-    NOT_CONFIRMED,
-    PageRequest,
-    is_confirmed,
-    page,
-    status_of,
-)
+from frontend.pages import NOT_CONFIRMED, PageRequest, is_confirmed, page, status_of
 from ingest.actions import registry
 from ingest.contract.job import DriverSpec
 from ingest.lake.hudi.identity import shares_lock

@@ -22,13 +22,7 @@ from typing import Any
 
 from core.class_archive import class_path, shared_classes
 from core.files import write_private
-from core.processes.child import (
-    Child,
-    ChildSpec,
-    java_environment,
-    spawn,
-    stop_all,
-)
+from core.processes.child import Child, ChildSpec, java_environment, spawn, stop_all
 from core.processes.identity import read_identity
 from gateway.engines.port import EngineUnavailable
 from gateway.engines.settable import RULES

@@ -10,16 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gateway.hs2 import messages
-from gateway.hs2.binary import (
-    I32,
-    STOP,
-    TEXT,
-    Reader,
-    decode,
-    encode,
-    struct_of,
-    wire,
-)
+from gateway.hs2.binary import I32, STOP, TEXT, Reader, decode, encode, struct_of, wire
 from gateway.hs2.errors import MessageError, ProtocolError, RemoteFault
 
 CALL, REPLY, EXCEPTION, ONEWAY = 1, 2, 3, 4

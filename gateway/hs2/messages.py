@@ -20,13 +20,7 @@ from gateway.hs2.binary import (
     list_of,
     wire,
 )
-from gateway.hs2.values import (
-    OK,
-    OperationHandle,
-    SessionHandle,
-    Status,
-    TableSchema,
-)
+from gateway.hs2.values import OK, OperationHandle, SessionHandle, Status, TableSchema
 
 _TEXTS = MapOf(TEXT, TEXT)
 RESULTS_FIELD = 3

@@ -26,13 +26,7 @@ from core.retries import Backoff
 from core.sentences import Sentence
 from ingest.contract.table import FenceSpec
 from ingest.jobs.kinds import DriverKind, TableHold, driver_kind
-from ingest.lake.fence import (
-    Scope,
-    fence_path,
-    foreign_token,
-    raise_fence,
-    take_back,
-)
+from ingest.lake.fence import Scope, fence_path, foreign_token, raise_fence, take_back
 from ingest.lake.hudi.identity import shares_lock
 from ingest.models import DriverIncarnation, Pipeline
 from ingest.models.states import RETIRED

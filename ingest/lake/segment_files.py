@@ -12,12 +12,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from core.errors import TerminalError
-from ingest.contract.segments import (
-    Control,
-    Segment,
-    TablePart,
-    part_of,
-)
+from ingest.contract.segments import Control, Segment, TablePart, part_of
 from ingest.lake.chain import BODY_AT, ChainWriter, read_rows
 from ingest.lake.port import Place
 

@@ -10,12 +10,7 @@ from ingest.contract.job import RepairWork
 from ingest.maintenance import repair_previews
 from ingest.maintenance.buckets import MOST_BUCKETS, suggest_buckets
 from ingest.maintenance.facts import facts_from
-from ingest.maintenance.table_action import (
-    DRY_RUN,
-    Field,
-    Request,
-    TableAction,
-)
+from ingest.maintenance.table_action import DRY_RUN, Field, Request, TableAction
 from ingest.models import TableHealth
 from ingest.pipelines import shard_joins, shards
 

@@ -49,13 +49,7 @@ from ingest.models.states import (
     SNAPSHOTTING,
 )
 from ingest.pipelines import compaction_plans, transitions
-from ingest.pipelines.adoption_rules import (
-    FOLLOWED,
-    Finding,
-    Known,
-    Seen,
-    judge,
-)
+from ingest.pipelines.adoption_rules import FOLLOWED, Finding, Known, Seen, judge
 from ingest.pipelines.lake_identity import planned_identity, set_buckets
 from ingest.pipelines.lake_reconcile import follow_lake
 from ingest.pipelines.load_job import note_loaded

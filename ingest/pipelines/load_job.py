@@ -15,15 +15,7 @@ from catalog.sources.registry import kind_named
 from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError
 from core.jobs import moves
-from core.jobs.moves import (
-    Cancelled,
-    End,
-    Facts,
-    Failed,
-    Rejected,
-    Retried,
-    Succeeded,
-)
+from core.jobs.moves import Cancelled, End, Facts, Failed, Rejected, Retried, Succeeded
 from core.models import Job
 from core.sentences import Sentence
 from ingest.contract.job import (

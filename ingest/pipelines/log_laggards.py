@@ -22,10 +22,7 @@ from ingest.models import Pipeline, SourceFollower
 from ingest.models.states import FAILED, LOADED, PAUSED
 from ingest.pipelines import needed_resync, transitions
 from ingest.pipelines.log_tables import stream_of
-from ingest.pipelines.policies.policy import (
-    LEAST_WAITING_BYTES,
-    LEAST_WAITING_SECONDS,
-)
+from ingest.pipelines.policies.policy import LEAST_WAITING_BYTES, LEAST_WAITING_SECONDS
 from ingest.pipelines.policies.store import policy_of
 from ingest.pipelines.schema_drift import WAITED
 from ingest.pipelines.table_status import SYNCS_BEFORE_FAILING

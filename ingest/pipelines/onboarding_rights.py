@@ -11,13 +11,7 @@ from functools import cache
 
 from catalog.access.enforcement import decision_for, denied, require
 from catalog.access.grants import grants_of
-from catalog.access.policy import (
-    HeldGrant,
-    Principal,
-    Privilege,
-    Securable,
-    decide,
-)
+from catalog.access.policy import HeldGrant, Principal, Privilege, Securable, decide
 from catalog.models import Datasource, Grant
 from catalog.names import LAKE
 from ingest.models import Onboarding

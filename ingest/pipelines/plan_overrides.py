@@ -24,11 +24,7 @@ from ingest.pipelines.drafting import Asked, own_policy, plan_group
 from ingest.pipelines.onboarding_rights import require_target
 from ingest.pipelines.planning_context import Circumstances
 from ingest.pipelines.shards import Group, column_of, group_of
-from ingest.planning.defaults import (
-    NO_DEFAULTS,
-    PlanDefaults,
-    replaced,
-)
+from ingest.planning.defaults import NO_DEFAULTS, PlanDefaults, replaced
 from ingest.planning.facts import (
     LOG,
     ROW_HASH,

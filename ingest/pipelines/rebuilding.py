@@ -33,12 +33,7 @@ from ingest.pipelines import needed_resync, shards
 from ingest.pipelines.onboarding import lake_column_row, lake_table_row
 from ingest.pipelines.requests import OnboardingRequest
 from ingest.planning.facts import TIMESTAMP
-from ingest.planning.plan import (
-    CreateTable,
-    PlannedColumn,
-    TablePlan,
-    plan_from_json,
-)
+from ingest.planning.plan import CreateTable, PlannedColumn, TablePlan, plan_from_json
 
 ACTOR = "rebuild"
 

@@ -18,11 +18,7 @@ from catalog.compiled import AnyRow
 from catalog.models import Datasource, SchemaVersion
 from core.errors import SluiceError, StaleState
 from ingest.contract.records import SourceRecord, TableRecord
-from ingest.lake.records import (
-    delete_source_record,
-    delete_table_record,
-    write_record,
-)
+from ingest.lake.records import delete_source_record, delete_table_record, write_record
 from ingest.models import Pipeline, Policy, SourceFollower
 
 log = logging.getLogger(__name__)

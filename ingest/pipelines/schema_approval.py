@@ -20,14 +20,7 @@ from core.models import Job
 from core.sentences import Sentence, joined
 from ingest.contract.job import LOADS
 from ingest.models import Pipeline
-from ingest.models.states import (
-    FAILED,
-    LOADED,
-    NEEDS_RESYNC,
-    PAUSED,
-    REMOVING,
-    RETIRED,
-)
+from ingest.models.states import FAILED, LOADED, NEEDS_RESYNC, PAUSED, REMOVING, RETIRED
 from ingest.pipelines import (
     needed_resync,
     replaced,

@@ -21,13 +21,7 @@ from django.db.models import (
 from django.db.models.functions import Cast, Coalesce
 
 from catalog.access.grants import grants_of, rows_for
-from catalog.access.policy import (
-    Decision,
-    Principal,
-    Privilege,
-    Securable,
-    decide,
-)
+from catalog.access.policy import Decision, Principal, Privilege, Securable, decide
 from catalog.access.scope import in_scope, scope_of
 from catalog.access.visibility import visible_datasources, visible_tables
 from catalog.discovery.services import KINDS as SOURCE_KINDS

@@ -18,13 +18,7 @@ from ingest.contract.table import TableSpec
 from ingest.sources.mariadb import connection as mariadb_connection
 from ingest.sources.mariadb import reader as mariadb
 from ingest.sources.mariadb.log import opening as mariadb_log
-from ingest.sources.port import (
-    LogNames,
-    LogReader,
-    Snapshot,
-    Source,
-    SourceAccess,
-)
+from ingest.sources.port import LogNames, LogReader, Snapshot, Source, SourceAccess
 from ingest.sources.postgresql import connection as postgresql_connection
 from ingest.sources.postgresql import reader as postgresql
 from ingest.sources.postgresql.log import opening as postgresql_log

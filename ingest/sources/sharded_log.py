@@ -21,13 +21,7 @@ import pyarrow as pa
 from catalog.schema.types import DataType
 from ingest.contract.following import Replaced, SourceLog
 from ingest.contract.segments import OP, OPS, XID
-from ingest.contract.table import (
-    SHARD,
-    SealedColumn,
-    ShardSpec,
-    TableSpec,
-    sources_of,
-)
+from ingest.contract.table import SHARD, SealedColumn, ShardSpec, TableSpec, sources_of
 from ingest.sources.port import LogReader, LogRows
 from ingest.sources.row_batches import (
     HEAD_FIELDS,

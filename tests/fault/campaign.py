@@ -25,14 +25,7 @@ from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
-from tests.fault import (
-    chain_model,
-    hostile,
-    log_nemesis,
-    log_readers,
-    nemesis,
-    repairs,
-)
+from tests.fault import chain_model, hostile, log_nemesis, log_readers, nemesis, repairs
 from tests.hostile.schedules import WHOLE_JOBS_FROM
 from tests.product import Product, manage
 from tests.small_disk import SmallDisk, may_mount, small_disk

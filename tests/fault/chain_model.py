@@ -27,13 +27,7 @@ from unittest.mock import patch
 
 from core.errors import SluiceError, StaleState, TerminalError
 from ingest.contract import segments
-from ingest.contract.segments import (
-    Control,
-    Segment,
-    StreamTable,
-    part_of,
-    state_of,
-)
+from ingest.contract.segments import Control, Segment, StreamTable, part_of, state_of
 from ingest.lake import chain, folding, folds
 from ingest.lake.port import Place
 from tests.fault.chain_world import (

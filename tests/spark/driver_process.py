@@ -15,13 +15,7 @@ from typing import Any
 
 import psutil
 
-from ingest.contract.job import (
-    CLOCK,
-    LAKE_SECRET,
-    JobReport,
-    JobSpec,
-    report_from,
-)
+from ingest.contract.job import CLOCK, LAKE_SECRET, JobReport, JobSpec, report_from
 from ingest.contract.members import as_data
 from tests.processes import family, kill
 from tests.waiting import LIMIT_SECONDS

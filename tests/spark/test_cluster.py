@@ -11,12 +11,7 @@ from typing import Any
 import pytest
 
 from config.supervisor import doctor
-from ingest.contract.job import (
-    JobReport,
-    JobSpec,
-    SnapshotWork,
-    report_from,
-)
+from ingest.contract.job import JobReport, JobSpec, SnapshotWork, report_from
 from ingest.driver_host.cluster import StandaloneMaster, instance_of, tag_of
 from ingest.driver_host.commands import driver_command, launcher_for, place_of
 from ingest.driver_host.launcher import Launcher, Message

@@ -13,12 +13,7 @@ from typing import Any
 import pytest
 
 from tests.spark.conftest import SYSTEM, Lake
-from tests.spark.engine_bench import (
-    STALE_SECONDS,
-    Client,
-    EngineBench,
-    write_table,
-)
+from tests.spark.engine_bench import STALE_SECONDS, Client, EngineBench, write_table
 from tests.waiting import wait_for
 
 ABSENT_TABLE = "42P01"

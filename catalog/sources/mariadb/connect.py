@@ -20,11 +20,7 @@ import pymysql
 from pymysql.constants import CR
 
 from catalog.schema.limits import EVERY_ROW, KEEPALIVE, LIMITS
-from catalog.sources.access import (
-    HANG_UP_AFTER,
-    LONGEST_STATEMENT,
-    SourceAccess,
-)
+from catalog.sources.access import HANG_UP_AFTER, LONGEST_STATEMENT, SourceAccess
 from catalog.sources.mariadb.errors import source_error
 from catalog.sources.tls import tls_context
 from core.sockets import keep_alive

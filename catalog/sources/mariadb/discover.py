@@ -28,13 +28,7 @@ from catalog.sources.mariadb.replicas import (
     SYNTAX_ERROR,
 )
 from catalog.sources.mariadb.types import OPEN_TRANSACTIONS, key_forms, lake_type
-from catalog.sources.port import (
-    DiscoveredTable,
-    Overview,
-    Page,
-    TableKind,
-    zone_delay,
-)
+from catalog.sources.port import DiscoveredTable, Overview, Page, TableKind, zone_delay
 
 # Bounds the memory of a page of wide tables: there may be 4,096 columns in each.
 MOST_COLUMNS_PER_PAGE = 20_000

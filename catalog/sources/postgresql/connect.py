@@ -17,11 +17,7 @@ import psycopg
 from psycopg import IsolationLevel
 
 from catalog.schema.limits import LIBPQ_KEEPALIVE, LIMITS
-from catalog.sources.access import (
-    HANG_UP_AFTER,
-    LONGEST_STATEMENT,
-    SourceAccess,
-)
+from catalog.sources.access import HANG_UP_AFTER, LONGEST_STATEMENT, SourceAccess
 from catalog.sources.postgresql import statements
 from catalog.sources.postgresql.errors import source_error
 from catalog.sources.tls import ca_file

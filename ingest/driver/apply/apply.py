@@ -42,12 +42,7 @@ from ingest.driver.apply.writer import (
     require_identity,
     writer_fence,
 )
-from ingest.lake.commits import (
-    Commit,
-    LakeState,
-    read_lake_table,
-    timeline_at,
-)
+from ingest.lake.commits import Commit, LakeState, read_lake_table, timeline_at
 from ingest.lake.fence import require_fence
 from ingest.lake.hudi.evolution import lacking_columns, other_types
 from ingest.lake.hudi.identity import identity_for

@@ -38,13 +38,7 @@ from ingest.driver.apply.apply import (
     refuse_unreadable_plan,
     roll_back_writes,
 )
-from ingest.driver.apply.log_fold import (
-    Lacking,
-    Merged,
-    Shape,
-    merge,
-    unfit_counts,
-)
+from ingest.driver.apply.log_fold import Lacking, Merged, Shape, merge, unfit_counts
 from ingest.driver.apply.log_read import (
     Stream,
     Waiting,

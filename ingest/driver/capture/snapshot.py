@@ -49,10 +49,7 @@ from ingest.driver.apply.writer import (
     commit_rows,
     qualified_name,
 )
-from ingest.driver.capture.chunking import (
-    Cut,
-    fit_throttle,
-)
+from ingest.driver.capture.chunking import Cut, fit_throttle
 from ingest.driver.capture.gate import SourceGate
 from ingest.driver.capture.keys import null_keys, refuse_shared_texts
 from ingest.driver.capture.log_load import (

@@ -24,22 +24,12 @@ from ingest.contract.job import VERIFY_CHUNK_ROWS, RepairWork
 from ingest.contract.positions import later
 from ingest.contract.source_positions import is_of_log
 from ingest.contract.table import ColumnSpec, TableSpec, sources_of
-from ingest.driver.apply.apply import (
-    roll_back_writes,
-)
+from ingest.driver.apply.apply import roll_back_writes
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.replacement import snapshot_of
 from ingest.driver.apply.rows import first_of_key, read_staged, record_key
-from ingest.driver.apply.writer import (
-    checked_state,
-    commit_of,
-    qualified_name,
-)
-from ingest.driver.capture.chunking import (
-    Cut,
-    cut_table,
-    fit_throttle,
-)
+from ingest.driver.apply.writer import checked_state, commit_of, qualified_name
+from ingest.driver.capture.chunking import Cut, cut_table, fit_throttle
 from ingest.driver.capture.counting import count_rows, refuse_another_count
 from ingest.driver.capture.gate import SourceGate
 from ingest.driver.capture.reading import (

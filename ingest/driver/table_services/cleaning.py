@@ -21,12 +21,7 @@ from ingest.driver.apply.apply import write_client
 from ingest.driver.table_services.savepoints import drop_old_savepoints
 from ingest.lake.commits import read_lake_table, read_timeline, timeline_at
 from ingest.lake.fence import require_fence
-from ingest.lake.hudi.keeping import (
-    EXTRA_KEY,
-    VERSION,
-    is_tidying_due,
-    next_cleaning,
-)
+from ingest.lake.hudi.keeping import EXTRA_KEY, VERSION, is_tidying_due, next_cleaning
 from ingest.lake.hudi.options import ARCHIVED_DOWN_TO
 from ingest.lake.hudi.timeline import Timeline
 from ingest.lake.layout import remove_strays

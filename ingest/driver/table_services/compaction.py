@@ -18,11 +18,7 @@ from pyspark.sql import SparkSession
 from core.errors import InvalidRequest, TerminalError
 from core.sentences import Sentence
 from ingest.contract.job import CompactionBudget, CompactWork, JobSpec
-from ingest.driver.apply.apply import (
-    remove_sign_of_life,
-    service_session,
-    write_client,
-)
+from ingest.driver.apply.apply import remove_sign_of_life, service_session, write_client
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.writer import checked_state, qualified_name
 from ingest.driver.jvm import failure_of

@@ -13,17 +13,10 @@ from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, TerminalError
 from ingest.contract.job import JobSpec, RepairAction, RepairWork
-from ingest.driver.apply.apply import (
-    roll_back_writes,
-    write_client,
-)
+from ingest.driver.apply.apply import roll_back_writes, write_client
 from ingest.driver.apply.future import rewrite_future
 from ingest.driver.apply.jobrun import JobRun
-from ingest.driver.apply.undoing import (
-    roll_back,
-    unschedule,
-    unschedule_all,
-)
+from ingest.driver.apply.undoing import roll_back, unschedule, unschedule_all
 from ingest.driver.apply.writer import checked_state, qualified_name
 from ingest.driver.capture.gate import SourceGate
 from ingest.driver.table_services.chunk_repair import repair_differences
@@ -36,10 +29,7 @@ from ingest.driver.table_services.shard_join import join_shards
 from ingest.lake.commits import read_lake_table, read_properties
 from ingest.lake.fence import require_fence
 from ingest.lake.hudi.identity import identity_for, property_drift, put_back
-from ingest.lake.layout import (
-    metadata_partitions,
-    write_properties,
-)
+from ingest.lake.layout import metadata_partitions, write_properties
 from ingest.lake.place import place_at
 from ingest.sources.port import SourceAccess
 

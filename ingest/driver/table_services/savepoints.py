@@ -24,12 +24,7 @@ from ingest.driver.apply.writer import qualified_name
 from ingest.driver.capture.reading import open_stoppable
 from ingest.driver.capture.source_check import require_columns
 from ingest.driver.jvm import failure_of
-from ingest.lake.commits import (
-    LakeState,
-    read_commit,
-    read_lake_table,
-    timeline_at,
-)
+from ingest.lake.commits import LakeState, read_commit, read_lake_table, timeline_at
 from ingest.lake.fence import require_fence
 from ingest.lake.hudi.options import CommitPosition
 from ingest.lake.hudi.timeline import ended_savepoints

@@ -17,9 +17,7 @@ from pyspark.sql import functions as F
 
 from ingest.contract.job import CHUNK_ROWS, RepairWork
 from ingest.contract.table import TableSpec, sources_of
-from ingest.driver.apply.apply import (
-    roll_back_writes,
-)
+from ingest.driver.apply.apply import roll_back_writes
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.replacement import snapshot_of
 from ingest.driver.apply.rows import read_staged
@@ -27,11 +25,7 @@ from ingest.driver.apply.writer import checked_state, commit_of
 from ingest.driver.capture.chunking import fit_throttle
 from ingest.driver.capture.gate import SourceGate
 from ingest.driver.capture.log_load import wait_for_shards
-from ingest.driver.capture.reading import (
-    Trial,
-    open_stoppable,
-    read_patiently,
-)
+from ingest.driver.capture.reading import Trial, open_stoppable, read_patiently
 from ingest.driver.capture.source_tables import cut_all, look_at_one
 from ingest.driver.table_services.reread import (
     Reread,

@@ -26,9 +26,7 @@ from ingest.driver.apply.apply import require_loaded
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.rows import column_hashes, content_hash, record_key, spark_type
 from ingest.driver.apply.writer import checked_state
-from ingest.driver.capture.chunking import (
-    fit_throttle,
-)
+from ingest.driver.capture.chunking import fit_throttle
 from ingest.driver.capture.counting import count_rows, refuse_another_count
 from ingest.driver.capture.gate import Pace, SourceGate
 from ingest.driver.capture.jdbc import Fetch, read_statement
@@ -42,10 +40,7 @@ from ingest.driver.capture.reading import (
 )
 from ingest.driver.capture.source_fingerprint import ahead_of, count_ahead
 from ingest.driver.capture.source_tables import cut_all, look_at
-from ingest.driver.table_services.chunk_repair import (
-    cursor_position,
-    keep_differences,
-)
+from ingest.driver.table_services.chunk_repair import cursor_position, keep_differences
 from ingest.driver.table_services.differences import (
     Sides,
     differing_keys,

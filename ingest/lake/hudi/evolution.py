@@ -12,13 +12,7 @@ from typing import Any
 from catalog.schema.types import DataType
 from catalog.schema.widening import widens_in_place
 from ingest.contract.table import ColumnSpec, TableSpec
-from ingest.lake.hudi.identity import (
-    DELETED,
-    KEY,
-    SEQ,
-    key_column,
-    partition_columns,
-)
+from ingest.lake.hudi.identity import DELETED, KEY, SEQ, key_column, partition_columns
 from ingest.planning.partitions import DAY
 
 _SIMPLE = {

@@ -14,11 +14,7 @@ import msgspec
 from core.errors import TerminalError
 from core.lake_reads import LOG_BUFFER
 from ingest.contract import members
-from ingest.lake.hudi.identity import (
-    LOCK_PROVIDER,
-    SHARED_LOCK_PROVIDER,
-    TableIdentity,
-)
+from ingest.lake.hudi.identity import LOCK_PROVIDER, SHARED_LOCK_PROVIDER, TableIdentity
 from ingest.lake.hudi.layout import GroupKey
 
 EXTRA_KEY = "_sluice"

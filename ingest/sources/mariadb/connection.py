@@ -15,13 +15,7 @@ from catalog.schema.limits import EVERY_ROW, KEEPALIVE, LIMITS
 from core.sentences import Sentence
 from core.sockets import keep_alive
 from ingest.sources.dialects import dialect_of
-from ingest.sources.port import (
-    Row,
-    Snapshot,
-    SourceAccess,
-    pinned_to,
-    session_in_words,
-)
+from ingest.sources.port import Row, Snapshot, SourceAccess, pinned_to, session_in_words
 
 Connection = pymysql.Connection
 

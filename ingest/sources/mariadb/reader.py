@@ -26,19 +26,10 @@ from ingest.contract.positions import OpenTransaction, SourceClock
 from ingest.contract.source_positions import MariaDbLog
 from ingest.contract.table import TableSpec
 from ingest.sources.fingerprint import ServerFingerprint
-from ingest.sources.mariadb.connection import (
-    DIALECT,
-    Connection,
-    connect,
-    mark,
-)
+from ingest.sources.mariadb.connection import DIALECT, Connection, connect, mark
 from ingest.sources.mariadb.dialect import is_exact, is_walkable, text_type
 from ingest.sources.mariadb.fingerprint import read_fingerprint, read_replica
-from ingest.sources.mariadb.log.places import (
-    place_number,
-    read_place,
-    shown_number,
-)
+from ingest.sources.mariadb.log.places import place_number, read_place, shown_number
 from ingest.sources.port import (
     KeyFacts,
     Moment,

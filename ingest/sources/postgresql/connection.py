@@ -13,13 +13,7 @@ from psycopg.rows import tuple_row
 from catalog.schema.limits import LIBPQ_KEEPALIVE, LIMITS
 from core.sentences import Sentence
 from ingest.sources.dialects import dialect_of
-from ingest.sources.port import (
-    Row,
-    Snapshot,
-    SourceAccess,
-    pinned_to,
-    session_in_words,
-)
+from ingest.sources.port import Row, Snapshot, SourceAccess, pinned_to, session_in_words
 from ingest.sources.postgresql.snapshot import IMPORT, UNLIMITED, hang_up
 
 DIALECT = dialect_of("postgresql")

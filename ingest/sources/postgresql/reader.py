@@ -34,11 +34,7 @@ from ingest.sources.port import (
     row_too_wide,
     rows_hidden,
 )
-from ingest.sources.postgresql.connection import (
-    CONTROL_SETTINGS,
-    DIALECT,
-    connect,
-)
+from ingest.sources.postgresql.connection import CONTROL_SETTINGS, DIALECT, connect
 from ingest.sources.postgresql.fingerprint import read_fingerprint
 from ingest.sources.postgresql.log import transactions
 from ingest.sources.postgresql.snapshot import (

@@ -14,11 +14,7 @@ from catalog.secrets import password_of
 from core.models import Job
 from core.sentences import Sentence
 from tests.integration.at_once import at_once
-from tests.integration.catalog.asking import (
-    CANARY,
-    new_source,
-    problem,
-)
+from tests.integration.catalog.asking import CANARY, new_source, problem
 
 pytestmark = pytest.mark.django_db
 

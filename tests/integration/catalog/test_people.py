@@ -9,11 +9,7 @@ from django.test import Client
 
 from catalog.access import users
 from catalog.models import AuditEntry
-from tests.integration.catalog.asking import (
-    Rest,
-    new_source,
-    problem,
-)
+from tests.integration.catalog.asking import Rest, new_source, problem
 from tests.integration.catalog.conftest import PASSWORD
 
 pytestmark = pytest.mark.django_db

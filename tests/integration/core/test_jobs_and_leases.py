@@ -5,12 +5,7 @@ from django.db import IntegrityError, transaction
 
 from core.advance import advance
 from core.errors import IllegalTransition, StaleState
-from core.leases import (
-    Held,
-    next_token,
-    release_all,
-    take_lease,
-)
+from core.leases import Held, next_token, release_all, take_lease
 from core.models import Job, Lease
 
 pytestmark = pytest.mark.django_db

@@ -7,14 +7,7 @@ from dataclasses import replace
 from django.utils import timezone
 
 from catalog.models import Table
-from ingest.maintenance.facts import (
-    MB,
-    Conflict,
-    Done,
-    LakeFacts,
-    Pending,
-    PlanFacts,
-)
+from ingest.maintenance.facts import MB, Conflict, Done, LakeFacts, Pending, PlanFacts
 from ingest.maintenance.plan import plan_maintenance
 from ingest.maintenance.savepoints import Savepoint
 from ingest.maintenance.score import STUCK_CODES, score

@@ -15,12 +15,7 @@ from ingest.pipelines import table_commands
 from ingest.pipelines.schema_approval import approve_schema_change, proposal_of
 from ingest.pipelines.sync_job import start_sync
 from tests.doubles.launcher import Fault
-from tests.integration.ingest.test_schema_drift import (
-    INT,
-    TEXT,
-    alter,
-    open_alerts,
-)
+from tests.integration.ingest.test_schema_drift import INT, TEXT, alter, open_alerts
 
 pytestmark = pytest.mark.django_db
 

@@ -12,14 +12,7 @@ import pytest
 
 from catalog.access.ldap_spec import LdapGroups, LdapServers, LdapSpec, LdapUsers
 from core.retries import CircuitBreaker
-from tests.ldap import (
-    GROUPS,
-    PEOPLE,
-    SEARCHER,
-    SEARCHER_PASSWORD,
-    Slapd,
-    running_slapd,
-)
+from tests.ldap import GROUPS, PEOPLE, SEARCHER, SEARCHER_PASSWORD, Slapd, running_slapd
 
 
 @pytest.fixture(scope="session")

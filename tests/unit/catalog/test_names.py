@@ -8,12 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog import like, networks
-from catalog.names import (
-    check_datasource_name,
-    join_name,
-    split_name,
-    split_table_name,
-)
+from catalog.names import check_datasource_name, join_name, split_name, split_table_name
 from catalog.sources.kinds import checked_options, json_schema
 from catalog.sources.registry import LATER, kind_named
 from core.errors import InvalidRequest

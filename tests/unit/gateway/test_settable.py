@@ -5,11 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.errors import AccessDenied, InvalidRequest
-from gateway.settable import (
-    require_settable,
-    session_settings,
-    statement_settings,
-)
+from gateway.settable import require_settable, session_settings, statement_settings
 
 
 @pytest.mark.parametrize(

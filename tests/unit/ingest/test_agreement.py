@@ -10,11 +10,7 @@ import pytest
 from core.errors import TerminalError
 from ingest.contract.job import JobSpec, SyncWork
 from ingest.contract.table import FenceSpec, SourceSpec, TableSpec
-from ingest.driver.apply.apply import (
-    position_of,
-    refuse_gone_back,
-    unreported_commit,
-)
+from ingest.driver.apply.apply import position_of, refuse_gone_back, unreported_commit
 from ingest.lake.commits import Commit, LakeState
 from ingest.lake.hudi.identity import TableIdentity
 from ingest.lake.hudi.options import CommitPosition

@@ -17,13 +17,7 @@ from ingest.alerts.rules import (
 )
 from ingest.alerts.smtp_spec import Smtp, parse_smtp
 from ingest.alerts.webhook import Egress, check_url, sign
-from ingest.maintenance.facts import (
-    Conflict,
-    LakeFacts,
-    Pending,
-    PlanFacts,
-    TakenLock,
-)
+from ingest.maintenance.facts import Conflict, LakeFacts, Pending, PlanFacts, TakenLock
 from ingest.maintenance.score import BROKEN_CODES, score
 from ingest.pipelines.policies.maintenance import MaintenancePolicy
 from ingest.pipelines.policies.policy import due_since, late_at

@@ -14,14 +14,7 @@ from ingest.contract.source_positions import MariaDbLog
 from ingest.sources.mariadb.log import opening
 from ingest.sources.mariadb.log.fail_over import NewServer, place_on
 from ingest.sources.mariadb.log.places import Gtids
-from tests.unit.ingest.test_binlog_places import (
-    FORMAT,
-    GTID,
-    GTIDS,
-    ROTATE,
-    XID,
-    event,
-)
+from tests.unit.ingest.test_binlog_places import FORMAT, GTID, GTIDS, ROTATE, XID, event
 
 READ = MariaDbLog(1, "a", "a.", 7, 50, 800, "0-3-4,0-1-7")
 HERE = MariaDbLog(2, "b", "b.", 2, 0, 900, "0-3-4,0-1-7,0-2-8")

@@ -9,12 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InvalidRequest, SluiceError
-from ingest.contract.positions import (
-    INDEX_BITS,
-    MAX_EPOCH,
-    MAX_INDEX,
-    seq_of,
-)
+from ingest.contract.positions import INDEX_BITS, MAX_EPOCH, MAX_INDEX, seq_of
 from ingest.contract.table import ColumnSpec
 from ingest.sources.chunks import (
     Chunk,

@@ -12,12 +12,7 @@ from typing import Any
 import pytest
 
 from core.errors import SluiceError, StaleState, TerminalError
-from ingest.contract.following import (
-    FollowerState,
-    FollowSpec,
-    FollowTable,
-    SourceLog,
-)
+from ingest.contract.following import FollowerState, FollowSpec, FollowTable, SourceLog
 from ingest.contract.segments import OP, OPS, XID, Control, Segment
 from ingest.contract.table import SourceSpec, TableSpec
 from ingest.follower import follower

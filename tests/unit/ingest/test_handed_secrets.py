@@ -11,13 +11,7 @@ import psycopg
 import pytest
 
 from core.errors import InvalidRequest, TerminalError, TransientError
-from ingest.contract.job import (
-    ErrorFact,
-    JobSpec,
-    SecretAnswer,
-    error_from,
-    outcome_of,
-)
+from ingest.contract.job import ErrorFact, JobSpec, SecretAnswer, error_from, outcome_of
 from ingest.contract.members import as_data, value_of
 from ingest.contract.table import FenceSpec, SourceSpec, TableSpec
 from ingest.driver.apply.jobrun import JobRun

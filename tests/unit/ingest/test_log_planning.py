@@ -11,12 +11,7 @@ import pytest
 from catalog.schema.source_log import Lack, TableLog
 from ingest.planning.defaults import PlanDefaults, plan_with_defaults
 from ingest.planning.facts import Choices, Conditions, TableFacts, Target
-from ingest.planning.plan import (
-    ApplyChanges,
-    FollowLog,
-    plan_from_json,
-    plan_to_json,
-)
+from ingest.planning.plan import ApplyChanges, FollowLog, plan_from_json, plan_to_json
 from tests.unit.ingest.test_planning import ID, UPDATED, column, facts, plan
 
 NAME = column("name", "string")

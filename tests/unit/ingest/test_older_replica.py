@@ -18,11 +18,7 @@ from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.driver.capture.reading import require_shown
 from ingest.driver.table_services import chunk_repair, verify
 from ingest.driver.table_services.verify_log import Since, require_behind_lake
-from ingest.sources.fingerprint import (
-    ServerFingerprint,
-    SourceFingerprint,
-    to_data,
-)
+from ingest.sources.fingerprint import ServerFingerprint, SourceFingerprint, to_data
 
 NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
 AGO = NOW - timedelta(minutes=2)

@@ -12,11 +12,7 @@ from core.errors import TerminalError, TransientError
 from core.sentences import Sentence
 from ingest.contract.source_positions import MariaDbLog
 from ingest.contract.table import TableSpec
-from ingest.sources.mariadb.log.connection import (
-    number_of,
-    open_log,
-    other_history,
-)
+from ingest.sources.mariadb.log.connection import number_of, open_log, other_history
 from ingest.sources.mariadb.log.control import open_control
 from ingest.sources.mariadb.log.fail_over import NewServer, place_on
 from ingest.sources.mariadb.log.reader import MariaDbLogReader

@@ -5,11 +5,7 @@ from __future__ import annotations
 import pytest
 
 from catalog.schema.types import DataType, Mapped
-from catalog.sources.postgresql.types import (
-    SourceType,
-    cannot_hold,
-    lake_type,
-)
+from catalog.sources.postgresql.types import SourceType, cannot_hold, lake_type
 from catalog.sources.registry import proposed_choice
 from core.errors import InvalidRequest
 
