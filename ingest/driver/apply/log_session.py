@@ -389,7 +389,8 @@ class ApplySession:
             )
             for task in new:
                 # what came is told once
-                task.reported = task.applied = _without_commit(task.applied)
+                said = task.applied
+                task.reported = task.applied = said and said.without_commit()
         self._around.report(report)
 
     def _problem_of(self, task: Task) -> ApplyProblem | None:
@@ -450,10 +451,6 @@ def _with_waiting(task: Task, stream: Stream | None) -> Applied | None:
         return applied
     waiting = max(1, applied.waiting) if task.since else 0
     return dataclasses.replace(applied, waiting=waiting, oldest=task.since)
-
-
-def _without_commit(applied: Applied | None) -> Applied | None:
-    return applied.without_commit() if applied else None
 
 
 def _new_columns(task: Task) -> tuple[tuple[str, str], ...]:
