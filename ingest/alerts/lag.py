@@ -82,6 +82,9 @@ def _judge(
         return
     shows = table.caught_up_at or pipeline.created_at
     since = pipeline.due_since or shows
+    if pipeline.capture == LOG:
+        # a newer moment alone is not noted at its pipeline
+        since = max(since, shows)
     expected = late_moment(policy, since, capture=pipeline.capture)
     if expected is not None:
         expected = excused(expected, absence, policy.late_after)

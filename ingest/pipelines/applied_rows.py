@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -60,6 +61,10 @@ FROM jsonb_to_recordset(%s::jsonb) AS n("table" bigint, position text, epoch big
   instant text, caught_up_at timestamptz)
 WHERE t.id = n."table"
 """
+# Of tables at rest, hundreds at once, whose pipelines stay as they are.
+_MOMENTS = """
+UPDATE catalog_table SET caught_up_at = %s WHERE id = ANY(%s)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +103,18 @@ class _Row(NamedTuple):
     failures: int
     late_at: datetime | None
     lossy: dict[str, int]
+    position: str
+    waiting: int
+    changes_per_second: float
     caught_up_at: datetime | None
+    epoch: int | None
 
 
-_READ = (*_Row._fields[:-1], "lake_table__caught_up_at")
+_READ = (
+    *_Row._fields[:-2],
+    "lake_table__caught_up_at",
+    "lake_table__last_commit_epoch",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +129,19 @@ class _Shown:
     event: str = ""
     reason: str = ""
     has_recovered: bool = False
+
+    def is_only_newer(self, rate: float) -> bool:
+        """Whether nothing is new but its moment. By that it is late later than its row
+        says, which is found out once it would be late by its row."""
+        row, applied = self.row, self.applied
+        if self.event or self.has_recovered or applied.instant or applied.lossy:
+            return False
+        if row.late_at is None or self.late_at is None or self.late_at < row.late_at:
+            return False
+        if applied.rows or applied.waiting or row.waiting:
+            return False
+        shown = (row.position, row.epoch, row.changes_per_second)
+        return shown == (applied.position, applied.epoch, rate)
 
 
 class AppliedRows:
@@ -214,6 +240,20 @@ class AppliedRows:
         return "", ""
 
     def _store(self, shown: Iterable[_Shown]) -> None:
+        newer: dict[datetime, list[int]] = defaultdict(list)
+        other: list[_Shown] = []
+        for each in shown:
+            if not each.is_only_newer(self._rates[each.applied.table_id]):
+                other.append(each)
+            elif each.caught_up_at is not None:
+                newer[each.caught_up_at].append(each.applied.table_id)
+        with connection.cursor() as cursor:
+            for moment, tables in newer.items():
+                cursor.execute(_MOMENTS, [moment, tables])
+        if other:
+            self._store_whole(other)
+
+    def _store_whole(self, shown: Iterable[_Shown]) -> None:
         rows = [
             {
                 "pipeline": each.row.pk,

@@ -3,9 +3,10 @@
 What a source's log is read for, and what of it is applied, is asked for all tables
 every other second, and comes out of plans that change once a month. PostgreSQL gives a
 row another place (`ctid`) whenever it is written, and keeps which transaction did so
-(`xmin`); to tell both it reads none of the row's long values. Rows of a busy table are
-written every second, though: of those a signature tells whether anything that matters
-is another one, before a plan is decoded.
+(`xmin`); to tell both it reads none of the row's long values. Lake tables get a newer
+moment all the time, so of them it reads what matters, which is short. Rows of a busy
+table are written every second, though: of those a signature tells whether anything that
+matters is another one, before a plan is decoded.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ LEFT JOIN ingest_tablehealth health ON health.table_id = lake.id
 WHERE p.capture = %s
 """
 _VERSIONS = f"""
-SELECT lake.id, d.datasource_id, md5(concat_ws(' ', p.xmin, p.ctid, lake.xmin,
-  lake.ctid, lake_database.xmin, lake_database.ctid, source.xmin, source.ctid, d.xmin,
-  d.ctid, s.xmin, s.ctid, health.xmin, health.ctid)),
+SELECT lake.id, d.datasource_id, md5(concat_ws(' ', p.xmin, p.ctid, lake.database_id,
+  lake.schema_version, lake.name, lake.path, lake_database.xmin, lake_database.ctid,
+  source.xmin, source.ctid, d.xmin, d.ctid, s.xmin, s.ctid, health.xmin, health.ctid)),
   concat_ws(' ', health.xmin, health.ctid)
 {_OF_TABLES} AND p.state = ANY(%s) AND (%s OR d.datasource_id = ANY(%s))
 ORDER BY lake.id

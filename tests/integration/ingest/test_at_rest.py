@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,7 +14,10 @@ from django.db import connection
 from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 
-from ingest.models import Pipeline, SourceFollower
+from catalog.models import Table
+from core.clock import SystemClock
+from ingest.alerts import lag
+from ingest.models import Alert, Pipeline, SourceFollower
 from tests.integration.ingest.world import World
 
 pytestmark = pytest.mark.django_db
@@ -81,15 +85,41 @@ def test_leases_of_tables_are_renewed_some_times_in_a_lease(at_rest: World) -> N
     assert 3 * leases_in_it < renewed <= 6 * leases_in_it
 
 
-def test_what_was_written_to_the_lake_is_not_read_again(
-    at_rest: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Rows of tables at rest get a newer moment all the time."""
+MOMENTS = "UPDATE catalog_table SET caught_up_at"
+
+
+def moments(world: World, monkeypatch: pytest.MonkeyPatch) -> CaptureQueriesContext:
+    """Statements of some minutes, in which tables at rest get newer moments."""
     monkeypatch.setattr("ingest.pipelines.apply_reports.WRITE_SECONDS", 0.0)
     monkeypatch.setattr("ingest.pipelines.apply_reports.LEVEL_SECONDS", 0.0)
+    # what was reported when they were given
+    world.steps(10)
     with CaptureQueriesContext(connection) as seen:
         # how many looks a minute has depends on how long each takes here
-        while len(of(seen, "UPDATE ingest_pipeline")) < 3:
-            for _ in minute(at_rest):
+        while len(of(seen, MOMENTS)) < 3:
+            for _ in minute(world):
                 pass
+    return seen
+
+
+def test_a_newer_moment_is_one_statement_for_all_tables_and_nothing_is_read_again(
+    at_rest: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("first", "second")
+    before = [at_rest.lake(name).caught_up_at for name in names]
+    seen = moments(at_rest, monkeypatch)
+    assert not of(seen, "UPDATE ingest_pipeline")
+    assert not of(seen, "p.plan"), "a plan is large"
     assert not of(seen, '"ingest_tablehealth"."facts"')
+    [moment] = {at_rest.lake(name).caught_up_at for name in names}
+    assert moment
+    assert all(was and moment > was for was in before)
+
+
+def test_tables_that_only_got_newer_moments_are_not_late(at_rest: World) -> None:
+    now = SystemClock().now()
+    Pipeline.objects.update(late_at=now, due_since=now - timedelta(hours=1))
+    Table.objects.filter(kind="lake").update(caught_up_at=now)
+    assert lag.open_late() == 2
+    assert not Alert.objects.exists()
+    assert at_rest.pipeline("first").late_at == now + timedelta(seconds=900)
