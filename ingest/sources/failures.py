@@ -88,7 +88,9 @@ def known_failure(text: str) -> Failure | None:
 
 def source_failure(state: str, message: str) -> Failure:
     text = message.strip().splitlines()[0] if message.strip() else "no message"
-    state = _STANDARD.get(state, state) or _state_of_refused_login(message)
+    state = _STANDARD.get(state, state)
+    if state in {"", "28000"}:
+        state = _state_of_refused_login(message) or state
     if state == "42000" and "denied" in message:
         state = "42501"
     said = Sentence("the source reports: %(text)s", text=text)
@@ -112,13 +114,18 @@ def source_failure(state: str, message: str) -> Failure:
 
 
 def _state_of_refused_login(message: str) -> str:
-    """libpq gives the server's words about a refused login, not its SQLSTATE."""
+    """libpq gives the server's words about a refused login, not its SQLSTATE; MariaDB's
+    JDBC driver gives one for all of them."""
     found = (state for words, state in _LOGIN_WORDS if re.search(words, message))
     return next(found, "")
 
 
 _LOGIN_WORDS = (
-    (r"password authentication failed|role \".*\" does not exist", "28P01"),
+    (
+        r"password authentication failed|role \".*\" does not exist"
+        r"|no password supplied|Access denied for user .*using password",
+        "28P01",
+    ),
     (r"no pg_hba\.conf entry|not permitted to log in", "28000"),
     (r"database \".*\" does not exist", "3D000"),
     (r"permission denied for database", "42501"),
@@ -156,6 +163,7 @@ _STATES_OF_NUMBERS = {
     1226: "53300",
     1205: "55P03",
     1317: "57014",
+    1698: "28P01",
     1969: "57014",
     3024: "57014",
 }
@@ -308,11 +316,20 @@ _SIGNS: tuple[tuple[tuple[str, ...], Outcome, str, Sentence, Sentence], ...] = (
 )
 
 _SOURCE: tuple[tuple[str, Outcome, str, Sentence], ...] = (
+    # named as a test of the connection names them
+    (
+        "28P01",
+        "invalid_request",
+        "wrong_password",
+        Sentence("check user name and password, then set the password again"),
+    ),
     (
         "28",
         "invalid_request",
-        "source_login_failed",
-        Sentence("correct user and password"),
+        "login_not_allowed",
+        Sentence(
+            "ask the server's administrator to let this user in from here, then resume"
+        ),
     ),
     (
         "3D",

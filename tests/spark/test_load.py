@@ -390,7 +390,7 @@ def test_wrong_password_and_missing_privilege_are_the_callers(
     assert report.error is not None
     assert (report.outcome, report.error.code) == (
         "invalid_request",
-        "source_login_failed",
+        "wrong_password",
     )
     lake_bench.password = "w"
     lake_bench.source = replace(lake_bench.source, username="weak")

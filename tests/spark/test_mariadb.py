@@ -324,7 +324,7 @@ def test_failures_of_the_source_have_names(bench: MariadbBench) -> None:
     failed = bench.load(table)
     assert (failed.outcome, failed.error.code) == (
         "invalid_request",
-        "source_login_failed",
+        "wrong_password",
     )  # type: ignore[union-attr]
 
 

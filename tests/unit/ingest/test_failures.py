@@ -56,7 +56,8 @@ def test_the_class_says_whose_turn_it_is(error: Exception, outcome: str) -> None
 @pytest.mark.parametrize(
     ("state", "outcome", "code"),
     [
-        ("28P01", "invalid_request", "source_login_failed"),
+        ("28P01", "invalid_request", "wrong_password"),
+        ("28000", "invalid_request", "login_not_allowed"),
         ("3D000", "invalid_request", "source_database_missing"),
         ("42P01", "invalid_request", "source_table_missing"),
         ("42703", "invalid_request", "source_changed"),
@@ -85,9 +86,10 @@ def test_states_of_the_source(state: str, outcome: str, code: str) -> None:
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        ('FATAL:  password authentication failed for user "x"', "source_login_failed"),
-        ('FATAL:  role "x" does not exist', "source_login_failed"),
-        ('FATAL:  no pg_hba.conf entry for host "::1"', "source_login_failed"),
+        ('FATAL:  password authentication failed for user "x"', "wrong_password"),
+        ("fe_sendauth: no password supplied", "wrong_password"),
+        ('FATAL:  role "x" does not exist', "wrong_password"),
+        ('FATAL:  no pg_hba.conf entry for host "::1"', "login_not_allowed"),
         ('FATAL:  database "x" does not exist', "source_database_missing"),
         ("Connection refused", "source_unreachable"),
         ('FATAL:  permission denied for database "x"', "source_not_let_in"),
@@ -105,6 +107,19 @@ def test_states_of_the_source(state: str, outcome: str, code: str) -> None:
 def test_a_refused_login_is_known_by_its_words(words: str, code: str) -> None:
     error = psycopg.OperationalError(f"connection failed: {words}")
     assert failure_of(error).error.code == code
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(1045, "wrong_password"), (1698, "wrong_password"), (1130, "login_not_allowed")],
+)
+def test_a_refused_login_is_named_as_a_test_of_the_connection_names_it(
+    number: int, code: str
+) -> None:
+    error = pymysql.OperationalError(number, "Access denied for user 'x'@'y'")
+    assert failure_of(error).error.code == code
+    said = "[SQLSTATE 28000] Access denied for user 'x'@'y' (using password: YES)"
+    assert source_failure("28000", said).error.code == "wrong_password"
 
 
 @pytest.mark.parametrize("number", [1040, 1203, 1226])
