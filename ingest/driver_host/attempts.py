@@ -18,7 +18,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
 from core.database_errors import is_away
-from core.errors import SluiceError, StaleState, TransientError
+from core.errors import SluiceError, StaleState, TerminalError, TransientError
 from core.jobs import CANCELLING, LAUNCHING, moves
 from core.jobs.moves import conclude
 from core.leases import owner_of, release_all
@@ -377,6 +377,21 @@ def _why_not(job: Job, report: JobReport) -> SluiceError:
         # however long it takes: each try costs next to nothing
         job.max_attempts += 1
     if error.code == OUT_OF_MEMORY:
+        if job.handle.get("isolated"):
+            return _out_of_memory_alone(job, error)
         why = Sentence("%(error)s ended the shared driver", error=error.message)
         use_dedicated_driver(int(job.payload["table"]), why)
     return explained(job, error)
+
+
+def _out_of_memory_alone(job: Job, error: SluiceError) -> TerminalError:
+    """Nothing beside it used memory, so another attempt would end like this one."""
+    return TerminalError(
+        "%(table)s: %(error)s, in a driver of its own",
+        table=job.subject,
+        error=as_sentence(error.message),
+        code=OUT_OF_MEMORY,
+        hint="give drivers more memory (SLUICE_DRIVER_MEMORY) and restart the driver"
+        " host, then resume the table; or add it again without its widest columns"
+        " (exclude_columns)",
+    )

@@ -50,6 +50,18 @@ def test_who_runs_out_of_memory_runs_alone_and_costs_others_nothing(
     assert (refused.status_code, refused.json()["code"]) == (400, "nothing_to_do")
 
 
+def test_who_runs_out_of_memory_alone_fails_and_says_what_helps(world) -> None:
+    """Nothing beside it used memory: nine more attempts would end in the same way."""
+    world.fail_with("snapshot", *[Fault.OUT_OF_MEMORY] * 2)
+    world.onboard("orders")
+    world.until(lambda: world.pipeline("orders").state == "FAILED")
+    job = snapshot(world, "orders")
+    assert (job.state, job.attempts, job.error_code) == ("FAILED", 2, "out_of_memory")
+    assert job.subject in job.reason
+    assert "in a driver of its own" in job.reason
+    assert "SLUICE_DRIVER_MEMORY" in job.error_hint
+
+
 def test_who_dies_alone_after_two_shared_drivers_is_kept_alone(world) -> None:
     world.fail_with("snapshot", *[Fault.DIE_RUNNING] * 3)
     world.onboard("orders")
