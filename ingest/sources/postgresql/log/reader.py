@@ -12,7 +12,7 @@ from types import MappingProxyType
 import psycopg
 
 from core.errors import TerminalError, TransientError
-from core.sentences import Sentence, joined
+from core.sentences import Sentence, as_sentence, joined
 from ingest.contract.following import Replaced, SourceLog
 from ingest.contract.segments import AHEAD
 from ingest.contract.source_positions import PostgresLog, lsn_of
@@ -436,8 +436,15 @@ class PostgresLogReader:
                 self._absent[table.table_id] = table.at_source
             else:
                 self._note_new(table, new_columns(table, found.table))
-        problems |= self.publications.cover(fit)
-        self._at_look = self._problems_of_identities() | problems
+        unpublished = self.publications.cover(fit)
+        identities = self._problems_of_identities()
+        self._at_look = identities | problems | unpublished
+        for table_id in identities.keys() & unpublished.keys() & self._absent.keys():
+            self._at_look[table_id] = Sentence(
+                "%(problem)s, once this is mended: %(unpublished)s",
+                problem=as_sentence(identities[table_id]),
+                unpublished=as_sentence(unpublished[table_id]),
+            )
         # once they are in it, only this says that they were not
         self._lost |= self.publications.added() | self._at_look
         self._merge()
