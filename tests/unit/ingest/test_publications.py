@@ -21,10 +21,12 @@ def table(number: int) -> TableSpec:
 
 
 class _Source:
-    """Of which every table is locked. waited: for which of them a statement did."""
+    """Of which every table is locked. waited: for which of them a statement did.
+    published: tables of a publication that was made since publications were listed."""
 
     def __init__(self, members: list[str]) -> None:
         self.members = members
+        self.published: list[str] = []
         self.waited: list[str] = []
         self.tried: list[str] = []
         self.connection: Any = self
@@ -35,6 +37,8 @@ class _Source:
     def rows(self, sql: str, _: object) -> list[tuple[Any, ...]]:
         if "pg_has_role" in sql:
             return [("own", True, True)]
+        if "unnest" in sql:
+            return [("public", one, "new", "r1") for one in self.published]
         return [("public", one) for one in self.members] if "pubname = " in sql else []
 
     def run(self, statement: str) -> None:
@@ -73,3 +77,11 @@ def test_a_table_that_is_wanted_no_more_takes_no_turn() -> None:
     for wanted in ([1, 2], [2], [2]):
         publications.cover([table(number) for number in wanted])
     assert source.waited == ["t2"]
+
+
+def test_a_publication_that_is_made_during_a_look_is_for_the_next_one() -> None:
+    source: Any = _Source([])
+    source.published = ["t1"]
+    publications = Publications(source, LogNames("slot", "own"))
+    problems = publications.cover([table(1)])
+    assert "lock timeout" in problems[1]

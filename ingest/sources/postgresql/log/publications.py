@@ -358,6 +358,8 @@ class Publications:
         sql = _PUBLISHED.replace("{schemas}", _SCHEMAS if has_schemas else "")
         rows = self.control.rows(sql, [schemas, names])
         for schema, name, publication, number in rows:
+            if publication not in self._usable:
+                continue  # made since they were listed: the next look has it
             key = schema, name
             found[key] = found.get(key, frozenset()) | {(publication, number)}
         return found
