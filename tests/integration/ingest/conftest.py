@@ -82,3 +82,16 @@ def followed(log_dsn: str, tmp_path: Path) -> Iterator[Followed]:
 
     with world_at(log_dsn, tmp_path) as world:
         yield world
+
+
+@pytest.fixture
+def reader(source_pg: SourceServer, followed: Followed) -> Iterator[str]:
+    """The DSN of a login that may read the log and owns nothing."""
+    name = "reads_log"
+    source_pg.create_user(name, "pw", "REPLICATION")
+    database = followed.dsn.rpartition("/")[2]
+    followed.link.execute(f"REVOKE CREATE ON DATABASE {database} FROM PUBLIC")
+    followed.link.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {name}")
+    at = f"{source_pg.host}:{source_pg.port}"
+    yield f"postgresql://{name}:pw@{at}/{database}"
+    followed.link.execute(f"DROP OWNED BY {name}")

@@ -57,6 +57,24 @@ def test_what_was_made_again_while_nobody_followed_is_another(
     assert followed.changes()[-1].values["id"] == 3
 
 
+def test_a_table_that_was_made_again_outside_their_publication(
+    followed: World, reader: str
+) -> None:
+    """That it is in none any more is not what happened to it."""
+    link = followed.link
+    link.execute(T)
+    link.execute("CREATE PUBLICATION theirs FOR TABLE t, mark")
+    run = followed.following(FIRST, dsn=reader)
+    link.execute("INSERT INTO t VALUES (1, 'a')")
+    followed.durable(run)
+    link.execute("DROP TABLE t; " + T)
+    link.execute("GRANT SELECT ON t TO reads_log")
+    run.want(FIRST)  # who gets a list looks at once
+    run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
+    assert "public.t was dropped and made again" in run.problem(1)
+    assert "by a user who may: CREATE PUBLICATION" in run.problem(1)
+
+
 def test_rows_of_another_table_that_had_the_name_for_a_while_are_not_its(
     followed: World,
 ) -> None:

@@ -3,7 +3,6 @@ that cannot be followed stops another."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import psycopg
@@ -287,19 +286,6 @@ def test_partitions_are_followed_once_their_log_has_what_their_table_says(
     ]  # fmt: skip
 
 
-@pytest.fixture
-def reader(source_pg, followed: World) -> Iterator[str]:
-    """The DSN of a login that may read the log and owns nothing."""
-    name = "reads_log"
-    source_pg.create_user(name, "pw", "REPLICATION")
-    database = followed.dsn.rpartition("/")[2]
-    followed.link.execute(f"REVOKE CREATE ON DATABASE {database} FROM PUBLIC")
-    followed.link.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {name}")
-    at = f"{source_pg.host}:{source_pg.port}"
-    yield f"postgresql://{name}:pw@{at}/{database}"
-    followed.link.execute(f"DROP OWNED BY {name}")
-
-
 def test_the_publication_of_somebody_else_serves(followed: World, reader: str) -> None:
     """Of all tables, by a login that owns nothing."""
     link = followed.link
@@ -318,24 +304,6 @@ def test_the_publication_of_somebody_else_serves(followed: World, reader: str) -
     assert [one.values["id"] for one in followed.changes(2)] == [2]
     names = link.execute("SELECT pubname FROM pg_publication").fetchall()
     assert names == [("theirs",)]
-
-
-def test_a_table_that_was_made_again_outside_their_publication(
-    followed: World, reader: str
-) -> None:
-    """That it is in none any more is not what happened to it."""
-    link = followed.link
-    link.execute(T)
-    link.execute("CREATE PUBLICATION theirs FOR TABLE t, mark")
-    run = followed.following(FIRST, dsn=reader)
-    link.execute("INSERT INTO t VALUES (1, 'a')")
-    followed.durable(run)
-    link.execute("DROP TABLE t; " + T)
-    link.execute("GRANT SELECT ON t TO reads_log")
-    run.want(FIRST)  # who gets a list looks at once
-    run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
-    assert "public.t was dropped and made again" in run.problem(1)
-    assert "by a user who may: CREATE PUBLICATION" in run.problem(1)
 
 
 def test_a_slot_that_somebody_else_reads_is_named(followed: World, reader: str) -> None:
