@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.core.cache import cache
-from django.db.models import BigIntegerField, Count, Max, Q, QuerySet, Sum
+from django.db.models import BigIntegerField, Count, F, Max, Q, QuerySet, Sum
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast
 from django.http import QueryDict
@@ -93,7 +93,7 @@ def progress_of(principal: Principal, onboarding: Onboarding) -> Progress:
     jobs = (
         of_tables(jobs_for(principal), [str(pk) for pk in carried])
         .filter(state__in=UNFINISHED)
-        .order_by("-started_at")
+        .order_by(F("started_at").desc(nulls_last=True), "queued_at")
     )
     return Progress(
         tables=sum(count for _, count in states),

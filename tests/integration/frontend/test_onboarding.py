@@ -9,7 +9,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from catalog.access import grants
+from catalog.access.policy import Principal
 from catalog.models import AuditEntry, Table
+from core.models import Job
+from frontend.reading.onboardings import progress_of
 from ingest.models import Onboarding, Pipeline
 from tests.integration.frontend.world import HOSTILE
 from tests.integration.ingest.world import make_tables
@@ -310,3 +313,21 @@ def test_a_choice_is_made_in_the_row(world, browse):
     assert world.proposed.tables.filter(state="PROPOSED").count() == 1
     line = AuditEntry.objects.filter(action="onboarding.discard").latest("id")
     assert line.facts == {"id": str(world.proposed.pk), "tables": 1}
+
+
+def test_jobs_that_run_come_before_those_that_wait(world):
+    """Of 300 tables that load, ten jobs are shown."""
+    for number, table in enumerate(world.lake_tables.values()):
+        Job.objects.create(
+            kind="snapshot",
+            subject=str(table),
+            subject_id=str(table.pk),
+            exclusive_key=f"snapshot:{number}",
+            state="QUEUED" if number else "RUNNING",
+            started_at=None if number else timezone.now(),
+            payload={"table": table.pk},
+        )
+    shown = progress_of(Principal("root", is_admin=True), world.onboarding).jobs
+    states = [job.state for job in shown]
+    assert states.count("RUNNING") >= 1
+    assert states == sorted(states, key=lambda state: state == "QUEUED")
