@@ -97,8 +97,10 @@ def what_needs(source: Datasource) -> list[str]:
     pipelines = Pipeline.objects.exclude(state=RETIRED).filter(
         source_table__database__datasource=source
     )
-    named = pipelines.select_related("source_table__database__datasource")
-    return [str(pipeline.source_table) for pipeline in named.order_by("id")[:200]]
+    # of ten thousand their plans are not read
+    of = "source_table__database__name", "source_table__name"
+    named = pipelines.order_by("id").values_list(*of)
+    return [f"{source.name}.{database}.{name}" for database, name in named]
 
 
 def forget_retired(source: Datasource) -> None:

@@ -6,6 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from ingest.models import Onboarding, Pipeline
 from tests.doubles.launcher import Fault
 from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
@@ -217,3 +218,18 @@ def test_a_member_that_is_not_known_is_named(world, admin, part, pointer) -> Non
     refused = admin("POST", "onboardings", {**BODY, **part})
     problem(refused, 400, "unknown_field")
     assert [one["pointer"] for one in refused.json()["errors"]] == [pointer]
+
+
+def test_a_source_says_by_how_many_tables_it_is_in_use(world, admin) -> None:
+    tables = make_tables(world.source, [f"t{number}" for number in range(250)])
+    asked = Onboarding.objects.create(
+        datasource=world.source, request={}, requested_by="root"
+    )
+    Pipeline.objects.bulk_create(
+        Pipeline(onboarding=asked, source_table=table, state="PROPOSED")
+        for table in tables
+    )
+    refused = admin("DELETE", "datasources/shop").json()
+    assert refused["code"] == "in_use"
+    assert "250" in refused["detail"]
+    assert f"remove them first: {tables[0]}, " in refused["hint"]
