@@ -230,7 +230,11 @@ def _event(packet: bytes) -> bytes:
             int.from_bytes(packet[1:3], "little"),
             packet[9:].decode(errors="replace"),
         )
-    raise _AtEnd("the source's log has an end", code="log_ended")
+    raise _AtEnd(
+        Sentence("the source ended its log, as a server does that stops"),
+        code="log_ended",
+        hint=Sentence("reading continues behind the last segment"),
+    )
 
 
 def _failed(number: int, words: str) -> Exception:
