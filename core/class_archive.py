@@ -29,8 +29,15 @@ def class_path(jars: Sequence[str], spark: Path) -> str:
 def shared_classes(jars: Sequence[str]) -> str:
     """JVM options that use it. A JVM that finds none there, or one that was made by
     another Java or of other jars, starts without and says nothing of it: its words
-    would stand on a standard output that is ours."""
-    return f'"-XX:SharedArchiveFile={class_archive(jars)}" -Xlog:cds*=off'
+    would stand on a standard output that is ours.
+
+    It is mapped at the address it was made for. Elsewhere, where JVMs put it by
+    themselves, each address in it is written anew: before anything else, into a copy
+    that no other JVM shares."""
+    return (
+        f'"-XX:SharedArchiveFile={class_archive(jars)}" -Xlog:cds*=off '
+        "-XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0"
+    )
 
 
 @dataclass(frozen=True, slots=True)

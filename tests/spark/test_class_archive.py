@@ -13,7 +13,7 @@ from config.toolchain.installed import java_program
 from core.class_archive import class_archive, shared_classes
 from gateway.engines.launch import SPARK_OPTIONS
 from tests.spark.engine_bench import EngineBench
-from tests.spark.left_behind import mapped
+from tests.spark.left_behind import mapped, written_to
 
 
 def test_an_engine_starts_with_it(
@@ -22,6 +22,14 @@ def test_an_engine_starts_with_it(
     archive = class_archive([str(jar) for jar in engine_jars])
     assert archive.exists(), "make setup writes it"
     assert archive.resolve() in mapped(bench.java_pid)
+
+
+def test_most_of_it_is_shared_by_all_engines(
+    bench: EngineBench, engine_jars: tuple[Path, ...]
+) -> None:
+    archive = class_archive([str(jar) for jar in engine_jars]).resolve()
+    of_its_own = written_to(bench.java_pid, archive)
+    assert of_its_own * 1024 < archive.stat().st_size / 2
 
 
 def test_an_engine_opens_the_packages_that_spark_wants_open(spark: Any) -> None:
