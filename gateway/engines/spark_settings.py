@@ -100,7 +100,8 @@ def _thrift_settings(run_dir: Path) -> Mapping[str, str]:
         "hive.server2.logging.operation.enabled": "false",
         "hive.server2.thrift.min.worker.threads": "4",
         "hive.server2.thrift.max.worker.threads": str(WORKER_THREADS),
-        "hive.exec.local.scratchdir": str(run_dir / "tmp" / "hive"),
+        # listed when a session closes
+        "hive.exec.local.scratchdir": str(run_dir / "tmp"),
         # deleted by Hive when its session closes: of one folder for all, a session
         # that was just being opened would find it gone, and not be opened
         "hive.downloaded.resources.dir": str(

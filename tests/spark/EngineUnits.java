@@ -48,6 +48,7 @@ public final class EngineUnits {
     ending("its tasks run after a minute", Set.of("other", "one"), 60);
     allocations();
     shares();
+    heap();
     disk();
     placesOfOneWhoHasAll();
     placesOfOneWhoGave();
@@ -261,6 +262,14 @@ public final class EngineUnits {
     System.out.println("results of tasks that are done count: " + (tasks.doneBy("one") == 270));
     tasks.keep(Set.of("another"));
     System.out.println("a closed statement is kept: " + (tasks.doneBy("one") != 0));
+  }
+
+  /** Of a heap of 600 Spark gives 360 at most to sorts and joins. */
+  private static void heap() {
+    System.out.println("a heap that sorts fill is short: " + MemoryGuard.isShort(541, 600, 350, 360));
+    System.out.println("one that rows fill is short: " + MemoryGuard.isShort(541, 600, 100, 360));
+    System.out.println("so is one that both fill: " + MemoryGuard.isShort(590, 600, 360, 360));
+    System.out.println("one that is not full is short: " + MemoryGuard.isShort(500, 600, 0, 360));
   }
 
   /** One task goes on, one is done, one failed. */

@@ -95,6 +95,13 @@ def test_a_statement_that_took_little_is_never_ended_for_memory(
     assert not found["a small share ends"]
 
 
+def test_what_sorts_hold_does_not_make_memory_short(found: dict[str, bool]) -> None:
+    assert not found["a heap that sorts fill is short"]
+    assert found["one that rows fill is short"]
+    assert found["so is one that both fill"]
+    assert not found["one that is not full is short"]
+
+
 def test_many_small_statements_of_one_user_count_together(
     found: dict[str, bool],
 ) -> None:

@@ -1,6 +1,7 @@
 package io.sluice.engine;
 
 import java.io.File;
+import org.apache.spark.memory.MemoryManager;
 import org.apache.spark.sql.SparkSession;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -55,7 +56,8 @@ public final class Engine {
 
   private void watch(SparkSession root, ControlChannel control) {
     Progress progress = new Progress(identity::operations, root.sparkContext(), control);
-    MemoryGuard memory = new MemoryGuard(identity.statements(), TaskWatch.TASKS);
+    MemoryManager pages = root.sparkContext().env().memoryManager();
+    MemoryGuard memory = new MemoryGuard(identity.statements(), TaskWatch.TASKS, pages);
     File scratch = new File(System.getProperty("java.io.tmpdir")); // as Spark's own
     DiskGuard disk = new DiskGuard(identity.statements(), TaskWatch.DISK, scratch);
     RunawayThreads threads = new RunawayThreads();

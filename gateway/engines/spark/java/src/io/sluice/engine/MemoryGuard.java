@@ -14,6 +14,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.function.UnaryOperator;
+import org.apache.spark.memory.MemoryManager;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -37,15 +38,17 @@ final class MemoryGuard {
   private final long heap = Runtime.getRuntime().maxMemory();
   private final Statements statements;
   private final TaskAllocations tasks;
+  private final MemoryManager pages;
   private final Set<String> known = new HashSet<>();
   private EndingStatement ending = EndingStatement.NONE;
   private long decidedNanos = System.nanoTime();
   private long collections;
   private int rounds;
 
-  MemoryGuard(Statements statements, TaskAllocations tasks) {
+  MemoryGuard(Statements statements, TaskAllocations tasks, MemoryManager pages) {
     this.statements = statements;
     this.tasks = tasks;
+    this.pages = pages;
   }
 
   void look() {
@@ -108,7 +111,20 @@ final class MemoryGuard {
   /** Full is what the last collection could not free: garbage does not count. */
   private boolean isFull() {
     var left = old.getCollectionUsage();
-    return left != null && left.getMax() > 0 && left.getUsed() > FULL * left.getMax();
+    if (left == null) {
+      return false;
+    }
+    long given = pages.executionMemoryUsed() + pages.storageMemoryUsed();
+    long most = pages.executionMemoryUsed() + pages.maxOnHeapStorageMemory();
+    return isShort(left.getUsed(), left.getMax(), given, most);
+  }
+
+  /**
+   * Tells whether little of the heap is left. What Spark gave to sorts, joins and broadcasts is not
+   * what fills it: Spark never gives more than its most, and has the rest spilled.
+   */
+  static boolean isShort(long held, long heap, long given, long mostGiven) {
+    return heap > 0 && held > FULL * heap && held - given > FULL * (heap - mostGiven);
   }
 
   /**
