@@ -28,11 +28,19 @@ from ingest.jobs.kinds import DriverKind
 # is put off whenever its turn comes waits for nothing that moves there: `not_before`
 # is renewed each time, and `put_off_since` stays. How long it was put off lies between
 # the two, for one that was so once waits its turn, too. Of several of a table, the one
-# that has stood still for longest.
+# that has stood still for longest. Behind a lane that stands still the first of each
+# source is told, not each of the thousands behind it.
 _STALLED = """
 WITH moving AS (
   SELECT lane, subject_id FROM core_job
   WHERE state = ANY(%(active)s) AND kind = ANY(%(kinds)s) AND moved_at >= %(limit)s
+), firsts AS (
+  SELECT DISTINCT ON (j.lane, j.share_key) j.id FROM core_job j
+  WHERE j.state = %(queued)s AND j.kind = ANY(%(kinds)s)
+    AND (j.not_before IS NULL OR j.not_before < %(limit)s)
+    AND NOT EXISTS (SELECT 1 FROM moving m
+      WHERE m.lane = j.lane OR m.subject_id = j.subject_id)
+  ORDER BY j.lane, j.share_key, coalesce(j.moved_at, j.queued_at), j.id
 ), stalled AS (
   SELECT DISTINCT ON (j.subject_id) j.id, j.kind, j.reason, j.phase, j.error_code,
     j.subject_id::bigint AS table_id, coalesce(j.moved_at, j.queued_at) AS since
@@ -43,9 +51,7 @@ WITH moving AS (
       OR (j.state = %(queued)s AND j.not_before >= %(limit)s
         AND j.not_before - (j.handle ->> 'put_off_since')::timestamptz
           > %(now)s - %(limit)s)
-      OR (j.state = %(queued)s AND (j.not_before IS NULL OR j.not_before < %(limit)s)
-        AND NOT EXISTS (SELECT 1 FROM moving m
-          WHERE m.lane = j.lane OR m.subject_id = j.subject_id)))
+      OR j.id IN (SELECT id FROM firsts))
   ORDER BY j.subject_id, coalesce(j.moved_at, j.queued_at)
 )
 """

@@ -130,6 +130,23 @@ def test_who_waits_in_a_queue_that_moves_waits_its_turn(
     assert opened(now + LONG) == [], "as configured wait"
 
 
+@pytest.mark.django_db
+def test_of_a_queue_that_stands_still_the_first_of_each_source_is_told(
+    world: Any, now: datetime
+) -> None:
+    """A source that is away keeps up all that waits for it: one alert says so."""
+    names = ["orders", "items", "customers"]
+    world.onboard(*names)
+    world.until_live(*names)
+    for number, name in enumerate(names):
+        job = sync_job.start_sync(world.pipeline(name), actor="x")
+        kept(job, queued_at=now + timedelta(seconds=number))
+    kept(job, share_key="another source")
+    opened(now + LONG + LONG)
+    told = Alert.objects.filter(kind="stalled", closed_at=None)
+    assert {alert.name for alert in told} == {"orders", "customers"}
+
+
 @pytest.fixture(params=["full-disk", "no-look"])
 def put_off(request: Any, world: Any, monkeypatch: Any, now: datetime) -> Any:
     """A sync that waited an hour for a place, beside others that move, and cannot
