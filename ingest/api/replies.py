@@ -210,8 +210,13 @@ class Uncarried(Reply):
     way_out = s.CharField()
 
 
+# A plan has some 9 kB.
+MOST_DRAFTED = 1_000
+
+
 class Draft(Reply):
-    """The answer to `"dry_run": true`; nothing of it is stored."""
+    """The answer to `"dry_run": true`; nothing of it is stored. Of very many tables
+    those come first that need a decision."""
 
     id = of(s.UUIDField(allow_null=True), lambda draft: None)
     datasource = s.CharField(source="source.name")
@@ -219,10 +224,17 @@ class Draft(Reply):
     skipped = Texts()
     uncarried = Uncarried(many=True)
     tables = PlannedTable(many=True)
+    left_off = of(
+        s.IntegerField(help_text="planned, too, and not among `tables`"),
+        lambda draft: max(0, len(draft.planned) - MOST_DRAFTED),
+    )
 
     @staticmethod
     def tables_of(draft: DraftRow) -> list[Scheduled]:
         tables = draft.planned
+        if len(tables) > MOST_DRAFTED:
+            blocked_first = sorted(tables, key=lambda each: not each.plan.blocked)
+            tables = tuple(blocked_first[:MOST_DRAFTED])
         # thousands of tables have few policies, and what cron means takes long
         found = {_scheduled_by(each): each for each in tables}
         by = {k: timetable_of_capture(v.capture, v.policy) for k, v in found.items()}

@@ -6,11 +6,12 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from ingest.api import replies
 from ingest.models import Onboarding, Pipeline
 from tests.doubles.launcher import Fault
 from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
-from tests.integration.ingest.world import make_tables
+from tests.integration.ingest.world import COLUMNS, make_tables
 
 pytestmark = pytest.mark.django_db
 
@@ -233,3 +234,15 @@ def test_a_source_says_by_how_many_tables_it_is_in_use(world, admin) -> None:
     assert refused["code"] == "in_use"
     assert "250" in refused["detail"]
     assert f"remove them first: {tables[0]}, " in refused["hint"]
+
+
+def test_a_dry_run_shows_so_many_tables_and_first_what_needs_a_decision(
+    world, admin, monkeypatch
+) -> None:
+    monkeypatch.setattr(replies, "MOST_DRAFTED", 1)
+    without_key = [(*column[:4], 0) for column in COLUMNS]
+    make_tables(world.source, ["orders"])
+    make_tables(world.source, ["unkeyed"], without_key)
+    seen = admin("POST", "onboardings", {**BODY, "dry_run": True}).json()
+    assert [table["source"] for table in seen["tables"]] == ["public.unkeyed"]
+    assert seen["left_off"] == 1
