@@ -184,6 +184,7 @@ def _post(
     link = socket.create_connection(
         (_resolve(host, port, egress), port), CONNECT_SECONDS
     )
+    link.settimeout(seconds)  # `CONNECT_SECONDS` until here
     # each byte that drips in would begin a socket's own time-out anew
     is_over = threading.Event()
     links = [link]

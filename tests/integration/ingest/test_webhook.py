@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import socket
+import time
 from typing import Any
 
 from ingest.alerts import webhook
@@ -30,6 +32,13 @@ def test_nobody_is_followed_or_waited_for(web) -> None:
     assert sent(web.url.replace("http:", "https:")).error
     closed = sent(web.url.replace(f":{port_of(web.url)}", ":1"))
     assert (closed.code, "refused" in closed.error.lower()) == (None, True)
+
+
+def test_an_answer_may_take_longer_than_a_connection(web, monkeypatch) -> None:
+    """A receiver that works before it answers would get the message again and again."""
+    monkeypatch.setattr(webhook, "CONNECT_SECONDS", 0.5)
+    web.before = functools.partial(time.sleep, 1.5)
+    assert sent(web.url).code == 204
 
 
 def test_an_answer_whose_body_has_no_end_is_none(web) -> None:
