@@ -37,7 +37,7 @@ from ingest.driver.apply.full_disk import named
 from ingest.driver.apply.jobrun import Interrupted, JobRun
 from ingest.driver.apply.log_apply import LogTable, Step, spec_of
 from ingest.driver.apply.log_read import Stream
-from ingest.driver.apply.log_turns import Turn, backoff, pause_of
+from ingest.driver.apply.log_turns import Turn, backoff, look_pause, pause_of
 from ingest.driver.apply.writer import qualified_name
 from ingest.driver.jvm import GRACE_SECONDS, Jvm, breaks_jvm, failure_of
 from ingest.lake.chain import ChainIndex, stream_folder
@@ -48,7 +48,8 @@ from ingest.sources.failures import Failure
 log = logging.getLogger(__name__)
 
 POLL_SECONDS, STORE_POLL_SECONDS = 0.1, 1.0
-REPORT_SECONDS = 1.0
+# With nothing to tell a report says that the session lives.
+REPORT_SECONDS, ALIVE_SECONDS = 1.0, 3.0
 PREPARE_SECONDS = 10.0
 # Until a table is looked at again whose load is on the way.
 _WAITING_SECONDS = 0.5
@@ -134,6 +135,7 @@ class ApplySession:
         # of which something may have changed since the last report
         self._stirred: set[int] = set()
         self._reported_at = float("-inf")
+        self._came_at = time.monotonic()
         self._scratch = Path(
             tempfile.mkdtemp(prefix="sluice-log-", dir=_scratch(spark))
         )
@@ -211,8 +213,17 @@ class ApplySession:
                     self._is_new = True
             self._report_when_due()
             with self._lock:
-                seconds = backoff(failures) if failures else self._poll
+                seconds = backoff(failures) if failures else self._look_pause()
                 self._changed.wait(seconds if self._tasks or self._leaving else None)
+
+    def _look_pause(self) -> float:
+        freshness = (one.freshness for one in self._work.tables)
+        return look_pause(
+            time.monotonic() - self._came_at,
+            min(freshness, default=0.0),
+            least=self._poll,
+            most=REPORT_SECONDS,
+        )
 
     def _read(self) -> None:
         with self._lock:
@@ -232,6 +243,7 @@ class ApplySession:
                 self._stream = stream
                 self._stirred |= self._tasks.keys()
         while segments := stream.look():
+            self._came_at = time.monotonic()
             with self._lock:
                 for segment in segments:
                     self._note(segment)
@@ -366,9 +378,15 @@ class ApplySession:
 
     def _report_when_due(self) -> None:
         now = time.monotonic()
-        if self._is_new or now - self._reported_at >= REPORT_SECONDS:
+        seconds = REPORT_SECONDS if self._has_news() else ALIVE_SECONDS
+        if self._is_new or now - self._reported_at >= seconds:
             self._reported_at = now
             self._report_now()
+
+    def _has_news(self) -> bool:
+        with self._lock:
+            has_stirred = bool(self._stirred or self._unread)
+            return has_stirred or any(one.problem for one in self._tasks.values())
 
     def _report_now(self) -> None:
         with self._lock:

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 # and they may take that part of a thread's time.
 COMMITS_IN_FRESHNESS = 5
 LONGEST_BACKOFF = 60.0
+# A stream is looked at less often once nothing has come of it for so long.
+QUIET_SECONDS = 5.0
+LOOKS_IN_FRESHNESS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +46,12 @@ def pause_of(freshness: float, took: float = 0.0) -> float:
 def backoff(failures: int) -> float:
     """Seconds until it is tried again. failures: in a row, from 1."""
     return min(LONGEST_BACKOFF, float(2 ** min(failures - 1, 10)))
+
+
+def look_pause(quiet: float, freshness: float, *, least: float, most: float) -> float:
+    """Seconds until a stream is looked at again, of which nothing has come for `quiet`
+    seconds: where that is long, what comes next takes a small part of its freshness to
+    be seen. freshness: the smallest of its tables; least, most: seconds."""
+    if quiet < QUIET_SECONDS:
+        return least
+    return max(least, min(most, freshness / LOOKS_IN_FRESHNESS))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.driver.apply.log_turns import Turn, backoff, pause_of
+from ingest.driver.apply.log_turns import Turn, backoff, look_pause, pause_of
 
 
 def order(**turns: Turn) -> list[str]:
@@ -43,3 +43,21 @@ def test_dear_commits_are_fewer(freshness: float, took: float, seconds: float) -
 )
 def test_failures_are_tried_again_ever_later(failures: int, seconds: float) -> None:
     assert backoff(failures) == seconds
+
+
+@pytest.mark.parametrize(
+    ("quiet", "freshness", "seconds"),
+    [
+        (0, 5, 0.1),
+        (4.9, 5, 0.1),
+        (5, 5, 0.5),
+        (60, 0.5, 0.1),
+        (60, 0, 0.1),
+        (60, 90, 1),
+    ],
+)
+def test_a_quiet_stream_is_looked_at_less_often_and_well_within_its_freshness(
+    quiet: float, freshness: float, seconds: float
+) -> None:
+    assert look_pause(quiet, freshness, least=0.1, most=1.0) == seconds
+    assert look_pause(quiet, freshness, least=2.0, most=1.0) == 2.0, "of a dear store"
