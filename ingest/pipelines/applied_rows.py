@@ -61,9 +61,17 @@ FROM jsonb_to_recordset(%s::jsonb) AS n("table" bigint, position text, epoch big
   instant text, caught_up_at timestamptz)
 WHERE t.id = n."table"
 """
-# Of tables at rest, hundreds at once, whose pipelines stay as they are.
+# Of tables at rest, hundreds at once, whose pipelines stay as they are: that one would
+# be late later than its row says is found out once it would be late by its row.
 _MOMENTS = """
-UPDATE catalog_table SET caught_up_at = %s WHERE id = ANY(%s)
+UPDATE catalog_table t SET caught_up_at = %(moment)s
+FROM ingest_pipeline p, unnest(%(tables)s::bigint[], %(positions)s::text[],
+  %(epochs)s::bigint[]) AS n("table", position, epoch)
+WHERE t.id = n."table" AND p.lake_table_id = t.id AND p.capture = %(capture)s
+  AND p.state = %(state)s AND p.status_reason = '' AND p.failures = 0
+  AND p.position = n.position AND t.last_commit_epoch = n.epoch
+  AND p.waiting = 0 AND p.changes_per_second = 0 AND p.late_at <= %(late)s
+RETURNING t.id
 """
 
 
@@ -103,18 +111,10 @@ class _Row(NamedTuple):
     failures: int
     late_at: datetime | None
     lossy: dict[str, int]
-    position: str
-    waiting: int
-    changes_per_second: float
     caught_up_at: datetime | None
-    epoch: int | None
 
 
-_READ = (
-    *_Row._fields[:-2],
-    "lake_table__caught_up_at",
-    "lake_table__last_commit_epoch",
-)
+_READ = (*_Row._fields[:-1], "lake_table__caught_up_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,19 +129,6 @@ class _Shown:
     event: str = ""
     reason: str = ""
     has_recovered: bool = False
-
-    def is_only_newer(self, rate: float) -> bool:
-        """Whether nothing is new but its moment. By that it is late later than its row
-        says, which is found out once it would be late by its row."""
-        row, applied = self.row, self.applied
-        if self.event or self.has_recovered or applied.instant or applied.lossy:
-            return False
-        if row.late_at is None or self.late_at is None or self.late_at < row.late_at:
-            return False
-        if applied.rows or applied.waiting or row.waiting:
-            return False
-        shown = (row.position, row.epoch, row.changes_per_second)
-        return shown == (applied.position, applied.epoch, rate)
 
 
 class AppliedRows:
@@ -160,8 +147,11 @@ class AppliedRows:
         self._read_until = _read_until({each.datasource_id for each in known.values()})
 
     def write(self) -> None:
+        others = self._applied.keys() - self._move_moments()
+        if not others:
+            return
         rows = Pipeline.objects.exclude(state=states.RETIRED)
-        rows = rows.filter(lake_table__in=list(self._applied), capture=LOG)
+        rows = rows.filter(lake_table__in=others, capture=LOG)
         read = map(_Row._make, rows.values_list(*_READ))
         shown = [self._shown(row) for row in read if row.lake_table_id in self._known]
         if not shown:
@@ -180,6 +170,35 @@ class AppliedRows:
         for each in shown:
             if each.event != "catch_up" and (each.event or each.has_recovered):
                 act_alone(each.applied.table_id, partial(_move, each))
+
+    def _move_moments(self) -> set[int]:
+        """Of tables that have nothing new but a moment; which these are."""
+        level: dict[tuple[datetime, datetime], list[Applied]] = defaultdict(list)
+        for pk, each in self._applied.items():
+            if (known := self._known.get(pk)) is None or not each.is_followed:
+                continue
+            if (moment := self._read_until.get(known.datasource_id)) is None:
+                continue
+            if each.waiting or self._rates[pk] or each != each.without_commit():
+                continue
+            late = late_moment(known.policy, moment, capture=LOG)
+            if late is not None and late > self._now:
+                level[moment, late].append(each)
+        moved: set[int] = set()
+        for (moment, late), tables in level.items():
+            given: dict[str, Any] = {
+                "moment": moment,
+                "late": late,
+                "tables": [each.table_id for each in tables],
+                "positions": [each.position for each in tables],
+                "epochs": [each.epoch for each in tables],
+                "capture": LOG,
+                "state": states.LIVE,
+            }
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute(_MOMENTS, given)
+                moved |= {pk for (pk,) in cursor.fetchall()}
+        return moved
 
     def _shown(self, row: _Row) -> _Shown:
         applied = self._applied[row.lake_table_id]
@@ -240,20 +259,6 @@ class AppliedRows:
         return "", ""
 
     def _store(self, shown: Iterable[_Shown]) -> None:
-        newer: dict[datetime, list[int]] = defaultdict(list)
-        other: list[_Shown] = []
-        for each in shown:
-            if not each.is_only_newer(self._rates[each.applied.table_id]):
-                other.append(each)
-            elif each.caught_up_at is not None:
-                newer[each.caught_up_at].append(each.applied.table_id)
-        with connection.cursor() as cursor:
-            for moment, tables in newer.items():
-                cursor.execute(_MOMENTS, [moment, tables])
-        if other:
-            self._store_whole(other)
-
-    def _store_whole(self, shown: Iterable[_Shown]) -> None:
         rows = [
             {
                 "pipeline": each.row.pk,
