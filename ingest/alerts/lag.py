@@ -9,7 +9,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from django.db import transaction
+from django.db.models.functions import Now
 
+from catalog.compiled import AnyRow
 from core.clock import SystemClock
 from core.sentences import Sentence
 from ingest.alerts.rules import LATE, Absence, Finding, excused
@@ -45,8 +47,13 @@ def ask_again(table_id: int) -> None:
     rows.filter(pk=pipeline.pk).update(late_at=SystemClock().now() + allowed)
 
 
+_is_any_late = AnyRow(lambda: Pipeline.objects.filter(late_at__lte=Now()))
+
+
 def open_late() -> int:
     """Open alerts for the tables whose moment has come; how many were looked at."""
+    if not _is_any_late():
+        return 0
     now = SystemClock().now()
     with transaction.atomic():
         due = list(

@@ -12,7 +12,9 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
+from django.db.models.functions import Now
 
+from catalog.compiled import AnyRow
 from core.clock import SystemClock
 from core.jobs import TERMINAL
 from core.jobs.moves import SCHEDULE
@@ -36,8 +38,13 @@ LOOK_AGAIN = timedelta(minutes=10)
 _NOW = SystemClock().now
 
 
+_is_any_due = AnyRow(lambda: Pipeline.objects.filter(verify_at__lte=Now()))
+
+
 def start_due_verifications() -> int:
     """Queue those that the policies of their tables ask for; how many."""
+    if not _is_any_due():
+        return 0
     with transaction.atomic():
         due = verifications_due()
         if due:

@@ -15,6 +15,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from catalog.access.policy import Principal
+from catalog.compiled import AnyRow
 from catalog.models import Datasource
 from core.errors import SluiceError
 from core.sentences import origins_in
@@ -55,6 +56,9 @@ def waiting_rows() -> QuerySet[Onboarding]:
     return Onboarding.objects.filter(request__has_key="waits").order_by("created_at")
 
 
+_is_any_waiting = AnyRow(waiting_rows)
+
+
 def forget_waiting(source: str, name: str) -> None:
     """Take one table or pattern back from what waits; a request without any is gone."""
     for row in waiting_rows().filter(datasource__name=source):
@@ -87,6 +91,8 @@ def plan_waiting() -> int:
 
     What cannot be planned says why and is tried again after the next discovery.
     """
+    if not _is_any_waiting():
+        return 0
     planned = 0
     rows = waiting_rows().filter(datasource__discovered_at__isnull=False)
     for row in rows.select_related("datasource"):

@@ -8,6 +8,9 @@ from __future__ import annotations
 import logging
 from datetime import datetime, timedelta
 
+from django.db.models import QuerySet
+
+from catalog.compiled import AnyRow
 from core.clock import SystemClock
 from core.database_errors import is_away
 from core.errors import SluiceError
@@ -31,9 +34,18 @@ _RELATED = ("lake_table__database__datasource", "source_table__database__datasou
 PAUSES = (timedelta(minutes=10), timedelta(hours=1), DAY)
 
 
+def _needed() -> QuerySet[Pipeline]:
+    return Pipeline.objects.filter(state=NEEDS_RESYNC, lake_table__isnull=False)
+
+
+_is_any_needed = AnyRow(_needed)
+
+
 def start_needed() -> int:
     """How many were begun. Those that may not begin now keep no others from it."""
-    rows = Pipeline.objects.filter(state=NEEDS_RESYNC, lake_table__isnull=False)
+    if not _is_any_needed():
+        return 0
+    rows = _needed()
     auto = rows.annotate(resync=setting_as_text("resync")).filter(resync=AUTO)
     tables = dict(auto.order_by("pk").values_list("pk", "lake_table_id"))
     held = _held() if tables else set()

@@ -15,6 +15,7 @@ from django.db.models import F, Q, QuerySet
 
 from catalog.access.policy import Principal
 from catalog.access.principals import principal_for
+from catalog.compiled import AnyRow
 from catalog.discovery.store import NOT_SYNCED
 from catalog.models import Database, Datasource, Table
 from core.errors import SluiceError
@@ -45,6 +46,8 @@ class _Found:
 
 def take_new_tables() -> int:
     """Look through the sources that were discovered since; how many tables came."""
+    if not _is_any_left():
+        return 0
     ids = _not_looked_through().order_by("datasource_id").distinct()
     found = 0
     for source_id in list(ids.values_list("datasource_id", flat=True)[:PAGE]):
@@ -57,6 +60,9 @@ def _not_looked_through() -> QuerySet[Onboarding]:
     return Onboarding.objects.filter(
         is_older, approved_at__isnull=False, datasource__discovered_at__isnull=False
     )
+
+
+_is_any_left = AnyRow(_not_looked_through)
 
 
 def _look_through(source_id: int) -> int:
