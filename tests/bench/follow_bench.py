@@ -75,9 +75,11 @@ def begin(product: Product) -> None:
 
 
 def idle(product: Product) -> dict[str, Any]:
-    """Percent of a core while no row changes, by who takes it. Last of all: before, the
-    JVMs compile what they ran, and the demo's own writer has not ended."""
+    """Percent of a core while no row changes and nothing that was written is left to be
+    looked after, by who takes it. Last of all: before, the JVMs compile what they
+    ran."""
     _wait_level(product)
+    _wait_quiet(product)
     time.sleep(SECONDS)
     before, files = _cpu(product), _segments(product)
     time.sleep(SECONDS)
@@ -201,6 +203,24 @@ def _wait_level(product: Product) -> None:
         wait_for(is_level, "the lake to be level", pause=0.2)
 
 
+def _wait_quiet(product: Product) -> None:
+    """Each table was looked at behind its last commit, what these looks asked for is
+    done, and so is every job."""
+    left = set(range(TABLES))
+
+    def is_quiet() -> bool:
+        for number in list(left):
+            table = product.api.table(f"lake.{SOURCE}.t{number}")
+            health = product.api.get(f"/tables/{table['id']}/health")
+            looked, commit = health["collected_at"], table["last_commit"]["at"]
+            if not looked or looked < commit or health["plan"] or health["pending"]:
+                return False
+            left.remove(number)
+        return not product.api.get("/jobs?is_finished=false&page_size=1")["items"]
+
+    wait_for(is_quiet, lambda: f"{len(left)} tables and jobs to be at rest", pause=2)
+
+
 def _ages(product: Product, number: int, *, since: datetime) -> list[float]:
     completed = dict(_completed(product, number))
     with product.hive() as hive:
@@ -246,8 +266,13 @@ def _cpu(product: Product) -> dict[str, float]:
         "driver": [pids["driver"]],
         "driver host": [pids["driver_host"]],
         "followers": pids["captures"],
+        "host of followers": [pids["followers"]],
+        "tick": [pids["tick"]],
         "web and worker": [pids["web"], pids["worker"]],
-        "others": [pids[r] for r in pids if isinstance(pids[r], int)] + pids["engines"],
+        "gateway and engines": [pids["gateway"], *pids["engines"]],
+        "metadata database": [pids["postgres"]],
+        "the source and who writes there": [pids["demo_postgres"], pids["demo_writer"]],
+        "others": [pids[r] for r in pids if isinstance(pids[r], int)],
     }
     seen: set[psutil.Process] = set()
     found: dict[str, float] = {}
