@@ -16,10 +16,11 @@ import pytest
 from config.toolchain import slices
 
 
-def first_then_long(*values: Any) -> list[Any]:
-    """Parameters of a test whose first one always runs and whose others are long."""
-    first, *others = values
-    return [first, *(pytest.param(one, marks=pytest.mark.long) for one in others)]
+def first_then_long(*values: Any, first: int = 1) -> list[Any]:
+    """Parameters of a test of which so many always run and the others are long."""
+    others = values[first:]
+    long = (pytest.param(one, marks=pytest.mark.long) for one in others)
+    return [*values[:first], *long]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

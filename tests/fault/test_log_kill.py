@@ -1,7 +1,8 @@
 """One seeded run of log capture per kind of source and victim; the campaign (`make
 fault`) runs many, over both kinds at once.
 
-Every run kills a follower, and a driver with its session; the others are long tests.
+Every run kills a driver with its session; the others are long tests. A killed follower
+goes on in `tests/integration/ingest/test_followers.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tests.product import Product
 
 # the product that all tests share has its chains on the disk that it has
 VICTIMS = [one for one in log_nemesis.VICTIMS if one != "full_disk"]
-USUAL = {("postgresql", "follower"), ("postgresql", "driver")}
+USUAL = {("postgresql", "driver")}
 
 
 @pytest.fixture(scope="module")

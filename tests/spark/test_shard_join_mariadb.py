@@ -16,6 +16,7 @@ from ingest.contract.table import TableSpec
 from ingest.driver.capture import log_load
 from ingest.driver.table_services import reread, shard_join
 from ingest.sources.sharded_log import shards_in
+from tests.long_tests import first_then_long
 from tests.spark.lake_bench import assert_done, with_attempt
 from tests.spark.test_shards_mariadb import Sharded, gone
 from tests.spark.test_shards_mariadb import shards as shards
@@ -178,16 +179,16 @@ def _dies_in(
 
 # the place → whether the rows are in the lake then
 KILLS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool]] = {
+    "staged": (_dies_in("commit_rows", of=reread), False),
+    "committed": (_dies_in("_facts"), True),
     "begun": (_dies_in("look_at_one"), False),
     "recorded": (_dies_in("take_moment_of", of=reread), False),
     "cut": (_dies_in("read_to_parquet", of=reread), False),
     "read": (_dies_in("_rows"), False),
-    "staged": (_dies_in("commit_rows", of=reread), False),
-    "committed": (_dies_in("_facts"), True),
 }
 
 
-@pytest.mark.parametrize("where", KILLS)
+@pytest.mark.parametrize("where", first_then_long(*KILLS, first=2))
 def test_killed_anywhere_it_ends_as_if_it_had_not_been_or_whole(
     joining: Joining, where: str
 ) -> None:

@@ -230,7 +230,7 @@ def _killed_behind(*given: Any) -> None:
     raise Killed
 
 
-@pytest.mark.parametrize("kill", [_killed_before, _killed_behind])
+@pytest.mark.parametrize("kill", first_then_long(_killed_behind, _killed_before))
 def test_what_empties_one_shard_takes_its_rows_and_no_others(
     shards: Sharded, tmp_path: Path, kill: Callable[..., None]
 ) -> None:
@@ -300,7 +300,9 @@ def follow(shards: Sharded, table: TableSpec, known: str) -> str:
     return str(followed.log.identities[table_id])
 
 
-@pytest.mark.parametrize("how", ["DROP TABLE {o}", "DROP DATABASE `shop_2`"])
+@pytest.mark.parametrize(
+    "how", first_then_long("DROP TABLE {o}", "DROP DATABASE `shop_2`")
+)
 def test_what_drops_one_stops_no_other_and_its_rows_go_when_that_is_decided(
     shards: Sharded, tmp_path: Path, how: str
 ) -> None:

@@ -30,6 +30,7 @@ from ingest.models import DriverIncarnation, MaintenancePlan, Pipeline
 from ingest.pipelines import adoption
 from tests.doubles.launcher import Fault, write_commit
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
+from tests.long_tests import first_then_long
 
 pytestmark = pytest.mark.django_db
 
@@ -114,7 +115,9 @@ def test_everything_goes_on_after_the_restore(world, admin, settings) -> None:
     world.until(lambda: world.jobs("compact")[-1].state == "SUCCEEDED")
 
 
-@pytest.mark.parametrize("kind", ["sync", "repair", "compact", "resync", "remove"])
+@pytest.mark.parametrize(
+    "kind", first_then_long("sync", "compact", "remove", "repair", "resync", first=3)
+)
 def test_jobs_of_the_backup_never_run_again(world, admin, settings, kind: str) -> None:
     world.onboard("orders")
     world.until_live("orders")

@@ -12,6 +12,7 @@ from ingest.driver_host.host import ABANDONED_SECONDS
 from ingest.jobs.queue import LANE_LIMITS
 from ingest.pipelines import table_commands
 from tests.doubles.launcher import Fault
+from tests.long_tests import first_then_long
 
 pytestmark = pytest.mark.django_db
 
@@ -151,7 +152,9 @@ def test_a_report_that_meets_a_moved_row_is_written_the_next_time(
     assert world.jobs("snapshot")[0].attempts == 1
 
 
-@pytest.mark.parametrize("error", [StaleState("another was first"), KeyError("rows")])
+@pytest.mark.parametrize(
+    "error", first_then_long(KeyError("rows"), StaleState("another was first"))
+)
 def test_a_report_that_is_always_refused_stops_nothing(
     world, monkeypatch, error
 ) -> None:

@@ -12,6 +12,7 @@ from core.models import Job
 from ingest.models import Pipeline
 from tests.doubles.launcher import Fault
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
+from tests.long_tests import first_then_long
 from tests.waiting import LIMIT_SECONDS, wait_for
 
 _WAITS = """SELECT count(*) FROM pg_stat_activity
@@ -19,7 +20,7 @@ WHERE datname = current_database() AND wait_event_type = 'Lock'"""
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("key", ["", "once"])
+@pytest.mark.parametrize("key", first_then_long("once", ""))
 def test_a_pause_that_meets_the_end_of_a_job_is_done_all_the_same(
     world, admin, key
 ) -> None:

@@ -13,6 +13,7 @@ from ingest.contract.following import FollowTable
 from ingest.contract.table import SHARD, ColumnSpec, Gone, ShardSpec
 from ingest.sources.sharded_log import shards_in
 from tests.integration.ingest.following import World, table
+from tests.long_tests import first_then_long
 from tests.waiting import wait_for
 
 SHARDED = replace(
@@ -65,7 +66,7 @@ def test_rows_of_all_shards_come_with_their_shard_also_behind_a_death(
 ANEW = "DROP TABLE shop_2.t; CREATE TABLE shop_2.t (id int PRIMARY KEY, v text)"
 
 
-@pytest.mark.parametrize("dies", [False, True])
+@pytest.mark.parametrize("dies", first_then_long(False, True))
 def test_a_shard_that_was_made_anew_before_a_look_stops_no_other(
     followed: World, dies: bool
 ) -> None:
@@ -117,7 +118,7 @@ def rejoined() -> FollowTable:
     return replace(FIRST, table=spec)
 
 
-@pytest.mark.parametrize("dies", ["before", "behind"])
+@pytest.mark.parametrize("dies", first_then_long("before", "behind"))
 def test_what_empties_one_shard_is_in_its_place_among_its_rows_also_behind_a_death(
     followed: World, dies: str
 ) -> None:
@@ -220,7 +221,7 @@ def came(world: World) -> None:
     world.link.execute("INSERT INTO shop_3.t VALUES (1, 'before')")
 
 
-@pytest.mark.parametrize("dies", [False, True])
+@pytest.mark.parametrize("dies", first_then_long(True, False))
 def test_a_shard_that_comes_gets_its_record_and_stops_no_other(
     followed: World, dies: bool
 ) -> None:

@@ -194,7 +194,7 @@ def test_what_was_passed_over_is_not_forgotten(
     assert run.problem(1)
 
 
-@pytest.mark.parametrize("is_killed", [True, False])
+@pytest.mark.parametrize("is_killed", first_then_long(True, False))
 def test_a_table_that_was_not_published_for_a_while_is_deferred(
     followed: World, *, is_killed: bool
 ) -> None:

@@ -18,6 +18,7 @@ from ingest.scheduler import tick
 from tests.doubles.launcher import Fault
 from tests.integration.at_once import at_once
 from tests.integration.ingest.world import ANN, make_tables
+from tests.long_tests import first_then_long
 
 
 class Killed(BaseException):
@@ -40,7 +41,10 @@ def killed_at(number: int) -> Iterator[list[int]]:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("number", [2, 5, 9, 14, 20, 27, 35, 44, 54, 65, 80, 110])
+@pytest.mark.parametrize(
+    "number",
+    first_then_long(9, 27, 54, 110, 2, 5, 14, 20, 35, 44, 65, 80, first=4),
+)
 def test_a_kill_between_any_two_statements_costs_nothing(world, number) -> None:
     world.onboard("orders", schedule={"every_seconds": 60})
     try:

@@ -17,6 +17,7 @@ from ingest.models import DriverIncarnation, MaintenancePlan
 from ingest.pipelines import sync_job, table_commands
 from ingest.pipelines.schema_approval import approve_schema_change
 from tests.doubles.launcher import Fault
+from tests.long_tests import first_then_long
 
 pytestmark = pytest.mark.django_db
 
@@ -270,7 +271,11 @@ def test_pending_compactions_are_executed_by_name(world) -> None:
 
 
 @pytest.mark.parametrize(
-    "fault", [Fault.DIE_RUNNING, Fault.DIE_COMMITTED, Fault.TRANSIENT, Fault.TERMINAL]
+    "fault",
+    first_then_long(
+        *(Fault.DIE_COMMITTED, Fault.TERMINAL, Fault.DIE_RUNNING, Fault.TRANSIENT),
+        first=2,
+    ),
 )
 def test_a_compaction_survives_faults(world, fault, monkeypatch) -> None:
     monkeypatch.setattr(

@@ -26,6 +26,7 @@ from ingest.driver.apply.log_fold import (
     without_shown,
 )
 from ingest.sources.row_batches import arrow_type, schema_of
+from tests.long_tests import first_then_long
 
 ID = SealedColumn("c0", "id", "bigint")
 LONG = SealedColumn("c1", "long", "string")
@@ -433,7 +434,7 @@ def pairs(log: Sequence[tuple[Any, ...]]) -> list[list[tuple[Any, ...]]]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", first_then_long(*range(20), first=4))
 def test_random_histories_end_as_the_source(seed: int) -> None:
     """In any number of segments and commits, behind a load at any moment: the load
     shows transactions that the log has once more."""
@@ -468,7 +469,7 @@ def test_random_histories_end_as_the_source(seed: int) -> None:
         }
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", first_then_long(*range(10), first=2))
 def test_random_histories_of_shards_end_as_each_of_them(seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(50):

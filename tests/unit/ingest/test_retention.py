@@ -261,7 +261,7 @@ def test_no_plan_makes_a_sync_step_over_its_turn(compact_after: int) -> None:
     actions: list[str] = []
     gaps: list[int] = []
     commits = since = 0
-    while len(actions) < 500:
+    while len(actions) < 200:
         actions.append("deltacommit")
         commits, since = commits + 1, since + 1
         timeline = instants(*(f"{n}-{n} {a}" for n, a in enumerate(actions)))
