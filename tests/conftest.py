@@ -224,6 +224,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         jars=[str(path) for path in spark_jars("s3")],
         scratch=str(tmp_path_factory.mktemp("spark")),
         app_name="sluice-tests",
+        # Hundreds of tables by the same few plans: the code of a plan that is one of the
+        # last hundred alone is compiled again and again, a twelfth of what it computes.
+        extra={"spark.sql.codegen.cache.maxEntries": "2000"},
     )
     with pytest.MonkeyPatch.context() as patch:
         # Its heap is large from the start to the end: while it grows and shrinks, the
