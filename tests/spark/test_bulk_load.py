@@ -22,6 +22,7 @@ from ingest.lake.hudi.options import (
 )
 from ingest.lake.layout import read_layout
 from ingest.lake.place import place_at
+from tests.long_tests import first_then_long
 from tests.spark.lake_bench import LakeBench, assert_done
 
 
@@ -62,7 +63,7 @@ def meta_and_rows(lake_bench: LakeBench, path: str) -> list[tuple[Any, ...]]:
     return sorted((tuple(r) for r in found.collect()), key=str)
 
 
-@pytest.mark.parametrize("partitions", [(), ("area",)])
+@pytest.mark.parametrize("partitions", first_then_long(("area",), ()))
 def test_a_load_is_what_hudi_itself_would_have_written(
     lake_bench: LakeBench, tmp_path: Path, partitions: tuple[str, ...]
 ) -> None:

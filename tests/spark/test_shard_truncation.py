@@ -12,6 +12,7 @@ from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.driver.apply import log_read
 from ingest.driver.apply.log_apply import Step
 from ingest.driver.table_services.compaction import plan_when_due
+from tests.long_tests import first_then_long
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.log_bench import UNSENT, LogBench, cut
 from tests.spark.test_chunk_repair import two_schemas
@@ -44,7 +45,7 @@ def sharded(lake_bench: LakeBench, tmp_path: Path) -> Sharded:
 OTHERS = {("2", 1, "load"), ("2", 2, "load"), ("2", 3, "load")}
 
 
-@pytest.mark.parametrize("piece", [64 << 20, 1])
+@pytest.mark.parametrize("piece", first_then_long(1, 64 << 20))
 def test_in_whatever_pieces_it_is_merged(
     sharded: Sharded, monkeypatch: pytest.MonkeyPatch, piece: int
 ) -> None:

@@ -15,6 +15,7 @@ from tests.doubles.launcher import Fault
 from tests.integration.ingest.test_log_columns import note_log
 from tests.integration.ingest.test_needed_resync import resync_is_cancelled
 from tests.integration.ingest.test_schema_drift import alter
+from tests.long_tests import first_then_long
 
 pytestmark = pytest.mark.django_db
 
@@ -76,7 +77,7 @@ def test_attempts_have_one_name_until_nothing_waits_behind_it(world: Any) -> Non
     assert world.pipeline("orders").load_name == names[9]
 
 
-@pytest.mark.parametrize("is_new_job", [False, True])
+@pytest.mark.parametrize("is_new_job", first_then_long(False, True))
 def test_an_attempt_that_reads_more_columns_begins_behind_another_cut(
     world: Any, is_new_job: bool
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -36,19 +37,25 @@ def reads_clock(node: ast.AST) -> bool:
     )
 
 
+@functools.cache
+def nodes_of(text: str) -> list[ast.Compare | ast.Call]:
+    """Those that are looked at; to parse all files takes longer than to look."""
+    found = ast.walk(ast.parse(text))
+    return [one for one in found if isinstance(one, ast.Compare | ast.Call)]
+
+
 def judgements(text: str) -> list[int]:
     """Lines that compare a clock's reading with something, in a file that does not
     wait by the common limit."""
     if LIMIT in text:
         return []
-    tree = ast.parse(text)
-    compared = (node for node in ast.walk(tree) if isinstance(node, ast.Compare))
+    compared = (node for node in nodes_of(text) if isinstance(node, ast.Compare))
     return [node.lineno for node in compared if reads_clock(node)]
 
 
 def own_limits(text: str) -> list[int]:
     """Lines that wait for a thread, a process or a task by a number of their own."""
-    calls = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
+    calls = (node for node in nodes_of(text) if isinstance(node, ast.Call))
     return [
         call.lineno
         for call in calls

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import re
 from pathlib import Path
@@ -24,6 +25,7 @@ NAMES = {"Sluice", "NULL", "slt", "lake", "UTC", "nbsp", "middot", "ms"}
 SHOWN = ("aria-label", "placeholder", "title", "alt")
 
 
+@functools.cache
 def catalogue(path: Path):
     with path.open("rb") as file:
         return read_po(file, locale=path.parts[-3])
