@@ -338,7 +338,7 @@ class MariaDbLogReader:
                 self._is_to_look = True
                 self._note_altered(table, statement, effect)
             else:
-                if effect.is_dropped and table.table_id not in self._at_log:
+                if effect.ends(name) and table.table_id not in self._at_log:
                     self._collect()  # what came of it before is whole
                     self.dropped[table.table_id] = (table.at_source,)
                 self._refuse(table, unread(table, name, statement.text, effect))

@@ -141,6 +141,11 @@ class Effect:
     def is_about(self, name: Name) -> bool:
         return self.may_be_any or name in self.tables or name[0] == self.database
 
+    def ends(self, name: Name) -> bool:
+        """Whether there is no table of that name behind it."""
+        former, new = ({pair[end] for pair in self.renames} for end in (0, 1))
+        return self.is_dropped or name in former - new
+
     def named(self, change: Callable[[str, str], Name]) -> Effect:
         """By names as the server compares them: the log has the text as it was
         written."""
