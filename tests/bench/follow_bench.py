@@ -29,6 +29,8 @@ BURST = int(os.environ.get("SLUICE_BENCH_FOLLOW_BURST", "50000"))
 TABLES = int(os.environ.get("SLUICE_BENCH_FOLLOW_TABLES", "10"))
 # with more, how they are carried beside one another is the question
 MOST_TABLES = 10
+# Commits after which a table is compacted once it has rested for five minutes.
+COMPACTED_AFTER = 10
 _TURN = 0.1
 _COMMIT = re.compile(r"(\d{17})_(\d{17})\.deltacommit$")
 
@@ -214,6 +216,8 @@ def _wait_quiet(product: Product) -> None:
             health = product.api.get(f"/tables/{table['id']}/health")
             looked, commit = health["collected_at"], table["last_commit"]["at"]
             if not looked or looked < commit or health["plan"] or health["pending"]:
+                return False
+            if health["facts"]["delta_commits"] >= COMPACTED_AFTER:
                 return False
             left.remove(number)
         return not product.api.get("/jobs?is_finished=false&page_size=1")["items"]
