@@ -334,7 +334,7 @@ _SOURCE: tuple[tuple[str, Outcome, str, Sentence], ...] = (
     (
         "3D",
         "invalid_request",
-        "source_database_missing",
+        "database_missing",
         Sentence("correct the database's name"),
     ),
     (

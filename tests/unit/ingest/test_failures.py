@@ -58,7 +58,7 @@ def test_the_class_says_whose_turn_it_is(error: Exception, outcome: str) -> None
     [
         ("28P01", "invalid_request", "wrong_password"),
         ("28000", "invalid_request", "login_not_allowed"),
-        ("3D000", "invalid_request", "source_database_missing"),
+        ("3D000", "invalid_request", "database_missing"),
         ("42P01", "invalid_request", "source_table_missing"),
         ("42703", "invalid_request", "source_changed"),
         ("42501", "invalid_request", "source_privilege_missing"),
@@ -90,7 +90,7 @@ def test_states_of_the_source(state: str, outcome: str, code: str) -> None:
         ("fe_sendauth: no password supplied", "wrong_password"),
         ('FATAL:  role "x" does not exist', "wrong_password"),
         ('FATAL:  no pg_hba.conf entry for host "::1"', "login_not_allowed"),
-        ('FATAL:  database "x" does not exist', "source_database_missing"),
+        ('FATAL:  database "x" does not exist', "database_missing"),
         ("Connection refused", "source_unreachable"),
         ('FATAL:  permission denied for database "x"', "source_not_let_in"),
         ('FATAL:  too many connections for role "x"', CONNECTIONS_USED_UP),
