@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import psycopg
 
 from core.errors import InvalidRequest, TerminalError, TransientError
-from core.sentences import Sentence
+from core.sentences import Sentence, as_sentence
 from ingest.contract.table import TableSpec
 from ingest.sources.port import LogNames
 from ingest.sources.postgresql.connection import DIALECT
@@ -90,6 +90,22 @@ BUSY = (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled)
 Member = tuple[str, str]
 # A statement's verb, and the table's schema and name.
 _Change = tuple[str, str, str]
+
+
+def once_published(
+    problems: Mapping[int, str], unpublished: Mapping[int, str], *, of: Collection[int]
+) -> dict[int, str]:
+    """Of these tables what happened to them, where a publication has to be mended
+    before that can be."""
+    return {
+        table_id: Sentence(
+            "%(problem)s, once this is mended: %(unpublished)s",
+            problem=as_sentence(problems[table_id]),
+            unpublished=as_sentence(unpublished[table_id]),
+        )
+        for table_id in of
+        if table_id in problems and table_id in unpublished
+    }
 
 
 @dataclass(slots=True)

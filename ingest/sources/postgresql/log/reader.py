@@ -12,7 +12,7 @@ from types import MappingProxyType
 import psycopg
 
 from core.errors import TerminalError, TransientError
-from core.sentences import Sentence, as_sentence, joined
+from core.sentences import Sentence, joined
 from ingest.contract.following import Replaced, SourceLog
 from ingest.contract.segments import AHEAD
 from ingest.contract.source_positions import PostgresLog, lsn_of
@@ -34,7 +34,11 @@ from ingest.sources.postgresql.log.pgoutput import (
     Relation,
     Rows,
 )
-from ingest.sources.postgresql.log.publications import BUSY, Publications
+from ingest.sources.postgresql.log.publications import (
+    BUSY,
+    Publications,
+    once_published,
+)
 from ingest.sources.postgresql.log.slot import end_holder, kept_slot
 from ingest.sources.postgresql.log.tables import (
     EMPTIED_WITHIN,
@@ -439,12 +443,7 @@ class PostgresLogReader:
         unpublished = self.publications.cover(fit)
         identities = self._problems_of_identities()
         self._at_look = identities | problems | unpublished
-        for table_id in identities.keys() & unpublished.keys() & self._absent.keys():
-            self._at_look[table_id] = Sentence(
-                "%(problem)s, once this is mended: %(unpublished)s",
-                problem=as_sentence(identities[table_id]),
-                unpublished=as_sentence(unpublished[table_id]),
-            )
+        self._at_look |= once_published(identities, unpublished, of=self._absent)
         # once they are in it, only this says that they were not
         self._lost |= self.publications.added() | self._at_look
         self._merge()
