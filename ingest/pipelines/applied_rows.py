@@ -195,7 +195,7 @@ class AppliedRows:
                 "capture": LOG,
                 "state": states.LIVE,
             }
-            with connection.cursor() as cursor:
+            with transaction.atomic(), connection.cursor() as cursor:
                 cursor.execute(_MOMENTS, given)
                 moved |= {pk for (pk,) in cursor.fetchall()}
         return moved
