@@ -465,9 +465,13 @@ def _with_waiting(task: Task, stream: Stream | None) -> Applied | None:
     if stream is not None and not task.is_busy:
         is_followed = task.table.is_followed(stream)
         applied = dataclasses.replace(applied, is_followed=is_followed)
-    if applied.oldest == task.since:
+    if task.problem and stream is not None:
+        # it may be for long, so it is counted; else its next commit tells soon
+        waiting = len(stream.about(task.table_id, after=applied.epoch))
+    elif applied.oldest == task.since:
         return applied
-    waiting = max(1, applied.waiting) if task.since else 0
+    else:
+        waiting = max(1, applied.waiting) if task.since else 0
     return dataclasses.replace(applied, waiting=waiting, oldest=task.since)
 
 
