@@ -174,6 +174,7 @@ def test_equal_tables_of_two_schemas_are_one_lake_table(product: Product) -> Non
     parts_become_equal(product, table, schemas)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("followed")
 def test_one_more_of_them_joins_by_policy(product: Product) -> None:
     """While rows of all of them are written. One that is asked for joins by the same

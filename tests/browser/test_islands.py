@@ -198,6 +198,7 @@ def test_results_are_sorted_filtered_expanded_and_drawn(page, gateway, keep):
     assert page.locator("#saved .history > li").count() == 1
 
 
+@pytest.mark.long
 def test_a_statement_that_is_run_beside_another_shows_its_own_result(
     page, gateway, monkeypatch
 ):
@@ -321,6 +322,7 @@ def test_without_scripts_the_plain_field_is_sent(logged_in, gateway):
     assert page.get_by_label("SQL statement").input_value() == "SELECT 5"
 
 
+@pytest.mark.long
 def test_the_picker_shows_a_few_of_many(page, keep):
     first = Table.objects.get(name="free", kind="source")
     Table.objects.bulk_create(
@@ -376,6 +378,7 @@ def test_the_tree_inserts_names_and_wide_tables_stay_small(page):
     assert page.evaluate("document.documentElement.scrollHeight") < 8_000
 
 
+@pytest.mark.long
 def test_the_page_of_rest_shows_examples_and_asks_as_who_looks(page, keep):
     """What the policy of content refuses is an error on the console, which fails."""
     page.open("/api/v1/docs")

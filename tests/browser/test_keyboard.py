@@ -77,6 +77,7 @@ def test_what_a_poll_replaces_keeps_the_focus_and_what_is_open(page):
     assert page.evaluate("document.activeElement.id") == "job-live"
 
 
+@pytest.mark.long
 def test_a_choice_by_arrows_filters_in_place(page):
     """No page is loaded anew below the fingers: the focus stays, the count is read."""
     for path, field, part in (

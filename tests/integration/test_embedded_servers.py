@@ -87,6 +87,7 @@ def test_postgres_stops_although_its_pid_file_is_gone(server: EmbeddedPostgres) 
     assert child.poll() == 0
 
 
+@pytest.mark.long
 def test_a_stuck_backend_makes_the_shutdown_immediate(
     server: EmbeddedPostgres, monkeypatch
 ) -> None:

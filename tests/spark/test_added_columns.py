@@ -60,6 +60,7 @@ def _texts(values: Any) -> tuple[str | None, ...]:
     return tuple(None if v is None else str(v) for v in values)
 
 
+@pytest.mark.long
 def test_a_followed_column_has_every_value_before_and_after_a_compaction(
     loaded: Any,
 ) -> None:

@@ -78,11 +78,12 @@ ALL = [(asked, where) for asked in ASKED for where in WHERE]
 FEW = [one for one in ALL if one[0] in ASKED[:2] or one[1] == "true"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "queries",
     [
         pytest.param(FEW, id="each"),
-        pytest.param(ALL, id="all pairs", marks=pytest.mark.long),
+        pytest.param(ALL, id="all pairs"),
     ],
 )
 def test_some_columns_and_filters(merged: Any, queries: list[tuple[str, str]]) -> None:
@@ -96,6 +97,7 @@ def test_some_columns_and_filters(merged: Any, queries: list[tuple[str, str]]) -
         assert batched == single, (asked, where)
 
 
+@pytest.mark.long
 def test_a_column_that_came_later_is_null_in_older_files(merged: Any) -> None:
     bench, table = merged
     low = bench.state(table).position.end

@@ -100,6 +100,7 @@ def own_rows(lake_bench: LakeBench, table: TableSpec) -> Any:
     return frame.select(*(c for c in frame.columns if not c.startswith("_hoodie")))
 
 
+@pytest.mark.long
 def test_a_replacement_is_what_hudi_would_have_made_row_by_row(
     lake_bench: LakeBench, tmp_path: Path
 ) -> None:

@@ -58,6 +58,7 @@ def loaded(
     return lake_bench, table, facts["bound"]
 
 
+@pytest.mark.long
 def test_what_a_cursor_cannot_see_is_repaired(
     loaded: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,6 +255,7 @@ def two_schemas(bench: LakeBench, *, rows: int) -> TableSpec:
     return table
 
 
+@pytest.mark.long
 def test_one_schema_of_many_is_repaired(
     lake_bench: LakeBench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -309,6 +311,7 @@ def test_the_first_value_of_a_key_is_read_from_its_text(spark: Any) -> None:
     assert all(value == read for value, read in found), found
 
 
+@pytest.mark.long
 def test_a_new_column_is_brought_by_what_knows_its_older_values(
     lake_bench: LakeBench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -333,6 +336,7 @@ def test_a_new_column_is_brought_by_what_knows_its_older_values(
     assert lake(bench, more, "id", "v", "n") == source(bench, "id", "v", "n")
 
 
+@pytest.mark.long
 def test_a_row_that_moves_has_the_values_of_its_own_key(
     lake_bench: LakeBench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

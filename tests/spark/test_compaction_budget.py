@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from ingest.contract.job import CompactionBudget
 from ingest.contract.written import Totals
 from ingest.lake.hudi.budget import rewrite_bytes
@@ -12,6 +14,7 @@ from ingest.lake.layout import read_compaction_plan, read_layout
 from tests.spark.lake_bench import LakeBench, assert_done
 
 
+@pytest.mark.long
 def test_a_budget_compacts_what_it_pays_for_and_leaves_the_rest_to_later_plans(
     lake_bench: LakeBench,
 ) -> None:

@@ -73,6 +73,7 @@ def test_a_statement_on_all_places_lets_others_through(
     assert eve.rows(SMALL) == [(4950,)]
 
 
+@pytest.mark.long
 def test_results_that_are_fetched_for_ever_let_others_through(
     bench: EngineBench, clients: tuple[Client, Client]
 ) -> None:

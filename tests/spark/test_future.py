@@ -101,6 +101,7 @@ def test_a_rollback_keeps_the_rows_of_commits_of_the_future(
     require_goes_on(bench, table, low)
 
 
+@pytest.mark.long
 def test_a_resync_takes_commits_of_the_future_away(ahead: Any) -> None:
     bench, table, _ = ahead
     done = assert_done(bench.load(table, kind="resync"))

@@ -186,6 +186,7 @@ def test_pages_are_bounded_in_rows_and_bytes_and_come_in_order(
     assert pages_of(bench, "select 1 where false") == []
 
 
+@pytest.mark.long
 def test_rows_that_come_slowly_leave_before_the_next_is_computed(
     client: Client,
 ) -> None:

@@ -421,6 +421,7 @@ def test_a_new_column_is_brought_by_spark_and_known_from_then_on(
     assert found == writers.bench.sql("SELECT id, extra FROM o ORDER BY id")
 
 
+@pytest.mark.long
 def test_rows_that_are_too_many_go_by_spark(
     writers: Writers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -512,6 +513,7 @@ def test_a_timeline_stays_short_whatever_readers_need(writers: Writers) -> None:
     writers.require_equal()
 
 
+@pytest.mark.long
 def test_what_a_replacement_took_away_stays_away(
     writers: Writers, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ingest.contract.job import RepairWork
 from tests.spark.lake_bench import assert_done
 from tests.spark.test_light_commits import (
@@ -73,6 +75,7 @@ def instants(writers: Writers) -> set[str]:
     return {path.name for path in timeline_of(writers.table).glob("*_*")}
 
 
+@pytest.mark.long
 def test_whatever_others_complete_asks_for_a_listing(writers: Writers) -> None:
     found: dict[str, tuple[int, int]] = {}
     kinds = (appended, written_by_another, compacted, cleaned, kept, rolled_back)

@@ -219,6 +219,7 @@ def test_an_empty_table_becomes_an_empty_lake_table(lake_bench: LakeBench) -> No
     assert "v" in lake_bench.frame(table).columns
 
 
+@pytest.mark.long
 def test_three_hundred_columns(lake_bench: LakeBench) -> None:
     columns = ", ".join(f"c{i} {'date' if i % 2 else 'text'}" for i in range(300))
     lake_bench.sql(f"CREATE TABLE w (id int PRIMARY KEY, {columns})")
@@ -403,6 +404,7 @@ def test_wrong_password_and_missing_privilege_are_the_callers(
     lake_bench.password = good
 
 
+@pytest.mark.long
 def test_a_login_with_grants_on_columns_reads_those(lake_bench: LakeBench) -> None:
     bench = lake_bench
     bench.sql(

@@ -245,6 +245,7 @@ def test_a_key_without_a_text_in_unicode_of_its_own_is_refused(
     assert sorted(bench.texts(cyrillic, "v")) == list("45679")
 
 
+@pytest.mark.long
 def test_a_verification_disagrees_with_bounds_that_hide_rows(
     bench: MariadbBench, cyrillic: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -357,6 +358,7 @@ def test_settings_of_the_server_hide_no_row_and_show_no_uncommitted_one(
         bench.sql("SET GLOBAL tx_isolation = 'REPEATABLE-READ'")
 
 
+@pytest.mark.long
 def test_a_text_that_grows_beyond_a_packet_in_unicode_is_read(
     bench: MariadbBench,
 ) -> None:

@@ -123,6 +123,7 @@ def test_the_longest_partitions_are_loaded(lake_bench: LakeBench) -> None:
     assert lake_bench.rows(table, "id", "area") == list(enumerate(texts))
 
 
+@pytest.mark.long
 def test_a_text_that_can_be_no_folder_is_refused_before_it_is_kept(
     lake_bench: LakeBench,
 ) -> None:
@@ -158,6 +159,7 @@ def test_escaped_characters_are_those_of_hudi(spark: Any) -> None:
         assert escaped == character or len(escaped) == 3
 
 
+@pytest.mark.long
 def test_conditions_on_texts_and_numbers_pass_the_folder_of_null(
     lake_bench: LakeBench, bench: EngineBench
 ) -> None:

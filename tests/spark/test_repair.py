@@ -180,6 +180,7 @@ def drift(bench: LakeBench, table: Any, *, buckets: int, operation: str) -> None
     rows.write.format("hudi").options(**options).mode("append").save(table.path)
 
 
+@pytest.mark.long
 def test_a_second_load_is_replaced_away_where_hudi_refuses_to_write(
     loaded: Any,
 ) -> None:

@@ -110,6 +110,7 @@ def batch(connection: hive.Connection, handle: Any, rows: int) -> Any:
     return connection.client.FetchResults(request)
 
 
+@pytest.mark.long
 def test_impyla_596_an_empty_batch_is_the_end(connection: hive.Connection) -> None:
     sparse = "select id from range(0, 1000000) where id % 500000 = 499999"
     handle = execute(connection, sparse)

@@ -134,7 +134,7 @@ def written_while_it_is_read(
     return looked
 
 
-@pytest.mark.parametrize("is_applied", [False, True])
+@pytest.mark.parametrize("is_applied", first_then_long(True, False))
 def test_it_is_read_alone_and_what_is_written_meanwhile_is_neither_lost_nor_twice(
     joining: Joining, monkeypatch: pytest.MonkeyPatch, is_applied: bool
 ) -> None:
@@ -215,6 +215,7 @@ def test_killed_anywhere_it_ends_as_if_it_had_not_been_or_whole(
     assert len(joining.of_others()) == 500
 
 
+@pytest.mark.long
 def test_without_its_record_nothing_is_read(
     joining: Joining, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,7 +263,7 @@ def test_what_was_made_in_what_is_not_read_yet_does_not_stop_the_others(
     assert joining.shards.in_lake() == joining.shards.at_source()
 
 
-@pytest.mark.parametrize("is_applied", [False, True])
+@pytest.mark.parametrize("is_applied", first_then_long(True, False))
 def test_one_that_is_emptied_behind_its_record_is_what_came_behind_that(
     joining: Joining, is_applied: bool
 ) -> None:

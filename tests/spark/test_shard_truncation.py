@@ -75,6 +75,7 @@ def test_in_whatever_pieces_it_is_merged(
     assert sharded.rows() == others
 
 
+@pytest.mark.long
 def test_planned_compactions_are_left_alone(sharded: Sharded) -> None:
     log, table = sharded.log, sharded.table
     log.segment(table, ("insert", "1", 9, "gone"))

@@ -170,7 +170,7 @@ def test_rows_of_some_shards_are_repaired_and_whoever_is_killed_ends_the_same(
     assert different(shards)[1] is None
 
 
-@pytest.mark.parametrize("is_extra", [False, True])
+@pytest.mark.parametrize("is_extra", first_then_long(True, False))
 def test_only_shards_that_differ_are_read_again(
     shards: Sharded, monkeypatch: pytest.MonkeyPatch, is_extra: bool
 ) -> None:
@@ -209,6 +209,7 @@ def noted(
     monkeypatch.setattr(chunk_repair, name, call)
 
 
+@pytest.mark.long
 def test_places_of_other_shards_than_were_compared_are_not_read(
     shards: Sharded,
 ) -> None:

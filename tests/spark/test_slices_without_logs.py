@@ -81,6 +81,7 @@ def test_deleted_rows_are_gone_in_log_files_and_behind_a_compaction(
     assert_of_source(bench, table, is_whole=True)
 
 
+@pytest.mark.long
 def test_some_columns_and_filters(loaded: Any) -> None:
     bench, table, _ = loaded
     parts, single = (

@@ -74,13 +74,11 @@ def in_source(bench: LakeBench) -> list[tuple[Any, ...]]:
 
 
 # Every way of rewriting is held against the server alone, without Spark, in
-# tests/integration/ingest/test_postgresql_ddl.py: here a table that keeps its number,
-# and one that does not.
-ALWAYS = {"truncated and filled", "made again"}
-REWRITTEN = [
-    one if one in ALWAYS else pytest.param(one, marks=pytest.mark.long)
-    for one in REWRITES
-]
+# tests/integration/ingest/test_postgresql_ddl.py: here one that has another
+# number then.
+REWRITTEN = first_then_long(
+    "made again", *(one for one in REWRITES if one != "made again")
+)
 
 
 @pytest.mark.parametrize("rewrite", REWRITTEN)
@@ -215,6 +213,7 @@ def test_a_job_and_an_alter_cannot_jam_each_other(
         assert bench.rows(table, "id", "v") == in_source(bench)
 
 
+@pytest.mark.long
 def test_a_lock_that_is_never_released_ends_the_job_and_names_its_holder(
     bench: LakeBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

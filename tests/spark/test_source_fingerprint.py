@@ -165,6 +165,7 @@ def test_rows_tell_a_truncated_table_from_a_rewritten_one(loaded: Any) -> None:
     assert values(bench, table) == dict.fromkeys(range(1, 6), "load")
 
 
+@pytest.mark.long
 def test_cursor_values_ahead_of_the_clock_are_told_and_never_equal(loaded: Any) -> None:
     bench, table, low, signs = loaded
     bench.sql(

@@ -83,6 +83,7 @@ def test_a_single_planted_difference_of_each_type_is_found(loaded: Any) -> None:
     assert facts["keys"]["different"] == [str(n) for _, n in PLANTED.values()]
 
 
+@pytest.mark.long
 def test_null_is_not_empty_and_columns_do_not_change_places(
     lake_bench: LakeBench,
 ) -> None:
@@ -109,6 +110,7 @@ def test_missing_and_extra_rows_and_deleted_ones(loaded: Any) -> None:
     assert "does not see deletes" in facts["summary"]
 
 
+@pytest.mark.long
 def test_newer_changes_are_pending_until_their_round(loaded: Any) -> None:
     bench, table, low = loaded
     bench.sql("UPDATE o SET t = 'new', at = now() WHERE id <= 5")
@@ -132,6 +134,7 @@ def test_newer_changes_are_pending_until_their_round(loaded: Any) -> None:
     assert counts(checked(bench, table, position=later)) == {"different": 1}
 
 
+@pytest.mark.long
 def test_a_sync_beside_it_makes_no_difference(
     loaded: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,6 +153,7 @@ def test_a_sync_beside_it_makes_no_difference(
     assert facts["position"] == low
 
 
+@pytest.mark.long
 def test_rows_without_a_key_are_counted(lake_bench: LakeBench) -> None:
     lake_bench.sql("CREATE TABLE o (a text, b int)")
     lake_bench.sql("INSERT INTO o SELECT 'x', g % 3 FROM generate_series(1, 30) g")

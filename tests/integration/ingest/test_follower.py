@@ -137,6 +137,7 @@ def test_it_is_killed_again_and_again(followed: World) -> None:
     assert followed.controls() == [("added", 1), ("cut", 1)]
 
 
+@pytest.mark.long
 def test_two_that_are_alive_do_no_harm(followed: World) -> None:
     """As when a host lost its lease while its process did not run."""
     followed.link.execute(T)

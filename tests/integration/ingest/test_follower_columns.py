@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from ingest.contract.following import FollowTable
 from ingest.contract.segments import AHEAD
 from tests.integration.ingest.following import World, table
@@ -36,6 +38,7 @@ def test_new_columns_come_before_the_plan_has_them(followed: World) -> None:
     assert versions == [1, AHEAD, 2]
 
 
+@pytest.mark.long
 def test_a_plan_with_what_was_left_out_needs_a_load(followed: World) -> None:
     link = followed.link
     link.execute(T)
@@ -73,6 +76,7 @@ def test_a_column_that_came_with_a_rewrite_needs_a_load(followed: World) -> None
     assert "extra" in run.problem(1)
 
 
+@pytest.mark.long
 def test_a_column_whose_table_was_rewritten_behind_it_needs_a_load(
     followed: World,
 ) -> None:

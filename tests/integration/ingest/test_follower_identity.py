@@ -141,6 +141,7 @@ def test_what_was_not_sent_while_nobody_followed_is_missed(
     assert "for a while" in run.problem(1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("is_interrupted", "first"),
     [(True, "DROP TABLES IN SCHEMA public"), (False, "ADD TABLE t")],
@@ -184,6 +185,7 @@ def test_a_table_that_left_a_schema_for_a_while(followed: World) -> None:
     assert followed.changes() == []
 
 
+@pytest.mark.long
 def test_a_mended_table_waits_for_no_row(followed: World) -> None:
     """What the log said of it last is how it was before."""
     link = followed.link
@@ -276,6 +278,7 @@ PARTS = [
 ]
 
 
+@pytest.mark.long
 def test_partitions_that_come_and_go_with_their_rows_are_not_in_the_log(
     followed: World,
 ) -> None:
@@ -311,6 +314,7 @@ def test_partitions_that_come_and_go_with_their_rows_are_not_in_the_log(
         assert words in run.problem(number)
 
 
+@pytest.mark.long
 def test_partitions_that_nobody_looked_at_while_they_lived(followed: World) -> None:
     """The log has their rows only; and who takes over knows what was read before."""
     link = followed.link

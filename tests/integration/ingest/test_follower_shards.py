@@ -66,7 +66,8 @@ def test_rows_of_all_shards_come_with_their_shard_also_behind_a_death(
 ANEW = "DROP TABLE shop_2.t; CREATE TABLE shop_2.t (id int PRIMARY KEY, v text)"
 
 
-@pytest.mark.parametrize("dies", first_then_long(False, True))
+@pytest.mark.long
+@pytest.mark.parametrize("dies", [False, True])
 def test_a_shard_that_was_made_anew_before_a_look_stops_no_other(
     followed: World, dies: bool
 ) -> None:
@@ -258,6 +259,7 @@ def test_a_shard_that_comes_gets_its_record_and_stops_no_other(
     assert "deferred" not in {kind for kind, _ in followed.controls()}
 
 
+@pytest.mark.long
 def test_a_shard_whose_rows_do_not_come_gets_no_record_until_it_is_mended(
     followed: World,
 ) -> None:

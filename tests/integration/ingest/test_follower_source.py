@@ -116,6 +116,7 @@ def test_tables_that_cannot_be_followed_are_named(followed: World) -> None:
     link.execute("UPDATE u10 SET id = 1; UPDATE u11 SET id = 1; DELETE FROM u11")
 
 
+@pytest.mark.long
 def test_what_changes_while_it_is_followed_defers_that_table(followed: World) -> None:
     link = followed.link
     link.execute(T)
@@ -286,6 +287,7 @@ def test_partitions_are_followed_once_their_log_has_what_their_table_says(
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_the_publication_of_somebody_else_serves(followed: World, reader: str) -> None:
     """Of all tables, by a login that owns nothing."""
     link = followed.link

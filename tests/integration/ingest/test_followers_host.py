@@ -169,6 +169,7 @@ def test_a_failure_is_shown_with_what_to_do_and_a_start_tries_at_once(
     until(host, lambda: host.sources[followed.source.pk].starts > started)
 
 
+@pytest.mark.long
 def test_a_stopped_source_has_no_process_and_its_lease_is_free(
     start: Start, followed: World
 ) -> None:
@@ -183,6 +184,7 @@ def test_a_stopped_source_has_no_process_and_its_lease_is_free(
     until(host, is_following(followed))
 
 
+@pytest.mark.long
 def test_a_changed_address_starts_another_process(
     start: Start, followed: World
 ) -> None:
@@ -313,6 +315,7 @@ def test_a_column_that_came_during_a_load_is_looked_at_behind_it(
     until(host, lambda: Job.objects.filter(kind="look").count() == 2)
 
 
+@pytest.mark.long
 def test_a_lost_log_is_passed_over_once(start: Start, followed: World) -> None:
     """As a person decided; the next start loses nothing on its own."""
     SourceFollower.objects.create(datasource=followed.source, begin_anew=True)

@@ -73,6 +73,7 @@ def test_new_columns_come_before_the_plan_has_them(maria: MariaWorld) -> None:
     assert maria.reasons() == []
 
 
+@pytest.mark.long
 def test_a_reader_that_died_knows_what_older_rows_have(maria: MariaWorld) -> None:
     """A default that was altered since says nothing of them."""
     run = maria.following(FIRST)
@@ -132,6 +133,7 @@ def test_what_is_told_of_older_rows_is_what_the_server_gives_them(
         assert told == value, name
 
 
+@pytest.mark.long
 def test_a_default_that_was_altered_before_it_was_read_is_not_taken_for_the_first(
     maria: MariaWorld,
 ) -> None:
@@ -305,6 +307,7 @@ def kept_null() -> FollowTable:
     return FollowTable(maria_table(1, schema_version=2), load="first")
 
 
+@pytest.mark.long
 def test_rows_behind_a_dropped_column_come_and_wait_for_the_plan(
     maria: MariaWorld,
 ) -> None:

@@ -20,6 +20,7 @@ from tests.integration.ingest.mariadb_following import (
     maria_table,
     maria_world,
 )
+from tests.long_tests import first_then_long
 from tests.mariadb import MariaDbServer
 from tests.waiting import LIMIT_SECONDS
 
@@ -198,7 +199,7 @@ def folded(maria: MariaWorld) -> dict[int, dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("tool", [Ghost, Osc])
+@pytest.mark.parametrize("tool", first_then_long(Ghost, Osc))
 def test_a_swap_is_followed_while_rows_change_and_readers_die(
     maria: MariaWorld, tool: Tool
 ) -> None:

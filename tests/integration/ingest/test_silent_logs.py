@@ -94,6 +94,7 @@ def test_a_server_at_work_is_waited_for(
         wait_for(lambda: log.read(0.1) or not log.waits, "its answer")
 
 
+@pytest.mark.long
 def test_keepalives_are_no_silence(followed: World, proxy: WireProxy) -> None:
     with opened(followed, proxy) as log:
         for _ in range(60):
