@@ -139,7 +139,7 @@ class FollowerState:
     committed  when the newest transaction that is durable was committed at the source,
                microseconds since 1970; 0 = none since the start
     rows       made durable since the start
-    waiting_bytes  of all kept segments
+    waiting_bytes  of all kept segments; None until they were counted
     unread     which lake table cannot be read, and why, so that segments are kept for
                it; "" = all can
     """
@@ -151,7 +151,7 @@ class FollowerState:
     first: int = 0
     committed: int = 0
     rows: int = 0
-    waiting_bytes: int = 0
+    waiting_bytes: int | None = None
     unread: str = ""
     log: SourceLog = SourceLog()
     tables: tuple[FollowedTable, ...] = ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from core.errors import SluiceError
@@ -48,8 +48,9 @@ class Kept:
 @dataclass(slots=True)
 class Collector:
     """first: the first segment that some table needs. waiting_bytes: of those from it
-    on, and of folds. unread: which lake table cannot be read, and why, "" = all can.
-    kept: what is kept beyond that for readers of changes. now: seconds since 1970.
+    on, and of folds; None until they were counted. unread: which lake table cannot be
+    read, and why, "" = all can. kept: what is kept beyond that for readers of changes.
+    now: seconds since 1970.
 
     A lake table that cannot be read holds what it held when it last could, and all of
     its own before it could once: what the others applied goes all the same.
@@ -61,7 +62,7 @@ class Collector:
     kept: Callable[[], Kept] = lambda: Kept()
     now: Callable[[], float] = time.time
     first: int = 0
-    waiting_bytes: int = 0
+    waiting_bytes: int | None = None
     unread: str = ""
     _index: ChainIndex = field(init=False)
     _folder: Folder = field(init=False)
@@ -90,8 +91,13 @@ class Collector:
         recent = self._recent(before=self._index.needed_from(needs))
         collect(self._index, first=recent, needs=needs)
         self._take_up()
+        # to fold takes room, and who waits is to be known where there is none
+        self._count(needs, recent)
         while self._folder.fold(needs, before=self._recent(before=newest)):
             self._take_up()
+        self._count(needs, recent)
+
+    def _count(self, needs: Mapping[int, int], recent: int) -> None:
         recent = max(recent, self._index.beginning.number)
         first = self._index.needed_from(needs)
         folded = self._index.folded_from(needs)

@@ -373,7 +373,7 @@ class Follower:
                 first=collector.first if collector else 0,
                 committed=self._committed,
                 rows=self._rows,
-                waiting_bytes=collector.waiting_bytes if collector else 0,
+                waiting_bytes=collector.waiting_bytes if collector else None,
                 unread=collector.unread if collector else "",
                 log=self._log_state,
                 tables=self._tables(log),

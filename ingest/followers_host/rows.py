@@ -29,19 +29,21 @@ _OWN = {
 }  # fmt: skip
 _REPORTED = {
     "position": "text", "number": "bigint", "first": "bigint", "rows": "bigint",
-    "waiting_bytes": "bigint", "log_kept": "bigint", "log_safe": "bigint",
-    "log_behind": "bigint", "log_status": "text",
+    "log_kept": "bigint", "log_safe": "bigint", "log_behind": "bigint",
+    "log_status": "text",
 }  # fmt: skip
 # A host that was stopped while another one took a source over writes nothing of it.
 _WRITE = """
 UPDATE ingest_sourcefollower f SET
   {own}, {reported}, written_at = now(),
   committed_at = coalesce(e.committed_at, f.committed_at),
+  waiting_bytes = coalesce(e.waiting_bytes, f.waiting_bytes),
   observed_at = CASE WHEN (f.observed, f.code) = (e.observed, e.code)
     THEN f.observed_at ELSE now() END,
   heartbeat_at = CASE WHEN e.is_heard THEN now() ELSE f.heartbeat_at END
 FROM jsonb_to_recordset(%s::jsonb) AS e(
-  datasource_id bigint, is_heard boolean, committed_at timestamptz, {types})
+  datasource_id bigint, is_heard boolean, committed_at timestamptz,
+  waiting_bytes bigint, {types})
 JOIN core_lease l ON l.name = 'follower:' || e.datasource_id
 WHERE f.datasource_id = e.datasource_id AND l.owner = %s
 """.format(

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from core.translation import translated
 from ingest.contract.following import FollowedTable
 from ingest.followers_host.children import FollowerCommand
 from ingest.followers_host.host import FollowersHost
-from ingest.followers_host.rows import explain_loads
+from ingest.followers_host.rows import explain_loads, write_all
 from ingest.models import Pipeline, SourceFollower
 from tests.integration.ingest.world import World, make_source, make_tables
 from tests.waiting import wait_for
@@ -104,6 +105,17 @@ def test_a_source_with_log_tables_is_followed_and_its_reports_are_written(
     assert found.committed_at.year == 2023
     assert found.heartbeat_at is not None
     assert (host.command.run / f"follower-{followed.source.pk}.pid.json").exists()
+
+
+def test_what_waits_stays_known_until_a_new_follower_has_counted_it(
+    start: Start, followed: World
+) -> None:
+    host = start()
+    until(host, is_following(followed))
+    (source,) = host.sources.values()
+    source.note_state(replace(source.state, waiting_bytes=None, rows=0), 0.0)
+    write_all([source], owner=host.owner, host=host.place)
+    assert (row(followed).rows, row(followed).waiting_bytes) == (0, 4096)
 
 
 def test_sources_without_log_tables_are_left_alone(start: Start, world: World) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from core.errors import TransientError
 from ingest.contract.segments import Control
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.follower import collector
@@ -245,6 +247,17 @@ def test_old_segments_that_few_tables_need_are_folded(
     stream.collector.collect()
     assert stream.collector.first == 36
     assert not [n for n in stream.folder.names() if n.endswith(".fold")]
+
+
+def test_what_waits_is_counted_where_there_is_no_room_to_fold(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = TransientError("there is no room", code="storage_full")
+    monkeypatch.setattr(folding.Folder, "fold", Mock(side_effect=refused))
+    with pytest.raises(TransientError):
+        stream.collector.collect()
+    assert stream.collector.first == 3
+    assert stream.collector.waiting_bytes
 
 
 def test_what_a_load_needs_that_began_meanwhile_is_not_folded(
