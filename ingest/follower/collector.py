@@ -95,7 +95,7 @@ class Collector:
         self._count(needs, recent)
         while self._folder.fold(needs, before=self._recent(before=newest)):
             self._take_up()
-        self._count(needs, recent)
+            self._count(needs, recent)
 
     def _count(self, needs: Mapping[int, int], recent: int) -> None:
         recent = max(recent, self._index.beginning.number)
