@@ -421,7 +421,6 @@ def test_a_new_column_is_brought_by_spark_and_known_from_then_on(
     assert found == writers.bench.sql("SELECT id, extra FROM o ORDER BY id")
 
 
-@pytest.mark.long
 def test_rows_that_are_too_many_go_by_spark(
     writers: Writers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
