@@ -134,11 +134,6 @@ def register(*kinds: JobKind) -> None:
             raise ValueError(f"two kinds of jobs are called {kind.name}")
 
 
-def unregister(name: str) -> None:
-    """Forget a kind again."""
-    _registered.pop(name, None)
-
-
 def kind_of(name: str) -> JobKind:
     """Return the kind of this name; TerminalError `unknown_job_kind`."""
     try:

@@ -133,6 +133,7 @@ class Migration(migrations.Migration):
                 ('sending_until', models.DateTimeField(blank=True, null=True)),
                 ('paused_at', models.DateTimeField(blank=True, null=True)),
                 ('paused_reason', models.TextField(blank=True)),
+                ('language', models.CharField(blank=True, default='', max_length=20)),
             ],
             options={
                 'ordering': ['name'],
@@ -217,6 +218,7 @@ class Migration(migrations.Migration):
                 ('policy', models.JSONField(blank=True, default=dict)),
                 ('plan', models.JSONField(default=dict)),
                 ('drift', models.JSONField(blank=True, default=dict)),
+                ('replaced', models.JSONField(blank=True, default=dict)),
                 ('state', models.CharField(default='DRAFT', max_length=20)),
                 ('status_reason', models.TextField(blank=True)),
                 ('resume_event', models.CharField(blank=True, max_length=30)),

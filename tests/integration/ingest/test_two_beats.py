@@ -15,7 +15,7 @@ from django.db import connection, connections
 from django.db.models.functions import Now
 
 from core.jobs import pages
-from core.jobs.moves import register, unregister
+from core.jobs.moves import register
 from core.jobs.pages import Done, More, Outcome, PagedKind
 from core.models import Job, JobLog, Lease
 from ingest.contract.job import JobReport
@@ -24,6 +24,7 @@ from ingest.jobs import queue, reconcile
 from ingest.models import DriverIncarnation, Pipeline
 from ingest.pipelines import sync_job
 from ingest.scheduler import tick
+from tests.integration.ingest.job_kinds.dummy_kinds import unregister
 from tests.waiting import LIMIT_SECONDS, wait_for
 
 DUE = "2026-01-01T00:00:00Z"

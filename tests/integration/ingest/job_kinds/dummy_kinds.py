@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from core.advance import advance
 from core.errors import TerminalError
+from core.jobs import moves
 from core.jobs.moves import (
     Cancelled,
     End,
@@ -18,7 +19,6 @@ from core.jobs.moves import (
     Retried,
     Succeeded,
     register,
-    unregister,
 )
 from core.jobs.pages import Done, More, Outcome, PagedKind
 from core.models import Job, Lease
@@ -117,6 +117,10 @@ def registered() -> Iterator[None]:
     finally:
         unregister("polish")
         unregister("count")
+
+
+def unregister(name: str) -> None:
+    moves._registered.pop(name, None)
 
 
 def polish(world: Any, *faults: Fault, **payload: object) -> Job:

@@ -9,7 +9,7 @@ import pytest
 
 from core.errors import TerminalError
 from core.jobs import pages
-from core.jobs.moves import kind_of, unregister
+from core.jobs.moves import kind_of
 from core.models import Job, Lease
 from ingest.contract.job import JobReport
 from ingest.driver_host import attempts
@@ -18,7 +18,13 @@ from ingest.maintenance.compact_job import start_compaction
 from ingest.pipelines import table_commands
 from ingest.scheduler import tick
 from tests.doubles.launcher import Fault
-from tests.integration.ingest.job_kinds.dummy_kinds import count, ended, now, polish
+from tests.integration.ingest.job_kinds.dummy_kinds import (
+    count,
+    ended,
+    now,
+    polish,
+    unregister,
+)
 
 pytestmark = pytest.mark.django_db
 
