@@ -143,7 +143,7 @@ class EngineProcess:
             ChildSpec(
                 name=f"engine-{self.engine_id}",
                 command=[*java_command(self._spec, self._state_dir), str(start_file)],
-                environment=_environment(),
+                environment=java_environment() | {"SPARK_LOCAL_IP": "127.0.0.1"},
                 inherits="nothing",
                 log=self.log_path,
                 directory=self._state_dir,
@@ -249,10 +249,6 @@ def _spark_home() -> Path:
     if found is None or not found.submodule_search_locations:
         raise EngineUnavailable("pyspark is not installed, which has Spark's jars")
     return Path(found.submodule_search_locations[0]).resolve()
-
-
-def _environment() -> dict[str, str]:
-    return java_environment() | {"SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 def clean_orphans(run_dir: Path) -> list[int]:

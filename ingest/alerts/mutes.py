@@ -53,7 +53,7 @@ def mute(
         )
     until = SystemClock().now() + timedelta(seconds=seconds)
     with transaction.atomic():
-        _drop_lapsed()
+        AlertMute.objects.filter(until__lte=Now()).delete()
         if AlertMute.objects.count() >= MOST_MUTES:
             raise InvalidRequest(
                 "%(count)s things are muted already",
@@ -85,7 +85,7 @@ def unmute(principal: Principal, mute_id: int) -> None:
 def mutes_for(principal: Principal) -> list[AlertMute]:
     """Those that hold now and that the principal may end, the first to end first."""
     rows = list(AlertMute.objects.filter(until__gt=Now()))
-    things = [_thing(row) for row in rows]
+    things = [Securable(row.datasource, row.database, row.table) for row in rows]
     grants = () if principal.is_admin else grants_on(principal, things)
     return [
         row
@@ -112,10 +112,6 @@ def with_mutes(alerts: QuerySet[Alert]) -> QuerySet[Alert]:
 
 def _until(rows: QuerySet[AlertMute]) -> Subquery:
     return Subquery(rows.values("until")[:1])
-
-
-def _thing(row: AlertMute) -> Securable:
-    return Securable(row.datasource, row.database, row.table)
 
 
 def _check(thing: Securable, *, seconds: int, kind: str) -> None:
@@ -146,7 +142,3 @@ def _is_there(thing: Securable) -> bool:
         named_so = Database.objects.filter(datasource__name=source, name=database)
         return named_so.exists()
     return source == LAKE or Datasource.objects.filter(name=source).exists()
-
-
-def _drop_lapsed() -> None:
-    AlertMute.objects.filter(until__lte=Now()).delete()

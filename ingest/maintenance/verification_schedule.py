@@ -164,8 +164,4 @@ def note_undecided(pipeline: Pipeline) -> None:
     again = retry_at(policy_of(pipeline).verification, now=now)
     if again is None and replaced.is_unverified(pipeline):
         again = now + timedelta(seconds=RETRY_SECONDS)
-    _rows(pipeline).update(verify_at=again)
-
-
-def _rows(pipeline: Pipeline) -> QuerySet[Any]:
-    return Pipeline.objects.filter(pk=pipeline.pk)
+    Pipeline.objects.filter(pk=pipeline.pk).update(verify_at=again)

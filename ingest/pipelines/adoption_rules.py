@@ -130,7 +130,7 @@ def _differs(known: Known, seen: Seen) -> str:
         return Sentence(
             "the lake is not what the plan says: %(drift)s", drift=joined(seen.drift)
         )
-    more = _names(seen.columns - known.columns) if seen.columns else ""
+    more = ", ".join(sorted(seen.columns - known.columns)) if seen.columns else ""
     return (
         Sentence(
             "the lake has columns that the plan does not know: %(more)s", more=more
@@ -138,10 +138,6 @@ def _differs(known: Known, seen: Seen) -> str:
         if more
         else ""
     )
-
-
-def _names(columns: frozenset[str]) -> str:
-    return ", ".join(sorted(columns))
 
 
 def summary(findings: Sequence[Finding]) -> dict[str, int]:

@@ -449,7 +449,7 @@ def _problem_of_identity(table: TableSpec, source: SourceTable) -> str:
     remedy = Sentence(
         "at the source: ALTER TABLE %(table)s REPLICA IDENTITY FULL, then resync"
         " the table",
-        table=_quoted(table),
+        table=_DIALECT.qualified(table.source_schema, table.source_table),
     )
     if source.identity == "n":
         return Sentence(
@@ -530,10 +530,6 @@ def _problem_of_types(table: TableSpec, source: SourceTable) -> str:
             type=column.type,
         )
     return ""
-
-
-def _quoted(table: TableSpec) -> str:
-    return _DIALECT.qualified(table.source_schema, table.source_table)
 
 
 def _words(names: Iterable[str]) -> str:
