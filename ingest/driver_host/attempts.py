@@ -15,7 +15,6 @@ from typing import cast
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
 
 from core.database_errors import is_away
 from core.errors import SluiceError, StaleState, TerminalError, TransientError
@@ -68,25 +67,22 @@ def claim_queued() -> list[UUID]:
     The driver host is the only caller; two at once do no harm.
     """
     incarnation = queue.live_incarnation()
-    if incarnation is None or not queue.is_any_queued():
+    if incarnation is None:
         return []
-    free = queue.free_jobs()
-    wanted = set(free.values_list("lane", flat=True).distinct())
+    free = queue.free_lanes()
     claimed: list[UUID] = []
     for lane in LANE_LIMITS:
-        if lane in wanted:
-            claimed += _claim_in(lane, free, incarnation)
+        if lane in free:
+            claimed += _claim_in(lane, incarnation)
     return claimed
 
 
-def _claim_in(
-    lane: str, free: QuerySet[Job], incarnation: DriverIncarnation
-) -> list[UUID]:
+def _claim_in(lane: str, incarnation: DriverIncarnation) -> list[UUID]:
     """Fill the free places of a lane, in its order."""
     claimed: list[UUID] = []
     refused: list[UUID] = []
     while len(refused) <= LANE_LIMITS[lane]:
-        pk = queue.next_in(lane, free, without=[*claimed, *refused])
+        pk = queue.next_in(lane, without=[*claimed, *refused])
         if pk is None:
             break
         (claimed if claim(pk, incarnation) else refused).append(pk)

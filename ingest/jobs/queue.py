@@ -12,8 +12,8 @@ snapshot or verification weighs as many rows as its table has.
 from __future__ import annotations
 
 import functools
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
@@ -22,6 +22,8 @@ from uuid import UUID
 
 from django.db import connection, transaction
 from django.db.models import (
+    BigIntegerField,
+    BooleanField,
     Case,
     DateTimeField,
     DurationField,
@@ -32,10 +34,10 @@ from django.db.models import (
     Value,
     When,
 )
-from django.db.models.expressions import Combinable
+from django.db.models.expressions import Combinable, RawSQL
 from django.db.models.functions import Least, Now
 
-from catalog.compiled import AnyRow, CompiledValues
+from catalog.compiled import AnyRow, CompiledQuery, CompiledValues
 from catalog.models import Table
 from core.clock import SystemClock
 from core.dispatch import send
@@ -43,7 +45,7 @@ from core.errors import InvalidRequest, SluiceError
 from core.jobs import ACTIVE, LAUNCHING, QUEUED, UNKNOWN, moves
 from core.jobs.moves import End, enqueue, move_job, names_of
 from core.models import Job
-from core.sentences import Sentence, with_sentences
+from core.sentences import Sentence, stored, with_sentences
 from ingest.contract.job import JobReport
 from ingest.contract.members import as_data
 from ingest.jobs import leases
@@ -207,6 +209,10 @@ def has_room(job: Job) -> bool:
     return not any(rule.is_for(place) for rule in full_for(use_of(job.lane)))
 
 
+_BUSY: Final = "another job works on this table"
+_LEASED: Final = "waiting for the table's lease"
+# So many rows are told at a time why they wait.
+PAGE: Final = 500
 TICK = "ingest.tick"
 # The driver host listens to this channel of PostgreSQL.
 CHANNEL = "sluice_jobs"
@@ -304,11 +310,16 @@ is_any_queued = AnyRow(_queued)
 
 def live_incarnation() -> DriverIncarnation | None:
     """The driver that takes work now: ready, not ended, heard of recently."""
+    return _live().first()
+
+
+@cache
+def _live() -> CompiledQuery[DriverIncarnation]:
     heard = Now() - timedelta(seconds=SILENT_SECONDS)
     incarnations = DriverIncarnation.objects.filter(
         ended_at=None, ready_at__isnull=False, heartbeat_at__gt=heard
     )
-    return incarnations.order_by("-started_at").first()
+    return CompiledQuery(incarnations.order_by("-started_at")[:1], ())
 
 
 def explain_no_driver() -> None:
@@ -327,16 +338,35 @@ def explain_no_driver() -> None:
     )
 
 
-def free_jobs() -> QuerySet[Job]:
-    """Waiting jobs whose tables are free; the others get the reason why they wait."""
-    due = _queued()
+def _waiting() -> QuerySet[Any]:
+    """What is queued, with `held_up`: why its table is not free, "" = it is."""
     active = Job.objects.filter(state__in=ACTIVE, lane__in=list(LANE_LIMITS))
-    busy = list(active.values_list("exclusive_key", flat=True))
-    _explain(due.filter(exclusive_key__in=busy), "another job works on this table")
-    # they must not stand before the jobs of other tables, for hours at times
-    leased = due.exclude(exclusive_key__in=busy).filter(leases.is_held())
-    _explain(leased, "waiting for the table's lease")
-    return due.exclude(exclusive_key__in=busy).exclude(leases.is_held())
+    why = Case(
+        When(exclusive_key__in=active.values("exclusive_key"), then=Value(_BUSY)),
+        When(leases.is_held(), then=Value(_LEASED)),
+        default=Value(""),
+    )
+    return _queued().annotate(held_up=why)
+
+
+@cache
+def _held_up() -> CompiledValues[tuple[UUID, str]]:
+    """Those whose rows do not say it yet."""
+    rows = _waiting().exclude(held_up="").exclude(held_up=F("reason"))
+    return CompiledValues(rows.values_list("pk", "held_up")[:PAGE], (), _as_it_is)
+
+
+def free_lanes() -> set[str]:
+    """Lanes where a job waits whose table is free. Those of other tables get the reason
+    why they wait: they must not stand before the rest, for hours at times."""
+    _tell(_held_up().all())
+    return set(_free_lanes().all())
+
+
+@cache
+def _free_lanes() -> CompiledValues[str]:
+    lanes = _waiting().filter(held_up="").values_list("lane").distinct()
+    return CompiledValues(lanes, (), str)
 
 
 def tables_asked_for(table_ids: Collection[int], *, of: Collection[str]) -> set[int]:
@@ -369,24 +399,69 @@ def _scopes_of(job: Job) -> Sequence[str]:
     return scopes_of(kind, pipeline) if pipeline and is_alone else kind.scopes
 
 
-def next_in(
-    lane: str, free: QuerySet[Job], *, without: Collection[UUID]
-) -> UUID | None:
+def next_in(lane: str, *, without: Collection[UUID]) -> UUID | None:
     """Whose turn it is in a lane, of those that it has a place for; the others get the
     reason why they wait."""
-    left = free.filter(lane=lane)
-    for rule in full_for(use_of(lane)):
-        _explain(left.filter(matching(rule)), rule.reason)
-        left = left.exclude(matching(rule))
-    first = left.exclude(pk__in=list(without)).order_by(turn(), "queued_at")
-    return first.values_list("pk", flat=True).first()
+    rules = list(full_for(use_of(lane)))
+    full = [rule.share_key for rule in rules], [rule.least_weight for rule in rules]
+    if rules:
+        reasons = [stored(rule.reason) for rule in rules]
+        untold = _shut_out().all(lane, *full, reasons)
+        _tell((pk, rules[at - 1].reason) for pk, at in untold)
+    return _first().first(lane, *full, list(without))
+
+
+# The rules that a job is shut out by, as `FullFor.is_for` says it.
+_RULES = """unnest(%s::text[], %s::bigint[], %s::text[])
+  WITH ORDINALITY AS one(share_key, least_weight, reason, at)
+  WHERE one.share_key IN ('', core_job.share_key)
+    AND one.least_weight <= core_job.weight"""
+_UNTOLD = f"""(SELECT why.at
+  FROM (SELECT one.at, one.reason FROM {_RULES} ORDER BY one.at LIMIT 1) why
+  WHERE why.reason <> core_job.reason)"""
+_LANE, _KEYS, _WEIGHTS, _REASONS = "\x01", ["\x01"], [-1], ["\x02"]
+_WITHOUT = [UUID(int=1)]
+
+
+@cache
+def _shut_out() -> CompiledValues[tuple[UUID, int]]:
+    """By lane and rules: which of them shuts a job out whose row does not say so yet,
+    counted from 1."""
+    by = RawSQL(_UNTOLD, [_KEYS, _WEIGHTS, _REASONS], BigIntegerField())
+    rows = _waiting().filter(lane=_LANE, held_up="").annotate(by=by)
+    rows = rows.exclude(by=None)
+    given = [_LANE, _KEYS, _WEIGHTS, _REASONS]
+    return CompiledValues(rows.values_list("pk", "by")[:PAGE], given, _as_it_is)
+
+
+@cache
+def _first() -> CompiledValues[UUID]:
+    """By lane, rules, and what was tried already."""
+    by = f"EXISTS (SELECT FROM {_RULES})"
+    is_out = RawSQL(by, [_KEYS, _WEIGHTS, []], BooleanField())
+    is_tried = RawSQL("core_job.id = ANY(%s::uuid[])", [_WITHOUT], BooleanField())
+    rows = _waiting().filter(lane=_LANE, held_up="").exclude(is_out).exclude(is_tried)
+    first = rows.order_by(turn(), "queued_at").values_list("pk")[:1]
+    return CompiledValues(first, [_LANE, _KEYS, _WEIGHTS, _WITHOUT], lambda pk: pk)
+
+
+def _as_it_is(*row: Any) -> tuple[Any, ...]:
+    return row
 
 
 def _explain(jobs: QuerySet[Job], reason: str) -> None:
     """Why these wait. Only rows whose reason differs are written, a page at a time."""
-    pks = list(jobs.exclude(reason=reason).values_list("pk", flat=True)[:500])
-    if pks:
-        Job.objects.filter(pk__in=pks, state=QUEUED).update(reason=reason)
+    pks = jobs.exclude(reason=reason).values_list("pk", flat=True)[:PAGE]
+    _tell((pk, reason) for pk in pks)
+
+
+def _tell(reasons: Iterable[tuple[UUID, str]]) -> None:
+    """By job: why it waits."""
+    pks: defaultdict[str, list[UUID]] = defaultdict(list)
+    for pk, reason in reasons:
+        pks[reason].append(pk)
+    for reason, those in pks.items():
+        Job.objects.filter(pk__in=those, state=QUEUED).update(reason=reason)
 
 
 def claim(job: Job, attempt: Attempt, incarnation: DriverIncarnation) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
-from django.db.models import Q
 from django.db.models.functions import Now
 
 from core.leases import take_lease
 from core.models import Lease
-from ingest.jobs import leases
+from ingest.jobs import leases, queue
 from ingest.maintenance import compact_job
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 
@@ -50,11 +51,17 @@ def test_who_gets_one_of_two_leases_keeps_none(
     """It came between the look at the leases and the claim."""
     world.onboard("first")
     world.until_live("first")
-    hold(world, "first")
-    monkeypatch.setattr(leases, "is_held", lambda: Q(pk=None))
-    table = world.lake("first").pk
+    table, next_in = world.lake("first").pk, queue.next_in
+
+    def taken_then(lane: str, *, without: Collection[UUID]) -> UUID | None:
+        found = next_in(lane, without=without)
+        if found is not None:
+            hold(world, "first")
+        return found
+
+    monkeypatch.setattr(queue, "next_in", taken_then)
     assert admin("POST", f"tables/{table}:clean").status_code == 202
-    world.steps(3)
+    world.until(lambda: is_live(leases.lease_name(table, leases.SERVICE)))
     (job,) = world.jobs("repair")
     assert (job.state, job.reason) == ("QUEUED", "waiting for the table's lease")
     assert not is_live(leases.lease_name(table, leases.WRITE))
