@@ -93,10 +93,13 @@ def words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def positive(text: str) -> int:
-    if int(text) < 1:
-        raise ValueError("expected a number above zero")
-    return int(text)
+def at_least(least: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if int(text) < least:
+            raise ValueError(f"at least {least}")
+        return int(text)
+
+    return parse
 
 
 def heap(text: str) -> str:

@@ -5,23 +5,13 @@ Each comes as one value or None; whether the parts fit is checked in `config.che
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from catalog.access.group_rules import GroupRules, rules_from
 from catalog.access.ldap_spec import LdapGroups, LdapServers, LdapSpec, LdapUsers
 from catalog.access.oidc_spec import OidcSpec
-from config.env import boolean, read
-
-
-def _at_least(least: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        if int(text) < least:
-            raise ValueError(f"at least {least}")
-        return int(text)
-
-    return parse
+from config.env import at_least, boolean, read
 
 
 def _rules(prefix: str) -> GroupRules:
@@ -60,16 +50,6 @@ def public_url() -> str:
     )
 
 
-def idle_days() -> int:
-    return read(
-        "IDLE_DAYS",
-        "who must be asked for at sign-in only is suspended after so many days "
-        "without one; 0 = never",
-        _at_least(0),
-        default="30",
-    )
-
-
 def trusted_proxy() -> str:
     """The address of the reverse proxy that tells who asks; "" for none."""
 
@@ -80,24 +60,6 @@ def trusted_proxy() -> str:
         "TRUSTED_PROXY",
         "address of the reverse proxy whose X-Forwarded-For names the client",
         parse,
-    )
-
-
-def token_days() -> int:
-    return read(
-        "TOKEN_DAYS",
-        "the longest life of a token in days, of those there are, too; 0 = any",
-        _at_least(0),
-        default="0",
-    )
-
-
-def audit_days() -> int:
-    return read(
-        "AUDIT_DAYS",
-        "lines of the audit are deleted after so many days; 0 = never",
-        _at_least(0),
-        default="0",
     )
 
 
@@ -131,13 +93,13 @@ def oidc() -> OidcSpec | None:
         leeway_seconds=read(
             "OIDC_LEEWAY_SECONDS",
             "by how much the provider's clock may differ",
-            _at_least(0),
+            at_least(0),
             default="60",
         ),
         session_seconds=read(
             "OIDC_SESSION_SECONDS",
             "after so long the provider is asked again who it is",
-            _at_least(60),
+            at_least(60),
             default="28800",
         ),
     )
@@ -153,7 +115,7 @@ def ldap() -> LdapSpec | None:
         recheck_seconds=read(
             "LDAP_RECHECK_SECONDS",
             "how often the directory is asked whether its users still exist",
-            _at_least(10),
+            at_least(10),
             default="300",
         ),
     )
@@ -184,13 +146,13 @@ def _ldap_servers() -> LdapServers:
         step_seconds=read(
             "LDAP_STEP_SECONDS",
             "longest wait for one answer of the directory",
-            _at_least(1),
+            at_least(1),
             default="3",
         ),
         total_seconds=read(
             "LDAP_TOTAL_SECONDS",
             "longest wait of a whole login, 8 at most",
-            _at_least(2),
+            at_least(2),
             default="8",
         ),
     )

@@ -10,45 +10,34 @@ import json
 import logging
 import sys
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
 
+from core import process_log
 from core.context import current
 from core.redaction import redact_facts, remember_secret
 
-_LEFT_OUT = frozenset(vars(logging.makeLogRecord({}))) | {
-    "message",
-    "asctime",
-    "request",  # Django's object; its id is there already
-}
 _QUIET = {"django.request": logging.ERROR, "django.server": logging.WARNING}
 
 
-class JsonLines(logging.Formatter):
-    """at, level, logger, message, ids of the context, extras, exception."""
+class JsonLines(process_log.JsonLines):
+    """With ids of the context, and without secrets."""
 
     def format(self, record: logging.LogRecord) -> str:
-        at = datetime.fromtimestamp(record.created, UTC)
-        context = current()
-        line: dict[str, Any] = {
-            "at": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            "level": record.levelname,
-            "logger": record.name,
-            "message": record.getMessage(),
-            "request_id": context.request_id,
-            "job_id": context.job_id,
-            "actor": context.actor,
-        }
-        line |= {k: v for k, v in vars(record).items() if k not in _LEFT_OUT}
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        shown = {k: v for k, v in line.items() if v not in ("", None)}
+        shown = {k: v for k, v in self.line(record).items() if v not in ("", None)}
         # Cleaned as values: in JSON text a secret with a quote would look different.
         plain = json.loads(json.dumps(shown, default=str))
         return json.dumps(redact_facts(plain), ensure_ascii=False)
+
+    def context(self) -> dict[str, Any]:
+        now = current()
+        return {
+            "request_id": now.request_id,
+            "job_id": now.job_id,
+            "actor": now.actor,
+        }
 
 
 class ToStderr(logging.StreamHandler[Any]):

@@ -13,17 +13,9 @@ from django.core.exceptions import ImproperlyConfigured
 
 from config.alerts import networks_allowed, smtp, smtp_from
 from config.cluster import spark_master, web_door
-from config.env import boolean, heap, one_of, positive, read, words
+from config.env import at_least, boolean, heap, one_of, read, words
 from config.lakes import lake_lock, lake_uri, object_store
-from config.logins import (
-    audit_days,
-    idle_days,
-    ldap,
-    oidc,
-    public_url,
-    token_days,
-    trusted_proxy,
-)
+from config.logins import ldap, oidc, public_url, trusted_proxy
 from config.toolchain.paths import extras_of, spark_classpath
 from core.addresses import is_loopback, reached_at
 
@@ -143,7 +135,7 @@ SLUICE_EXECUTOR_MEMORY = read("EXECUTOR_MEMORY", "heap of an executor", default=
 SLUICE_EXECUTOR_CORES = read(
     "EXECUTOR_CORES",
     "most cores of the cluster that one driver takes",
-    positive,
+    at_least(1),
     default="2",
 )
 SLUICE_SPARK_JARS = read(
@@ -161,7 +153,7 @@ SLUICE_OWN_DRIVER_MEMORY = read(
 SLUICE_OWN_DRIVER_CORES = read(
     "OWN_DRIVER_CORES",
     "most cores that a compaction with a driver of its own may ask for",
-    positive,
+    at_least(1),
     default="4",
 )
 SLUICE_ENGINE_MEMORY = read("ENGINE_MEMORY", "heap of a query engine", default="900m")
@@ -295,9 +287,25 @@ TEMPLATES = [
 ]
 SLUICE_LDAP = ldap()
 SLUICE_OIDC = oidc()
-SLUICE_IDLE_DAYS = idle_days()
-SLUICE_AUDIT_DAYS = audit_days()
-SLUICE_TOKEN_DAYS = token_days()
+SLUICE_IDLE_DAYS = read(
+    "IDLE_DAYS",
+    "who must be asked for at sign-in only is suspended after so many days "
+    "without one; 0 = never",
+    at_least(0),
+    default="30",
+)
+SLUICE_AUDIT_DAYS = read(
+    "AUDIT_DAYS",
+    "lines of the audit are deleted after so many days; 0 = never",
+    at_least(0),
+    default="0",
+)
+SLUICE_TOKEN_DAYS = read(
+    "TOKEN_DAYS",
+    "the longest life of a token in days, of those there are, too; 0 = any",
+    at_least(0),
+    default="0",
+)
 SLUICE_PUBLIC_URL = public_url()
 SLUICE_TRUSTED_PROXY = trusted_proxy()
 SLUICE_SMTP = smtp()

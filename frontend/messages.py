@@ -118,8 +118,7 @@ _SENTENCE = re.compile(r"[A-Za-z]+,? [a-z]+,? [a-z]")
 _NO_SENTENCE = re.compile(
     r"^\s*(SELECT|INSERT|UPDATE|WITH|DELETE|FROM|AND|ALTER|SET)\b| -- |\bk string, "
 )
-# What only programmers see.
-_FOR_PROGRAMS = {"__str__", "as_markdown", "_cases_in_markdown"}
+# Only programmers see their texts.
 _UNSEEN = {
     "RuntimeError",
     "TypeError",
@@ -303,7 +302,7 @@ def _is_apart(node: ast.AST) -> bool:
         return True
     if isinstance(node, ast.Assert):
         return True
-    if isinstance(node, ast.FunctionDef) and node.name in _FOR_PROGRAMS:
+    if isinstance(node, ast.FunctionDef) and node.name == "__str__":
         return True
     if not isinstance(node, ast.Call):
         return False

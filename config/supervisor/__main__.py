@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
-import logging
 import sys
 import traceback
-from datetime import UTC, datetime
 from pathlib import Path
 
 from config.supervisor.home import Home
@@ -15,22 +12,7 @@ from config.supervisor.stack import Options
 from config.supervisor.supervisor import Supervisor, describe
 from core.errors import TerminalError
 from core.files import write_private
-
-
-class JsonLines(logging.Formatter):
-    """One JSON object per line, like the logs of every other process of ours."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        body = {
-            "at": datetime.fromtimestamp(record.created, UTC).isoformat(),
-            "level": record.levelname,
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        for name in ("role", "pid", "exit", "wait_seconds"):
-            if name in record.__dict__:
-                body[name] = record.__dict__[name]
-        return json.dumps(body)
+from core.process_log import log_to
 
 
 def main() -> int:
@@ -41,9 +23,7 @@ def main() -> int:
     parser.add_argument("--gateway-port", type=int)
     parser.add_argument("--gateway-http-port", type=int)
     given = parser.parse_args()
-    handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(JsonLines())
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    log_to(sys.stdout)
     options = Options(
         home=given.home.absolute(),
         has_demo=not given.no_demo,

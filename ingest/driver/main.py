@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Sequence
 
 from core.control_channel.stdio import take_over_stdio
-from core.process_log import log_to_stderr
+from core.process_log import log_to
 from ingest.driver.serve import Driver
 from ingest.driver.session import SessionSpec, start_session
 
@@ -24,7 +24,7 @@ from ingest.driver.session import SessionSpec, start_session
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     pipe = take_over_stdio()
-    log_to_stderr()
+    log_to()
     scratch = options.scratch or tempfile.mkdtemp(prefix="sluice-driver-")
     spark = start_session(
         SessionSpec(

@@ -19,7 +19,7 @@ from typing import Any
 from core.control_channel.stdio import ControlPipe, take_over_stdio
 from core.errors import TransientError
 from core.object_store import StoreAccess, is_object_uri
-from core.process_log import log_to_stderr
+from core.process_log import log_to
 from core.sentences import Sentence, with_sentences
 from ingest.contract.following import (
     FollowedTable,
@@ -219,7 +219,7 @@ class HostOfTables:
 
 def main() -> int:
     pipe = HostPipe(take_over_stdio())
-    log_to_stderr()
+    log_to()
     hello = pipe.open()
     try:
         _follow(pipe, value_of(FollowSpec, with_sentences(hello).get("spec")))

@@ -1,12 +1,11 @@
 """What reading a table promises, what it cannot see, and what is done about that.
 
 The one home of these sentences: plans show those for the table at hand, and the tables
-of docs/reading.md are written from here (`as_markdown`, held by a test). Pure.
+of docs/reading.md are written from here, which a test holds. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -393,50 +392,4 @@ def cautions_of(facts: TableFacts, conditions: Conditions) -> tuple[str, ...]:
             does=as_sentence(p.does),
         )
         for p in found
-    )
-
-
-def as_markdown() -> str:
-    """The cases of docs/reading.md, each below a heading of its own."""
-    parts = [
-        ("Kinds of source", SOURCES),
-        ("Kinds of table", TABLES),
-        ("What happens at the source", TRAPS),
-    ]
-    return "\n".join(
-        f"### {title}\n\n{_cases_in_markdown(promises.values())}"
-        for title, promises in parts
-    )
-
-
-def _cases_in_markdown(promises: Iterable[Promise]) -> str:
-    """What Sluice does comes first: it says what to do, too."""
-    lines = []
-    for promise in promises:
-        title, _, example = promise.title.partition(": ")
-        told = {
-            "What Sluice does": promise.does,
-            "For example": example,
-            "Not seen": promise.unseen,
-            "A snapshot shows": promise.snapshot,
-            "A sync shows": promise.sync,
-        }
-        lines += [f"#### {title}", ""]
-        lines += [
-            f"- **{label}.** {_in_sentences(text)}"
-            for label, text in told.items()
-            if text
-        ]
-        lines.append("")
-    return "\n".join(lines)
-
-
-def _in_sentences(text: str) -> str:
-    found = text.replace("; ", ". ").split(". ")
-    return (
-        ". ".join(
-            one[:1].upper() + one[1:] if one.partition(" ")[0].isalpha() else one
-            for one in found
-        )
-        + "."
     )

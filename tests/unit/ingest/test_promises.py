@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from pathlib import Path
 from typing import get_args
 
@@ -10,7 +11,7 @@ import pytest
 
 from catalog.schema.types import Column, TableSchema
 from catalog.sources.port import TableKind, Trait
-from ingest.planning.capture_limits import SOURCES, TABLES, TRAPS, as_markdown
+from ingest.planning.capture_limits import SOURCES, TABLES, TRAPS, Promise
 from ingest.planning.facts import Choices, Conditions, TableFacts, Target
 from ingest.planning.plan import ApplyChanges, TablePlan, plan_from_json, plan_to_json
 from ingest.planning.propose import propose_table
@@ -49,13 +50,59 @@ def plan(
     )
 
 
+def page_of_cases() -> str:
+    """The cases of docs/reading.md, each below a heading of its own."""
+    parts = [
+        ("Kinds of source", SOURCES),
+        ("Kinds of table", TABLES),
+        ("What happens at the source", TRAPS),
+    ]
+    return "\n".join(
+        f"### {title}\n\n{cases_in_markdown(promises.values())}"
+        for title, promises in parts
+    )
+
+
+def cases_in_markdown(promises: Iterable[Promise]) -> str:
+    """What Sluice does comes first: it says what to do, too."""
+    lines = []
+    for promise in promises:
+        title, _, example = promise.title.partition(": ")
+        told = {
+            "What Sluice does": promise.does,
+            "For example": example,
+            "Not seen": promise.unseen,
+            "A snapshot shows": promise.snapshot,
+            "A sync shows": promise.sync,
+        }
+        lines += [f"#### {title}", ""]
+        lines += [
+            f"- **{label}.** {in_sentences(text)}"
+            for label, text in told.items()
+            if text
+        ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def in_sentences(text: str) -> str:
+    found = text.replace("; ", ". ").split(". ")
+    return (
+        ". ".join(
+            one[:1].upper() + one[1:] if one.partition(" ")[0].isalpha() else one
+            for one in found
+        )
+        + "."
+    )
+
+
 def test_the_page_has_the_sentences_of_the_plans() -> None:
     text = PAGE.read_text()
     _, begin, rest = text.partition(BEGIN)
     written, end, _ = rest.partition(END)
     assert begin, "the page has no place for the tables"
     assert end, "the page has no end of the tables"
-    assert written == as_markdown(), "write as_markdown() between the two marks"
+    assert written == page_of_cases(), "write page_of_cases() between the two marks"
 
 
 def test_every_kind_and_trait_of_a_table_has_its_promise() -> None:
