@@ -412,12 +412,12 @@ def next_in(lane: str, *, without: Collection[UUID]) -> UUID | None:
 
 
 # The rules that a job is shut out by, as `FullFor.is_for` says it.
-_RULES = """unnest(%s::text[], %s::bigint[], %s::text[])
+_RULES = """FROM unnest(%s::text[], %s::bigint[], %s::text[])
   WITH ORDINALITY AS one(share_key, least_weight, reason, at)
   WHERE one.share_key IN ('', core_job.share_key)
     AND one.least_weight <= core_job.weight"""
 _UNTOLD = f"""(SELECT why.at
-  FROM (SELECT one.at, one.reason FROM {_RULES} ORDER BY one.at LIMIT 1) why
+  FROM (SELECT one.at, one.reason {_RULES} ORDER BY one.at LIMIT 1) why
   WHERE why.reason <> core_job.reason)"""
 _LANE, _KEYS, _WEIGHTS, _REASONS = "\x01", ["\x01"], [-1], ["\x02"]
 _WITHOUT = [UUID(int=1)]
@@ -437,7 +437,7 @@ def _shut_out() -> CompiledValues[tuple[UUID, int]]:
 @cache
 def _first() -> CompiledValues[UUID]:
     """By lane, rules, and what was tried already."""
-    by = f"EXISTS (SELECT FROM {_RULES})"
+    by = f"EXISTS (SELECT {_RULES})"
     is_out = RawSQL(by, [_KEYS, _WEIGHTS, []], BooleanField())
     is_tried = RawSQL("core_job.id = ANY(%s::uuid[])", [_WITHOUT], BooleanField())
     rows = _waiting().filter(lane=_LANE, held_up="").exclude(is_out).exclude(is_tried)
