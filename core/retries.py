@@ -34,15 +34,12 @@ class CircuitBreaker:
     failed: int = 0
 
     def allows(self, now: float) -> bool:
-        """Return whether a call may be tried."""
         return now >= self.blocked_until
 
     def fail(self, now: float) -> None:
-        """Count a failed call."""
         self.failed += 1
         if self.failed >= self.failures:
             self.blocked_until = now + self.seconds
 
     def succeed(self) -> None:
-        """Forget the failures."""
         self.failed = 0

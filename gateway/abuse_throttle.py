@@ -31,7 +31,6 @@ class Waste:
         self._wasted: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def seconds_of(self, user: str) -> float:
-        """Return what is remembered of a user."""
         seconds, at = self._wasted.get(user, (0.0, 0.0))
         return float(seconds * 0.5 ** ((self._clock() - at) / HALF_LIFE_SECONDS))
 

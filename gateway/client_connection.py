@@ -74,7 +74,6 @@ class ClientProtocol(Peer):
         self._watch_unfinished()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection and end what it had open."""
         self.leave()
         if self._worker:
             self._worker.cancel()
@@ -82,12 +81,10 @@ class ClientProtocol(Peer):
             self._ending = asyncio.create_task(self.handler.close())
 
     def pause_writing(self) -> None:
-        """The client reads slowly: stop producing."""
         self._writable.clear()
         self.note_slow_reader()
 
     def resume_writing(self) -> None:
-        """The client caught up."""
         self._writable.set()
         self.note_reader_caught_up()
 
@@ -98,7 +95,6 @@ class ClientProtocol(Peer):
             await self.handler.close()
 
     def leave(self) -> None:
-        """Count the connection no more. Idempotent."""
         self._unfinished.stop()
         super().leave()
 
@@ -195,7 +191,6 @@ class ClientProtocol(Peer):
         self.hang_up(str(error))
 
     def hang_up(self, reason: str) -> None:
-        """Close with that reason, where the client can still read one."""
         self._write([self._connection.farewell(reason)])
         self._close()
 

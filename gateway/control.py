@@ -121,7 +121,6 @@ class ControlListener:
         self.path.chmod(0o600)
 
     async def close(self) -> None:
-        """Stop listening and hang up."""
         if self._server:
             self._server.close()
         self._hang_up()
@@ -135,7 +134,6 @@ class ControlListener:
         return self._writer is not None
 
     async def wait_hello(self) -> Hello:
-        """Return once the engine introduced itself."""
         await self._greeted.wait()
         if self.hello is None:
             raise EngineUnavailable(Sentence("the engine hung up"))
@@ -147,11 +145,9 @@ class ControlListener:
         return tuple(self._sources)
 
     def acknowledged_version(self, principal: str) -> int:
-        """Newest policy version this engine process has, -1 for none."""
         return self._acknowledged.get(principal, -1)
 
     async def push_policy(self, policy: EnginePolicy) -> None:
-        """Send a policy; return when the engine acknowledged it."""
         done = asyncio.get_running_loop().create_future()
         entry = (policy.version, done)
         self._pushes.setdefault(policy.principal, []).append(entry)
@@ -174,7 +170,6 @@ class ControlListener:
                 self._pushes.pop(policy.principal, None)
 
     async def forget(self, principal: str) -> None:
-        """Make the engine drop a principal's policy."""
         self._acknowledged.pop(principal, None)
         if self.is_connected:
             await self._send({"type": "forget", "principal": principal})
@@ -185,7 +180,6 @@ class ControlListener:
             await self._send({"type": "shutdown"})
 
     def progress(self, statement: str) -> Progress | None:
-        """Return how far a statement was when the engine last told."""
         return self._progress.get(statement)
 
     def reads(self, statement: str) -> ReadTables | None:

@@ -126,7 +126,6 @@ class Handler:
         return failed
 
     async def close(self) -> None:
-        """End all sessions that this connection opened."""
         await self._services.sessions.end_of_connection(self.user, self)
 
     def _session(self, handle: values.SessionHandle) -> Session:

@@ -74,11 +74,9 @@ class HttpLogins:
         return f"{login.id}.{self._sum(_COOKIE, login.id)}"
 
     def end_lapsed(self, lapsed: Collection[Proof]) -> None:
-        """Forget the logins that rest on one of these."""
         self._forget_where(lambda login: login.proof in lapsed)
 
     def end_of_users(self, users: Collection[str]) -> None:
-        """Forget the logins of these users."""
         self._forget_where(lambda login: login.user in users)
 
     def proofs(self) -> set[Proof]:
@@ -87,7 +85,6 @@ class HttpLogins:
         return {login.proof for login in self._by_id.values()}
 
     def users(self) -> set[str]:
-        """Return who is logged in."""
         return {login.user for login in self._by_id.values()}
 
     def _sum(self, name: str, secret: str) -> str:

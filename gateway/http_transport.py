@@ -105,12 +105,10 @@ class HttpClient(Peer, web.RequestHandler):
         return _Refused(status, "this is no request of HTTP/1.1").answer(request)
 
     def pause_writing(self) -> None:
-        """The client reads slowly."""
         super().pause_writing()
         self.note_slow_reader()
 
     def resume_writing(self) -> None:
-        """The client caught up."""
         super().resume_writing()
         self.note_reader_caught_up()
 
@@ -166,7 +164,6 @@ class HttpTransport:
         self._http: web.Server | None = None
 
     def make_client(self) -> HttpClient:
-        """Return what serves one accepted socket."""
         if self._http is None:
             self._http = web.Server(self._serve)
         return HttpClient(self._server, self._http)

@@ -70,7 +70,6 @@ class InternalApi:
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> int:
-        """Listen on a free loopback port and return it."""
         self._statements.open()
         self._runner = web.AppRunner(
             self._application(),
@@ -87,7 +86,6 @@ class InternalApi:
         return port
 
     async def close(self) -> None:
-        """Stop listening and hang up."""
         if self._runner:
             await self._runner.cleanup()
 

@@ -51,7 +51,6 @@ class LoginTurns:
         yield Caller(f"{username}@{address}", 2)
 
     def remember(self, username: str, *, address: str) -> None:
-        """Count the pair as known from now on."""
         self._known[(username, address)] = None
         self._known.move_to_end((username, address))
         if len(self._known) > MOST_REMEMBERED:

@@ -65,7 +65,6 @@ OPERATION = Transitions(
 
 
 def new_handle() -> Handle:
-    """Return an unguessable handle."""
     return Handle(guid=secrets.token_bytes(16), secret=secrets.token_bytes(16))
 
 
@@ -180,7 +179,6 @@ class Operation:
 
     @property
     def is_alive(self) -> bool:
-        """True until it finished, failed, was cancelled or closed."""
         return self.state in ALIVE
 
     @property
@@ -190,7 +188,6 @@ class Operation:
 
     @property
     def run(self) -> Run | None:
-        """The newest attempt at it."""
         return self.runs[-1] if self.runs else None
 
     @property
@@ -210,7 +207,6 @@ class Operation:
 
     @property
     def ended_starts(self) -> set[int]:
-        """Which starts of the engine ended under it."""
         return {run.engine_start for run in self.runs if run.end is RunEnd.ENGINE}
 
     def advance(self, event: str) -> None:
@@ -263,13 +259,11 @@ class Operation:
             self.log.append(line)
 
     def new_log_lines(self) -> list[str]:
-        """Return log lines not read before."""
         lines = self.log[self.log_position :]
         self.log_position = len(self.log)
         return lines
 
     async def wait(self, seconds: float | None = None) -> None:
-        """Return when it ended, or after `seconds`."""
         if not self.is_alive:
             return
         try:

@@ -60,7 +60,6 @@ class Deadline:
             self._timer = loop.call_later(self._seconds, self._passed)
 
     def stop(self) -> None:
-        """Count no more."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -128,16 +128,13 @@ class Peer(asyncio.Protocol):
         self.hang_up("too many connections; try again later")
 
     def login_too_slow(self) -> None:
-        """Hang up on a client that has not logged in."""
         self.hang_up("the login took too long")
 
     def drop_unfinished(self, why: str) -> None:
-        """Hang up on a client that does not end what it began."""
         log.warning("%s of %s is hung up on: %s", self.who, self.address, why)
         self.hang_up(why)
 
     def drop_unread(self) -> None:
-        """Hang up on a client that does not read its replies."""
         log.warning("%s of %s does not read its replies", self.who, self.address)
         if self._socket:
             self._socket.abort()

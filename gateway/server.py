@@ -118,7 +118,6 @@ class TlsListener:
         return chosen
 
     def close(self) -> None:
-        """Accept no more. Idempotent."""
         for acceptor in self._acceptors:
             acceptor.cancel()
         for made in self._sockets:
@@ -215,7 +214,6 @@ class GatewayServer:
         return chosen
 
     async def close(self) -> None:
-        """Stop listening, end all connections and their sessions."""
         self.is_draining = True
         sessions = self.services.sessions
         if self._sweeper:
@@ -277,7 +275,6 @@ class GatewayServer:
         return held | self.services.sessions.proofs() | self.logins.proofs()
 
     def users(self) -> set[str]:
-        """Return who is logged in or has sessions."""
         held = {one.user for one in self.connections if one.user}
         return held | self.services.sessions.users() | self.logins.users()
 

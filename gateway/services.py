@@ -198,7 +198,6 @@ class Services:
         self.statements[user] += 1
 
     def close_statement(self, user: str) -> None:
-        """Count one of their statements no more."""
         discount(self.statements, user)
 
     def count_in_engine(self, user: str, asking: HasEngine) -> int:

@@ -103,7 +103,6 @@ class Session:
 
     @property
     def has_engine(self) -> bool:
-        """True while an engine holds something for it."""
         return self._engine.is_open
 
     def warm(self) -> None:
@@ -227,7 +226,6 @@ class Session:
         self._services.sessions.note_operation(operation, self)
 
     def find(self, handle: Handle) -> Operation | None:
-        """Return the session's operation of that handle and secret."""
         found = self.operations.get(handle.guid)
         return found if found and found.handle == handle else None
 

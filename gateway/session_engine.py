@@ -89,7 +89,6 @@ class SessionEngine:
 
     @property
     def is_open(self) -> bool:
-        """True while the engine has this session."""
         return self._shared is not None and not self._shared.session.is_closed
 
     @property

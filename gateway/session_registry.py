@@ -44,19 +44,16 @@ class SessionRegistry:
             )
 
     def add(self, session: Session) -> None:
-        """Make a session reachable by its user and handle."""
         self._of_user.setdefault(session.user, {})[session.handle.guid] = session
         SESSIONS.inc()
 
     def find(self, user: str, handle: Handle) -> Session | None:
-        """Return the user's session of that handle and secret."""
         found = self._of_user.get(user, {}).get(handle.guid)
         return found if found and found.handle == handle else None
 
     def find_operation(
         self, user: str, handle: Handle
     ) -> tuple[Session, Operation] | None:
-        """Return the user's operation of that handle and secret, with its session."""
         session = self._by_operation.get(handle.guid)
         if session is None or self.find(user, session.handle) is not session:
             return None
@@ -82,7 +79,6 @@ class SessionRegistry:
         await self.end([one for one in held if one.connection is connection])
 
     async def end_of_users(self, users: Collection[str]) -> None:
-        """End all sessions of these users."""
         await self.end([one for one in self if one.user in users])
 
     async def end_lapsed(self, lapsed: Collection[Proof]) -> None:
@@ -104,11 +100,9 @@ class SessionRegistry:
                     await session.free(operation)
 
     def proofs(self) -> set[Proof]:
-        """Return what the sessions rest on."""
         return {one.proof for one in self if one.proof}
 
     def users(self) -> set[str]:
-        """Return who has sessions."""
         return set(self._of_user)
 
     def _patience(self, session: Session) -> float:

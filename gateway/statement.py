@@ -44,7 +44,6 @@ class StatementRule:
 
 
 def rule_of(statement: str) -> StatementRule:
-    """Classify one statement by its first words."""
     text = statement[_leading(statement) :]
     if found := _USE.fullmatch(text):
         return StatementRule(

@@ -203,7 +203,6 @@ class StatementService:
         return found
 
     async def wait(self, statement: Statement, seconds: float) -> None:
-        """Return when it is done, or after `seconds`."""
         if seconds <= 0 or statement.done.is_set():
             return
         try:
@@ -263,7 +262,6 @@ class StatementService:
         return asdict(found) | amounts
 
     def users(self) -> set[str]:
-        """Return whose statements are here, or an engine session of theirs."""
         return {s.user for s in self._statements.values()} | self._services.idle.users()
 
     async def end_statements_of(self, users: Iterable[str]) -> None:

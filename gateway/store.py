@@ -104,13 +104,10 @@ class Store:
         return await self.statements.run(_WATCH, partial(lapsed, proofs))
 
     async def policy_version(self) -> int:
-        """Return the current version of all rights."""
         self.seen_version = await self.statements.ask(self._versions.read)
         return self.seen_version
 
     async def policy_for(self, username: str) -> EnginePolicy:
-        """Return one user's rights on the lake as they are now."""
-
         def work() -> EnginePolicy:
             policy = policy_feed.policy_for(username)
             return EnginePolicy(
@@ -128,7 +125,6 @@ class Store:
         return await self.statements.run(_user(username), work)
 
     async def look_up(self, database: str, table: str) -> LakeTable | None:
-        """Return where a queryable lake table lies."""
         found = await self.statements.run(
             _table(database, table),
             lambda: lake.lake_table_location(database, table),
@@ -138,7 +134,6 @@ class Store:
     async def lake_name_of(
         self, datasource: str, database: str, table: str
     ) -> str | None:
-        """Return the lake's `db.table` for a table named as its live source has it."""
         return await self.statements.run(
             _table(database, table),
             lambda: lake.lake_name_of_source(datasource, database, table),
@@ -160,8 +155,6 @@ class Store:
         return await self.sources.run(_user(principal), work)
 
     async def live_versions(self, sources: Collection[str]) -> dict[str, str]:
-        """Return by name, of those that there are, what changes with how they are
-        reached."""
         work = partial(live.live_versions, sources)
         return await self.metadata.run(_WATCH, work)
 
@@ -176,9 +169,6 @@ class Store:
     async def live_names(
         self, principal: str, datasource: str, database: str
     ) -> list[str]:
-        """Return names that the user may see: of sources; of the databases of one; of
-        the tables in one of these."""
-
         def work() -> list[str]:
             user = principal_for(principal)
             return live.live_names(user, datasource, database, limit=MOST_LISTED)
@@ -226,8 +216,6 @@ class Store:
     async def list_tables(
         self, principal: str, database: str, pattern: str
     ) -> list[tuple[str, str]]:
-        """Return (database, table) names a principal may discover."""
-
         def work() -> list[tuple[str, str]]:
             found = lake.lake_tables_matching(
                 principal_for(principal), database, pattern, MOST_LISTED
@@ -239,8 +227,6 @@ class Store:
     async def databases(
         self, username: str, pattern: str | None, *, limit: int
     ) -> list[str]:
-        """Return names of lake databases the user may see."""
-
         def work() -> list[str]:
             principal = principal_for(username)
             return lake.lake_databases_matching(principal, pattern, limit=limit)
@@ -289,8 +275,6 @@ class Store:
     async def columns_by_table(
         self, principal: str, database: str, pattern: str
     ) -> dict[str, list[tuple[str, str, bool]]]:
-        """Return name, type and whether it may be NULL of the columns that a principal
-        may see, by table of a database."""
         found: dict[str, list[tuple[str, str, bool]]] = {}
         for column in await self.columns(
             principal, escaped(database), pattern, column=None, most=MOST_LISTED
@@ -302,15 +286,12 @@ class Store:
     async def columns_of(
         self, username: str, database: str, table: str
     ) -> list[lake.LakeColumn]:
-        """Return all columns of one visible table."""
-
         def work() -> list[lake.LakeColumn]:
             return lake.lake_columns_of(principal_for(username), database, table)
 
         return await self.metadata.run(_user(username), work)
 
     def db_read_age_ms(self) -> int:
-        """Return milliseconds since the database last answered."""
         newest = max(kind.last_read for kind in self.kinds)
         return int((time.monotonic() - newest) * 1000)
 

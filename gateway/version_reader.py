@@ -67,7 +67,6 @@ class VersionReader:
         return one.version
 
     async def close(self) -> None:
-        """Hang up."""
         if self._task:
             self._task.cancel()
         await self._hang_up()

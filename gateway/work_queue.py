@@ -117,7 +117,6 @@ class WorkQueue:
         return await self.answered(begin())
 
     async def close(self) -> None:
-        """End the threads and hang up."""
         await asyncio.to_thread(self._pool.shutdown, wait=True, cancel_futures=True)
         await asyncio.to_thread(self._close_connections)
 

@@ -38,7 +38,6 @@ class PipeStream:
             return self._in.read(size) or b""
 
     def write(self, data: bytes) -> None:
-        """Write all of it."""
         left = memoryview(data)
         with _closed_as_broken():
             while left:

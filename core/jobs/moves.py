@@ -249,7 +249,6 @@ def succeed(job: Job, facts: Facts, *, reason: str = "", **changes: Any) -> Succ
 def fail(
     job: Job, error: SluiceError, facts: Facts | None = None, **changes: Any
 ) -> Failed:
-    """End the job FAILED."""
     _move_failed(job, "fail", error, **changes)
     return Failed(error, facts or {})
 

@@ -39,7 +39,6 @@ class ProcessIdentity:
 
     @classmethod
     def own(cls) -> ProcessIdentity:
-        """Return the identity of this process."""
         return cls(os.getpid(), psutil.Process().create_time())
 
     def process(self) -> psutil.Process | None:

@@ -164,7 +164,6 @@ class EngineChannel:
 
     @property
     def is_closed(self) -> bool:
-        """True when no further exchange can work."""
         return self._wire.lost is not None or self._transport.is_closing()
 
     @property
@@ -178,7 +177,6 @@ class EngineChannel:
         return not self._wire.has_waiting
 
     def next_sequence(self) -> int:
-        """Return a sequence number for the next message."""
         self._sequence = self._sequence % 0x7FFFFFFF + 1
         return self._sequence
 
@@ -206,6 +204,5 @@ class EngineChannel:
             self._long_calls -= not is_brief
 
     def close(self) -> None:
-        """End the connection. Idempotent."""
         self._transport.close()
         self._wire.fail(ConnectionResetError("the gateway closed the connection"))

@@ -117,12 +117,10 @@ class EngineProcess:
 
     @property
     def is_running(self) -> bool:
-        """True from launch until the process ended."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def log_path(self) -> Path:
-        """Where it writes."""
         return self._spec.home / "logs" / f"engine-{self.engine_id}.log"
 
     @property
@@ -154,7 +152,6 @@ class EngineProcess:
         self._record(self._process)
 
     async def wait(self) -> int:
-        """Return the exit code once the process ended."""
         if self._process is None:
             raise EngineUnavailable("the engine was never launched")
         while (code := self._process.poll()) is None:
@@ -170,7 +167,6 @@ class EngineProcess:
         self._forget()
 
     def log_tail(self) -> str:
-        """Return the last lines of the engine's log."""
         with contextlib.suppress(OSError), self.log_path.open("rb") as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_TAIL))
             return log.read().decode("utf-8", "replace")

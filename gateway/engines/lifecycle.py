@@ -90,7 +90,6 @@ ENGINE = Transitions(
 
 
 def retry_pause(failures: int, limits: Limits) -> float:
-    """Seconds to leave between a failed start and the next one."""
     return Backoff(limits.retry_first, limits.retry_longest).after(failures)
 
 

@@ -79,7 +79,6 @@ class SessionChannels:
         self._is_ended = True
 
     def close(self) -> None:
-        """Close all of them. Idempotent."""
         self._is_ended = self._is_closed = True
         for channel in [*self._idle, *self._taken, *filter(None, [self._control])]:
             channel.close()

@@ -27,7 +27,6 @@ class Rule:
     words: str
 
     def takes(self, value: str) -> bool:
-        """True when the value is within the range."""
         is_short = len(value) <= LONGEST_VALUE
         return is_short and re.fullmatch(self.values, value) is not None
 

@@ -82,7 +82,6 @@ class SparkEngine:
         self._turn = asyncio.Lock()
 
     def facts(self) -> EngineFacts:
-        """Return what is known now."""
         running = self._running
         state, reason = self._state, self._reason
         if state is EngineState.READY and running and not running.process.is_running:
@@ -170,7 +169,6 @@ class SparkEngine:
         )
 
     async def probe(self) -> None:
-        """Run a constant statement; EngineUnavailable when that does not work."""
         try:
             async with asyncio.timeout(PROBE_SECONDS):
                 await self._run_aside(CHECK)
@@ -194,17 +192,14 @@ class SparkEngine:
             await session.close()
 
     async def push_policy(self, policy: EnginePolicy) -> None:
-        """Send a policy and wait for its acknowledgement."""
         await self._require_running().control.push_policy(policy)
 
     def acknowledged_version(self, principal: str) -> int:
-        """Newest policy version this process acknowledged, -1 for none."""
         if self._running is None:
             return -1
         return self._running.control.acknowledged_version(principal)
 
     async def forget_principal(self, principal: str) -> None:
-        """Drop a principal's policy: from now on they are denied everything."""
         if self._running is not None:
             await self._running.control.forget(principal)
 
@@ -255,19 +250,16 @@ class SparkEngine:
         self._sessions -= 1
 
     def progress(self, operation: EngineOperation) -> Progress | None:
-        """Return how far a running statement is, None when unknown."""
         if self._running is None:
             return None
         return self._running.control.progress(operation.guid.hex())
 
     def reads(self, operation: EngineOperation) -> ReadTables | None:
-        """Return what a query reads, once it has any answer."""
         if self._running is None:
             return None
         return self._running.control.reads(operation.guid.hex())
 
     async def stop(self, *, grace_seconds: float) -> None:
-        """Ask the process to end, kill it after the grace. Idempotent."""
         async with self._turn:
             if self._running is not None:
                 with contextlib.suppress(EngineUnavailable):

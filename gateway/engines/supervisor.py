@@ -109,7 +109,6 @@ class EngineSupervisor:
         return self._client
 
     async def close(self) -> None:
-        """End the engine and stop reconciling."""
         self.desired = Desired.STOPPED
         for task in (self._loop_task, self._start):
             if task:

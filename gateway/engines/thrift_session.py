@@ -86,13 +86,11 @@ class ThriftEngineSession:
 
     @property
     def is_closed(self) -> bool:
-        """True when the engine's side of the session is gone."""
         return self._channels.is_ended
 
     async def execute(
         self, statement: str, settings: Mapping[str, str] | None = None
     ) -> EngineOperation:
-        """Start a statement; see the port."""
         reply = await self._ask(self._execution(statement, settings))
         return _begun(reply)
 
@@ -131,7 +129,6 @@ class ThriftEngineSession:
         )
 
     async def status(self, operation: EngineOperation) -> EngineStatus:
-        """Wait up to the engine's own 5 s; see the port."""
         request = messages.GetOperationStatus(operation=_handle(operation))
         reply = await self._ask(request)
         if reply.state == State.ERROR and not reply.message:
@@ -148,7 +145,6 @@ class ThriftEngineSession:
     async def fetch(
         self, operation: EngineOperation, orientation: Orientation, max_rows: int
     ) -> FetchedBatch:
-        """Return a batch, still encoded; see the port."""
         async with self._channels.one() as channel:
             return await _fetched(channel, operation, orientation, max_rows)
 
@@ -158,18 +154,15 @@ class ThriftEngineSession:
         await self._tell(request)
 
     async def close_operation(self, operation: EngineOperation) -> None:
-        """Free a statement's result."""
         if self.is_closed:
             return
         with contextlib.suppress(EngineRefused):
             await self._ask(messages.CloseOperation(operation=_handle(operation)))
 
     def close_idle(self) -> None:
-        """Close the channels that nobody uses; see the port."""
         self._channels.close_idle()
 
     async def close(self) -> None:
-        """End the engine session and all channels."""
         if self._is_closed:
             return
         self._is_closed = True

@@ -62,7 +62,6 @@ class Reader:
         self.left = max_items
 
     def unpack(self, layout: struct.Struct) -> tuple[Any, ...]:
-        """Read one fixed layout."""
         try:
             values = layout.unpack_from(self.data, self.position)
         except struct.error:
@@ -71,7 +70,6 @@ class Reader:
         return values
 
     def take(self, size: int) -> bytes:
-        """Read `size` raw bytes."""
         end = self.position + size
         if size < 0 or end > len(self.data):
             raise MessageError(f"a value of {size} bytes does not fit the message")
@@ -108,7 +106,6 @@ class Reader:
             raise MessageError(f"values are nested deeper than {MAX_DEPTH}")
 
     def skip(self, code: int) -> None:
-        """Skip one value of an unexpected type."""
         if code in _FIXED:
             self.take(_FIXED[code])
         elif code == _TEXT:
@@ -156,8 +153,6 @@ class Wire(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """A number of fixed width."""
-
     code: int
     layout: struct.Struct
 
@@ -226,8 +221,6 @@ DOUBLE = Fixed(4, _D)
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """A list of one type."""
-
     item: Wire
     code: int = _LISTCODE
 
@@ -249,8 +242,6 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True)
 class MapOf:
-    """A map of one key type and one value type."""
-
     key: Wire
     value: Wire
     code: int = _MAPCODE
@@ -345,7 +336,6 @@ def list_of(kind: Wire | type) -> ListOf:
 
 
 def encode(value: object) -> bytes:
-    """Return the bytes of a declared struct."""
     out = bytearray()
     struct_of(type(value)).write(out, value)
     return bytes(out)

@@ -99,12 +99,10 @@ def _append(out: bytearray, field: int, body: object) -> bytearray:
 
 
 def encode_call(request: messages.Request, *, sequence: int) -> bytearray:
-    """Return the bytes of a call."""
     return _append(_begin(type(request).__name__, CALL, sequence), 1, request)
 
 
 def encode_reply(name: str, reply: messages.Reply, *, sequence: int) -> bytearray:
-    """Return the bytes of a successful reply to method `name`."""
     return _append(_begin(name, REPLY, sequence), 0, reply)
 
 
@@ -122,7 +120,6 @@ def encode_reply_in_parts(
 
 
 def encode_fault(name: str, message: str, *, kind: int, sequence: int) -> bytearray:
-    """Return the bytes of a TApplicationException."""
     out = _begin(name, EXCEPTION, sequence)
     out += encode(Fault(message=message, kind=kind))
     return out

@@ -124,7 +124,6 @@ class ServerConnection:
             raise
 
     def accept_login(self) -> bytes:
-        """Return the bytes that accept the login."""
         self._move("accept")
         return framing.sasl_frame(framing.COMPLETE)
 

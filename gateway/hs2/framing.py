@@ -33,12 +33,10 @@ class SaslFrame:
 
 
 def sasl_frame(status: int, payload: bytes = b"") -> bytes:
-    """Return the bytes of one negotiation step."""
     return _SASL_HEADER.pack(status, len(payload)) + payload
 
 
 def length_prefix(size: int) -> bytes:
-    """Return the four bytes that announce a message of `size` bytes."""
     return _LENGTH.pack(size)
 
 
@@ -53,7 +51,6 @@ class FrameBuffer:
         return len(self._buffer)
 
     def feed(self, data: bytes | memoryview) -> None:
-        """Append received bytes."""
         self._buffer += data
 
     def next_sasl(self) -> SaslFrame | None:
