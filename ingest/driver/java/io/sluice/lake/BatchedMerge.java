@@ -4,10 +4,8 @@ import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
 import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hudi.BaseHoodieTableFileIndex.PartitionPath;
 import org.apache.hudi.HoodieFileIndex;
 import org.apache.hudi.common.model.FileSlice;
-import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.adapter.Spark3_5Adapter;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -23,8 +21,6 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.SparkColumnarFileReader;
 import org.apache.spark.sql.execution.datasources.parquet.HoodieFileGroupReaderBasedFileFormat;
 import org.apache.spark.sql.internal.SQLConf;
-import scala.Option;
-import scala.Tuple2;
 import scala.collection.JavaConverters;
 import scala.collection.Seq;
 import scala.collection.immutable.Map;
@@ -46,13 +42,7 @@ import scala.runtime.BoxedUnit;
 public final class BatchedMerge extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
-    extensions.injectPlannerStrategy(
-        new AbstractFunction1<SparkSession, SparkStrategy>() {
-          @Override
-          public SparkStrategy apply(SparkSession session) {
-            return new ForEachScan();
-          }
-        });
+    extensions.injectPlannerStrategy(session -> new ForEachScan());
     return BoxedUnit.UNIT;
   }
 
@@ -141,13 +131,9 @@ public final class BatchedMerge extends AbstractFunction1<SparkSessionExtensions
         .prunePartitionsAndGetFileSlices(none, known)
         ._2()
         .exists(
-            new AbstractFunction1<Tuple2<Option<PartitionPath>, Seq<FileSlice>>, Object>() {
-              @Override
-              public Object apply(Tuple2<Option<PartitionPath>, Seq<FileSlice>> partition) {
-                return JavaConverters.seqAsJavaList(partition._2()).stream()
-                    .anyMatch(FileSlice::hasLogFiles);
-              }
-            });
+            partition ->
+                JavaConverters.seqAsJavaList(partition._2()).stream()
+                    .anyMatch(FileSlice::hasLogFiles));
   }
 
   private static <T> Seq<T> scalaList(Stream<T> values) {

@@ -40,7 +40,18 @@ final class Fence implements Serializable {
     this.storage = storage;
   }
 
-  void refuseWhenSuperseded() {
+  /** True; throws when another writer has the table, after giving the lock back. */
+  boolean isKept(Runnable unlock) {
+    try {
+      refuseWhenSuperseded();
+      return true;
+    } catch (RuntimeException refused) {
+      unlock.run();
+      throw refused;
+    }
+  }
+
+  private void refuseWhenSuperseded() {
     long current = currentToken();
     if (current != token) {
       throw new HoodieLockException(

@@ -19,15 +19,6 @@ public class SharedFencedLockProvider extends ZookeeperBasedLockProvider {
 
   @Override
   public boolean tryLock(long time, TimeUnit unit) {
-    if (!super.tryLock(time, unit)) {
-      return false;
-    }
-    try {
-      fence.refuseWhenSuperseded();
-      return true;
-    } catch (RuntimeException refused) {
-      super.unlock();
-      throw refused;
-    }
+    return super.tryLock(time, unit) && fence.isKept(super::unlock);
   }
 }

@@ -5,6 +5,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.function.Supplier;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.SparkSession;
@@ -30,7 +31,6 @@ import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.Function1;
 import scala.Option;
-import scala.runtime.AbstractPartialFunction;
 
 /**
  * The conditions and masks of rules as expressions over one table. Each is analysed once per
@@ -162,29 +162,13 @@ final class BoundRules {
     for (AttributeReference column : Functions.list(relation.output())) {
       here.put(column.name().toLowerCase(Locale.ROOT), column);
     }
-    return (Expression) bound.transform(new Exchange(here));
-  }
-
-  private static final class Exchange extends AbstractPartialFunction<Expression, Expression> {
-    private final Map<String, AttributeReference> here;
-
-    Exchange(Map<String, AttributeReference> here) {
-      this.here = here;
-    }
-
-    @Override
-    public boolean isDefinedAt(Expression expression) {
-      return expression instanceof AttributeReference;
-    }
-
-    @Override
-    @SuppressWarnings("unchecked")
-    public <A extends Expression, B> B applyOrElse(A expression, Function1<A, B> otherwise) {
-      if (!(expression instanceof AttributeReference column)) {
-        return otherwise.apply(expression);
-      }
-      return (B) here.get(column.name().toLowerCase(Locale.ROOT));
-    }
+    return (Expression)
+        bound.transform(
+            Functions.partial(
+                (Expression one) ->
+                    one instanceof AttributeReference column
+                        ? Objects.requireNonNull(here.get(column.name().toLowerCase(Locale.ROOT)))
+                        : null));
   }
 
   /** Runs with the neutral session's settings, whatever the statement's session has. */

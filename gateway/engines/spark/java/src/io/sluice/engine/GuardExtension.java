@@ -2,14 +2,8 @@ package io.sluice.engine;
 
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
-import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.rules.Rule;
-import org.apache.spark.sql.execution.ColumnarRule;
-import org.apache.spark.sql.execution.SparkStrategy;
-import scala.Function1;
 import scala.runtime.AbstractFunction1;
-import scala.runtime.AbstractFunction2;
 import scala.runtime.BoxedUnit;
 
 /**
@@ -20,74 +14,20 @@ import scala.runtime.BoxedUnit;
 public final class GuardExtension extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
-    extensions.injectParser(
-        new AbstractFunction2<SparkSession, ParserInterface, ParserInterface>() {
-          @Override
-          public ParserInterface apply(SparkSession session, ParserInterface parser) {
-            return new GuardedParser(session, parser);
-          }
-        });
-    extensions.injectResolutionRule(
-        new AbstractFunction1<SparkSession, Rule<LogicalPlan>>() {
-          @Override
-          public Rule<LogicalPlan> apply(SparkSession session) {
-            return new LakeNames();
-          }
-        });
-    extensions.injectResolutionRule(
-        new AbstractFunction1<SparkSession, Rule<LogicalPlan>>() {
-          @Override
-          public Rule<LogicalPlan> apply(SparkSession session) {
-            return new TableRules(session);
-          }
-        });
-    extensions.injectOptimizerRule(
-        new AbstractFunction1<SparkSession, Rule<LogicalPlan>>() {
-          @Override
-          public Rule<LogicalPlan> apply(SparkSession session) {
-            return new OpenGuarded();
-          }
-        });
-    extensions.injectOptimizerRule(
-        new AbstractFunction1<SparkSession, Rule<LogicalPlan>>() {
-          @Override
-          public Rule<LogicalPlan> apply(SparkSession session) {
-            return new SourceScans();
-          }
-        });
-    extensions.injectPlannerStrategy(
-        new AbstractFunction1<SparkSession, SparkStrategy>() {
-          @Override
-          public SparkStrategy apply(SparkSession session) {
-            return new OpenGuarded.Planning();
-          }
-        });
-    extensions.injectCheckRule(
-        new AbstractFunction1<SparkSession, Function1<LogicalPlan, BoxedUnit>>() {
-          @Override
-          public Function1<LogicalPlan, BoxedUnit> apply(SparkSession session) {
-            return checkOf(session);
-          }
-        });
-    extensions.injectColumnar(
-        new AbstractFunction1<SparkSession, ColumnarRule>() {
-          @Override
-          public ColumnarRule apply(SparkSession session) {
-            return new InterruptibleStages();
-          }
-        });
+    extensions.injectParser(GuardedParser::new);
+    extensions.injectResolutionRule(session -> new LakeNames());
+    extensions.injectResolutionRule(TableRules::new);
+    extensions.injectOptimizerRule(session -> new OpenGuarded());
+    extensions.injectOptimizerRule(session -> new SourceScans());
+    extensions.injectPlannerStrategy(session -> new OpenGuarded.Planning());
+    extensions.injectCheckRule(session -> Functions.of(plan -> check(session, plan)));
+    extensions.injectColumnar(session -> new InterruptibleStages());
     return BoxedUnit.UNIT;
   }
 
-  private static Function1<LogicalPlan, BoxedUnit> checkOf(SparkSession session) {
-    return new AbstractFunction1<LogicalPlan, BoxedUnit>() {
-      @Override
-      public BoxedUnit apply(LogicalPlan plan) {
-        if (!Engine.owns(session)) {
-          new PlanCheck(Engine.get().policyOf(session)).check(plan);
-        }
-        return BoxedUnit.UNIT;
-      }
-    };
+  private static void check(SparkSession session, LogicalPlan plan) {
+    if (!Engine.owns(session)) {
+      new PlanCheck(Engine.get().policyOf(session)).check(plan);
+    }
   }
 }

@@ -9,7 +9,6 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import scala.Function1;
 import scala.collection.IndexedSeq;
 import scala.collection.Seq;
-import scala.runtime.AbstractPartialFunction;
 import scala.runtime.BoxedUnit;
 
 /**
@@ -28,20 +27,9 @@ public final class Guarded extends LogicalPlan {
 
   /** True when the plan or a sub-query of it has such a node. */
   static boolean isIn(LogicalPlan plan) {
-    return plan.collectWithSubqueries(new Met()).nonEmpty();
-  }
-
-  private static final class Met extends AbstractPartialFunction<LogicalPlan, Guarded> {
-    @Override
-    public boolean isDefinedAt(LogicalPlan node) {
-      return node instanceof Guarded;
-    }
-
-    @Override
-    @SuppressWarnings("unchecked")
-    public <A extends LogicalPlan, B> B applyOrElse(A node, Function1<A, B> otherwise) {
-      return node instanceof Guarded ? (B) node : otherwise.apply(node);
-    }
+    return plan.collectWithSubqueries(
+            Functions.partial((LogicalPlan node) -> node instanceof Guarded ? node : null))
+        .nonEmpty();
   }
 
   TableRights rights() {

@@ -5,7 +5,6 @@ import org.apache.spark.sql.execution.CodegenSupport;
 import org.apache.spark.sql.execution.ColumnarRule;
 import org.apache.spark.sql.execution.InputRDDCodegen;
 import org.apache.spark.sql.execution.SparkPlan;
-import scala.runtime.AbstractFunction1;
 
 /**
  * Puts an {@link InterruptibleExec} where generated code ends. That code looks whether its task is
@@ -39,13 +38,7 @@ final class InterruptibleStages extends ColumnarRule {
   private static SparkPlan belowOf(SparkPlan plan) {
     boolean isGenerated = isGenerated(plan);
     return (SparkPlan)
-        plan.mapChildren(
-            new AbstractFunction1<SparkPlan, SparkPlan>() {
-              @Override
-              public SparkPlan apply(SparkPlan child) {
-                return isGenerated ? belowOf(child) : ended(belowOf(child));
-              }
-            });
+        plan.mapChildren(child -> isGenerated ? belowOf(child) : ended(belowOf(child)));
   }
 
   /** Not over rows that lie ready: Spark takes these without a task, and reads them killably. */

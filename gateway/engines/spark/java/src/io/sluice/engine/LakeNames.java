@@ -7,10 +7,8 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedStar;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
-import scala.Function1;
 import scala.Option;
 import scala.collection.Seq;
-import scala.runtime.AbstractPartialFunction;
 
 /**
  * Lets columns be written {@code lake.db.table.column}: Spark qualifies the columns of lake tables
@@ -21,40 +19,30 @@ final class LakeNames extends Rule<LogicalPlan> {
 
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
-    return (LogicalPlan) plan.transformAllExpressions(new Renaming());
+    return (LogicalPlan) plan.transformAllExpressions(Functions.partial(LakeNames::renamed));
   }
 
-  private static final class Renaming extends AbstractPartialFunction<Expression, Expression> {
-    @Override
-    public boolean isDefinedAt(Expression expression) {
-      return expression instanceof UnresolvedAttribute name
-              && isLake(name.nameParts(), TABLE_PARTS + 1)
-          || expression instanceof UnresolvedStar star
-              && star.target().isDefined()
-              && isLake(star.target().get(), TABLE_PARTS);
+  /** Null for what stays as it is. */
+  private static Expression renamed(Expression expression) {
+    if (expression instanceof UnresolvedAttribute name
+        && isLake(name.nameParts(), TABLE_PARTS + 1)) {
+      return new UnresolvedAttribute(inSession(name.nameParts()));
     }
+    if (expression instanceof UnresolvedStar star
+        && star.target().isDefined()
+        && isLake(star.target().get(), TABLE_PARTS)) {
+      return new UnresolvedStar(Option.apply(inSession(star.target().get())));
+    }
+    return null;
+  }
 
-    @Override
-    public <A extends Expression, B> B applyOrElse(A expression, Function1<A, B> otherwise) {
-      return isDefinedAt(expression) ? renamed(expression) : otherwise.apply(expression);
-    }
+  private static boolean isLake(Seq<String> name, int parts) {
+    return name.size() >= parts && name.apply(0).equalsIgnoreCase("lake");
+  }
 
-    @SuppressWarnings("unchecked")
-    private static <B> B renamed(Expression expression) {
-      if (expression instanceof UnresolvedStar star) {
-        return (B) new UnresolvedStar(Option.apply(inSession(star.target().get())));
-      }
-      return (B) new UnresolvedAttribute(inSession(((UnresolvedAttribute) expression).nameParts()));
-    }
-
-    private static boolean isLake(Seq<String> name, int parts) {
-      return name.size() >= parts && name.apply(0).equalsIgnoreCase("lake");
-    }
-
-    private static Seq<String> inSession(Seq<String> name) {
-      List<String> parts = new ArrayList<>(Functions.list(name));
-      parts.set(0, "spark_catalog");
-      return Functions.seq(parts);
-    }
+  private static Seq<String> inSession(Seq<String> name) {
+    List<String> parts = new ArrayList<>(Functions.list(name));
+    parts.set(0, "spark_catalog");
+    return Functions.seq(parts);
   }
 }

@@ -6,9 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Subquery;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkStrategy;
-import scala.Function1;
 import scala.collection.Seq;
-import scala.runtime.AbstractPartialFunction;
 
 /**
  * Takes the {@link Guarded} nodes out of a plan that was checked, so that Spark can optimise
@@ -23,28 +21,16 @@ final class OpenGuarded extends Rule<LogicalPlan> {
     if (plan instanceof Subquery || !Guarded.isIn(plan)) {
       return plan; // Opened with its statement, whose conditions may come into it.
     }
+    boolean withFilters = NeverFails.everywhere(plan);
     return (LogicalPlan)
-        plan.transformUpWithSubqueries(new Opening(NeverFails.everywhere(plan)));
+        plan.transformUpWithSubqueries(Functions.partial(node -> opened(node, withFilters)));
   }
 
-  private static final class Opening extends AbstractPartialFunction<LogicalPlan, LogicalPlan> {
-    private final boolean withFilters;
-
-    Opening(boolean withFilters) {
-      this.withFilters = withFilters;
-    }
-
-    @Override
-    public boolean isDefinedAt(LogicalPlan node) {
-      return node instanceof Guarded guarded
-          && (withFilters || guarded.rights().filters().isEmpty());
-    }
-
-    @Override
-    @SuppressWarnings("unchecked")
-    public <A extends LogicalPlan, B> B applyOrElse(A node, Function1<A, B> otherwise) {
-      return isDefinedAt(node) ? (B) ((Guarded) node).child() : otherwise.apply(node);
-    }
+  /** Null for a node that stays. */
+  private static LogicalPlan opened(LogicalPlan node, boolean withFilters) {
+    boolean isOpened =
+        node instanceof Guarded guarded && (withFilters || guarded.rights().filters().isEmpty());
+    return isOpened ? ((Guarded) node).child() : null;
   }
 
   /** Makes a node that stayed physical: its filter runs before anything above it. */

@@ -1,7 +1,6 @@
 package io.sluice.engine;
 
 import java.util.Set;
-import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
@@ -11,10 +10,7 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
-import scala.Function1;
 import scala.Option;
-import scala.collection.Seq;
-import scala.runtime.AbstractPartialFunction;
 
 /**
  * Exchanges the live tables of a plan that was checked for ones that Spark reads in parts, and to
@@ -23,31 +19,21 @@ import scala.runtime.AbstractPartialFunction;
 final class SourceScans extends Rule<LogicalPlan> {
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
-    return (LogicalPlan) plan.transformUp(new Exchange());
+    return (LogicalPlan) plan.transformUp(Functions.partial(SourceScans::exchanged));
   }
 
-  private static final class Exchange extends AbstractPartialFunction<LogicalPlan, LogicalPlan> {
-    @Override
-    public boolean isDefinedAt(LogicalPlan node) {
-      return SourceRelation.in(node) != null;
+  /** Null for a node that stays. */
+  private static LogicalPlan exchanged(LogicalPlan node) {
+    SourceTable table = SourceRelation.in(node);
+    if (table == null) {
+      return null;
     }
-
-    @Override
-    @SuppressWarnings("unchecked")
-    public <A extends LogicalPlan, B> B applyOrElse(A node, Function1<A, B> otherwise) {
-      SourceTable table = SourceRelation.in(node);
-      if (table == null) {
-        return otherwise.apply(node);
-      }
-      Seq<AttributeReference> output = ((LogicalRelation) (LogicalPlan) node).output();
-      return (B)
-          new DataSourceV2Relation(
-              new Readable(table),
-              output,
-              Option.empty(),
-              Option.empty(),
-              CaseInsensitiveStringMap.empty());
-    }
+    return new DataSourceV2Relation(
+        new Readable(table),
+        ((LogicalRelation) node).output(),
+        Option.empty(),
+        Option.empty(),
+        CaseInsensitiveStringMap.empty());
   }
 
   /** What Spark's plan has of the table. */

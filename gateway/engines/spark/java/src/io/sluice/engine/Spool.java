@@ -25,9 +25,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.util.Utils;
 import scala.collection.Iterator;
 import scala.concurrent.ExecutionContext;
-import scala.runtime.AbstractFunction0;
 import scala.runtime.AbstractFunction1;
-import scala.runtime.AbstractFunction2;
 import scala.runtime.BoxedUnit;
 import scala.util.Failure;
 import scala.util.Try;
@@ -199,7 +197,11 @@ final class Spool {
       context.setLocalProperties(Utils.cloneProperties(properties));
       FutureAction<Object> job =
           context.submitJob(
-              rows, new Write(id), Functions.seq(List.<Object>of(part)), Ignore.RESULT, Ignore.END);
+              rows,
+              new Write(id),
+              Functions.seq(List.<Object>of(part)),
+              (number, result) -> BoxedUnit.UNIT, // tasks show what they made by themselves
+              () -> Boolean.TRUE);
       int one = part;
       job.onComplete(Functions.of(end -> ended(one, end)), ExecutionContext.fromExecutor(ENDS));
       synchronized (this) {
@@ -316,23 +318,5 @@ final class Spool {
         throw Functions.<RuntimeException>raise(e);
       }
     }
-  }
-
-  /** Tasks show what they made by themselves. */
-  private static final class Ignore {
-    static final AbstractFunction0<Object> END =
-        new AbstractFunction0<>() {
-          @Override
-          public Object apply() {
-            return Boolean.TRUE;
-          }
-        };
-    static final AbstractFunction2<Object, Object, BoxedUnit> RESULT =
-        new AbstractFunction2<>() {
-          @Override
-          public BoxedUnit apply(Object part, Object result) {
-            return BoxedUnit.UNIT;
-          }
-        };
   }
 }

@@ -22,7 +22,6 @@ import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import scala.Option;
-import scala.runtime.AbstractFunction1;
 
 /**
  * Puts each table below what its reader's rights leave of it, before {@code *} and any name above
@@ -65,14 +64,7 @@ final class TableRules extends Rule<LogicalPlan> {
       TableRights rights = rightsOn(relation, policy);
       return rights.isWhole() ? plan : new Guarded(limited(relation, rights), rights);
     }
-    return (LogicalPlan)
-        plan.mapChildren(
-            new AbstractFunction1<LogicalPlan, LogicalPlan>() {
-              @Override
-              public LogicalPlan apply(LogicalPlan child) {
-                return guarded(child, policy);
-              }
-            });
+    return (LogicalPlan) plan.mapChildren(child -> guarded(child, policy));
   }
 
   /** What limits the policy's principal on that table. */
