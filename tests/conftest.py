@@ -13,6 +13,7 @@ import gc
 import inspect
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,6 +54,10 @@ for _name in [name for name in os.environ if name.startswith("SLUICE_")]:
         "SLUICE_PREDICATES",
     }:
         del os.environ[_name]
+# Images of containers ask for none: then each of some hundred processes compiles all of
+# Sluice, and each worker the assertions of all tests, a second time and a third.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ["SLUICE_HOME"] = str(HOME)
 os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
 os.environ.setdefault("SLUICE_PARTS_CACHE", str(ROOT / ".sluice" / "parts"))
