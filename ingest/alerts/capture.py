@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from django.db import IntegrityError, transaction
 
+from catalog.compiled import AnyRow
 from core.clock import SystemClock
 from core.sentences import Sentence, filled
 from ingest.alerts.lag import last_absence
@@ -21,6 +22,7 @@ from ingest.pipelines.followers import (
     abandoned_followers,
     drop_statement,
     followers_of_sources,
+    is_any_log_read,
 )
 from ingest.pipelines.policies.store import Policies
 
@@ -34,9 +36,13 @@ LEAST_SAFE = 0.2
 LOSING = frozenset({"unreserved", "lost", "expiring"})
 
 
+_is_any_open = AnyRow(lambda: Alert.objects.filter(kind=CAPTURE, closed_at=None))
+
+
 def look_at_captures() -> None:
     """Open and close alerts; several at once do no harm."""
-    compare_captures(SystemClock().now())
+    if is_any_log_read() or _is_any_open():
+        compare_captures(SystemClock().now())
 
 
 def compare_captures(now: datetime) -> None:

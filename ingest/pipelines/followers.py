@@ -12,6 +12,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
 
 from catalog.access import audit
+from catalog.compiled import AnyRow
 from catalog.models import Datasource
 from catalog.sources.registry import family_of
 from core.clock import SystemClock
@@ -97,6 +98,11 @@ def drop_statement(source: Datasource) -> str:
 
 def is_followed(source: Datasource) -> bool:
     return _with_log_tables().filter(pk=source.pk).exists()
+
+
+def is_any_log_read() -> bool:
+    """Whether some log is to be read, or has to be given back."""
+    return _is_any_follower() or _is_any_followed()
 
 
 # Reading ends with these where the log behind the stream's end is not to be had.
@@ -199,6 +205,10 @@ def _with_log_tables() -> QuerySet[Datasource]:
         source_table__database__datasource=OuterRef("pk"), capture=LOG
     )
     return Datasource.objects.filter(Exists(tables.exclude(state__in=WITHOUT_PLAN)))
+
+
+_is_any_followed = AnyRow(_with_log_tables)
+_is_any_follower = AnyRow(SourceFollower.objects.all)
 
 
 def _rows(sources: set[int]) -> list[SourceFollower]:

@@ -13,8 +13,9 @@ from typing import Any
 
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.db import connection
-from django.db.models import Count, Exists, OuterRef, Sum
+from django.db.models import Count, Exists, OuterRef, QuerySet, Sum
 
+from catalog.compiled import AnyRow
 from core.clock import SystemClock
 from core.jobs import FAILED, SUCCEEDED
 from core.jobs.moves import names_of
@@ -44,8 +45,17 @@ ON CONFLICT (seconds, at, datasource_id, database_id) DO UPDATE SET
 """
 
 
+def _carried() -> QuerySet[Pipeline]:
+    return Pipeline.objects.filter(lake_table__isnull=False).exclude(state=RETIRED)
+
+
+_is_any_carried = AnyRow(_carried)
+
+
 def write_minute() -> int:
     """The minute that has ended last, unless it is written; how many rows."""
+    if not _is_any_carried():
+        return 0
     now = SystemClock().now()
     minute = now.replace(second=0, microsecond=0) - timedelta(minutes=1)
     if Rollup.objects.filter(seconds=Rollup.MINUTE, at=minute).exists():
@@ -103,7 +113,7 @@ def _standing() -> dict[Pair, dict[str, int]]:
             table=OuterRef("lake_table"), kind=LATE, closed_at__isnull=True
         )
     )
-    rows = Pipeline.objects.filter(lake_table__isnull=False).exclude(state=RETIRED)
+    rows = _carried()
     counted = rows.order_by().values(SOURCE, LAKE).annotate(tables=Count("pk"))
     summed = counted.annotate(
         applied=Sum("rows_applied"),
