@@ -182,11 +182,11 @@ final class AllowedExpressions {
 
   /** True for a function that may be called by this name. */
   static boolean isAllowedFunction(String name) {
-    return FUNCTIONS.contains(name.toLowerCase(java.util.Locale.ROOT));
+    return FUNCTIONS.contains(Words.lower(name));
   }
 
   /** True for a table-valued function that may be called by this name. */
   static boolean isAllowedTableFunction(String name) {
-    return TABLE_FUNCTIONS.contains(name.toLowerCase(java.util.Locale.ROOT));
+    return TABLE_FUNCTIONS.contains(Words.lower(name));
   }
 }

@@ -3,7 +3,6 @@ package io.sluice.engine;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import java.util.function.Supplier;
@@ -160,14 +159,14 @@ final class BoundRules {
   private Expression onRelation(Expression bound) {
     Map<String, AttributeReference> here = new HashMap<>();
     for (AttributeReference column : Functions.list(relation.output())) {
-      here.put(column.name().toLowerCase(Locale.ROOT), column);
+      here.put(Words.lower(column.name()), column);
     }
     return (Expression)
         bound.transform(
             Functions.partial(
                 (Expression one) ->
                     one instanceof AttributeReference column
-                        ? Objects.requireNonNull(here.get(column.name().toLowerCase(Locale.ROOT)))
+                        ? Objects.requireNonNull(here.get(Words.lower(column.name())))
                         : null));
   }
 

@@ -2,7 +2,6 @@ package io.sluice.engine;
 
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Locale;
 import java.util.TreeSet;
 import java.util.function.Consumer;
 import org.apache.spark.sql.SparkSession;
@@ -220,7 +219,7 @@ final class CommandGate {
       String table = plain.get(plain.size() - 1);
       String database = plain.size() > 1 ? plain.get(0) : currentDatabase();
       List<String> parts =
-          live == null ? List.of("lake", lower(database), lower(table)) : live.parts();
+          live == null ? List.of("lake", Words.lower(database), Words.lower(table)) : live.parts();
       rows.add(new Object[] {"", "", ""});
       rows.add(new Object[] {"# Detailed Table Information", "", ""});
       rows.add(new Object[] {"Catalog", parts.get(0), ""});
@@ -279,7 +278,7 @@ final class CommandGate {
     if (plain.size() > 1) {
       throw absent(names);
     }
-    String database = lower(plain.isEmpty() ? currentDatabase() : plain.get(0));
+    String database = Words.lower(plain.isEmpty() ? currentDatabase() : plain.get(0));
     if (!database.equals("default") && tablesOf(database).isEmpty()) {
       throw absent(List.of(database));
     }
@@ -334,9 +333,5 @@ final class CommandGate {
   private static RuntimeException absent(List<String> names) {
     return Functions.<RuntimeException>raise(
         new NoSuchDatabaseException(String.join(".", names)));
-  }
-
-  private static String lower(String text) {
-    return text.toLowerCase(Locale.ROOT);
   }
 }

@@ -1,6 +1,5 @@
 package io.sluice.engine;
 
-import java.util.Locale;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
@@ -81,8 +80,8 @@ public final class LazyCatalog extends HoodieCatalog {
     if (namespace.length != 1) {
       throw absent(name);
     }
-    String database = lower(namespace[0]);
-    String table = lower(name.name());
+    String database = Words.lower(namespace[0]);
+    String table = Words.lower(name.name());
     if (!policy.maySee(database, table)
         || !Engine.get().catalogue().refresh(database, table)) {
       throw absent(name);
@@ -92,7 +91,7 @@ public final class LazyCatalog extends HoodieCatalog {
   private static void refuseLiveSource(Policy policy, Identifier name) {
     String[] source = name.namespace();
     String lakeName =
-        Engine.get().catalogue().lakeNameOf(lower(source[0]), source[1], name.name());
+        Engine.get().catalogue().lakeNameOf(Words.lower(source[0]), source[1], name.name());
     if (lakeName == null) {
       return;
     }
@@ -115,9 +114,5 @@ public final class LazyCatalog extends HoodieCatalog {
 
   private static RuntimeException absent(Identifier name) {
     return Functions.<RuntimeException>raise(new NoSuchTableException(name));
-  }
-
-  private static String lower(String text) {
-    return text.toLowerCase(Locale.ROOT);
   }
 }

@@ -3,7 +3,6 @@ package io.sluice.engine;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
-import java.util.Locale;
 import java.util.Set;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.analysis.GetColumnByOrdinal;
@@ -37,7 +36,7 @@ final class MetaColumns {
     List<NamedExpression> kept = new ArrayList<>();
     for (int i = 0; i < fields.length; i++) {
       String name = fields[i].name();
-      if (!isMeta(name) || named.contains(lower(name))) {
+      if (!isMeta(name) || named.contains(Words.lower(name))) {
         kept.add(column(i, fields[i]));
       }
     }
@@ -77,20 +76,16 @@ final class MetaColumns {
     Set<String> names = new HashSet<>();
     for (NamedExpression item : Functions.list(select.projectList())) {
       if (item instanceof Alias alias) {
-        names.add(lower(alias.name()));
+        names.add(Words.lower(alias.name()));
       } else if (item instanceof UnresolvedAttribute attribute) {
-        names.add(lower(attribute.nameParts().last()));
+        names.add(Words.lower(attribute.nameParts().last()));
       }
     }
     return names;
   }
 
   private static boolean isMeta(String name) {
-    String lower = lower(name);
+    String lower = Words.lower(name);
     return lower.startsWith("_hoodie_") || lower.startsWith("_sluice_");
-  }
-
-  private static String lower(String text) {
-    return text.toLowerCase(Locale.ROOT);
   }
 }

@@ -1,6 +1,5 @@
 package io.sluice.engine;
 
-import java.util.Locale;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedGenerator;
@@ -91,7 +90,7 @@ final class ParsedCheck extends PlanWalk {
 
   /** The schema of these is parsed during analysis, by a parser that is not ours. */
   private static void requireBoundedSchema(UnresolvedFunction call) {
-    String name = call.nameParts().last().toLowerCase(Locale.ROOT);
+    String name = Words.lower(call.nameParts().last());
     if (!WITH_SCHEMA.contains(name) || call.arguments().size() < 2) {
       return;
     }
@@ -99,7 +98,7 @@ final class ParsedCheck extends PlanWalk {
     if (schema instanceof Literal literal) {
       StatementBounds.require(String.valueOf(literal.value()));
     } else if (!(schema instanceof UnresolvedFunction inner
-        && INFERS_SCHEMA.contains(inner.nameParts().last().toLowerCase(Locale.ROOT)))) {
+        && INFERS_SCHEMA.contains(Words.lower(inner.nameParts().last())))) {
       throw Denied.forbidden("The schema of " + name + " must be written as a string.");
     }
   }

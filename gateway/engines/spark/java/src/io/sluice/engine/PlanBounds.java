@@ -1,7 +1,6 @@
 package io.sluice.engine;
 
 import java.util.HashMap;
-import java.util.Locale;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.expressions.Cube;
@@ -46,12 +45,12 @@ final class PlanBounds {
     if (node instanceof UnresolvedWith with) {
       Map<String, Long> known = new HashMap<>(parts);
       for (var part : Functions.list(with.cteRelations())) {
-        known.put(lower(part._1()), leavesIn(part._2(), known, 1));
+        known.put(Words.lower(part._1()), leavesIn(part._2(), known, 1));
       }
       return leavesIn(with.child(), known, each);
     }
     if (node instanceof UnresolvedRelation relation) {
-      String name = lower(relation.multipartIdentifier().mkString("."));
+      String name = Words.lower(relation.multipartIdentifier().mkString("."));
       return parts.getOrDefault(name, (long) each);
     }
     if (node instanceof Aggregate aggregate) {
@@ -94,9 +93,5 @@ final class PlanBounds {
             "GROUP BY has more sets of columns than can be planned; at most " + MOST_GROUPINGS);
       }
     }
-  }
-
-  private static String lower(String name) {
-    return name.toLowerCase(Locale.ROOT);
   }
 }

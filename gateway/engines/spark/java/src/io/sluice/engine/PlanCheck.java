@@ -2,7 +2,6 @@ package io.sluice.engine;
 
 import java.util.Collections;
 import java.util.IdentityHashMap;
-import java.util.Locale;
 import java.util.Set;
 import java.util.function.Supplier;
 import org.apache.spark.sql.catalyst.TableIdentifier;
@@ -123,8 +122,8 @@ final class PlanCheck extends PlanWalk {
 
   private String requireOpen(LogicalRelation relation) {
     TableIdentifier name = relation.catalogTable().get().identifier();
-    String database = lower(name.database().isDefined() ? name.database().get() : "");
-    String table = lower(name.table());
+    String database = Words.lower(name.database().isDefined() ? name.database().get() : "");
+    String table = Words.lower(name.table());
     boolean isOpen =
         DESCRIBING.get() ? policy.maySee(database, table) : policy.maySelect(database, table);
     if (!isOpen) {
@@ -162,9 +161,5 @@ final class PlanCheck extends PlanWalk {
         throw Denied.forbidden("Column " + column.name() + " is not open to SQL users.");
       }
     }
-  }
-
-  private static String lower(String text) {
-    return text.toLowerCase(Locale.ROOT);
   }
 }

@@ -3,7 +3,6 @@ package io.sluice.engine;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
@@ -36,7 +35,7 @@ final class ReadTables extends PlanWalk {
       Set<String> ofTable = columns.computeIfAbsent(nameOf(table), name -> new TreeSet<>());
       for (Attribute column : Functions.list(table.output())) {
         if (found.named.contains(column.exprId().id())) {
-          ofTable.add(column.name().toLowerCase(Locale.ROOT));
+          ofTable.add(Words.lower(column.name()));
         }
       }
     }
@@ -78,7 +77,7 @@ final class ReadTables extends PlanWalk {
       return live.name();
     }
     TableIdentifier name = relation.catalogTable().get().identifier();
-    String database = name.database().getOrElse(() -> "").toLowerCase(Locale.ROOT);
-    return SourceTable.nameOf(List.of(database, name.table().toLowerCase(Locale.ROOT)));
+    String database = Words.lower(name.database().getOrElse(() -> ""));
+    return SourceTable.nameOf(List.of(database, Words.lower(name.table())));
   }
 }

@@ -4,7 +4,6 @@ import com.fasterxml.jackson.databind.JsonNode;
 import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Locale;
 import java.util.stream.Collectors;
 import org.apache.spark.sql.types.StructType;
 
@@ -69,7 +68,7 @@ record SourceTable(
 
   SourceColumn column(String name) {
     for (SourceColumn column : columns) {
-      if (column.name().toLowerCase(Locale.ROOT).equals(name.toLowerCase(Locale.ROOT))) {
+      if (Words.lower(column.name()).equals(Words.lower(name))) {
         return column;
       }
     }

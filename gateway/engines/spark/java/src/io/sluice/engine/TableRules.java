@@ -3,7 +3,6 @@ package io.sluice.engine;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
-import java.util.Locale;
 import java.util.Set;
 import org.apache.hudi.HoodieFileIndex;
 import org.apache.hudi.common.table.HoodieTableConfig;
@@ -77,7 +76,7 @@ final class TableRules extends Rule<LogicalPlan> {
       return policy.on(live);
     }
     TableIdentifier name = relation.catalogTable().get().identifier();
-    return policy.on(lower(name.database().getOrElse(() -> "")), lower(name.table()));
+    return policy.on(Words.lower(name.database().getOrElse(() -> "")), Words.lower(name.table()));
   }
 
   private static LogicalPlan limited(LogicalRelation relation, TableRights rights) {
@@ -93,7 +92,7 @@ final class TableRules extends Rule<LogicalPlan> {
     boolean showsKeys = showsKeys(relation, rights);
     List<NamedExpression> shown = new ArrayList<>();
     for (AttributeReference column : Functions.list(relation.output())) {
-      String name = lower(column.name());
+      String name = Words.lower(column.name());
       if (known != null && !known.contains(name) || !isShown(name, rights, showsKeys)) {
         continue;
       }
@@ -129,7 +128,7 @@ final class TableRules extends Rule<LogicalPlan> {
     List<String> fields = new ArrayList<>();
     fields.addAll(List.of(config.getRecordKeyFields().orElse(new String[] {"?"})));
     fields.addAll(List.of(config.getPartitionFields().orElse(new String[0])));
-    return fields.stream().allMatch(field -> rights.isPlain(lower(field)));
+    return fields.stream().allMatch(field -> rights.isPlain(Words.lower(field)));
   }
 
   /**
@@ -146,7 +145,7 @@ final class TableRules extends Rule<LogicalPlan> {
     TableIdentifier table = relation.catalogTable().get().identifier();
     Set<String> names = new HashSet<>();
     for (String name : BoundRules.columnsOf(Engine.get().neutral(), table)) {
-      names.add(lower(name));
+      names.add(Words.lower(name));
     }
     return names;
   }
@@ -154,7 +153,7 @@ final class TableRules extends Rule<LogicalPlan> {
   private static Set<String> namesOf(LogicalRelation relation) {
     Set<String> names = new HashSet<>();
     for (AttributeReference column : Functions.list(relation.output())) {
-      names.add(lower(column.name()));
+      names.add(Words.lower(column.name()));
     }
     return names;
   }
@@ -167,9 +166,5 @@ final class TableRules extends Rule<LogicalPlan> {
         column.qualifier(),
         Option.empty(),
         Functions.seq(List.of()));
-  }
-
-  private static String lower(String text) {
-    return text.toLowerCase(Locale.ROOT);
   }
 }
