@@ -45,12 +45,7 @@ final class ControlChannel implements Runnable {
   private final Policies policies;
   private final int port;
   private final ExecutorService writer =
-      Executors.newSingleThreadExecutor(
-          work -> {
-            Thread thread = new Thread(work, "sluice-control-writer");
-            thread.setDaemon(true);
-            return thread;
-          });
+      Executors.newSingleThreadExecutor(work -> Engine.daemon(work, "sluice-control-writer"));
   private volatile SocketChannel channel;
 
   ControlChannel(StartFile start, Policies policies, int port) {

@@ -49,7 +49,7 @@ public final class Engine {
     ControlChannel control = new ControlChannel(engine.start, engine.policies, port);
     engine.control = control;
     engine.catalogue = new Catalogue(root, control);
-    daemon(control, "sluice-control");
+    daemon(control, "sluice-control").start();
     engine.watch(root, control);
     return port;
   }
@@ -72,13 +72,14 @@ public final class Engine {
   }
 
   private static void check(PeriodicCheck.Check check, long pauseMillis, String name) {
-    daemon(new PeriodicCheck(pauseMillis, check), name);
+    daemon(new PeriodicCheck(pauseMillis, check), name).start();
   }
 
-  private static void daemon(Runnable work, String name) {
+  /** A thread that keeps no JVM alive; not started. */
+  static Thread daemon(Runnable work, String name) {
     Thread thread = new Thread(work, name);
     thread.setDaemon(true);
-    thread.start();
+    return thread;
   }
 
   static Engine get() {

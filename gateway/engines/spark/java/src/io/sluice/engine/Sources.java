@@ -40,12 +40,7 @@ final class Sources {
   private static final WeighedCache<String, SourceTable> TABLES = new WeighedCache<>(KEPT_TABLES);
 
   private static final ExecutorService CANCELLING =
-      Executors.newCachedThreadPool(
-          work -> {
-            Thread thread = new Thread(work, "sluice-source-cancel");
-            thread.setDaemon(true);
-            return thread;
-          });
+      Executors.newCachedThreadPool(work -> Engine.daemon(work, "sluice-source-cancel"));
 
   private Sources() {}
 

@@ -46,12 +46,7 @@ final class Spool {
   private static final Map<Long, Spool> OPEN = new ConcurrentHashMap<>();
   private static final AtomicLong LAST = new AtomicLong();
   private static final Executor ENDS =
-      Executors.newSingleThreadExecutor(
-          work -> {
-            Thread thread = new Thread(work, "sluice-spool");
-            thread.setDaemon(true);
-            return thread;
-          });
+      Executors.newSingleThreadExecutor(work -> Engine.daemon(work, "sluice-spool"));
   private final long id = LAST.incrementAndGet();
   private final long begun = System.nanoTime();
   private final SparkContext context;
