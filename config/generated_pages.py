@@ -25,7 +25,7 @@ MACHINES: tuple[Transitions, ...] = (
 _HEAD = """\
 # State machines
 
-Generated from the tables in code by `python manage.py states --write`; a test keeps it
+Generated from the tables in code by `python manage.py write_docs`; a test keeps it
 fresh. Each arrow is one call of `advance()`, which writes state and history together.
 """
 
@@ -69,8 +69,10 @@ def with_actions(page: str) -> str:
     return _BETWEEN.sub(lambda _: actions_table(), page)
 
 
-def maintenance_page(root: Path) -> Path:
-    return root / "docs" / "maintenance.md"
+def write_pages(docs: Path) -> None:
+    (docs / "states.md").write_text(states_page())
+    page = docs / "maintenance.md"
+    page.write_text(with_actions(page.read_text()))
 
 
 def _action_row(action: TableAction) -> str:

@@ -12,9 +12,8 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_the_page_is_fresh() -> None:
-    assert (ROOT / "docs" / "states.md").read_text() == states_page(), (
-        "run `python manage.py states --write`"
-    )
+    page = (ROOT / "docs" / "states.md").read_text()
+    assert page == states_page(), "run `python manage.py write_docs`"
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)

@@ -63,4 +63,4 @@ def test_names_and_routes_are_one_each() -> None:
 
 def test_the_page_lists_them() -> None:
     page = (ROOT / "docs" / "maintenance.md").read_text()
-    assert page == with_actions(page), "run `python manage.py actions --write`"
+    assert page == with_actions(page), "run `python manage.py write_docs`"
