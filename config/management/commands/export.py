@@ -5,8 +5,6 @@ The file is written whole or not at all, readable by its owner only.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from config.config_export.configuration import (
 )
 from config.config_export.rendering import render
 from config.config_export.text import write_text
+from core.files import write_private
 
 
 class Command(BaseCommand):
@@ -38,7 +37,7 @@ class Command(BaseCommand):
         if options["file"] == "-":
             self.stdout.write(text, ending="")
             return
-        _write(Path(options["file"]), text)
+        write_private(Path(options["file"]), text)
         self.stderr.write(f"written: {options['file']}")
 
 
@@ -53,17 +52,3 @@ def export_text() -> str:
 def _read_one_moment() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-
-
-def _write(path: Path, text: str) -> None:
-    """Beside it first: a full disk leaves the former file."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)  # mkstemp makes it 0600
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
