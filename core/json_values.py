@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, overload
+from typing import Any
 
 LARGEST_EXACT = 2**53  # up to it, readers that hold numbers as doubles keep integers
 
@@ -23,32 +23,14 @@ def below(pointer: str, part: object) -> str:
     return f"{pointer}/{escape(part)}"
 
 
-@overload
-def exact(value: int) -> int | str: ...
-
-
-@overload
-def exact(value: None) -> None: ...
-
-
-def exact(value: int | None) -> int | str | None:
+def exact(value: int) -> int | str:
     """A number while every JSON reader keeps it exactly, else a string."""
-    if value is None or abs(value) <= LARGEST_EXACT:
-        return value
-    return str(value)
+    return value if abs(value) <= LARGEST_EXACT else str(value)
 
 
-@overload
-def iso(at: datetime) -> str: ...
-
-
-@overload
-def iso(at: None) -> None: ...
-
-
-def iso(at: datetime | None) -> str | None:
+def iso(at: datetime) -> str:
     """ISO 8601 in UTC, with Z."""
-    return None if at is None else at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def storable(value: Any) -> Any:

@@ -66,10 +66,10 @@ def alert_body(alert: Alert, *, base_url: str = "") -> dict[str, Any]:
         "count": alert.count,
         "first_seen_at": iso(alert.first_seen_at),
         "last_seen_at": iso(alert.last_seen_at),
-        "closed_at": iso(alert.closed_at),
+        "closed_at": alert.closed_at and iso(alert.closed_at),
         "closed_because": alert.closed_because or None,
         "closed_reason": alert.closed_reason,
-        "acknowledged_at": iso(alert.acknowledged_at),
+        "acknowledged_at": alert.acknowledged_at and iso(alert.acknowledged_at),
         "acknowledged_by": alert.acknowledged_by or None,
         "url": f"{base_url}{path_of(alert)}",
     }

@@ -104,7 +104,9 @@ def news_body(news: JobNews) -> Body:
 
 def _data(news: JobNews) -> Body:
     counts: Body = {
-        name: exact(news.data[name]) for name in ("done", "total") if name in news.data
+        name: exact(count)
+        for name in ("done", "total")
+        if (count := news.data.get(name)) is not None
     }
     return news.data | counts
 

@@ -17,7 +17,6 @@ from core.json_values import below, escape, exact, iso, unescape
         (-(2**53), -(2**53)),
         (2**53 + 1, "9007199254740993"),
         (-(2**53) - 1, "-9007199254740993"),
-        (None, None),
     ],
 )
 def test_a_number_that_readers_would_round_is_text(number, sent) -> None:
@@ -28,7 +27,6 @@ def test_instants_are_in_utc_with_z() -> None:
     at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone(timedelta(hours=2)))
     assert iso(at) == "2026-01-02T01:04:05Z"
     assert iso(at.astimezone(UTC)) == iso(at)
-    assert iso(None) is None
 
 
 @pytest.mark.parametrize("name", ["a", "a/b", "~", "~1", "a~/b", ""])
