@@ -34,7 +34,8 @@ class Operation:
 
 @cache
 def document() -> dict[str, Any]:
-    return dict(yaml.safe_load((ROOT / "docs" / "openapi.yaml").read_text()))
+    text = (ROOT / "docs" / "openapi.yaml").read_text()
+    return dict(yaml.load(text, yaml.CSafeLoader))
 
 
 @cache
