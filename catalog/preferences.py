@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from zoneinfo import available_timezones
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -12,6 +11,7 @@ from django.contrib.auth.models import User
 from catalog.models import Preferences
 from core.errors import InvalidRequest
 from core.sentences import Sentence
+from core.time_zones import zone_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ def languages() -> frozenset[str]:
 def zones() -> tuple[str, ...]:
     """Return the zones that have a place, and UTC; legacy aliases are left out."""
     legacy = ("Etc/", "SystemV/", "US/", "posix/", "right/")
-    placed = (name for name in available_timezones() if "/" in name)
+    placed = (name for name in zone_names() if "/" in name)
     return ("UTC", *sorted(name for name in placed if not name.startswith(legacy)))
 
 
@@ -56,7 +56,7 @@ def preferences_of(user: User) -> Chosen:
 def save_preferences(user: User, chosen: Chosen) -> None:
     """Store the choice; refuse a language or a zone that does not exist."""
     check_language(chosen.language)
-    if chosen.timezone and chosen.timezone not in available_timezones():
+    if chosen.timezone and chosen.timezone not in zone_names():
         raise InvalidRequest(
             "there is no time zone '%(name)s'",
             name=chosen.timezone,

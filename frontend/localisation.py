@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from urllib.parse import unquote
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
@@ -17,6 +17,7 @@ from django.utils import timezone, translation
 from django.utils.cache import patch_vary_headers
 
 from catalog.preferences import Chosen, preferences_of
+from core.time_zones import zone_names
 
 ZONE_COOKIE = "sluice-zone"  # theme.js writes it
 _SLOT = "preferences"
@@ -45,7 +46,7 @@ class LocalisationMiddleware:
 def browser_zone(request: HttpRequest) -> str:
     """Return the zone that the browser's cookie names; "" without a valid one."""
     name = unquote(request.COOKIES.get(ZONE_COOKIE, ""))
-    return name if name in available_timezones() else ""
+    return name if name in zone_names() else ""
 
 
 def remember_at_login(request: HttpRequest, user: User, **_: object) -> None:

@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
-from zoneinfo import available_timezones
 
 from core.errors import InvalidRequest
 from core.json_values import below
 from core.sentences import Sentence, joined
+from core.time_zones import zone_names
 from ingest.contract.driver_size import parse_driver
 from ingest.pipelines.policies.maintenance import (
     MaintenancePolicy,
@@ -292,7 +292,7 @@ def _quiet(value: Any, at: str) -> Any:
             "the maintenance window must begin and end at different times"
         )
     zone = found["timezone"]
-    if not isinstance(zone, str) or zone not in available_timezones():
+    if not isinstance(zone, str) or zone not in zone_names():
         wrong[f"{at}/timezone"] = Sentence(
             "'%(name)s' is no IANA time zone, as Europe/Berlin or UTC are",
             name=str(zone)[:60],

@@ -10,15 +10,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Any, cast
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
 from core.errors import InvalidRequest
 from core.json_values import below
 from core.sentences import Sentence
+from core.time_zones import zone_names
 
 MIN_SECONDS, MAX_SECONDS = 1, 31 * 24 * 3600
 LONGEST_CRON = 200
@@ -201,7 +201,7 @@ def _cron(expression: Any, timezone: Any, at: str) -> Cron:
 
 
 def _wrong_zone(name: Any) -> str:
-    if isinstance(name, str) and name in _timezones():
+    if isinstance(name, str) and name in zone_names():
         return ""
     return Sentence(
         "'%(name)s' is no IANA time zone, as Europe/Berlin or UTC are",
@@ -252,11 +252,6 @@ def _said(error: CronSimError, fields: list[str]) -> str:
         values=_FIELDS[name],
         example=CRON_EXAMPLE,
     )
-
-
-@lru_cache(maxsize=1)
-def _timezones() -> frozenset[str]:
-    return frozenset(available_timezones())
 
 
 def _only(value: Mapping[str, Any], known: set[str], at: str) -> None:
