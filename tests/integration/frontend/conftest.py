@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -17,11 +18,25 @@ def _small_house(settings):
     settings.STATIC_ROOT.mkdir(exist_ok=True)
 
 
-@pytest.fixture
-def world(db) -> World:
+@pytest.fixture(scope="module")
+def built(django_db_setup, django_db_blocker) -> Iterator[World]:
+    """Made once for the tests of a file, in a transaction around theirs: making it cost
+    as much as most of them."""
+    from django.db import connection, transaction
+
     from tests.integration.frontend.world import build
 
-    return build()
+    with django_db_blocker.unblock(), transaction.atomic():
+        world = build()
+        connection.check_constraints()  # none waits for the end of the transaction
+        yield world
+        transaction.set_rollback(True)
+
+
+@pytest.fixture
+def world(built, db) -> World:
+    """A test may change its own copy; what it writes is gone behind it."""
+    return copy.deepcopy(built)
 
 
 @pytest.fixture
