@@ -181,6 +181,7 @@ def test_a_snapshot_that_ended_after_the_backup_is_known(world, admin, state) ->
             admin("POST", f"tables/{world.lake('orders').pk}:resume").status_code < 300
         )
     world.until_live("orders")
+    world.steps(1)
     assert not [j for j in world.jobs("snapshot") if j.state not in {"CANCELLED"}]
 
 

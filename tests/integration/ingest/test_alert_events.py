@@ -49,6 +49,7 @@ def fail_unread(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_sync_that_commits_appends_its_end(world, table, monkeypatch) -> None:
+    world.steps(1)  # a first look at its health
     DomainEvent.objects.all().delete()
     monkeypatch.setattr(triggers, "read_events", lambda: 0)
     sync_job.start_sync(world.pipeline("orders"), actor="x")

@@ -69,6 +69,7 @@ def test_a_failure_opens_one_alert_and_success_closes_it(world, admin, table) ->
     assert opened() == ["failed"]
     admin("POST", f"tables/{table}:resume")
     world.until_live("orders")
+    world.steps(1)
     assert admin("GET", "alerts?state=open").json()["items"] == []
     (one,) = admin("GET", "alerts?state=closed&kind=failed").json()["items"]
     assert (one["closed_because"], one["count"]) == ("recovered", 2)

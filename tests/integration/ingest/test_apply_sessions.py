@@ -101,6 +101,7 @@ def test_each_table_is_given_under_a_lease_of_its_session(log_world: World) -> N
     owner = f"apply:source{log_world.source.pk}:{incarnation.pk}"
     assert lease(log_world, "first").owner == owner
     assert session(log_world).works[-1].run == owner
+    log_world.steps(2)  # a first look at their health, and what it changes
     # what has not changed is not sent again
     sent = len(session(log_world).works)
     log_world.steps(10)
@@ -143,6 +144,7 @@ def test_a_job_that_only_serves_the_table_runs_beside_the_session(
     log_world: World,
 ) -> None:
     until_given(log_world, "first", "second")
+    log_world.steps(2)  # a first look at their health, and what it changes
     sent = len(session(log_world).works)
     compact_job.start_compaction(log_world.lake("first"), actor="x")
     log_world.until(lambda: log_world.jobs("compact")[0].state == "SUCCEEDED")

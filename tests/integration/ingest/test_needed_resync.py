@@ -64,6 +64,7 @@ def resync(world: Any) -> None:
     world.until(lambda: world.jobs("resync")[-1].state == "SUCCEEDED")
     world.until_live("orders")
     assert proposal_of(world.lake("orders")).resync_needed == ""
+    world.steps(1)
     assert open_alerts() == []
     # nothing of it is left for another pause
     table_commands.pause(world.lake("orders"), actor="bob")
@@ -97,6 +98,7 @@ def test_a_cancelled_resync_of_an_approved_change_can_be_tried_again(
     resync_is_cancelled(live)
     table_commands.retry_job(live.jobs("resync")[-1].pk, actor="ann")
     live.until_live("orders")
+    live.steps(1)
     assert open_alerts() == []
 
 
@@ -170,6 +172,7 @@ def test_another_change_is_approved_with_the_resync_that_is_needed(live: Any) ->
     assert approve_schema_change(lake, actor="ann").kind == "resync"
     live.until_live("orders")
     assert [c.name for c in lake.columns.all()][-1] == "note"
+    live.steps(1)
     assert open_alerts() == []
 
 
@@ -183,6 +186,7 @@ def test_a_change_before_the_first_load_needs_none(world: Any) -> None:
     approve_schema_change(lake, actor="ann")
     assert proposal_of(lake).resync_needed == ""
     world.until_live("orders")
+    world.steps(1)
     assert open_alerts() == []
 
 
@@ -261,4 +265,5 @@ def test_no_change_is_approved_while_a_load_of_before_may_still_commit(
     live.until(lambda: live.jobs("resync")[-1].is_finished)
     approve_schema_change(lake, actor="ann")
     live.until_live("orders")
+    live.steps(1)
     assert open_alerts() == []

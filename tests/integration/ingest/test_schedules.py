@@ -175,6 +175,7 @@ def test_tables_inherit_from_database_and_source_and_say_so(world, admin) -> Non
 def test_a_change_counts_at_the_next_decision(world, admin) -> None:
     world.onboard("orders", "lines", schedule=None)
     world.until_live("orders", "lines")
+    world.steps(1)
     assert world.pipeline("orders").due_at is None
     shop = "datasources/shop/policy"
     change = {"schedule": HOURLY, "lag_seconds": 60, "compact_after": 4}

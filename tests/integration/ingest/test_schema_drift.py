@@ -180,6 +180,7 @@ def test_older_values_that_were_not_read_are_told_until_a_resync(
     live.until(lambda: live.jobs("resync")[-1].state == "SUCCEEDED")
     live.until_live("orders")
     assert proposal_of(lake).partial_columns == ""
+    live.steps(1)
     assert open_alerts() == []
 
 
@@ -351,6 +352,7 @@ def test_a_change_that_is_taken_back_lets_the_table_go_on(live: Any) -> None:
     assert live.pipeline("orders").state == "PAUSED"
     alter(live, amount=INT)
     live.until_live("orders")
+    live.steps(1)
     assert open_alerts() == []
 
 

@@ -127,18 +127,14 @@ class World:
         raise AssertionError(f"not after {steps} steps; jobs: {self.story()}")
 
     def until_live(self, *names: str) -> None:
-        """By what loads need alone, and all else that time brings about once at last:
-        half of the statements of whole steps. Where that does not do, by those."""
-        self._load(names)
-        self.until(lambda: self._are_live(names))
-
-    def _load(self, names: Sequence[str]) -> None:
+        """By what loads need alone: a third of the statements of whole steps. Where
+        that does not do, by those."""
         for _ in range(LOAD_STEPS):
             if self._are_live(names):
-                break
+                return
             self.host.step(0)
             sync_job.start_due_syncs()
-        self.steps(1)
+        self.until(lambda: self._are_live(names))
 
     def _are_live(self, names: Sequence[str]) -> bool:
         rows = Pipeline.objects.filter(source_table__name__in=names).order_by("id")
