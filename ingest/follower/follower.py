@@ -95,6 +95,7 @@ class Follower:
     spec: FollowSpec
     open_log: OpenLog
     clock: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = time.time
     _wanted: tuple[FollowTable, ...] = ()
     _next: tuple[FollowTable, ...] | None = None
     _known: dict[int, StreamTable] = field(default_factory=dict)
@@ -107,6 +108,8 @@ class Follower:
     _number: int = 0
     _rows: int = 0
     _committed: int = 0
+    # what is committed later than this was not in the log as that was read to its end
+    _level: int = 0
     _log_state: SourceLog = field(default_factory=SourceLog)
     _observed: Observed = "starting"
     _told: float = float("-inf")
@@ -149,6 +152,7 @@ class Follower:
         _end_of(index)
         self._known = index.tables()
         self._position, self._number = chain.last.end, chain.last.number
+        self._level = index.committed
         # what was changed there while nobody followed is found only by this
         log.follow(self._specs(), loaded=loaded_identities(self._wanted, self._known))
         log.start(chain.last.end)
@@ -212,10 +216,22 @@ class Follower:
             if log.size >= _PART_BYTES:
                 _move(log, builder)
             if self.clock() - self._looked >= _LOOK_SECONDS:
-                self._log_state = log.look()
-                self._looked = self.clock()
+                self._look(log)
             self._try_loads_again(log)
             self._tell("following", log.waits, log=log, collector=collector)
+
+    def _look(self, log: LogReader) -> None:
+        now = _micros(self.now())
+        self._log_state = log.look()
+        self._looked = self.clock()
+        if self._log_state.behind == 0:
+            self._level = max(self._level, now)
+
+    def _moment(self, committed: int) -> int:
+        """A session of MariaDB may set its own time (a replayed log does so), and the
+        clock of a server may be set: what waits for how long is told by this."""
+        earliest = max(self._level, self._committed)
+        return min(max(committed, earliest), _micros(self.now()))
 
     def _hear(self, log: LogReader, builder: SegmentBuilder) -> None:
         """Takes up a new list, between transactions."""
@@ -322,7 +338,7 @@ class Follower:
         segment = builder.close(
             end=log.position,
             controls=controls,
-            committed=log.committed if rows else 0,
+            committed=self._moment(log.committed) if rows else 0,
         )
         log.acknowledge(segment.end)
         said = ((segment.number, one) for one in controls)
@@ -393,6 +409,10 @@ class Follower:
                 self._reasons,
             )
         return self._followed
+
+
+def _micros(seconds: float) -> int:
+    return int(seconds * 1e6)
 
 
 def _move(log: LogReader, builder: SegmentBuilder) -> None:

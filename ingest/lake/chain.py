@@ -315,8 +315,7 @@ class ChainIndex:
         return found
 
     def is_lost(self, table_id: int, applied: int) -> bool:
-        """Whether a table that stands there can not go on: segments about it are
-        gone."""
+        """Whether a table that stands there cannot go on: segments about it went."""
         return applied < self.beginning.last_lost(table_id)
 
     def is_ahead(self, applied: int) -> bool:
@@ -353,10 +352,13 @@ class ChainIndex:
         found = (self.whole(one, after=after)[:1] for one, after in needs.items())
         return min([self.newest.number, *(n for first in found for n in first)])
 
+    @property
+    def committed(self) -> int:
+        return max(self._committed, default=0)
+
     def recent_from(self, before: int, *, since: int, most_bytes: int) -> int:
-        """The first segment before that one by which nothing is older than `since`,
-        microseconds since 1970, nor all from it on larger than `most_bytes`; that one
-        when none is."""
+        """The first segment before that one by which nothing is older than `since`
+        (microseconds), nor all from it on larger than `most_bytes`; else that one."""
         first, total = before, 0
         for number in range(before - 1, self.beginning.number - 1, -1):
             place = number - self.beginning.number

@@ -45,6 +45,8 @@ class LogSource:
     identities: dict[int, str] = field(default_factory=dict)
     loaded: dict[int, str] = field(default_factory=dict)
     unread: set[int] = field(default_factory=set)
+    # transaction → microseconds; else its number
+    moments: dict[int, int] = field(default_factory=dict)
     step: Callable[[], None] = lambda: None
 
     def commit(self, *rows: Row) -> None:
@@ -159,7 +161,8 @@ class FakeLog:
             if row.table in self._tables:
                 self._waiting.append((self._at + 1, row))
             return
-        self._at, self._within, self.committed = self._at + 1, 0, self._at + 1
+        self._at, self._within = self._at + 1, 0
+        self.committed = self.source.moments.get(self._at, self._at)
 
     def take(self) -> list[LogRows]:
         found, self._waiting = self._waiting, []
