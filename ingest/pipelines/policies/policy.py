@@ -15,7 +15,6 @@ from typing import Any
 from core.errors import InvalidRequest
 from core.json_values import below
 from core.sentences import Sentence, joined
-from core.time_zones import zone_names
 from ingest.contract.driver_size import parse_driver
 from ingest.pipelines.policies.maintenance import (
     MaintenancePolicy,
@@ -30,6 +29,7 @@ from ingest.pipelines.policies.schedule import (
     parse_schedule,
     refuse_all,
     schedule_to_json,
+    wrong_zone,
 )
 from ingest.pipelines.policies.verification import VerificationPolicy
 from ingest.planning.drift import SCHEMA_POLICIES, SchemaPolicy
@@ -291,12 +291,8 @@ def _quiet(value: Any, at: str) -> Any:
         wrong[f"{at}/to"] = (
             "the maintenance window must begin and end at different times"
         )
-    zone = found["timezone"]
-    if not isinstance(zone, str) or zone not in zone_names():
-        wrong[f"{at}/timezone"] = Sentence(
-            "'%(name)s' is no IANA time zone, as Europe/Berlin or UTC are",
-            name=str(zone)[:60],
-        )
+    if detail := wrong_zone(found["timezone"]):
+        wrong[f"{at}/timezone"] = detail
     refuse_all(wrong)
     return found
 

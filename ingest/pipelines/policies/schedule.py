@@ -194,13 +194,14 @@ def _cron(expression: Any, timezone: Any, at: str) -> Cron:
     """A wrong time zone does not hide what is wrong with the expression."""
     wrong = {
         f"{at}/cron": _wrong_in(expression),
-        f"{at}/timezone": _wrong_zone(timezone),
+        f"{at}/timezone": wrong_zone(timezone),
     }
     refuse_all({pointer: detail for pointer, detail in wrong.items() if detail})
     return Cron(" ".join(expression.upper().split()), timezone)
 
 
-def _wrong_zone(name: Any) -> str:
+def wrong_zone(name: Any) -> str:
+    """What is wrong with the name of a time zone; "" = nothing."""
     if isinstance(name, str) and name in zone_names():
         return ""
     return Sentence(
