@@ -338,10 +338,9 @@ class ChainIndex:
             lost = self.beginning.last_lost(table_id)
             found = state.holds_after(applied.get(table_id), lost=lost)
             point = (kept or {}).get(table_id, -1)
-            if found is None:
-                continue
-            after = min(found, point) if point >= max(lost, state.cut) else found
-            needs[table_id] = after
+            if found is not None:
+                is_restorable = point >= max(lost, state.cut)
+                needs[table_id] = min(found, point) if is_restorable else found
         return needs
 
     def needed_from(self, needs: Mapping[int, int]) -> int:
