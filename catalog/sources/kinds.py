@@ -64,8 +64,8 @@ class Privileges(Protocol):
         """The same of the partitions that the table has now; "" = it does."""
         ...
 
-    def logged(self, database: str, table: str) -> str:
-        """Has the log of a table be sent; "" = it is."""
+    def logged(self, tables: Sequence[tuple[str, str]]) -> str:
+        """Has the log of these, each (database, table), be sent; "" = it is."""
         ...
 
     def all_rows_grant(self, username: str) -> str:

@@ -38,6 +38,7 @@ from ingest.planning.facts import (
     TableFacts,
     Target,
 )
+from ingest.planning.log import published_at_once
 from ingest.planning.patterns import select
 from ingest.planning.plan import CreateTable, TablePlan, plan_from_json
 from ingest.planning.shards import Shards, joined_facts, sharded
@@ -180,8 +181,13 @@ def _plan_all(
             continue
         own = own if capture == TIMESTAMP else {}
         shards = group.tables if group.pattern else ()
-        planned.append(Planned(group.first, capture, plan, own, policy, shards))
-    return planned
+        planned.append(
+            (Planned(group.first, capture, plan, own, policy, shards), facts)
+        )
+    plans = published_at_once([one.plan for one, _ in planned], [f for _, f in planned])
+    return [
+        replace(one, plan=plan) for (one, _), plan in zip(planned, plans, strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from ingest.planning.facts import (
     TableFacts,
     Target,
 )
+from ingest.planning.log import published_at_once
 from ingest.planning.plan import TablePlan, plan_to_json
 
 MOST_AT_ONCE = 2000
@@ -113,7 +114,7 @@ def choose_for_many(
         if not rows:
             # approved since then
             return Chosen(0, ())
-        done, refused = [], []
+        done, plans, refused = [], [], []
         new = _Anew.of(rows)
         given_out: dict[str, str] = {}
         for row in rows:
@@ -126,8 +127,11 @@ def choose_for_many(
                 refused.append((name, error.message))
                 continue
             given_out[f"{plan.database}.{plan.name}"] = name
-            row.plan, row.status_reason = plan_to_json(plan), plan.blocked
+            plans.append(plan)
             done.append(row)
+        plans = published_at_once(plans, [new.facts[row.pk] for row in done])
+        for row, plan in zip(done, plans, strict=True):
+            row.plan, row.status_reason = plan_to_json(plan), plan.blocked
         fields = ["plan", "capture", "policy", "status_reason"]
         Pipeline.objects.bulk_update(done, fields, batch_size=200)
         if done:

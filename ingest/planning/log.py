@@ -4,16 +4,24 @@ seen then. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from catalog.schema.source_log import Lack, parts_in_words
 from catalog.schema.types import Column
 from catalog.sources.kinds import Privileges
 from catalog.sources.registry import kind_named
-from core.sentences import NEXT, THEN, Sentence, as_sentence, filled, joined
+from core.sentences import (
+    NEXT,
+    THEN,
+    Sentence,
+    as_sentence,
+    filled,
+    joined,
+    replaced_in,
+)
 from ingest.planning.facts import ROW_HASH, TableFacts
-from ingest.planning.plan import Proposal
+from ingest.planning.plan import Proposal, TablePlan
 
 _TABLES = frozenset({"table", "partitioned table"})
 # What a connection test says of the server's settings.
@@ -55,6 +63,58 @@ def why_not_followed(
     return found
 
 
+def published_at_once(
+    plans: Sequence[TablePlan], facts: Sequence[Sequence[TableFacts]]
+) -> list[TablePlan]:
+    """Plans of one request, where one publication does for all tables that need one:
+    its statement is in the first of these plans, the others name that. facts: of the
+    tables of each plan."""
+    unpublished = [[one for one in tables if _is_unpublished(one)] for tables in facts]
+    lacking = [
+        tables if any(_publication([one]) in _texts(plan) for one in tables) else []
+        for plan, tables in zip(plans, unpublished, strict=True)
+    ]
+    every = [one for tables in lacking for one in tables]
+    if len(every) < 2:
+        return list(plans)
+    told = _publication(every)
+    found = []
+    for plan, tables in zip(plans, lacking, strict=True):
+        for one in tables:
+            plan = _with_other_text(plan, _publication([one]), told)
+        if tables:
+            told = Sentence(
+                "the statement shown for %(first)s names this table, too;",
+                first=every[0].source_name,
+            )
+        found.append(plan)
+    return found
+
+
+def _texts(plan: TablePlan) -> str:
+    return f"{plan.blocked}\n{plan.proposals['capture'].reason}"
+
+
+def _with_other_text(plan: TablePlan, old: str, new: str) -> TablePlan:
+    capture = plan.proposals["capture"]
+    told = replace(capture, reason=replaced_in(capture.reason, old, new))
+    return replace(
+        plan,
+        blocked=replaced_in(plan.blocked, old, new),
+        proposals={**plan.proposals, "capture": told},
+    )
+
+
+def _is_unpublished(facts: TableFacts) -> bool:
+    log = facts.log
+    return log is not None and not (log.is_published or log.may_publish)
+
+
+def _publication(tables: Sequence[TableFacts]) -> str:
+    privileges = kind_named(tables[0].source_kind).privileges
+    return privileges.logged([(one.database, one.name) for one in tables])
+
+
 def what_is_seen(source_kind: str) -> tuple[str, ...]:
     """In sentences for people."""
     seen = (
@@ -92,13 +152,12 @@ class _Wanted:
             return
         yield from self._of_identity()
         yield from self._of_columns()
-        log, where = self.facts.log, (self.facts.database, self.facts.name)
-        if log is not None and not (log.is_published or log.may_publish):
+        if _is_unpublished(self.facts):
             yield _lack(
                 "no publication at the source has all changes of"
                 " %(source_name)s, and its user may not make one of a table"
                 " that is not its own",
-                self._statements.logged(*where),
+                _publication([self.facts]),
                 source_name=self.facts.source_name,
             )
 

@@ -55,7 +55,7 @@ def full_rows_of_parts_logged(database: str, table: str) -> str:
     return ""
 
 
-def logged(database: str, table: str) -> str:
+def logged(tables: Sequence[tuple[str, str]]) -> str:
     """The log has all tables."""
     return ""
 

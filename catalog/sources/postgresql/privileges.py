@@ -64,13 +64,13 @@ def full_rows_of_parts_logged(database: str, table: str) -> str:
     )
 
 
-def logged(database: str, table: str) -> str:
-    """For this table alone: one for all tables would refuse updates of those without a
-    key."""
-    name = f"{quoted(database)}.{quoted(table)}"
-    made = quoted(f"sluice_{table}"[:63])
+def logged(tables: Sequence[tuple[str, str]]) -> str:
+    """For these tables alone: one for all tables would refuse updates of those without
+    a key. Its name is of the first, so that a later one is another one."""
+    names = ", ".join(f"{quoted(schema)}.{quoted(table)}" for schema, table in tables)
+    made = quoted(f"sluice_{tables[0][1]}"[:63])
     return (
-        f"CREATE PUBLICATION {made} FOR TABLE {name}"
+        f"CREATE PUBLICATION {made} FOR TABLE {names}"
         " WITH (publish_via_partition_root = true);"
     )
 

@@ -49,6 +49,21 @@ def test_many_tables_cost_no_statement_each(world) -> None:
     assert Pipeline.objects.filter(state="APPROVED").count() == 106
 
 
+def test_one_publication_is_proposed_for_all_tables_of_a_plan(world) -> None:
+    made = make_tables(world.source, ["a", "b", "c"])
+    for table in made:
+        table.identity["log"] = {"is_full": False, "identity": ["id"]}
+    Table.objects.bulk_update(made, ["identity"])
+    row = ask(world, capture="log")
+    everywhere = Everywhere(capture="log")
+    found = row.tables.order_by("pk")
+    for _ in ("as asked", "again"):
+        first, *others = (each.status_reason for each in found.all())
+        assert 'FOR TABLE "public"."a", "public"."b", "public"."c" WITH' in first
+        assert all("shown for public.a" in each for each in others)
+        assert choose_for_many(found, everywhere, principal=ANN).planned == 3
+
+
 def test_names_are_derived_pinned_and_never_merged(world) -> None:
     odd = [
         ("id", "bigint", "bigint", False, 1),

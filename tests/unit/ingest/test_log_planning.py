@@ -11,6 +11,7 @@ import pytest
 from catalog.schema.source_log import Lack, TableLog
 from ingest.planning.defaults import PlanDefaults, plan_with_defaults
 from ingest.planning.facts import Choices, Conditions, TableFacts, Target
+from ingest.planning.log import published_at_once
 from ingest.planning.plan import ApplyChanges, FollowLog, plan_from_json, plan_to_json
 from tests.unit.ingest.test_planning import ID, UPDATED, column, facts, plan
 
@@ -173,6 +174,31 @@ def test_what_the_log_lacks_is_told_with_the_statement_that_mends_it(
     )
     assert [part for part in told if part not in why.reason] == []
     assert bool(found.blocked) == ("foreign" in table.traits)
+
+
+def named(name: str, log: TableLog, **more: Any) -> TableFacts:
+    return dataclasses.replace(facts(ID, NAME, UPDATED, log=log, **more), name=name)
+
+
+UNSENT = TableLog(identity=("id",))
+
+
+@pytest.mark.parametrize("capture", ["log", None])
+def test_one_publication_is_proposed_for_all_tables_of_a_plan(capture: Any) -> None:
+    tables = [
+        (named("sent", KEYED),),
+        (named("a", UNSENT),),
+        (named("odd", UNSENT, traits=frozenset({"unlogged"})),),
+        (named("b", UNSENT), named("c", KEYED), named("d", UNSENT)),
+    ]
+    plans = [open_plan(first, Choices(capture=capture))[1] for first, *_ in tables]
+    at_once = published_at_once(plans, tables)
+    texts = [one.blocked or one.proposals["capture"].reason for one in at_once]
+    assert [text.count("CREATE PUBLICATION") for text in texts] == [0, 1, 0, 0]
+    every = 'FOR TABLE "public"."a", "public"."b", "public"."d" WITH'
+    assert every in texts[1]
+    assert "the statement shown for public.a names this table" in texts[3]
+    assert [at_once[i] for i in (0, 2)] == [plans[i] for i in (0, 2)]
 
 
 @pytest.mark.parametrize(
