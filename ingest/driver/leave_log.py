@@ -85,5 +85,5 @@ def _is_level(run: JobRun, table: LogTable, stream: Stream, end: str) -> bool:
         run.check()
     if newest is None or is_before(newest.end, end):
         return False
-    waiting = stream.about(run.spec.table.table_id, after=table.after)
-    return table.is_followed(stream) and not waiting
+    first, _ = stream.waiting(run.spec.table.table_id, after=table.after)
+    return table.is_followed(stream) and not first

@@ -25,7 +25,7 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from core.errors import StaleState, TerminalError, TransientError
@@ -44,7 +44,7 @@ from ingest.contract.segments import (
     encode_segment,
     state_of,
 )
-from ingest.lake.folds import FoldReader, read_footer
+from ingest.lake.folds import FoldReader, Run, first_and_count, read_footer
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
 
@@ -281,14 +281,20 @@ class ChainIndex:
 
     def about(self, table_id: int, *, after: int) -> list[int]:
         """Segments with rows of the table, in order."""
-        folds = self.beginning.folds.get(table_id, ())
-        found = self._folds.about(table_id, folds, after=after) if folds else []
-        return found + self.whole(table_id, after=after)
+        return [n for run, at in self._runs(table_id, after) for n in run[at:]]
 
-    def whole(self, table_id: int, *, after: int) -> list[int]:
+    def waiting(self, table_id: int, *, after: int) -> tuple[int, int]:
+        """The first of `about`, 0 = none, and how many they are."""
+        return first_and_count(self._runs(table_id, after))
+
+    def _runs(self, table_id: int, after: int) -> Iterator[Run]:
+        yield from self._folds.runs(table_id, self.beginning, after=after)
+        yield self.whole(table_id, after)
+
+    def whole(self, table_id: int, after: int) -> Run:
         """As `about`, of those that were not folded."""
-        numbers = self._about.get(table_id)
-        return [] if numbers is None else list(numbers[bisect_right(numbers, after) :])
+        numbers = self._about.get(table_id, ())
+        return numbers, bisect_right(numbers, after)
 
     def is_folded(self, number: int) -> bool:
         return number < self.beginning.number
@@ -344,12 +350,11 @@ class ChainIndex:
         return needs
 
     def needed_from(self, needs: Mapping[int, int]) -> int:
-        """The first segment that some table needs and that was not folded; the newest
-        when none does."""
+        """The first that was not folded and some table needs; the newest if none."""
         if self.newest is None:
             return self.beginning.number
-        found = (self.whole(one, after=after)[:1] for one, after in needs.items())
-        return min([self.newest.number, *(n for first in found for n in first)])
+        found = (first_and_count([self.whole(*need)])[0] for need in needs.items())
+        return min(filter(None, [self.newest.number, *found]))
 
     @property
     def committed(self) -> int:
@@ -370,13 +375,9 @@ class ChainIndex:
 
     def folded_from(self, needs: Mapping[int, int]) -> int | None:
         """The first segment that some table needs, if it was folded."""
-        about = (
-            self.about(table_id, after=needs[table_id])[:1]
-            for table_id in self.beginning.folds
-            if table_id in needs
-        )
-        firsts = [n for found in about for n in found if self.is_folded(n)]
-        return min(firsts, default=None)
+        folded = self.beginning.folds.keys() & needs.keys()
+        firsts = (self.waiting(one, after=needs[one])[0] for one in folded)
+        return min((n for n in firsts if n and self.is_folded(n)), default=None)
 
     def bytes_between(self, first: int, end: int) -> int:
         """Of the rows in segments from `first` to before `end`."""

@@ -21,6 +21,7 @@ from ingest.lake.chain import (
     read_rows,
     read_segment,
 )
+from ingest.lake.folds import first_and_count
 from ingest.lake.port import Place
 
 # A run of segments is folded when it is this long: some minutes, so that a table which
@@ -53,7 +54,7 @@ class Folder:
         tables = frozenset(
             table_id
             for table_id, after in needs.items()
-            if any(n < before for n in index.whole(table_id, after=after)[:1])
+            if 0 < first_and_count([index.whole(table_id, after)])[0] < before
         )
         *tried, end = self._tried
         if not tables or (tried == [first, tables] and before < end + LEAST_SEGMENTS):

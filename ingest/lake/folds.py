@@ -7,14 +7,24 @@ They are made by `ingest.lake.folding`, named by `beginning.json`, and never cha
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ingest.contract.segments import Fold, Segment, decode_fold, footer_bytes
+from ingest.contract.segments import Beginning, Fold, Segment, decode_fold, footer_bytes
 from ingest.lake.port import Place
 
 # Most footers are shorter, so that one request reads them.
 _TAIL = 16_384
+# Numbers in order, and where in them begin those that are meant.
+Run = tuple[Sequence[int], int]
+
+
+def first_and_count(runs: Iterable[Run]) -> tuple[int, int]:
+    """Of all that is meant; the first 0 = none. Looks at no other number."""
+    meant = [(numbers, at) for numbers, at in runs if at < len(numbers)]
+    first = next((numbers[at] for numbers, at in meant), 0)
+    return first, sum(len(numbers) - at for numbers, at in meant)
 
 
 @dataclass(slots=True)
@@ -26,11 +36,10 @@ class FoldReader:
     _numbers: dict[str, array[int]] = field(default_factory=dict)
     _last: tuple[str, dict[int, Segment]] = ("", {})
 
-    def about(self, table_id: int, folds: Iterable[Fold], *, after: int) -> list[int]:
-        """Their segments with rows of the table, in order. Of a fold that is gone, for
-        its table needs it no more, the last: who reads it finds that out."""
-        found: list[int] = []
-        for fold in folds:
+    def runs(self, table_id: int, known: Beginning, *, after: int) -> Iterator[Run]:
+        """Of folded segments with rows of the table. Of a fold that is gone, for its
+        table needs it no more, the last: who reads it finds that out."""
+        for fold in known.folds.get(table_id, ()):
             name = fold.name_for(table_id)
             if fold.last <= after:
                 self._numbers.pop(name, None)
@@ -38,11 +47,10 @@ class FoldReader:
             if name not in self._numbers:
                 segments = self._read(name)
                 if segments is None:
-                    found.append(fold.last)
+                    yield (fold.last,), 0
                     continue
                 self._numbers[name] = array("q", segments)
-            found += (n for n in self._numbers[name] if n > after)
-        return found
+            yield self._numbers[name], bisect_right(self._numbers[name], after)
 
     def segment(self, table_id: int, fold: Fold, number: int) -> Segment | None:
         """None when the fold is gone."""

@@ -227,7 +227,7 @@ class LogTable:
         if position.load is None:
             return True
         table_id = self.spec.table.table_id
-        if stream.about(table_id, after=self.after):
+        if stream.waiting(table_id, after=self.after)[0]:
             return False
         told = stream.state_of(table_id)
         return is_reached(newest.end, position.load, told) or not is_before(

@@ -77,6 +77,11 @@ class Stream:
         with self._lock:
             return self.index.about(table_id, after=after)
 
+    def waiting(self, table_id: int, *, after: int) -> tuple[int, int]:
+        """As `ChainIndex.waiting`."""
+        with self._lock:
+            return self.index.waiting(table_id, after=after)
+
     def state_of(self, table_id: int) -> StreamTable | None:
         """What its records say of the table; None = nothing."""
         with self._lock:

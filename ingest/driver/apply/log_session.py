@@ -318,14 +318,14 @@ class ApplySession:
         is_live = table.is_live(stream)
         with self._lock:
             # under the lock: what comes behind this look is noted behind it
-            waits = stream.about(task.table_id, after=table.after)
-            first = stream.segment(task.table_id, waits[0]) if waits else None
+            number, waits = stream.waiting(task.table_id, after=table.after)
+            first = stream.segment(task.table_id, number) if waits else None
             task.failures, task.problem = 0, None
             task.took = time.monotonic() - task.began if step.commit else task.took
             task.committed = step.committed or task.committed
-            task.changes = max(len(waits), task.changes - step.rows) if waits else 0
+            task.changes = max(waits, task.changes - step.rows) if waits else 0
             task.since = (first.committed if first else 0) or (_now() if waits else 0)
-            task.applied = _applied(task, step, len(waits), is_live=is_live)
+            task.applied = _applied(task, step, waits, is_live=is_live)
             if step.commit is None and task.waits:
                 # its load is on the way
                 task.not_before = time.monotonic() + _WAITING_SECONDS
@@ -467,7 +467,7 @@ def _with_waiting(task: Task, stream: Stream | None) -> Applied | None:
         applied = dataclasses.replace(applied, is_followed=is_followed)
     if task.problem and stream is not None:
         # it may be for long, so it is counted; else its next commit tells soon
-        waiting = len(stream.about(task.table_id, after=applied.epoch))
+        _, waiting = stream.waiting(task.table_id, after=applied.epoch)
     elif applied.oldest == task.since:
         return applied
     else:

@@ -180,8 +180,8 @@ def _is_applied(run: JobRun, since: Since, needed: int) -> bool:
     table = run.spec.table
     position = read_lake_table(table.path).position
     applied = position.epoch_to if position else 0
-    waiting = since.stream.about(table.table_id, after=applied)
-    return not waiting or waiting[0] > needed
+    first, _ = since.stream.waiting(table.table_id, after=applied)
+    return not first or first > needed
 
 
 def _read_on(run: JobRun, stream: Stream) -> None:

@@ -26,11 +26,12 @@ KNOWN = Applied(7, epoch=10, position="", is_live=True, waiting=1, oldest=SINCE)
         (PROBLEM, 30),
     ],
 )
-def test_what_came_while_it_failed_is_counted(
+def test_what_came_while_it_failed_is_counted_and_not_listed(
     problem: ApplyProblem | None, waiting: int
 ) -> None:
     stream = Mock(spec=Stream)
-    stream.about.side_effect = lambda table, *, after: list(range(after + 1, 41))
+    stream.about.side_effect = AssertionError("as long as what waits")
+    stream.waiting.side_effect = lambda table, *, after: (after + 1, 40 - after)
     nothing: Any = Mock()
     task = Task(nothing, nothing, nothing, since=SINCE, applied=KNOWN, problem=problem)
     task.is_busy = True

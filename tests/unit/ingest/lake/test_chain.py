@@ -150,6 +150,8 @@ def test_an_index_reads_each_segment_once(folder: Place) -> None:
     assert index.about(7, after=0) == [102, 104]
     assert index.about(8, after=103) == [104]
     assert index.about(9, after=0) == []
+    waiting = [index.waiting(*of, after=at) for *of, at in ((7, 0), (7, 102), (9, 0))]
+    assert waiting == [(102, 2), (104, 1), (0, 0)]
     assert index.tables()[7] == StreamTable("cut", 104, 104, "l")
     assert index.tables(before=104)[7] == StreamTable("added", 102)
 

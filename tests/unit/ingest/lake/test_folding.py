@@ -86,6 +86,13 @@ def test_what_few_tables_need_is_kept_without_the_rest(folder: Place) -> None:
         assert one.about(7, after=0) == [103, 106, 109, 112]
         assert one.about(7, after=103) == [106, 109, 112]
         assert one.about(7, after=110) == [112]
+        assert [one.waiting(7, after=n) for n in (0, 103, 109, 110, 112)] == [
+            (103, 4),
+            (106, 3),
+            (112, 1),
+            (112, 1),
+            (0, 0),
+        ]
         assert rows_of(one, 7) == found
         assert rows_of(one, 7, after=106) == found[2:]
         assert not one.is_lost(7, 102)
@@ -112,7 +119,7 @@ def test_a_fold_goes_when_its_table_has_applied_it(folder: Place) -> None:
     assert index.is_lost(7, 105)
     assert not index.is_lost(7, 106)
     # who has not heard of it yet finds out when it reads
-    assert late.about(7, after=102)[0] == 106
+    assert late.about(7, after=102)[0] == late.waiting(7, after=102)[0] == 106
     assert late.segment(7, 106) is None
     collect(index, first=111, needs={})
     index.refresh()
