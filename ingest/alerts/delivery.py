@@ -3,7 +3,8 @@
 A claim is a lease: the delivery's next try and its target's are set behind the longest
 attempt. Who dies in between leaves both to the next one, who sends the same message
 under the same key again; who wakes up late records nothing. To one target one message
-goes at a time, so one that does not answer costs one wait.
+goes at a time, and to many targets at once, so that those that do not answer hold up no
+other. Only sending has threads of its own: claims and answers are the caller's.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from queue import Empty, SimpleQueue
 from typing import Final
 from uuid import NAMESPACE_OID, UUID, uuid5
 
@@ -41,7 +44,7 @@ from ingest.maintenance.descriptions import span
 from ingest.models.alerts import AlertDelivery, AlertTarget
 
 log = logging.getLogger(__name__)
-THREADS = 2
+AT_ONCE = 32
 PERIOD_SECONDS = 2.0
 AWAY_SECONDS = 3.0
 
@@ -63,14 +66,22 @@ class Claim:
 
 def deliver_due(*, limit: int = 50) -> int:
     """Send what is due, at most so many messages; how many."""
-    sent = 0
-    while sent < limit:
-        claim = take()
-        if claim is None:
-            break
-        record(claim, attempt(claim))
-        sent += 1
-    return sent
+    answers: SimpleQueue[tuple[Claim, Answer]] = SimpleQueue()
+    sent = under_way = 0
+    while True:
+        while under_way < AT_ONCE and sent < limit and (claim := take()):
+            threading.Thread(
+                target=lambda mine: answers.put((mine, attempt(mine))),
+                args=(claim,),
+                daemon=True,
+            ).start()
+            sent, under_way = sent + 1, under_way + 1
+        if not under_way:
+            return sent
+        with suppress(Empty):
+            # what becomes due meanwhile does not wait for the slowest
+            record(*answers.get(timeout=PERIOD_SECONDS))
+            under_way -= 1
 
 
 _is_any_due = AnyRow(lambda: AlertDelivery.objects.filter(next_try_at__lte=Now()))
@@ -260,27 +271,22 @@ def _note_delivery(
     ).update(**changes)
 
 
-class DeliveryWorkers:
-    """Threads that deliver: start() once; stop() ends them after the attempts that
+class DeliveryWorker:
+    """A thread that delivers: start() once; stop() ends it after the attempts that
     run, if those end soon. What is due is in the database. Beside the tick, not in
     it: a receiver that takes its time must not hold up syncs."""
 
     def __init__(self) -> None:
         self._stop = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._work, name=f"delivery-{n}", daemon=True)
-            for n in range(THREADS)
-        ]
+        self._thread = threading.Thread(target=self._work, name="delivery", daemon=True)
 
     def start(self) -> None:
-        for thread in self._threads:
-            thread.start()
+        self._thread.start()
 
     def stop(self, *, seconds: float) -> None:
         """What is cut off is sent again by whoever starts next."""
         self._stop.set()
-        for thread in self._threads:
-            thread.join(seconds)
+        self._thread.join(seconds)
 
     def _work(self) -> None:
         while not self._stop.wait(self._round()):

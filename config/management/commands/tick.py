@@ -18,7 +18,7 @@ from catalog.access.ldap_login import ring_due_recheck
 from core.database_errors import is_away
 from core.jobs import pages
 from core.processes.stop import stop_event
-from ingest.alerts.delivery import DeliveryWorkers
+from ingest.alerts.delivery import DeliveryWorker
 from ingest.pipelines.rediscovery import discover_again_now_and_then
 from ingest.scheduler.tick import Ticking
 
@@ -37,7 +37,7 @@ class Command(BaseCommand):
     def handle(self, *_: Any, **__: Any) -> None:
         self._ticking, self._passes = Ticking(), itertools.count()
         stop = stop_event()
-        delivery = DeliveryWorkers()
+        delivery = DeliveryWorker()
         delivery.start()
         while not stop.wait(PERIOD_SECONDS if self._tick() else AWAY_SECONDS):
             pass

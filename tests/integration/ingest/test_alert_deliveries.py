@@ -21,7 +21,7 @@ from django.utils import timezone
 from catalog.models import AuditEntry
 from catalog.secrets import decrypt, rotate_secrets
 from ingest.alerts import delivery, fan_out, store, webhook
-from ingest.alerts.delivery import DeliveryWorkers
+from ingest.alerts.delivery import DeliveryWorker
 from ingest.alerts.rules import MOST_ATTEMPTS, Finding
 from ingest.alerts.smtp_spec import Smtp
 from ingest.api import alert_replies as replies
@@ -125,12 +125,36 @@ def test_killed_between_sending_and_recording_it_comes_again_under_its_key(
     assert (row.state, row.attempts, row.last_code) == ("delivered", 2, 204)
 
 
+@pytest.mark.django_db
+def test_a_good_target_does_not_wait_behind_those_that_do_not_answer(
+    admin, web, lake_orders, monkeypatch
+) -> None:
+    for name in (*[f"dead{n}" for n in range(5)], "good"):
+        admin("POST", "alert-targets", hook(web.url, name=name))
+    good_has_it, told = threading.Event(), delivery.attempt
+
+    def attempt(claim: delivery.Claim) -> delivery.Answer:
+        if claim.target.name == "good":
+            good_has_it.set()
+            return told(claim)
+        is_told = good_has_it.wait(LIMIT_SECONDS)
+        good_has_it.set()  # of those that do not answer one is enough
+        return delivery.Answer(error="no answer" if is_told else "held it up")
+
+    monkeypatch.setattr(delivery, "attempt", attempt)
+    open_one(lake_orders)
+    assert delivery.deliver_due() == 6
+    assert len(web.got) == 1
+    said = AlertDelivery.objects.values_list("last_error", flat=True)
+    assert sorted(said) == ["", *["no answer"] * 5]
+
+
 @pytest.mark.django_db(transaction=True)
 def test_two_processes_never_send_one_message_twice(web, pager, lake_orders) -> None:
     for kind in ("stuck", "late", "failed", "schema_change"):
         open_one(lake_orders, kind)
     web.before = lambda: time.sleep(0.02)
-    processes = [DeliveryWorkers(), DeliveryWorkers()]
+    processes = [DeliveryWorker(), DeliveryWorker()]
     for workers in processes:
         workers.start()
     unsent = AlertDelivery.objects.filter(next_try_at__isnull=False)
