@@ -19,7 +19,7 @@ from ingest.lake.place import place_at
 FULL = "storage_full"
 # A disk with more than this is not the full one: the smallest write that fails is one
 # block, the largest a file that is taken away again after it failed.
-_NEARLY_FULL = 16 * 2**20
+NEARLY_FULL = 16 * 2**20
 
 
 def named(error: ErrorFact, spec: JobSpec, *, scratch: str = "") -> ErrorFact:
@@ -30,7 +30,7 @@ def named(error: ErrorFact, spec: JobSpec, *, scratch: str = "") -> ErrorFact:
     if error.code != FULL:
         return error
     free = dict(_free(spec, scratch))
-    full = {path: left for path, left in free.items() if left < _NEARLY_FULL}
+    full = {path: left for path, left in free.items() if left < NEARLY_FULL}
     if not full:
         # what failed was removed since; the one with the least room is meant
         full = dict(sorted(free.items(), key=lambda item: item[1])[:1])
@@ -48,6 +48,11 @@ def named(error: ErrorFact, spec: JobSpec, *, scratch: str = "") -> ErrorFact:
             hint="free space on the file system of %(path)s; then retry",
         )
     )
+
+
+def room(spec: JobSpec, scratch: str) -> int:
+    """Bytes that are free where there is least; 0 = nobody knows."""
+    return min((left for _, left in _free(spec, scratch)), default=0)
 
 
 def _free(spec: JobSpec, scratch: str) -> Iterator[tuple[str, int]]:

@@ -33,7 +33,7 @@ from ingest.contract.applying import (
 from ingest.contract.job import JobSpec, SecretAnswer
 from ingest.contract.segments import Segment
 from ingest.contract.source_positions import order_of
-from ingest.driver.apply.full_disk import named
+from ingest.driver.apply.full_disk import FULL, NEARLY_FULL, named, room
 from ingest.driver.apply.jobrun import Interrupted, JobRun
 from ingest.driver.apply.log_apply import LogTable, Step, spec_of
 from ingest.driver.apply.log_read import Stream
@@ -65,6 +65,7 @@ class Task:
     not_before, began  monotonic seconds
     took     seconds that its last commit took
     is_spent the work has to name it with another fence
+    room     bytes that were free when a disk was full
     """
 
     wanted: ApplyTable
@@ -77,6 +78,7 @@ class Task:
     began: float = float("-inf")
     took: float = 0.0
     failures: int = 0
+    room: int = 0
     is_busy: bool = False
     is_leaving: bool = False
     is_spent: bool = False
@@ -349,7 +351,9 @@ class ApplySession:
             task.failures += 1
             is_final = failure.outcome != "transient" or failure.error.code == "fenced"
             task.is_spent = is_final
-            fact = named(failure.error, task.table.spec, scratch=str(self._scratch))
+            spec, scratch = task.table.spec, str(self._scratch)
+            fact = named(failure.error, spec, scratch=scratch)
+            task.room = room(spec, scratch) if fact.code == FULL else 0
             task.problem = ApplyProblem(
                 task.table_id,
                 failure.outcome,
@@ -381,7 +385,22 @@ class ApplySession:
         seconds = REPORT_SECONDS if self._has_news() else ALIVE_SECONDS
         if self._is_new or now - self._reported_at >= seconds:
             self._reported_at = now
+            self._go_on_where_room_came()
             self._report_now()
+
+    def _go_on_where_room_came(self) -> None:
+        """They do not wait for their next try, for until then they are told as failing.
+        All of a session write to the same disks."""
+        with self._lock:
+            problems = [(one, one.problem) for one in self._tasks.values()]
+            full = [one for one, what in problems if what and what.error.code == FULL]
+            if not full:
+                return
+            free = room(full[0].table.spec, str(self._scratch))
+            for task in full:
+                if free > task.room + NEARLY_FULL:
+                    task.room, task.not_before = free, 0.0
+            self._changed.notify_all()
 
     def _has_news(self) -> bool:
         with self._lock:
