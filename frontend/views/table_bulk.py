@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from django.contrib import messages
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext, ngettext
 
@@ -27,7 +28,14 @@ from frontend.pages import (
     ticked,
 )
 from frontend.templatetags.states import look_of
-from frontend.views.table_actions import lower_first, sentences
+from frontend.views.table_actions import (
+    FormField,
+    Given,
+    form_of,
+    given_in,
+    lower_first,
+    sentences,
+)
 from ingest.actions.registry import ACTIONS, start
 from ingest.maintenance.impact_on_many import Foreseen
 from ingest.maintenance.table_action import TableAction
@@ -35,7 +43,7 @@ from ingest.models import Pipeline
 from ingest.models.states import RETIRED
 
 # in the order in which the list offers them
-BULK = ("sync", "pause", "resume", "verify", "compact", "resync")
+BULK = ("sync", "pause", "resume", "verify", "compact", "resync", "remove")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,7 @@ def act_on_many(request: PageRequest) -> HttpResponse:
     ids = ticked(data, "table")[:PAGE_SIZE]
     planned = plan_for(request.principal, action, ids)
     possible = [one for one in planned if not one.refused]
+    given = _choices(action, data)
     if not planned:
         message = gettext("Tick at least one table.")
         messages.error(request, message)
@@ -64,7 +73,7 @@ def act_on_many(request: PageRequest) -> HttpResponse:
     if request.method == "POST" and possible:
         word = str(len(possible))
         if not action.is_dangerous or is_confirmed(request, word):
-            return _start_all(request, action, possible)
+            return _start_all(request, action, possible, given)
         error = SluiceError(gettext(NOT_CONFIRMED))
     shared = _shared(action, possible)
     context = {
@@ -74,6 +83,7 @@ def act_on_many(request: PageRequest) -> HttpResponse:
         "number": len(possible),
         "rows": sum(one.table.estimated_rows for one in possible),
         "shared": shared,
+        "fields": _fields(action, planned[0].table, given),
         "error": error,
     }
     return render(request, "frontend/tables/many.html", context)
@@ -143,13 +153,29 @@ def _own(planned: Sequence[Planned], shared: Sequence[str]) -> list[Planned]:
     ]
 
 
+def _choices(action: TableAction, data: QueryDict) -> dict[str, Any]:
+    """What is chosen for all of them alike, of what no preview depends on."""
+    found = given_in(action, data)
+    fields = [each for each in action.request.fields if each.kind == "choice"]
+    names = {each.name for each in fields if not each.changes_preview}
+    return {name: found[name] for name in names & found.keys()}
+
+
+def _fields(action: TableAction, table: Table, given: Given) -> list[FormField]:
+    fields = form_of(action, table, given).after
+    return [each for each in fields if each.field.kind == "choice"]
+
+
 def _start_all(
-    request: PageRequest, action: TableAction, possible: Sequence[Planned]
+    request: PageRequest,
+    action: TableAction,
+    possible: Sequence[Planned],
+    given: Given,
 ) -> HttpResponse:
     started, refused = 0, list[str]()
     for one in possible:
         try:
-            start(action, one.table, actor=request.principal.name, given={})
+            start(action, one.table, actor=request.principal.name, given=given)
         except SluiceError as error:
             refused.append(f"{one.table.name}: {translated(error.as_sentence)}")
         else:

@@ -11,7 +11,11 @@ from core.models import Job
 from core.sentences import Sentence
 from ingest.maintenance import compact_job
 from ingest.maintenance.compaction_drivers import parse_driver_request
-from ingest.maintenance.impact_on_many import foresee_compactions, foresee_resyncs
+from ingest.maintenance.impact_on_many import (
+    foresee_compactions,
+    foresee_removals,
+    foresee_resyncs,
+)
 from ingest.maintenance.impact_preview import (
     preview_compaction,
     preview_follow_cursor,
@@ -402,6 +406,7 @@ REMOVE = TableAction(
     ),
     describe=_describe_removal,
     preview=_preview_removal,
+    preview_many=foresee_removals,
     run=_remove,
     is_dangerous=True,
 )

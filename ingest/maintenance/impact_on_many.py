@@ -1,5 +1,5 @@
-"""What a compaction or a resync would do to each of many tables, by a number of
-statements that does not grow with them. Reads no file of the lake: of its files it
+"""What a compaction, a resync or a removal would do to each of many tables, by a number
+of statements that does not grow with them. Reads no file of the lake: of its files it
 knows what the last look at each table found.
 """
 
@@ -29,7 +29,11 @@ from ingest.maintenance.repair_descriptions import (
 from ingest.models import Pipeline, TableHealth
 from ingest.pipelines import shards
 from ingest.pipelines.policies.store import Policies
+from ingest.pipelines.removal import stopped
 
+IF_KEPT = (
+    "If you keep the data: the table stays as it is, readable, no longer refreshed"
+)
 # what happens, in sentences, in order; or why it would be refused
 Foreseen = tuple[str, ...] | SluiceError
 # a lake table, and the pipeline that carries it
@@ -51,13 +55,43 @@ def foresee_resyncs(carried: Sequence[Carried]) -> Mapping[int, Foreseen]:
 
 def foresee_compactions(carried: Sequence[Carried]) -> Mapping[int, Foreseen]:
     """By lake table."""
-    policies = _policies_of(carried)
-    rows = TableHealth.objects.filter(table__in=[table for table, _ in carried])
-    facts = {row.table_id: facts_from(row.facts) for row in rows if row.facts}
+    policies, facts = _policies_of(carried), _facts_of(carried)
     return {
         table.pk: _compaction(table, pipeline, facts.get(table.pk), policies)
         for table, pipeline in carried
     }
+
+
+def foresee_removals(carried: Sequence[Carried]) -> Mapping[int, Foreseen]:
+    """By lake table; both of what can be chosen."""
+    facts = _facts_of(carried)
+    return {
+        table.pk: (
+            stopped(table),
+            IF_KEPT,
+            _if_deleted(facts.get(table.pk)),
+        )
+        for table, _ in carried
+    }
+
+
+def _if_deleted(facts: LakeFacts | None) -> str:
+    if facts is None:
+        return (
+            "If you delete it: its files, which no check has counted yet, and the table"
+            " itself; this cannot be undone"
+        )
+    size = facts.base_bytes + facts.log_bytes + facts.old_bytes + facts.unfinished_bytes
+    return Sentence(
+        "If you delete it: its files, %(size)s by the last check of the table, and the"
+        " table itself; this cannot be undone",
+        size=sized(size),
+    )
+
+
+def _facts_of(carried: Sequence[Carried]) -> dict[int, LakeFacts]:
+    rows = TableHealth.objects.filter(table__in=[table for table, _ in carried])
+    return {row.table_id: facts_from(row.facts) for row in rows if row.facts}
 
 
 def _policies_of(carried: Sequence[Carried]) -> Policies:

@@ -60,9 +60,6 @@ def plan_removal(table: Table, *, drop_data: bool) -> RemovalPreview:
     for file in place_at(table.path).files() if table.path else ():
         files += 1
         size += file.size
-    stop = Sentence(
-        "Stop syncing %(source)s into %(table)s", source=table.source_name, table=table
-    )
     data = Sentence(
         "keep %(table)s as it is, readable, no longer refreshed", table=table
     )
@@ -76,7 +73,13 @@ def plan_removal(table: Table, *, drop_data: bool) -> RemovalPreview:
             bytes=f"{size:,}",
             table=table,
         )
-    return RemovalPreview(str(table), drop_data, files, size, (stop, data))
+    return RemovalPreview(str(table), drop_data, files, size, (stopped(table), data))
+
+
+def stopped(table: Table) -> Sentence:
+    return Sentence(
+        "Stop syncing %(source)s into %(table)s", source=table.source_name, table=table
+    )
 
 
 def start_removal(table: Table, *, drop_data: bool, actor: str) -> Job:

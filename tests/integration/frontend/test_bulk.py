@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from urllib.parse import urlencode
 
@@ -45,7 +46,7 @@ def test_what_is_possible_is_done_and_the_rest_is_told(world, browse) -> None:
     states = Table.objects.filter(pk__in=[table.pk for table in wanted])
     assert {table.status for table in states} == {"PAUSED"}
     assert "Tick at least one table" in html_of(ask(client, "sync", []))
-    assert client.get("/tables/act?do=remove&table=1").status_code == 404
+    assert client.get("/tables/act?do=restore&table=1").status_code == 404
 
 
 def test_how_many_are_refused_as_they_begin_is_told(world, browse, monkeypatch) -> None:
@@ -72,6 +73,31 @@ def test_a_resync_of_many_wants_their_number_typed(world, browse) -> None:
     assert Job.objects.filter(kind="resync").count() == before + 2
 
 
+@pytest.mark.parametrize(("data", "is_dropped"), [("", False), ("drop", True)])
+def test_a_removal_of_many_says_what_goes_and_wants_their_number(
+    world, browse, data, is_dropped
+) -> None:
+    client, lake = browse("root"), world.lake_tables
+    wanted = [lake["orders"], lake["legacy"]]
+    TableHealth.objects.filter(table__in=wanted).delete()
+    show_health(lake["orders"], replace(WELL, log_files=7, log_bytes=3_000_000))
+    shown = html_of(client.get(address("remove", wanted)))
+    assert "into lake.shop.orders" in shown
+    assert shown.count("If you keep the data: the table stays as it is") == 1
+    assert "its files, 93 MB by the last check of the table" in shown
+    assert "its files, which no check has counted yet" in shown
+    shown = html_of(ask(client, "remove", wanted, data="drop"))
+    assert "does not match" in shown
+    chosen = r'value="drop"\s+checked'
+    assert re.search(chosen, shown), "what was chosen stays"
+    assert not Job.objects.filter(kind="remove").exists()
+    shown = html_of(ask(client, "remove", wanted, data=data, confirm="2"))
+    assert "Requested for 2 tables: remove." in shown
+    jobs = Job.objects.filter(kind="remove")
+    found = {(job.payload["table"], job.payload["drop_data"]) for job in jobs}
+    assert found == {(table.pk, is_dropped) for table in wanted}
+
+
 def test_rights_hold_for_each_table_without_a_statement_each(world, browse) -> None:
     client, lake = browse("ann"), world.lake_tables
     assert "table-bulk" not in html_of(client.get("/tables")), "nothing to operate"
@@ -95,7 +121,7 @@ def test_rights_hold_for_each_table_without_a_statement_each(world, browse) -> N
     assert statements(several) == statements(several[:1])
 
 
-@pytest.mark.parametrize("action", ["compact", "resync"])
+@pytest.mark.parametrize("action", ["compact", "resync", "remove"])
 def test_a_preview_of_a_full_page_takes_the_statements_of_three_tables(
     world, browse, action
 ) -> None:
