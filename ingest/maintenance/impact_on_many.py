@@ -55,7 +55,7 @@ def foresee_resyncs(carried: Sequence[Carried]) -> Mapping[int, Foreseen]:
 
 def foresee_compactions(carried: Sequence[Carried]) -> Mapping[int, Foreseen]:
     """By lake table."""
-    policies, facts = _policies_of(carried), _facts_of(carried)
+    policies, facts = _policies_of(carried), _facts_of([table for table, _ in carried])
     return {
         table.pk: _compaction(table, pipeline, facts.get(table.pk), policies)
         for table, pipeline in carried
@@ -64,14 +64,14 @@ def foresee_compactions(carried: Sequence[Carried]) -> Mapping[int, Foreseen]:
 
 def foresee_removals(carried: Sequence[Carried]) -> Mapping[int, Foreseen]:
     """By lake table; both of what can be chosen."""
-    facts = _facts_of(carried)
+    return removals_of([table for table, _ in carried])
+
+
+def removals_of(tables: Sequence[Table]) -> dict[int, tuple[str, ...]]:
+    facts = _facts_of(tables)
     return {
-        table.pk: (
-            stopped(table),
-            IF_KEPT,
-            _if_deleted(facts.get(table.pk)),
-        )
-        for table, _ in carried
+        table.pk: (stopped(table), IF_KEPT, _if_deleted(facts.get(table.pk)))
+        for table in tables
     }
 
 
@@ -89,8 +89,8 @@ def _if_deleted(facts: LakeFacts | None) -> str:
     )
 
 
-def _facts_of(carried: Sequence[Carried]) -> dict[int, LakeFacts]:
-    rows = TableHealth.objects.filter(table__in=[table for table, _ in carried])
+def _facts_of(tables: Sequence[Table]) -> dict[int, LakeFacts]:
+    rows = TableHealth.objects.filter(table__in=tables)
     return {row.table_id: facts_from(row.facts) for row in rows if row.facts}
 
 

@@ -143,6 +143,7 @@ LEAST_OF_OTHERS = {
     ("POST", "tables/<id:table_id>:compact"): "operate",
     ("POST", "tables/<id:table_id>:verify"): "operate",
     ("POST", "tables/<id:table_id>:remove"): "manage",
+    ("POST", "tables:remove"): None,
     ("GET", "datasources/<source:ds>/policy"): "discover",
     ("POST", "datasources/<source:ds>:resume"): "operate",
     ("GET", "datasources/<source:ds>/capture"): "discover",

@@ -6,11 +6,14 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from catalog.models import Table
 from ingest.api import replies
+from ingest.api.removals import RemovalOfOne
 from ingest.models import Onboarding, Pipeline
 from tests.doubles.launcher import Fault
 from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
+from tests.integration.catalog.test_endpoints import compare
 from tests.integration.ingest.world import COLUMNS, make_tables
 
 pytestmark = pytest.mark.django_db
@@ -92,6 +95,39 @@ def test_strangers_see_nothing_and_helpers_may_operate(world, admin, person) -> 
     assert ann("GET", f"jobs/{job.pk}").status_code == 200
     assert ann("GET", f"tables/{table}/sample").status_code == 403
     assert ann("POST", f"tables/{table}:remove", {"data": "drop"}).status_code == 403
+
+
+def test_several_are_removed_each_by_itself(world, admin, ann) -> None:
+    world.onboard("orders", "items")
+    world.until_live("orders", "items")
+    tables = [world.lake(name).pk for name in ("orders", "items")]
+    grant(admin, "user:ann", "manage", "lake.shop.orders")
+
+    def removed(*of: int, **more) -> list:
+        body = {"tables": [*of, *of], "data": "drop", **more}
+        reply = admin("POST", "tables:remove", body)
+        assert reply.status_code == 200, reply.content
+        items = reply.json()["items"]
+        compare(RemovalOfOne(), items[0])
+        assert [one["table"] for one in items] == [*of]
+        return items
+
+    previewed = removed(*tables, dry_run=True)
+    for one, name in zip(previewed, ("orders", "items"), strict=True):
+        assert one["will"][0] == f"Stop syncing public.{name} into lake.shop.{name}"
+        assert one["will"][2].startswith("If you delete it: its files")
+    refused = ann("POST", "tables:remove", {"tables": tables, "data": "drop"})
+    assert refused.status_code == 404
+    assert world.jobs("remove") == []
+    (first,) = removed(tables[0])
+    done, more = removed(*tables)
+    assert (first["error"], more["error"]) == (None, None)
+    assert done["job"] is None
+    assert done["error"]["message"] == "cannot remove lake.shop.orders: it is REMOVING"
+    assert [job.payload["drop_data"] for job in world.jobs("remove")] == [True, True]
+    for one in removed(*tables, dry_run=True):
+        assert (one["will"], one["error"]["code"]) == ([], "not_now")
+    world.until(lambda: not Table.objects.filter(pk__in=tables).exists())
 
 
 def test_remove_previews_then_drops(world, admin) -> None:
