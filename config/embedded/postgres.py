@@ -49,7 +49,7 @@ PROGRAMS = Path("pginstall", "bin")
 CONFIGURATION = """\
 listen_addresses = '127.0.0.1'
 port = {port}
-unix_socket_directories = ''
+unix_socket_directories = '{sockets}'
 dynamic_shared_memory_type = mmap
 shared_buffers = {shared_buffers}
 max_connections = 120
@@ -89,7 +89,7 @@ class PostgresAddress:
 
 class EmbeddedPostgres:
     """One server of `home`, told apart by `name`. `durable` off is for tests, and then
-    it commits nothing by itself, either."""
+    it commits nothing by itself, either, and has a socket in `data`."""
 
     def __init__(self, home: Path, name: str, *, durable: bool = True) -> None:
         self.home = home.absolute()
@@ -285,6 +285,7 @@ class EmbeddedPostgres:
         port_file.write_text(f"{port}")
         text = CONFIGURATION.format(
             port=port,
+            sockets="" if self.durable else self.data,
             shared_buffers="64MB",
             fsync="on" if self.durable else "off",
             autovacuum="on" if self.durable else "off",
