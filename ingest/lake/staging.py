@@ -76,7 +76,7 @@ def why_anew(
 
 @dataclass(frozen=True, slots=True)
 class ChunkManifest:
-    """A finished chunk: what was read, by which attempt, in which snapshot.
+    """A finished chunk: what was read, in which snapshot.
 
     null_keys  rows with a NULL in their key
     unfit      rows with a value that has no form in the lake
@@ -84,9 +84,7 @@ class ChunkManifest:
 
     number: int
     snapshot: str
-    attempt: int
     rows: int
-    bytes: int
     null_keys: int = 0
     unfit: int = 0
 

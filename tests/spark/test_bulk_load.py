@@ -22,7 +22,6 @@ from ingest.lake.hudi.options import (
 )
 from ingest.lake.layout import read_layout
 from ingest.lake.place import place_at
-from tests.long_tests import first_then_long
 from tests.spark.lake_bench import LakeBench, assert_done
 
 
@@ -63,17 +62,34 @@ def meta_and_rows(lake_bench: LakeBench, path: str) -> list[tuple[Any, ...]]:
     return sorted((tuple(r) for r in found.collect()), key=str)
 
 
-@pytest.mark.parametrize("partitions", first_then_long(("area",), ()))
+@pytest.mark.parametrize(
+    ("key", "partitions"),
+    [
+        (("id",), ("area",)),
+        # these go to their buckets while they are read from the source
+        (("id",), ()),
+        (("u",), ()),
+        (("area", "small"), ()),
+    ],
+)
 def test_a_load_is_what_hudi_itself_would_have_written(
-    lake_bench: LakeBench, tmp_path: Path, partitions: tuple[str, ...]
+    lake_bench: LakeBench,
+    tmp_path: Path,
+    key: tuple[str, ...],
+    partitions: tuple[str, ...],
 ) -> None:
-    lake_bench.sql("CREATE TABLE p (id bigint PRIMARY KEY, area text, n numeric(9,2))")
     lake_bench.sql(
-        "INSERT INTO p SELECT g, CASE g % 4 WHEN 0 THEN 'a/b' WHEN 1 THEN 'ä' WHEN 2"
-        " THEN '' END, g / 7.0 FROM generate_series(1, 3000) g"
+        "CREATE TABLE p (id bigint, u uuid NOT NULL, area text, small int,"
+        f" n numeric(9,2), PRIMARY KEY ({', '.join(key)}))"
     )
-    table = lake_bench.table("p", buckets=5, partition_by=partitions)
-    assert_done(lake_bench.load(table))
+    lake_bench.sql(
+        "INSERT INTO p SELECT g, md5(g::text)::uuid, CASE g % 4 WHEN 0 THEN 'a/b,:' WHEN"
+        f" 1 THEN 'ä' WHEN 2 THEN '' {'ELSE chr(37)' if 'area' in key else ''} END,"
+        " g, g / 7.0 FROM generate_series(-900, 900) g"
+    )
+    table = lake_bench.table("p", key, buckets=5, partition_by=partitions)
+    report = assert_done(lake_bench.load(table, chunk_rows=600))
+    assert report.facts["chunks"] > 1
     frame = lake_bench.frame(table)
     rows = frame.select(*(c for c in frame.columns if not c.startswith("_hoodie")))
     other = str(tmp_path / "other")

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from core.class_archive import class_archive
-from ingest.contract.job import CompactWork, SnapshotWork
+from ingest.contract.job import CompactWork, JobSpec, SnapshotWork
 from ingest.lake.staging import StagingArea
 from tests.processes import line_of, wait_until_gone
 from tests.spark.driver_process import DriverProcess
@@ -185,6 +185,34 @@ def test_a_job_whose_threads_answer_nothing_is_abandoned(
     assert spec.job_id not in said
 
 
+def begun_without_staging(driver: DriverProcess, bench: LakeBench) -> JobSpec:
+    """A short load of which some rows are read."""
+    slow = replace(bench.source, datasource_id=4, max_rows_per_second=200)
+    table, work = big_table(bench, "brief", 3000), SnapshotWork(chunk_rows=1000)
+    spec = bench.spec("snapshot", table, source=slow, snapshot=work)
+    driver.run(spec)
+
+    def has_read(job: dict[str, Any]) -> bool:
+        return job["job_id"] == spec.job_id and job["done"] > 0
+
+    driver.wait_for(lambda m: any(map(has_read, m.get("jobs", ()))))
+    assert not StagingArea(table.staging).folder.exists()
+    return spec
+
+
+def ended_from_the_start(
+    driver: DriverProcess, bench: LakeBench, spec: JobSpec
+) -> None:
+    """What a short load has read ends with its driver: all of it is read again."""
+    bench.take_over(spec.table, 2)
+    fence = replace(spec.fence, token=2)
+    driver.run(with_attempt(replace(spec, source=bench.source, fence=fence), 2))
+    report = driver.report(with_attempt(spec, 2))
+    assert report.outcome == "succeeded", report
+    facts = report.facts
+    assert (facts["rows"], facts["committed_rows"]) == (3000, 3000)
+
+
 def test_kill_9_leaves_no_process_and_the_next_driver_goes_on(
     driver: DriverProcess, bench: LakeBench, jars: str, tmp_path: Path
 ) -> None:
@@ -195,6 +223,7 @@ def test_kill_9_leaves_no_process_and_the_next_driver_goes_on(
     )
     driver.run(spec)
     staging = StagingArea(table.staging)
+    unstaged = begun_without_staging(driver, bench)
     wait_for(lambda: len(staging.finished()) >= 2, "the source or the staging area")
     family = driver.family()
     java = next(p for p in family if line_of(p).partition(" ")[0].endswith("java"))
@@ -219,6 +248,7 @@ def test_kill_9_leaves_no_process_and_the_next_driver_goes_on(
         assert report.facts["rows"] == 4000
         assert report.facts["consistency"] == "per_chunk"
         assert len(kept) >= 2
+        ended_from_the_start(after, bench, unstaged)
         # a driver that nobody talks to any more ends itself, JVM included
         family = after.family()
         after.is_pinging = False

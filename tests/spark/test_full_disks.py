@@ -55,7 +55,7 @@ def in_source(bench: LakeBench, name: str) -> list[tuple[Any, ...]]:
 
 
 def load_spec(bench: LakeBench, table: Any) -> JobSpec:
-    work = SnapshotWork(chunk_rows=1_000)
+    work = SnapshotWork(chunk_rows=500)
     return bench.spec("snapshot", table, snapshot=work)
 
 

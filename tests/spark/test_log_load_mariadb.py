@@ -17,7 +17,8 @@ from ingest.contract.source_positions import order_of
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.log_apply import LogTable, spec_of
 from ingest.driver.apply.log_read import Stream
-from ingest.driver.capture import snapshot
+from ingest.driver.capture import reading
+from ingest.driver.capture.chunking import SHORT
 from ingest.driver.table_services import verify
 from ingest.lake.chain import ChainIndex, begin_stream, stream_folder, take_over
 from ingest.lake.segment_files import SegmentBuilder
@@ -112,21 +113,26 @@ def load_with(
     cut = Control("cut", table.table_id, load="a")
     followed.segment(Control("added", table.table_id), cut)
     waiting = list(changes)
-    read = snapshot.read_to_parquet
+    read = reading.read_statement
 
-    def between(*given: Any) -> Any:
+    def between(*given: Any, **named: Any) -> Any:
         for statement in waiting.pop(0) if waiting else ():
             bench.sql(statement)
-        return read(*given)
+        return read(*given, **named)
 
-    monkeypatch.setattr(snapshot, "read_to_parquet", between)
-    work = SnapshotWork(100, log=LogLoad(STREAM, "a"))
+    monkeypatch.setattr(reading, "read_statement", between)
+    # chunks of the same table: few are not staged
+    rows = 50 if table.estimated_rows else 100
+    work = SnapshotWork(rows, log=LogLoad(STREAM, "a"))
     return assert_done(bench.run(bench.spec("snapshot", table, snapshot=work))).facts
 
 
+@pytest.mark.parametrize("is_short", [True, False])
 def test_what_changes_while_chunks_are_read_ends_right(
-    followed: Followed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    followed: Followed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_short: bool
 ) -> None:
+    if is_short:
+        followed.table = replace(followed.table, estimated_rows=0)
     bench, table = followed.bench, followed.table
     facts = load_with(
         followed,
@@ -148,6 +154,7 @@ def test_what_changes_while_chunks_are_read_ends_right(
         ),
     )
     assert facts["consistency"] == "per_chunk"
+    assert facts["chunks"] <= SHORT if is_short else facts["chunks"] > SHORT
     bench.sql("UPDATE o SET v = 'last' WHERE id = 390")
     finished = Control("finished", table.table_id, at=facts["bound"])
     followed.segment(finished)

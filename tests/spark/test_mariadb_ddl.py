@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from catalog.sources.registry import footprint_of
-from ingest.driver.capture import jdbc, snapshot, source_tables
+from ingest.driver.capture import jdbc, source_tables
 from ingest.driver.capture import reading as patience
 from ingest.driver.capture import timestamp as capture_timestamp
 from ingest.sources.mariadb import reader
@@ -99,20 +99,20 @@ def test_a_truncated_table_is_read_anew(
     bench: MariadbBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between two chunks: those before it are of rows that are gone."""
-    real, calls = snapshot.read_to_parquet, []  # type: ignore[var-annotated]
+    real, calls = patience.read_statement, []  # type: ignore[var-annotated]
 
-    def between(*given: Any) -> Any:
+    def between(*given: Any, **named: Any) -> Any:
         calls.append(1)
         if len(calls) == 2:
             bench.sql("TRUNCATE o")
             bench.sql("INSERT INTO o (id, v) VALUES (5, 50)")
-        return real(*given)
+        return real(*given, **named)
 
     bench.source = replace(bench.source, max_parallel_reads=1)
     table = bench.table("o", estimated_rows=200)
     bench.sql("ANALYZE TABLE o")
-    monkeypatch.setattr(snapshot, "read_to_parquet", between)
-    assert_done(bench.load(table, chunk_rows=50))
+    monkeypatch.setattr(patience, "read_statement", between)
+    assert_done(bench.load(table, chunk_rows=20))
     assert bench.rows(table, "id", "v") == [(5, 50)]
 
 

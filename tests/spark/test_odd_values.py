@@ -12,7 +12,7 @@ import pytest
 
 from catalog.sources.postgresql.types import SourceType, lake_type
 from ingest.contract.table import TableSpec
-from ingest.driver.capture import snapshot
+from ingest.driver.capture import kept_chunks
 from tests.long_tests import first_then_long
 from tests.spark.lake_bench import LakeBench, assert_done
 
@@ -163,7 +163,7 @@ def test_a_late_driver_does_not_double_staged_rows_without_a_key(
     lake_bench.sql("CREATE TABLE h (v text)")
     lake_bench.sql("INSERT INTO h VALUES ('a'), ('b')")
     table = planned(lake_bench, "h", key=(), row_hash=True)
-    read_staged = snapshot.read_staged
+    read_staged = kept_chunks.read_staged
 
     def read_behind_another(*args: Any) -> Any:
         for part in Path(table.staging).rglob("*.parquet"):
@@ -171,7 +171,7 @@ def test_a_late_driver_does_not_double_staged_rows_without_a_key(
         return read_staged(*args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(snapshot, "read_staged", read_behind_another)
+        patch.setattr(kept_chunks, "read_staged", read_behind_another)
         report = lake_bench.load(table)
     assert report.error is not None
     assert (report.outcome, report.error.code) == ("terminal", "rows_miscounted")

@@ -15,7 +15,7 @@ from ingest.contract.segments import Control
 from ingest.contract.table import SHARD, ColumnSpec, Gone, ShardSpec, TableSpec
 from ingest.driver.apply import log_apply
 from ingest.driver.apply.writer import commit_rows
-from ingest.driver.capture import reading, snapshot
+from ingest.driver.capture import kept_chunks, reading
 from ingest.driver.table_services import chunk_repair
 from ingest.sources.port import LogNames
 from ingest.sources.registry import open_log_reader
@@ -268,16 +268,16 @@ def test_a_shard_is_emptied_while_it_is_loaded(
     shards: Sharded, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Chunks of it were read before, and are read behind that."""
-    read, waiting = snapshot.read_to_parquet, ["TRUNCATE TABLE {o}"]
+    finished, waiting = kept_chunks._manifest, ["TRUNCATE TABLE {o}"]
 
     def between(*given: Any) -> Any:
-        found = read(*given)
-        if given[2].table.source_schema == SHARDS["2"] and waiting:
+        found = finished(*given)
+        if given[0].table.source_schema == SHARDS["2"] and waiting:
             shards.sql("2", waiting.pop())
             shards.sql("2", "INSERT INTO {o} VALUES (1, 'new'), (200, 'new')")
         return found
 
-    monkeypatch.setattr(snapshot, "read_to_parquet", between)
+    monkeypatch.setattr(kept_chunks, "_manifest", between)
     monkeypatch.setattr(reading, "PAUSES", (0.0,))
     loaded(shards)
     assert not waiting

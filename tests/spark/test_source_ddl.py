@@ -129,18 +129,18 @@ def test_a_resumed_load_drops_the_chunks_of_the_old_table(
 def test_an_alter_between_the_chunks_of_a_load_makes_it_start_again(
     bench: LakeBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, calls = snapshot.read_to_parquet, []  # type: ignore[var-annotated]
+    real, calls = patience.read_statement, []  # type: ignore[var-annotated]
 
-    def between(*given: Any) -> Any:
+    def between(*given: Any, **named: Any) -> Any:
         calls.append(1)
         if len(calls) == 2:
             bench.sql(
                 "BEGIN; TRUNCATE o; INSERT INTO o SELECT g, 'new', now()"
                 " FROM generate_series(1, 200) g; COMMIT"
             )
-        return real(*given)
+        return real(*given, **named)
 
-    monkeypatch.setattr(snapshot, "read_to_parquet", between)
+    monkeypatch.setattr(patience, "read_statement", between)
     table = bench.table("o", estimated_rows=500)
     report = assert_done(bench.load(table, chunk_rows=100))
     assert bench.rows(table, "id", "v") == [(i, "new") for i in range(1, 201)]

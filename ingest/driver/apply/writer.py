@@ -135,6 +135,7 @@ class Batch:
 
     expected_rows  of a load, when known: another number fails before the commit
     unique_keys    certainly no key occurs twice
+    are_placed     each partition of the rows has those of one bucket
     """
 
     rows: DataFrame | LightRows
@@ -142,6 +143,7 @@ class Batch:
     span: Span
     expected_rows: int = -1
     unique_keys: bool = False
+    are_placed: bool = False
 
 
 def writer_fence(spec: JobSpec) -> WriterFence:
@@ -267,7 +269,8 @@ def _write(batch: Batch, path: str, options: Mapping[str, str]) -> None:
     jvm: Any = rows.sparkSession._jvm
     # Hudi's bulk_insert behind our own shuffle (ADR 11)
     load = jvm.io.sluice.lake.BulkLoad
-    load.write(rows._jdf, {**options, "path": path}, batch.expected_rows)
+    options = {**options, "path": path}
+    load.write(rows._jdf, options, batch.expected_rows, batch.are_placed)
 
 
 def commit_of(spec: JobSpec, epoch: int | None = None) -> Commit | None:

@@ -27,6 +27,8 @@ from ingest.sources.statements import KeyStatements
 
 _ROWS_PER_PAGE = 50
 _THROTTLED_CHUNK_SECONDS = 5
+# Chunks of a short load: what a kill may cost, a million rows that are read in seconds.
+SHORT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,18 @@ def fit_throttle(chunk_rows: int, source: SourceSpec) -> int:
         return max(1, chunk_rows)
     limit = source.max_rows_per_second * _THROTTLED_CHUNK_SECONDS
     return max(1, min(chunk_rows, limit))
+
+
+def chunk_rows_of_load(chunk_rows: int, source: SourceSpec, *, rows: int) -> int:
+    """`chunk_rows` for a table of so many rows, 0 = nobody knows. A short load is one
+    wave: however it is cut, a kill costs all of it."""
+    fitting = fit_throttle(chunk_rows, source)
+    is_short = 0 < rows <= SHORT * fitting and not source.max_rows_per_second
+    return SHORT * fitting if is_short else fitting
+
+
+def is_short(chunks: int, source: SourceSpec) -> bool:
+    return chunks <= max(SHORT, source.max_parallel_reads)
 
 
 def key_parts(table: TableSpec, facts: KeyFacts | None) -> tuple[KeyPart, ...]:

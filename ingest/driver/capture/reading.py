@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from pyspark import SparkContext
-from pyspark.sql import Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 
 from catalog.schema.limits import LIMITS
 from catalog.sources.mariadb.clusters import RIGHT_TO_ASK as RIGHT_OF_MEMBERS
@@ -35,13 +35,14 @@ from ingest.contract.positions import (
 from ingest.contract.table import TableSpec, sources_of
 from ingest.driver.apply.clocks import checked_clock
 from ingest.driver.apply.jobrun import JobRun
-from ingest.driver.apply.rows import observed_counts
+from ingest.driver.apply.rows import observed_counts, record_key
 from ingest.driver.apply.wide_rows import refuse_too_wide_read, widest
 from ingest.driver.capture.jdbc import NARROWINGS, Fetch, read_statement
 from ingest.driver.capture.source_fingerprint import check_source_fingerprint
 from ingest.driver.capture.stall_timeout import SourceWatch
 from ingest.driver.jvm import failure_of
 from ingest.driver.session import heap_of
+from ingest.lake.hudi.identity import key_column
 from ingest.lake.port import Place
 from ingest.sources.failures import TEXT_REFUSED
 from ingest.sources.fingerprint import from_data
@@ -305,25 +306,59 @@ def read_to_parquet(
     read one by one is written several times over."""
     run.check()
     observed = Observation()
-    rows = read_statement(
-        spark,
-        reading.access,
-        reading.selection,
-        sql=reading.sql,
-        snapshot=reading.snapshot,
-        fetch=reading.fetch,
-    ).observe(observed, *observed_counts(reading.table, reading.selection))
+    rows = _rows(spark, reading).observe(observed, *_observed(reading))
     options = {"compression": "lz4_raw"}
     if reading.fetch.is_of_wide_rows:
         # A writer keeps the least and the greatest value of each group until its file
         # ends, and a group is small as it is compressed, not as a reader has it
         options |= _SMALL_GROUPS | {"maxRecordsPerFile": str(reading.fetch.most)}
     rows.write.options(**options).mode("overwrite").parquet(folder.uri)
-    found = observed.get
-    counts = Counts(*(int(found[one.name] or 0) for one in fields(Counts)))
-    refuse_too_wide_read(
-        counts.widest, widest(heap_of(spark)), table=reading.table.at_source
+    return _checked(spark, reading, observed.get)
+
+
+def read_to_buckets(
+    run: JobRun, spark: SparkSession, reading: Reading
+) -> tuple[Counts, Any]:
+    """Reads the rows into Spark's shuffle files, those of a bucket of their lake table
+    together: a `BucketedRows`. As `read_to_parquet` otherwise."""
+    run.check()
+    table, name = reading.table, "counts"
+    rows = _rows(spark, reading).observe(name, *_observed(reading))
+    jvm: Any = spark._jvm
+    bucketed = jvm.io.sluice.lake.BucketedRows.of(
+        rows._jdf,
+        record_key(table, reading.selection)._jc,
+        key_column(table),
+        table.buckets,
+        name,
     )
+    found = bucketed.counts()
+    names = {one.name: place for place, one in enumerate(fields(Counts))}
+    counts = {name: found.get(place) for name, place in names.items()}
+    return _checked(spark, reading, counts), bucketed
+
+
+def _rows(spark: SparkSession, reading: Reading) -> DataFrame:
+    return read_statement(
+        spark,
+        reading.access,
+        reading.selection,
+        sql=reading.sql,
+        snapshot=reading.snapshot,
+        fetch=reading.fetch,
+    )
+
+
+def _observed(reading: Reading) -> list[Column]:
+    return observed_counts(reading.table, reading.selection)
+
+
+def _checked(
+    spark: SparkSession, reading: Reading, found: Mapping[str, int | None]
+) -> Counts:
+    counts = Counts(*(int(found[one.name] or 0) for one in fields(Counts)))
+    most, table = widest(heap_of(spark)), reading.table.at_source
+    refuse_too_wide_read(counts.widest, most, table=table)
     return counts
 
 

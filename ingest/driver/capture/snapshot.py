@@ -1,14 +1,14 @@
-"""Loading a table: chunks under an exported snapshot, staged, then one commit.
+"""Loading a table: chunks under an exported snapshot, kept aside, then one commit.
 
-A finished chunk is never read again, whatever happened in between. Nothing is
-visible before the one commit. It must not know how Hudi is configured.
+Nothing is visible before the one commit. It must not know where chunks wait for it
+(`kept_chunks`), nor how Hudi is configured.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,12 +34,7 @@ from ingest.driver.apply.partitions import (
     refuse_long_partitions,
     refuse_many_partitions,
 )
-from ingest.driver.apply.rows import (
-    duplicate_keys,
-    lake_rows,
-    read_staged,
-    unfit_counts,
-)
+from ingest.driver.apply.rows import duplicate_keys, lake_rows, unfit_counts
 from ingest.driver.apply.undoing import unschedule_all
 from ingest.driver.apply.writer import (
     Batch,
@@ -49,8 +44,14 @@ from ingest.driver.apply.writer import (
     commit_rows,
     qualified_name,
 )
-from ingest.driver.capture.chunking import Cut, fit_throttle
+from ingest.driver.capture.chunking import Cut, chunk_rows_of_load, is_short
 from ingest.driver.capture.gate import SourceGate
+from ingest.driver.capture.kept_chunks import (
+    BucketedChunks,
+    KeptChunks,
+    StagedChunks,
+    can_be_bucketed,
+)
 from ingest.driver.capture.keys import null_keys, refuse_shared_texts
 from ingest.driver.capture.log_load import (
     behind_of,
@@ -67,14 +68,12 @@ from ingest.driver.capture.reading import (
     open_stoppable,
     read_bound,
     read_patiently,
-    read_to_parquet,
 )
 from ingest.driver.capture.source_check import refuse_doubtful_emptiness
 from ingest.driver.capture.source_tables import SourceTable, cut_all, look_at
 from ingest.lake.commits import Commit, LakeState
 from ingest.lake.hudi.evolution import lacking_columns
 from ingest.lake.hudi.options import LoadPoint
-from ingest.lake.port import bytes_below
 from ingest.lake.staging import (
     ChunkManifest,
     Differences,
@@ -86,7 +85,7 @@ from ingest.lake.staging import (
 from ingest.sources.chunks import Chunk
 from ingest.sources.dialects import dialect_of
 from ingest.sources.fingerprint import SourceFingerprint, to_data
-from ingest.sources.port import KeyFacts, Source, SourceAccess
+from ingest.sources.port import Source, SourceAccess
 from ingest.sources.select import Selection, select_columns
 from ingest.sources.statements import has_zone, rows_behind
 
@@ -101,6 +100,15 @@ IN_UNICODE = (
     "%(repeated)s keys of %(table)s occur more than once in %(key)s in Unicode, other"
     " than at the source. Nothing was loaded"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """All rows of a load, before its commit."""
+
+    plan: LoadPlan
+    tables: tuple[SourceTable, ...]
+    chunks: KeptChunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +146,15 @@ def load_table(
             select_columns(dialect_of(access.spec.kind), spec.table.columns),
             _behind(spec, state),
         )
-        plan, read = _stage(load)
+        read = _read(load)
         if state.pending_compactions and not load.behind:
             # they speak of file groups that are replaced, and cleaned away then
             unschedule_all(run, spark)
         run.enter("committing", unit="commits")
-        done = _commit(load, state, plan, read)
-    return _end(run, done)
+        done = _commit(load, state, read)
+        read.chunks.drop()
+        return _end(run, done, read.chunks.finished())
+    return _end(run, done, StagingArea(spec.table.staging).finished())
 
 
 def _replaces(spec: JobSpec) -> bool:
@@ -185,7 +195,8 @@ def committed_load(run: JobRun) -> dict[str, Any] | None:
     """The facts of the report when the load is in the lake; None when it is not."""
     state = checked_state(run.spec, adds=False)
     done = _committed(run.spec, state)
-    return _end(run, done) if done else None
+    finished = StagingArea(run.spec.table.staging).finished()
+    return _end(run, done, finished) if done else None
 
 
 def _committed(spec: JobSpec, state: LakeState) -> Commit | None:
@@ -204,16 +215,17 @@ def _name_of(spec: JobSpec) -> str:
     return work.log.load if work.log else work.load
 
 
-def _end(run: JobRun, done: Commit) -> dict[str, Any]:
+def _end(
+    run: JobRun, done: Commit, chunks: Mapping[int, ChunkManifest]
+) -> dict[str, Any]:
     """What follows the commit; as often as it takes."""
-    staging = StagingArea(run.spec.table.staging)
-    report = _facts(run.spec, staging, done)
+    report = _facts(run.spec, [*chunks.values()], done)
     report |= {"lossy": dict(run.lossy), **run.source_fingerprint}
     if _replaces(run.spec):
         remove_future(run, done)
     # what a verification found of the rows of before is void
     Differences(run.spec.table.staging).clear()
-    staging.clear()
+    StagingArea(run.spec.table.staging).clear()
     return report
 
 
@@ -233,57 +245,55 @@ def _cleared(run: JobRun, spark: SparkSession, state: LakeState) -> LakeState:
     return roll_back_writes(spark, spec, state)
 
 
-def _stage(load: _Load) -> tuple[LoadPlan, tuple[SourceTable, ...]]:
+def _read(load: _Load) -> _Read:
     with open_stoppable(load.run, load.access) as (source, access):
         load = replace(load, access=access)
         return read_patiently(
             load.run,
             source,
-            lambda trial: _staged(load, source, trial),
+            lambda trial: _read_all(load, source, trial),
             drop=load.staging.clear,
         )
 
 
-def _staged(
-    load: _Load, source: Source, trial: Trial
-) -> tuple[LoadPlan, tuple[SourceTable, ...]]:
+def _read_all(load: _Load, source: Source, trial: Trial) -> _Read:
     load.run.enter("planning")
-    read = look_at(load.run, source, was_wide=trial.was_wide)
-    plan = _plan(load, source, read, definition=trial.definition)
-    _refuse_shared_texts(load, source, plan, read)
-    _read_chunks(load, source, plan, read)
-    _refuse_null_keys(load, source, plan, read)
-    if not _rows_of(load.staging) and not load.behind:
-        for one in read:
+    tables = look_at(load.run, source, was_wide=trial.was_wide)
+    read = _plan(load, source, tables, definition=trial.definition)
+    _refuse_shared_texts(load, source, read)
+    _read_chunks(load, source, read)
+    _refuse_null_keys(load, source, read)
+    if not _rows_of(read.chunks) and not load.behind:
+        for one in tables:
             refuse_doubtful_emptiness(load.spark, load.run, source, one.table)
-    if log_of(load.run) and not plan.snapshot:
-        plan = replace(plan, bound=read_until(load.run, source))
-    return plan, read
+    if log_of(load.run) and not read.plan.snapshot:
+        plan = replace(read.plan, bound=read_until(load.run, source))
+        read = replace(read, plan=plan)
+    return read
 
 
-def _refuse_null_keys(
-    load: _Load, source: Source, plan: LoadPlan, read: Sequence[SourceTable]
-) -> None:
-    shards = {chunk.number: chunk.shard for chunk in plan.chunks}
+def _refuse_null_keys(load: _Load, source: Source, read: _Read) -> None:
+    shards = {chunk.number: chunk.shard for chunk in read.plan.chunks}
     nulls = Counter[int]()
-    for manifest in load.staging.finished().values():
+    for manifest in read.chunks.finished().values():
         nulls[shards[manifest.number]] += manifest.null_keys
     for shard, count in sorted(nulls.items()):
         if count:
             # once they are mended at the source, they have to be read again
             load.staging.clear()
-            raise null_keys(source, read[shard].table, count)
+            raise null_keys(source, read.tables[shard].table, count)
 
 
 def _plan(
-    load: _Load, source: Source, read: Sequence[SourceTable], *, definition: str
-) -> LoadPlan:
-    """The plan of the first attempt, or a new one when it does not fit."""
+    load: _Load, source: Source, tables: tuple[SourceTable, ...], *, definition: str
+) -> _Read:
+    """Of the first attempt, with what that has staged; or a new one, with nothing."""
     spec = load.run.spec
     work = spec.snapshot or SnapshotWork()
+    staged = StagedChunks(load.run, load.spark, load.staging)
     old = load.staging.plan()
     fingerprint = _fingerprint(spec)
-    server = source.source_fingerprint(read[0].table)
+    server = source.source_fingerprint(tables[0].table)
     if old is not None and old.fingerprint == fingerprint:
         why = why_anew(old, definition, server, wall())
         if not why and old.snapshot and not load.staging.is_complete(old):
@@ -292,7 +302,7 @@ def _plan(
                 " again"
             )
         if not why:
-            return old
+            return _Read(old, tables, staged)
         load.run.warn(why)
     require_space(spec.table.staging, _space_needed(spec))
     if work.log:
@@ -301,56 +311,61 @@ def _plan(
         bound, snapshot = moment.at, "" if load.behind else moment.snapshot
     else:
         bound, snapshot = _bound(load.run, source), ""
-    cut = _cut(load, source, read)
-    is_unique = all(one.facts is not None and one.facts.is_unique for one in read)
+    cut = _cut(load, source, tables)
+    is_unique = all(one.facts is not None and one.facts.is_unique for one in tables)
     source_fingerprint = to_data(SourceFingerprint(server=server, is_unique=is_unique))
     plan = LoadPlan(
         fingerprint, cut.by, cut.chunks, definition, bound, source_fingerprint, snapshot
     )
+    if _can_be_bucketed(load, plan, tables):
+        load.staging.clear()
+        return _Read(plan, tables, BucketedChunks(load.run, load.spark))
     load.staging.begin(plan)
-    return plan
+    return _Read(plan, tables, staged)
+
+
+def _can_be_bucketed(
+    load: _Load, plan: LoadPlan, tables: Sequence[SourceTable]
+) -> bool:
+    wide_rows = any(one.fetch.is_of_wide_rows for one in tables)
+    return (
+        not load.behind
+        and is_short(len(plan.chunks), load.access.spec)
+        and can_be_bucketed(load.run, load.spark, wide_rows=wide_rows)
+    )
 
 
 def _cut(load: _Load, source: Source, read: Sequence[SourceTable]) -> Cut:
     if load.behind:
         return Cut("whole", (Chunk(0),))
-    work = load.run.spec.snapshot or SnapshotWork()
-    return cut_all(
-        load.run,
-        source,
-        read,
-        chunk_rows=fit_throttle(work.chunk_rows, load.access.spec),
-        readers=load.access.spec.max_parallel_reads,
-    )
+    spec, limits = load.run.spec, load.access.spec
+    work = spec.snapshot or SnapshotWork()
+    rows = chunk_rows_of_load(work.chunk_rows, limits, rows=spec.table.estimated_rows)
+    readers = limits.max_parallel_reads
+    return cut_all(load.run, source, read, chunk_rows=rows, readers=readers)
 
 
-def _refuse_shared_texts(
-    load: _Load, source: Source, plan: LoadPlan, read: Sequence[SourceTable]
-) -> None:
+def _refuse_shared_texts(load: _Load, source: Source, read: _Read) -> None:
     """Before hours of reading. What comes later is of the first sync."""
-    for chunk in plan.chunks:
-        one = read[chunk.shard]
+    for chunk in read.plan.chunks:
+        one = read.tables[chunk.shard]
         if one.facts is None or one.facts.is_exact:
             continue
         load.run.check()
-        where = load.behind or one.where(source, plan.by, chunk)
+        where = load.behind or one.where(source, read.plan.by, chunk)
         refuse_shared_texts(source, one.table, one.facts.types, where=where)
 
 
-def _read_chunks(
-    load: _Load, source: Source, plan: LoadPlan, read: Sequence[SourceTable]
-) -> None:
-    run, table = load.run, load.run.spec.table
-    finished = load.staging.finished()
+def _read_chunks(load: _Load, source: Source, read: _Read) -> None:
+    run, table, plan = load.run, load.run.spec.table, read.plan
+    finished = read.chunks.finished()
     total = max(table.estimated_rows, sum(m.rows for m in finished.values())) or None
     run.enter("reading", total=total, done=sum(m.rows for m in finished.values()))
     can_renew = plan.by == "key" and not plan.snapshot
 
     def read_one(chunk: Chunk) -> None:
-        one = read[chunk.shard]
+        one = read.tables[chunk.shard]
         sql = one.sql(source, load.behind or one.where(source, plan.by, chunk))
-        folder = load.staging.chunk_folder(chunk.number)
-        folder.delete_all()
         with (
             load.gate.reading(run),
             source.reading(one.table, can_renew=can_renew) as snapshot,
@@ -358,54 +373,37 @@ def _read_chunks(
             reading = Reading(
                 one.table, load.access, one.selection, sql, snapshot, one.fetch
             )
-            counts = read_to_parquet(run, load.spark, reading, folder)
-        load.gate.account(counts.rows)
-        manifest = ChunkManifest(
-            chunk.number,
-            # where connections share no snapshot, each chunk has its own moment
-            snapshot.id or f"chunk {chunk.number}",
-            run.spec.attempt,
-            counts.rows,
-            bytes_below(folder),
-            counts.null_keys,
-            counts.unfit,
-        )
-        load.staging.finish(manifest)
-        run.add_done(counts.rows)
+            manifest = read.chunks.read(reading, chunk.number)
+        load.gate.account(manifest.rows)
+        run.add_done(manifest.rows)
 
     todo = [c for c in plan.chunks if c.number not in finished]
     run_parallel(run, todo, read_one, threads=load.access.spec.max_parallel_reads)
 
 
-def _commit(
-    load: _Load, state: LakeState, plan: LoadPlan, read: Sequence[SourceTable]
-) -> Commit:
+def _commit(load: _Load, state: LakeState, read: _Read) -> Commit:
     spec = load.run.spec
-    folders = [
-        load.staging.chunk_folder(m.number).uri
-        for m in load.staging.finished().values()
-        if m.rows
-    ]
-    staged = read_staged(load.spark, load.selection, folders)
-    _refuse_bad_keys(load, staged, [one.facts for one in read])
+    staged = read.chunks.frame(load.selection)
+    _refuse_bad_keys(load, staged, read)
     if spec.table.row_hash:
-        _refuse_other_rows(load, staged)
+        _refuse_other_rows(load, staged, _rows_of(read.chunks))
     seq = F.lit(seq_of(spec.epoch, 0)).cast("bigint")
     rows = lake_rows(staged, spec.table, load.selection, seq=seq)
     refuse_many_partitions(rows, spec.table)
     refuse_long_partitions(staged, spec.table, load.selection)
+    span = _span(load.run, read.plan)
     if load.behind:
-        batch = Batch(rows, "upsert", _span(load.run, plan), unique_keys=True)
-        return commit_rows(spec, batch, state)
+        return commit_rows(spec, Batch(rows, "upsert", span, unique_keys=True), state)
     is_first = not state.timeline.completed_writes
-    # what was staged decides the columns: a resync may drop some
+    # what was read decides the columns: a resync may drop some
     fresh = LakeState(exists=state.exists, timeline=state.timeline)
     batch = Batch(
         rows,
         "bulk_insert" if is_first else "insert_overwrite_table",
-        _span(load.run, plan),
+        span,
         # equal rows of a table without key become one: their number is not known
-        expected_rows=-1 if spec.table.row_hash else _rows_of(load.staging),
+        expected_rows=-1 if spec.table.row_hash else _rows_of(read.chunks),
+        are_placed=read.chunks.are_placed,
     )
     return commit_rows(spec, batch, fresh)
 
@@ -419,10 +417,10 @@ def _load_point(run: JobRun, plan: LoadPlan) -> LoadPoint | None:
     return LoadPoint(plan.bound, plan.snapshot) if log_of(run) else None
 
 
-def _refuse_other_rows(load: _Load, staged: DataFrame) -> None:
+def _refuse_other_rows(load: _Load, staged: DataFrame, read: int) -> None:
     """Equal rows become one, so the commit cannot count them: a driver that was taken
     for dead may have written into these folders once more."""
-    read, found = _rows_of(load.staging), staged.count()
+    found = staged.count()
     if found != read:
         raise TerminalError(
             "%(found)s rows are staged for %(table)s, and %(read)s were read."
@@ -435,19 +433,17 @@ def _refuse_other_rows(load: _Load, staged: DataFrame) -> None:
         )
 
 
-def _rows_of(staging: StagingArea) -> int:
-    return sum(m.rows for m in staging.finished().values())
+def _rows_of(chunks: KeptChunks) -> int:
+    return sum(m.rows for m in chunks.finished().values())
 
 
-def _refuse_bad_keys(
-    load: _Load, staged: DataFrame, found: Sequence[KeyFacts | None]
-) -> None:
+def _refuse_bad_keys(load: _Load, staged: DataFrame, read: _Read) -> None:
     """Repeated keys would vanish or double silently in the lake."""
     run, table = load.run, load.run.spec.table
-    manifests = load.staging.finished().values()
-    if any(m.unfit for m in manifests):
+    if any(m.unfit for m in read.chunks.finished().values()):
         run.note_lossy(unfit_counts(staged, load.selection))
     run.note_lossy(nameless_partitions(staged, table, load.selection))
+    found = [one.facts for one in read.tables]
     doubtful = [one for one in found if one and not (one.is_unique and one.is_exact)]
     if doubtful:
         repeated = duplicate_keys(staged, table, load.selection)
@@ -473,12 +469,13 @@ def _bound(run: JobRun, source: Source) -> str:
     return to_text(bound.high, has_zone=has_zone(table))
 
 
-def _facts(spec: JobSpec, staging: StagingArea, commit: Commit) -> dict[str, Any]:
-    manifests = list(staging.finished().values())
+def _facts(
+    spec: JobSpec, manifests: Sequence[ChunkManifest], commit: Commit
+) -> dict[str, Any]:
     snapshots = {m.snapshot for m in manifests}
     position = commit.position
     return {
-        "rows": _rows_of(staging) if manifests else commit.rows_written,
+        "rows": sum(m.rows for m in manifests) if manifests else commit.rows_written,
         "bytes": commit.bytes_written,
         "chunks": len(manifests),
         "instant": commit.instant.asked,

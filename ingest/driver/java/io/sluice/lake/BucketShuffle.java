@@ -70,8 +70,16 @@ public final class BucketShuffle implements BulkInsertPartitioner<Dataset<Row>> 
     return BucketIdentifier.getBucketId(key.toString(), fields.toString(), buckets);
   }
 
+  /** What sends a row by {@code repartition} to the task of its bucket, of as many tasks as buckets. */
+  static Column taskOf(Column key, String keyFields, int buckets) {
+    return placeIn(bucket(key, keyFields, buckets), buckets);
+  }
+
   private Column bucket() {
-    Column key = functions.col(HoodieRecord.RECORD_KEY_METADATA_FIELD);
+    return bucket(functions.col(HoodieRecord.RECORD_KEY_METADATA_FIELD), keyFields, buckets);
+  }
+
+  private static Column bucket(Column key, String keyFields, int buckets) {
     Seq<Expression> arguments =
         sequence(key.expr(), functions.lit(keyFields).expr(), functions.lit(buckets).expr());
     Seq<AbstractDataType> noCasts = sequence();
@@ -83,7 +91,10 @@ public final class BucketShuffle implements BulkInsertPartitioner<Dataset<Row>> 
   /** A value that {@code repartition} sends to the task of a bucket in a partition. */
   private static Column place(Column bucket, int tasks) {
     Column spread = bucket.cast(DataTypes.LongType).plus(functions.hash(partition()));
-    Column task = functions.pmod(spread, functions.lit(tasks)).cast(DataTypes.IntegerType);
+    return placeIn(functions.pmod(spread, functions.lit(tasks)).cast(DataTypes.IntegerType), tasks);
+  }
+
+  private static Column placeIn(Column task, int tasks) {
     return functions.element_at(functions.lit(valuesFor(tasks)), task.plus(1));
   }
 

@@ -42,9 +42,11 @@ public final class BulkLoad extends HoodieSparkSqlWriterInternal {
   private static final String REPLACES = WriteOperationType.INSERT_OVERWRITE_TABLE.value();
 
   private final long expectedRows;
+  private final boolean arePlaced;
 
-  private BulkLoad(long expectedRows) {
+  private BulkLoad(long expectedRows, boolean arePlaced) {
     this.expectedRows = expectedRows;
+    this.arePlaced = arePlaced;
   }
 
   /**
@@ -53,14 +55,16 @@ public final class BulkLoad extends HoodieSparkSqlWriterInternal {
    * @param options complete options of the write, as the datasource takes them
    * @param expectedRows how many rows must have been written, negative when not known; another
    *     number fails before the commit, so that nothing of it is ever visible
+   * @param arePlaced whether they are {@link BucketedRows} of this table, which has no partitions
    */
-  public static void write(Dataset<Row> rows, Map<String, String> options, long expectedRows) {
+  public static void write(
+      Dataset<Row> rows, Map<String, String> options, long expectedRows, boolean arePlaced) {
     Map<String, String> bulk = new HashMap<>(options);
     // only this operation comes to bulkInsertAsRow; whether it replaces is another option
     bulk.put(DataSourceWriteOptions.OPERATION().key(), WriteOperationType.BULK_INSERT.value());
     scala.collection.immutable.Map<String, String> parameters =
         JavaConverters.mapAsScalaMap(bulk).toMap(Predef.<scala.Tuple2<String, String>>$conforms());
-    BulkLoad load = new BulkLoad(expectedRows);
+    BulkLoad load = new BulkLoad(expectedRows, arePlaced);
     try {
       load.write(
           rows.sparkSession().sqlContext(),
@@ -98,7 +102,9 @@ public final class BulkLoad extends HoodieSparkSqlWriterInternal {
       HoodieTableMetaClient meta = replaces ? metaOf(client, config) : null;
       refusePlans(meta);
       BaseDatasetBulkInsertCommitActionExecutor executor =
-          replaces ? new Replace(config, client, instant) : new Insert(config, client, instant);
+          replaces
+              ? new Replace(config, client, instant, arePlaced)
+              : new Insert(config, client, instant, arePlaced);
       HoodieWriteResult written = executor.execute(rows, table.isTablePartitioned());
       commit(client, instant, action, written, JavaConverters.mapAsJavaMap(parameters), meta);
       return new Tuple6<>(true, Option.of(instant), Option.empty(), Option.empty(), client, table);
@@ -165,25 +171,44 @@ public final class BulkLoad extends HoodieSparkSqlWriterInternal {
 
   /** A first load into an empty table. */
   private static final class Insert extends DatasetBulkInsertCommitActionExecutor {
-    Insert(HoodieWriteConfig config, SparkRDDWriteClient<?> client, String instant) {
+    private final boolean arePlaced;
+
+    Insert(HoodieWriteConfig config, SparkRDDWriteClient<?> client, String instant, boolean arePlaced) {
       super(config, client, instant);
+      this.arePlaced = arePlaced;
     }
 
     @Override
     protected BulkInsertPartitioner<Dataset<Row>> getPartitioner(boolean meta, boolean isPartitioned) {
-      return new BucketShuffle(writeConfig, isPartitioned);
+      return arePlaced ? new AsPlaced() : new BucketShuffle(writeConfig, isPartitioned);
     }
   }
 
   /** A load that takes the place of all rows. */
   private static final class Replace extends DatasetBulkInsertOverwriteTableCommitActionExecutor {
-    Replace(HoodieWriteConfig config, SparkRDDWriteClient<?> client, String instant) {
+    private final boolean arePlaced;
+
+    Replace(HoodieWriteConfig config, SparkRDDWriteClient<?> client, String instant, boolean arePlaced) {
       super(config, client, instant);
+      this.arePlaced = arePlaced;
     }
 
     @Override
     protected BulkInsertPartitioner<Dataset<Row>> getPartitioner(boolean meta, boolean isPartitioned) {
-      return new BucketShuffle(writeConfig, isPartitioned);
+      return arePlaced ? new AsPlaced() : new BucketShuffle(writeConfig, isPartitioned);
+    }
+  }
+
+  /** Leaves each row in the task that has it. */
+  private static final class AsPlaced implements BulkInsertPartitioner<Dataset<Row>> {
+    @Override
+    public Dataset<Row> repartitionRecords(Dataset<Row> rows, int parallelism) {
+      return rows;
+    }
+
+    @Override
+    public boolean arePartitionRecordsSorted() {
+      return false;
     }
   }
 }
