@@ -35,6 +35,15 @@ def _quick_lake(settings, tmp_path, monkeypatch):
     monkeypatch.setattr("ingest.jobs.reconcile.wait_after", lambda failures: 0.0)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _beginnings() -> Iterator[None]:
+    """Older ones would have syncs that are due."""
+    from tests.integration.ingest import beginnings
+
+    yield
+    beginnings.forget()
+
+
 @pytest.fixture
 def web() -> Iterator[Web]:
     """Where webhooks and group chats are reached."""

@@ -69,8 +69,7 @@ def leases(table: int) -> list[int]:
 
 
 def test_everything_goes_on_after_the_restore(world, admin, settings) -> None:
-    world.onboard("orders", "items")
-    world.until_live("orders", "items")
+    world.live("orders", "items")
     sync(world, admin, "orders")
     backup = transaction.savepoint()
     for _ in range(3):
@@ -119,8 +118,7 @@ def test_everything_goes_on_after_the_restore(world, admin, settings) -> None:
     "kind", first_then_long("sync", "compact", "remove", "repair", "resync", first=3)
 )
 def test_jobs_of_the_backup_never_run_again(world, admin, settings, kind: str) -> None:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     table = world.lake("orders").pk
     if kind != "remove":
         world.fail_with(kind, Fault.HANG)
@@ -186,8 +184,7 @@ def test_a_snapshot_that_ended_after_the_backup_is_known(world, admin, state) ->
 
 
 def test_what_the_lake_does_not_have_is_told(world, admin, settings) -> None:
-    world.onboard("orders", "items", "parts")
-    world.until_live("orders", "items", "parts")
+    world.live("orders", "items", "parts")
     backup = transaction.savepoint()
     world.onboard("later")
     world.until_live("later")
@@ -214,8 +211,7 @@ def test_what_the_lake_does_not_have_is_told(world, admin, settings) -> None:
 def test_a_table_that_is_added_again_gets_no_id_of_the_lake(
     world, admin, settings
 ) -> None:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     backup, highest = transaction.savepoint(), given_out()
     world.onboard("later")
     world.until_live("later")
@@ -250,8 +246,7 @@ def given_out(now: int | None = None) -> int:
 
 
 def test_a_job_of_now_is_left_alone(world, admin, settings) -> None:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     world.fail_with("sync", Fault.HANG)
     admin("POST", f"tables/{world.lake('orders').pk}:sync")
     world.until(lambda: world.jobs("sync")[-1].state == "RUNNING")
@@ -273,8 +268,7 @@ STEPS: tuple[tuple[Any, str], ...] = (
 def test_a_kill_anywhere_leaves_what_the_next_run_ends(
     world, admin, settings, monkeypatch
 ) -> None:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     world.fail_with("compact", Fault.HANG)
     compact_job.start_compaction(world.lake("orders"), actor="x")
     world.until(lambda: world.jobs("compact")[-1].state == "RUNNING")

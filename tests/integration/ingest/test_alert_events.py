@@ -28,8 +28,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def table(world: Any) -> int:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     return world.lake("orders").pk
 
 

@@ -27,8 +27,7 @@ STUCK = Finding("stuck", cause="a", message="it stands still")
 
 @pytest.fixture
 def table(world: Any) -> int:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     return world.lake("orders").pk
 
 

@@ -58,8 +58,7 @@ def log_world(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     """Tables `first` and `second` are loaded, and follow the source's log."""
     monkeypatch.setattr("ingest.pipelines.apply_reports.WRITE_SECONDS", 0.0)
     monkeypatch.setattr("ingest.pipelines.apply_reports.LEVEL_SECONDS", 0.0)
-    world.onboard("first", "second")
-    world.until_live("first", "second")
+    world.live("first", "second")
     Pipeline.objects.update(capture="log", state="CATCHING_UP", due_at=None)
     SourceFollower.objects.create(
         datasource=world.source, observed="following", heartbeat_at=Now()

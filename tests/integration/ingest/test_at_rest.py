@@ -47,8 +47,7 @@ def world(db: Any) -> World:
 @pytest.fixture
 def at_rest(world: World) -> World:
     """Tables `first` and `second` follow a log of which nothing comes."""
-    world.onboard("first", "second")
-    world.until_live("first", "second")
+    world.live("first", "second")
     Pipeline.objects.update(capture="log", due_at=None)
     SourceFollower.objects.create(
         datasource=world.source, observed="following", heartbeat_at=Now()

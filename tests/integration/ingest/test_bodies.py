@@ -21,8 +21,7 @@ TABLE = (
 
 @pytest.fixture
 def table(world) -> int:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     return world.lake("orders").pk
 
 

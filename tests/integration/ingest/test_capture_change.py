@@ -35,9 +35,8 @@ def live(world: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     made = worlds.make_tables
     monkeypatch.setattr(worlds, "make_tables", lambda *a: made(*a, columns=COLUMNS))
+    world.live("orders")
     world.launcher.facts["resync"] = {"epoch": 1005, "bound": AT}
-    world.onboard("orders")
-    world.until_live("orders")
     return world
 
 

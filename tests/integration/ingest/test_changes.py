@@ -65,8 +65,7 @@ class Stream:
 @pytest.fixture
 def live(world: World) -> World:
     """`orders` follows its log and has applied all of it; `other` does not."""
-    world.onboard("orders", "other")
-    world.until_live("orders", "other")
+    world.live("orders", "other")
     rows = Pipeline.objects.filter(source_table__name="orders")
     rows.update(capture="log", due_at=None, load_name="L")
     return world

@@ -43,8 +43,7 @@ def see(world: Any) -> TableHealth:
 
 @pytest.fixture
 def table(world: Any) -> int:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     return world.lake("orders").pk
 
 

@@ -35,8 +35,7 @@ def logged(world: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """`orders` is loaded and follows its source's log."""
     monkeypatch.setattr("ingest.pipelines.apply_reports.WRITE_SECONDS", 0.0)
     monkeypatch.setattr("ingest.pipelines.apply_reports.FOLLOWER_FIRST", timedelta(0))
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     plan = world.pipeline("orders").plan
     steps = [s if s["step"] != "ApplyChanges" else FOLLOWS for s in plan["steps"]]
     Pipeline.objects.update(capture="log", due_at=None, plan={**plan, "steps": steps})

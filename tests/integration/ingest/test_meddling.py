@@ -141,8 +141,7 @@ def test_a_damaged_timeline_ends_its_job_and_holds_up_no_other_table(
     world: Any,
 ) -> None:
     """After a power loss: the driver is gone, and a file of the timeline is zeros."""
-    world.onboard("orders", "customers")
-    world.until_live("orders", "customers")
+    world.live("orders", "customers")
     world.fail_with("verify", Fault.HANG)
     table_commands.start_verify(world.lake("orders"), actor="x")
     world.until(lambda: world.jobs("verify")[-1].state == "RUNNING")

@@ -29,8 +29,7 @@ def columns_of(table: Table) -> list[str]:
 
 @pytest.mark.django_db
 def test_a_column_that_is_gone_leaves_with_the_commit(world) -> None:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     lake = alter(world, name=None)
     schema_diff.report_altered(Table.objects.filter(name="orders"))
     triggers.read_events()
@@ -72,8 +71,7 @@ def test_a_column_that_is_gone_leaves_with_the_commit(world) -> None:
 def test_any_other_change_is_refused_as_before(
     world, types: dict[str, str | None]
 ) -> None:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     lake = alter(world, **types)
     table_commands.start_resync(lake, actor="ann")
     world.until(lambda: world.jobs("resync")[-1].state == "FAILED")

@@ -26,8 +26,7 @@ NEEDED = ("schema_change", "resync_needed")
 
 @pytest.fixture
 def live(world: Any) -> Any:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     source = world.pipeline("orders").source_table
     source.columns.filter(name="name").update(source_type=WHOLE[0])
     row = world.pipeline("orders")

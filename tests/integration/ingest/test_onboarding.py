@@ -267,8 +267,7 @@ def test_of_two_plans_with_one_name_the_second_waits(world) -> None:
 
 
 def test_removal_keeps_the_data(world) -> None:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     table = world.lake("orders")
     preview = removal.plan_removal(table, drop_data=False)
     assert "keep" in preview.will[1]
@@ -282,8 +281,7 @@ def test_removal_keeps_the_data(world) -> None:
 
 def test_removal_drops_the_data_in_pages(world, monkeypatch) -> None:
     monkeypatch.setattr(removal, "PAGE_SECONDS", -1.0)  # one file a page
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     table = world.lake("orders")
     preview = removal.plan_removal(table, drop_data=True)
     assert preview.files > 1
@@ -302,8 +300,7 @@ def test_a_removal_deletes_nothing_while_another_job_has_the_table(
 ) -> None:
     """Nothing renewed its leases for so long that they ended."""
     monkeypatch.setattr(removal, "PAGE_SECONDS", -1.0)  # one file a page
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     table = world.lake("orders")
     job = removal.start_removal(table, drop_data=True, actor="ann")
     world.until(lambda: Job.objects.get(pk=job.pk).done > 0)
@@ -326,8 +323,7 @@ def test_what_was_staged_is_deleted_in_pages_too(
     world, monkeypatch, *, drop_data
 ) -> None:
     monkeypatch.setattr(removal, "PAGE_SECONDS", -1.0)  # one file a page
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     table = world.lake("orders")
     staged = place_at(staging_path(table.pk))
     for number in range(3):
@@ -358,8 +354,7 @@ def test_removal_of_a_running_load_stops_it_first(world) -> None:
 def test_a_removal_that_cannot_begin_says_why_and_holds_up_no_other(
     world, monkeypatch
 ) -> None:
-    world.onboard("orders", "b")
-    world.until_live("orders", "b")
+    world.live("orders", "b")
     stuck, other = (
         removal.start_removal(world.lake(name), drop_data=True, actor="ann")
         for name in ("orders", "b")
@@ -382,8 +377,7 @@ def test_a_removal_that_cannot_begin_says_why_and_holds_up_no_other(
 
 
 def test_only_lake_paths_are_ever_deleted(world, tmp_path) -> None:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     table = world.lake("orders")
     precious = tmp_path / "precious"
     precious.mkdir()

@@ -23,8 +23,7 @@ OWN = {"driver": "own", "memory": "2G", "cores": 2}
 def shared(world, settings):
     """orders and items, live, with a lock that drivers share."""
     settings.SLUICE_LAKE_LOCK = "zk:2181/sluice"
-    world.onboard("orders", "items")
-    world.until_live("orders", "items")
+    world.live("orders", "items")
     return world
 
 
@@ -80,8 +79,7 @@ def test_its_death_shuts_out_nobody_but_itself(shared, admin) -> None:
 
 
 def test_only_where_drivers_share_the_lock(world, admin) -> None:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     refused = compact(admin, world, "orders", OWN)
     assert refused.status_code == 400
     assert refused.json()["code"] == "lock_not_shared"

@@ -98,8 +98,7 @@ def set_password(admin: Any, password: str = "canary-password") -> None:
 
 def prepare(world: Any, admin: Any) -> None:
     """Two live tables, with policies at each level."""
-    world.onboard("orders", "items")
-    world.until_live("orders", "items")
+    world.live("orders", "items")
     change_table_policy(world.pipeline("items"), {"freshness_seconds": 77})
     change_policy(world.source, None, {"schedule": {"every_seconds": 120}})
     database = Database.objects.get(datasource=world.source)
@@ -159,8 +158,7 @@ def test_positions_and_states_come_back_from_the_lake_alone(
 
 
 def test_doctor_says_that_a_database_is_not_the_lakes(world) -> None:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     world.steps(2)
     assert [one.advice for one in doctor.lake_tables()] == [""]
     lose_database(world)
@@ -178,8 +176,7 @@ def test_a_lake_at_another_address_is_not_taken_for_the_tables_own(
     world, settings, tmp_path
 ) -> None:
     """Their files are read and written where they were, by whose they are, too."""
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     world.steps(2)
     other = tmp_path / "copy"
     shutil.copytree(settings.SLUICE_LAKE_URI, other)
@@ -198,8 +195,7 @@ def test_a_lake_at_another_address_is_not_taken_for_the_tables_own(
 
 
 def test_a_source_without_its_password_is_not_connected_to(world, admin) -> None:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     world.steps(2)
     lose_database(world)
     rebuild()
@@ -209,8 +205,7 @@ def test_a_source_without_its_password_is_not_connected_to(world, admin) -> None
 
 @pytest.mark.parametrize("verb", ["pause", "resync"])
 def test_a_decision_is_remembered(world, admin, verb: str) -> None:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     if verb == "resync":
         world.fail_with("resync", Fault.HANG)
     table = world.lake("orders").pk
@@ -270,8 +265,7 @@ def test_a_load_that_ended_after_the_record_is_known(world, admin, monkeypatch) 
 
 @pytest.mark.parametrize("drop", [True, False])
 def test_what_was_removed_does_not_come_back(world, admin, settings, drop) -> None:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     world.steps(2)
     table, lake = world.lake("orders").pk, settings.SLUICE_LAKE_URI
     assert recorded_tables(lake) == [table]
@@ -294,8 +288,7 @@ def test_what_was_removed_does_not_come_back(world, admin, settings, drop) -> No
 
 @pytest.mark.parametrize("has_files", [True, False])
 def test_a_removal_that_had_not_ended(world, settings, has_files: bool) -> None:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     table, lake = world.lake("orders"), settings.SLUICE_LAKE_URI
     Pipeline.objects.update(state="REMOVING")
     type(table).objects.filter(pk=table.pk).update(is_queryable=False)
@@ -317,8 +310,7 @@ def test_a_removal_that_had_not_ended(world, settings, has_files: bool) -> None:
 def test_a_removed_source_leaves_no_record(
     world, admin, settings, django_capture_on_commit_callbacks
 ) -> None:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     table, lake = world.lake("orders").pk, settings.SLUICE_LAKE_URI
     world.steps(2)
     assert recorded_sources(lake) == [world.source.pk]
@@ -330,8 +322,7 @@ def test_a_removed_source_leaves_no_record(
 
 
 def test_what_stands_in_the_way_is_told(world, admin) -> None:
-    world.onboard("orders", "items")
-    world.until_live("orders", "items")
+    world.live("orders", "items")
     world.steps(2)
     lose_database(world)
     Datasource.objects.create(name="Shop", kind="postgresql", host="h", port=1)
@@ -345,8 +336,7 @@ def test_what_stands_in_the_way_is_told(world, admin) -> None:
 
 
 def test_a_damaged_record_stops_only_its_table(world, settings) -> None:
-    world.onboard("orders", "items")
-    world.until_live("orders", "items")
+    world.live("orders", "items")
     world.steps(2)
     table = world.lake("orders").pk
     lose_database(world)
@@ -359,8 +349,7 @@ def test_a_damaged_record_stops_only_its_table(world, settings) -> None:
 
 
 def test_a_kill_anywhere_leaves_what_the_next_run_ends(world, monkeypatch) -> None:
-    world.onboard("orders", "items")
-    world.until_live("orders", "items")
+    world.live("orders", "items")
     world.steps(2)
     position = world.pipeline("orders").position
     steps = [
@@ -386,8 +375,7 @@ def _dies(*_: Any, **__: Any) -> Iterator[None]:
 
 
 def test_a_change_is_recorded_once(world, admin, settings) -> None:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     recording.record_changed()
     assert recording.record_changed() == 0
     pipeline, lake = world.pipeline("orders"), settings.SLUICE_LAKE_URI
@@ -419,8 +407,7 @@ def follow_log(
 ) -> int:
     """`orders` follows the log, whose stream has these records, each in a segment; the
     last one's number is `behind` segments behind the newest commit."""
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     write_commit(world.launcher.submitted[-1], start="", end="a", epoch=20)
     start_sync(world.pipeline("orders"), actor="x")
     world.until(lambda: world.jobs("sync")[-1].state == "SUCCEEDED")
@@ -498,8 +485,7 @@ def test_a_table_that_its_stream_does_not_bring_on_needs_a_resync(
 def test_a_database_that_does_not_know_the_lake_overwrites_no_record(
     world, settings, caplog
 ) -> None:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     world.steps(2)
     table, lake = world.lake("orders").pk, settings.SLUICE_LAKE_URI
     lose_database(world)

@@ -25,8 +25,7 @@ LATER = "21000101000000000"
 
 @pytest.fixture
 def table(world: Any) -> int:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     return world.lake("orders").pk
 
 

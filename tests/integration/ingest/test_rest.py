@@ -71,8 +71,7 @@ def test_problems(world, admin, body, status, code) -> None:
 
 
 def test_strangers_see_nothing_and_helpers_may_operate(world, admin, person) -> None:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     table = world.lake("orders").pk
     job = world.jobs("snapshot")[0]
     ann = person("ann2")
@@ -131,8 +130,7 @@ def test_several_are_removed_each_by_itself(world, admin, ann) -> None:
 
 
 def test_remove_previews_then_drops(world, admin) -> None:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     table = world.lake("orders").pk
     seen = admin("POST", f"tables/{table}:remove", {"data": "drop", "dry_run": True})
     assert seen.status_code == 200
@@ -155,8 +153,7 @@ def test_cancel_and_retry(world, admin) -> None:
 
 
 def test_pause_and_resume(world, admin) -> None:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     table = world.lake("orders").pk
     assert admin("POST", f"tables/{table}:pause").json()["status"] == "PAUSED"
     assert admin("POST", f"tables/{table}:sync").status_code == 400

@@ -51,8 +51,7 @@ def alter(world: Any, **columns: tuple[str, str] | None) -> Table:
 
 @pytest.fixture
 def live(world: Any) -> Any:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     return world
 
 
@@ -386,8 +385,7 @@ def test_a_wider_type_is_followed_in_place(live: Any) -> None:
 
 @pytest.mark.django_db
 def test_a_table_that_is_loaded_once_takes_columns_with_a_resync(world: Any) -> None:
-    world.onboard("orders", capture="snapshot")
-    world.until_live("orders")
+    world.live("orders", capture="snapshot")
     lake = alter(world, note=TEXT)
     assert (world.pipeline("orders").state, proposal_of(lake).needs_resync) == (
         "LIVE",

@@ -28,8 +28,7 @@ NOTICED = to_data(
 
 @pytest.fixture
 def live(world: Any) -> Any:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     return world
 
 

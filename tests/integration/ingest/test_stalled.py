@@ -35,8 +35,7 @@ def now() -> datetime:
 @pytest.fixture
 def running(world: Any, now: datetime) -> Job:
     """A sync at work, of which something came just now."""
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     job = sync_job.start_sync(world.pipeline("orders"), actor="x")
     return kept(job, state="RUNNING", moved_at=now, reason=LOCKED)
 
@@ -151,8 +150,7 @@ def test_of_a_queue_that_stands_still_the_first_of_each_source_is_told(
 def put_off(request: Any, world: Any, monkeypatch: Any, now: datetime) -> Any:
     """A sync that waited an hour for a place, beside others that move, and cannot
     begin now; what it says."""
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     job = sync_job.start_sync(world.pipeline("orders"), actor="x")
     kept(job, queued_at=now - 12 * LONG)
     Job.objects.create(kind="sync", state="RUNNING", lane="apply", moved_at=now)
@@ -215,8 +213,7 @@ def test_nothing_moves_while_nobody_is_there(running: Job, now: datetime) -> Non
 
 @pytest.mark.django_db
 def test_an_attempt_that_begins_is_no_progress(world: Any, admin: Any) -> None:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     job = sync_job.start_sync(world.pipeline("orders"), actor="x")
     old = timezone.now() - LONG
     kept(job, moved_at=old, attempts=1)

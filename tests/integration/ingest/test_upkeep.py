@@ -35,8 +35,7 @@ def plan(world: Any, name: str, instant: str, state: str = "SCHEDULED") -> None:
 
 def being_compacted(world: Any) -> Table:
     """A live table whose one plan a job executes, without end."""
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     world.fail_with("compact", Fault.HANG)
     plan(world, "orders", OLD)
     world.until(lambda: [j.state for j in world.jobs("compact")] == ["RUNNING"])
@@ -127,8 +126,7 @@ def test_what_was_cancelled_is_not_executed_the_next_second(world) -> None:
 
 
 def test_one_that_planned_for_itself_is_put_off_when_it_is_cancelled(world) -> None:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     table = world.lake("orders")
     world.fail_with("compact", Fault.HANG)
     job = compact_job.request_compaction(table, actor="ann")
@@ -153,8 +151,7 @@ def test_one_that_planned_for_itself_is_put_off_when_it_is_cancelled(world) -> N
 
 
 def test_a_late_report_takes_no_newer_plan_away(world) -> None:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     table = world.lake("orders")
     began = timezone.now()
     compaction_plans.mirror(table.pk, [OLD], since=None)
@@ -166,8 +163,7 @@ def test_a_late_report_takes_no_newer_plan_away(world) -> None:
 
 def test_a_plan_that_is_gone_from_the_timeline_is_executed_no_more(world) -> None:
     """A repair took it off and did not come to its end; or its compaction failed."""
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     plan(world, "orders", OLD)
     plan(world, "orders", LATER, "FAILED")
     for outcome in ("terminal", "cancelled"):
@@ -204,8 +200,7 @@ def states_of_plans() -> list[tuple[str, str]]:
 def test_one_that_waits_is_cancelled_and_what_was_planned_meanwhile_waits(
     world,
 ) -> None:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     job = compact_job.request_compaction(world.lake("orders"), actor="ann")
     assert not job.payload["instants"]
     plan(world, "orders", LATER)

@@ -27,8 +27,7 @@ DAILY = {"verify_every": 86_400}
 
 @pytest.fixture
 def table(world: Any) -> int:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     world.launcher.facts["verify"] = EQUAL
     return world.lake("orders").pk
 

@@ -34,8 +34,7 @@ EQUAL = facts_of(Comparison(12, 12), keys={}, instant="I", position="P")
 
 @pytest.fixture
 def table(world: Any) -> int:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     return world.lake("orders").pk
 
 

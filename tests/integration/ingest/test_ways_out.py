@@ -62,8 +62,7 @@ def avro(**record: Any) -> bytes:
 def test_what_is_offered_is_accepted(
     world, admin, django_user_model, names: list[str], offered: tuple[str, Any, Any]
 ) -> None:
-    world.onboard("orders")
-    world.until_live("orders")
+    world.live("orders")
     table, timeline = world.lake("orders").pk, timeline_of(world)
     write_instant(Path(world.lake("orders").path), OLD, "deltacommit", {})
     (timeline / f"{OLD}_{LATER}.savepoint").touch()

@@ -17,6 +17,7 @@ from ingest.pipelines import onboarding, sync_job
 from ingest.pipelines.requests import parse_request
 from ingest.scheduler import tick
 from tests.doubles.launcher import FakeLauncher, Fault
+from tests.integration.ingest import beginnings
 
 # Of the tick's time: what somebody waits for is done at each step, the rest less often.
 STEP_SECONDS = 5.0
@@ -108,6 +109,10 @@ class World:
             **more,
         }
         return onboarding.start_onboarding(parse_request(body), principal=ANN)
+
+    def live(self, *names: str, **more: Any) -> None:
+        """`onboard`, then `until_live`, as a test begins: once in a file, copied then."""
+        beginnings.begin_live(self, *names, **more)
 
     def new_host(self) -> None:
         """The host died; another one starts with an empty memory."""
