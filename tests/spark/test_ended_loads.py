@@ -39,6 +39,7 @@ def test_what_goes_on_behind_a_commit(
     report = assert_done(lake_bench.load(table, kind=kind, load="a"))
     assert lake_bench.rows(table, "id") == [(1,), (2,)]
     assert report.facts["instant"] == commits[0].instant.asked
+    assert report.facts["consistency"] == "per_chunk", "nobody knows any more"
     assert len(lake_bench.state(table).commits) == len(commits)
     assert not StagingArea(table.staging).folder.exists()
     other = lake_bench.load(table, kind=kind, load="b")

@@ -117,7 +117,9 @@ class BucketedChunks:
 
     def frame(self, selection: Selection) -> DataFrame:
         like = read_staged(self.spark, selection, ())
-        chunks = [rows for manifest, rows in self._found.values() if manifest.rows]
+        # in the order of their keys, as they are looked for
+        found = [self._found[number] for number in sorted(self._found)]
+        chunks = [rows for manifest, rows in found if manifest.rows]
         jvm: Any = self.spark._jvm
         together = jvm.io.sluice.lake.BucketedRows.together(chunks, like._jdf)
         return DataFrame(together, self.spark)

@@ -481,7 +481,8 @@ def _facts(
         "instant": commit.instant.asked,
         "completed_at": commit.instant.completed,
         "epoch": position.epoch_to if position else spec.epoch,
-        "consistency": "per_chunk" if len(snapshots) > 1 else "snapshot",
+        # of a load that an earlier attempt committed, nobody may know any more
+        "consistency": "snapshot" if len(snapshots) == 1 else "per_chunk",
         "bound": position.end if position else "",
         "position": {"from": "", "to": position.end if position else ""},
         "committed_rows": commit.rows_written,
