@@ -102,7 +102,7 @@ def test_all_become_one_lake_table_that_tells_them_apart(shops: World) -> None:
 
 def test_a_load_reckons_with_the_rows_of_all_of_them(shops: World) -> None:
     ask()
-    shops.until(lambda: Pipeline.objects.get().state == "LIVE")
+    shops.until_live("orders")
     (job,) = shops.jobs("snapshot")
     assert job.weight == 3000
     (spec,) = (s for s in shops.launcher.submitted if s.kind == "snapshot")
@@ -212,7 +212,7 @@ def test_choices_are_made_for_all_of_them(shops: World) -> None:
 
 def live(shops: World) -> Pipeline:
     ask()
-    shops.until(lambda: Pipeline.objects.get().state == "LIVE")
+    shops.until_live("orders")
     return Pipeline.objects.select_related("source_table__database__datasource").get()
 
 
@@ -263,7 +263,7 @@ def test_hundreds_of_shards_cost_statements_by_their_kind_not_by_their_number(
         make_tables(shops.source, ["orders"], database=f"shop_{number}")
     table_commands.start_resync(row.lake_table, actor="ann")
     shops.until(lambda: len(create_of(Pipeline.objects.get()).shards) == 23)
-    shops.until(lambda: Pipeline.objects.get().state == "LIVE")
+    shops.until_live("orders")
     assert len(statements()) == len(before)
 
 
@@ -284,7 +284,7 @@ def test_a_shard_that_a_discovery_saw_as_it_was_away_is_looked_for_first(
     one.update(status=new.status)
     Table.objects.filter(database__name=gone, name="orders").update(status=VANISHED)
     ended.append(str(Job.objects.get(kind="discover").pk))
-    shops.until(lambda: Pipeline.objects.get().state == "LIVE")
+    shops.until_live("orders")
     found = {one.value for one in create_of(Pipeline.objects.get()).shards}
     assert found == {"1", "2", "3"}
 
@@ -299,7 +299,7 @@ def test_a_new_shard_is_told_and_read_by_the_next_resync(shops: World) -> None:
     assert "are not read: shop_3.orders" in str(told.message)
     table_commands.start_resync(row.lake_table, actor="ann")
     shops.until(lambda: len(create_of(Pipeline.objects.get()).shards) == 4)
-    shops.until(lambda: Pipeline.objects.get().state == "LIVE")
+    shops.until_live("orders")
     row = Pipeline.objects.get()
     assert _about_columns(row) is None
     assert new in shards.tables_of(row)
