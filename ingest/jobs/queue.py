@@ -185,11 +185,6 @@ def _taken() -> CompiledValues[Place]:
     return CompiledValues(columns, ["\x01"], Place)
 
 
-def matching(rule: FullFor) -> Q:
-    found = Q(weight__gte=rule.least_weight)
-    return found & Q(share_key=rule.share_key) if rule.share_key else found
-
-
 def turn() -> Combinable:
     """When it is a job's turn: the lighter ones go before heavier ones that were
     queued up to `OVERTAKEN_SECONDS` earlier."""
@@ -380,9 +375,8 @@ def tables_asked_for(table_ids: Collection[int], *, of: Collection[str]) -> set[
     left = left.exclude(leases.is_held(but=of))
     asked: set[int] = set()
     for lane in set(left.values_list("lane", flat=True)):
-        for rule in full_for(use_of(lane)):
-            left = left.exclude(matching(rule), lane=lane)
-        first = left.filter(lane=lane).order_by(turn(), "queued_at")
+        out = _is_shut_out(*_arrays(full_for(use_of(lane))))
+        first = left.filter(lane=lane).exclude(out).order_by(turn(), "queued_at")
         asked |= {
             int(job.subject_id)
             for job in first[: LANE_LIMITS[lane]]
@@ -403,12 +397,17 @@ def next_in(lane: str, *, without: Collection[UUID]) -> UUID | None:
     """Whose turn it is in a lane, of those that it has a place for; the others get the
     reason why they wait."""
     rules = list(full_for(use_of(lane)))
-    full = [rule.share_key for rule in rules], [rule.least_weight for rule in rules]
+    full = _arrays(rules)
     if rules:
         reasons = [stored(rule.reason) for rule in rules]
         untold = _shut_out().all(lane, *full, reasons)
         _tell((pk, rules[at - 1].reason) for pk, at in untold)
     return _first().first(lane, *full, list(without))
+
+
+def _arrays(rules: Iterable[FullFor]) -> tuple[list[str], list[int]]:
+    rules = list(rules)
+    return [one.share_key for one in rules], [one.least_weight for one in rules]
 
 
 # The rules that a job is shut out by, as `FullFor.is_for` says it.
@@ -437,12 +436,16 @@ def _shut_out() -> CompiledValues[tuple[UUID, int]]:
 @cache
 def _first() -> CompiledValues[UUID]:
     """By lane, rules, and what was tried already."""
-    by = f"EXISTS (SELECT {_RULES})"
-    is_out = RawSQL(by, [_KEYS, _WEIGHTS, []], BooleanField())
+    is_out = _is_shut_out(_KEYS, _WEIGHTS)
     is_tried = RawSQL("core_job.id = ANY(%s::uuid[])", [_WITHOUT], BooleanField())
     rows = _waiting().filter(lane=_LANE, held_up="").exclude(is_out).exclude(is_tried)
     first = rows.order_by(turn(), "queued_at").values_list("pk")[:1]
     return CompiledValues(first, [_LANE, _KEYS, _WEIGHTS, _WITHOUT], lambda pk: pk)
+
+
+def _is_shut_out(keys: list[str], weights: list[int]) -> RawSQL:
+    by = f"EXISTS (SELECT {_RULES})"
+    return RawSQL(by, [keys, weights, []], BooleanField())
 
 
 def _as_it_is(*row: Any) -> tuple[Any, ...]:
