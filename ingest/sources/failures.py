@@ -271,6 +271,16 @@ _SIGNS: tuple[tuple[tuple[str, ...], Outcome, str, Sentence, Sentence], ...] = (
         ),
     ),
     (
+        ("sluice.misplaced",),
+        "terminal",
+        "rows_misplaced",
+        Sentence(
+            "the commit would have held two files of one bucket, so it was refused;"
+            " nothing of this job is visible"
+        ),
+        Sentence("this is a defect of Sluice: report it with the driver's log"),
+    ),
+    (
         ("due to heartbeat by concurrent writer",),
         "transient",
         BEGUN_ELSEWHERE,

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import functions
 
 from ingest.contract.table import TableSpec
-from ingest.driver.capture import snapshot
+from ingest.driver.capture import reading, snapshot
 from ingest.lake.commits import read_lake_table, read_properties
 from ingest.lake.hudi.identity import identity_for
 from ingest.lake.hudi.options import (
@@ -198,6 +199,22 @@ def test_a_lost_row_stops_the_commit(
     assert not lake_bench.state(table).timeline.completed_writes
     assert_done(lake_bench.load(table))
     assert lake_bench.frame(table).count() == 100
+
+
+def test_rows_in_a_wrong_bucket_stop_the_commit(
+    lake_bench: LakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake_bench.sql("CREATE TABLE p (id int PRIMARY KEY, v text)")
+    lake_bench.sql("INSERT INTO p SELECT g, md5(g::text) FROM generate_series(1, 99) g")
+    table = lake_bench.table("p")
+    with monkeypatch.context() as patch:
+        patch.setattr(reading, "record_key", lambda *_: functions.col("c1"))
+        report = lake_bench.load(table)
+    assert report.error is not None
+    assert (report.outcome, report.error.code) == ("terminal", "rows_misplaced")
+    assert not lake_bench.state(table).timeline.completed_writes
+    assert_done(lake_bench.load(table))
+    assert lake_bench.frame(table).count() == 99
 
 
 def test_a_replacement_is_counted_and_may_leave_columns_out(

@@ -97,15 +97,30 @@ def shards(
     bench.link.close()
 
 
-def loaded(shards: Sharded) -> dict[str, Any]:
+def loaded(shards: Sharded, *, chunk_rows: int = 100) -> dict[str, Any]:
     table_id = shards.table.table_id
     cut = Control("cut", table_id, load="a")
     shards.followed.segment(Control("added", table_id), cut)
-    work = SnapshotWork(100, log=LogLoad(STREAM, "a"))
+    work = SnapshotWork(chunk_rows, log=LogLoad(STREAM, "a"))
     spec = shards.bench.spec("snapshot", shards.table, snapshot=work)
     facts = assert_done(shards.bench.run(spec)).facts
     shards.followed.segment(Control("finished", table_id, at=facts["bound"]))
     return facts
+
+
+def test_a_short_load_of_shards_brings_each_row_to_its_bucket(
+    shards: Sharded, tmp_path: Path
+) -> None:
+    """By the key that the lake has: that of a shard lacks its name."""
+    facts = loaded(shards, chunk_rows=1000)
+    assert (facts["rows"], facts["chunks"]) == (750, 3)
+    files = sorted(p.name[:8] for p in Path(shards.table.path).glob("*.parquet"))
+    assert files == ["00000000", "00000001"]
+    for name in SHARDS:
+        shards.sql(name, "UPDATE {o} SET v = 'new'")
+    shards.followed.segment()
+    shards.followed.apply(tmp_path / "apply")
+    assert shards.in_lake() == shards.at_source()
 
 
 def test_equal_keys_of_shards_are_rows_of_their_own(

@@ -46,7 +46,7 @@ class KeptChunks(Protocol):
         """The rows of all that are finished, as often as wanted."""
         ...
 
-    def drop(self) -> None:
+    def close(self) -> None:
         """What this driver alone knows of goes."""
         ...
 
@@ -93,7 +93,7 @@ class StagedChunks:
         ]
         return read_staged(self.spark, selection, folders)
 
-    def drop(self) -> None:
+    def close(self) -> None:
         """The end of the load removes what is staged."""
 
 
@@ -124,7 +124,7 @@ class BucketedChunks:
         together = jvm.io.sluice.lake.BucketedRows.together(chunks, like._jdf)
         return DataFrame(together, self.spark)
 
-    def drop(self) -> None:
+    def close(self) -> None:
         for _, rows in self._found.values():
             rows.drop()
 

@@ -322,7 +322,8 @@ def read_to_buckets(
     """Reads the rows into Spark's shuffle files, those of a bucket of their lake table
     together: a `BucketedRows`. As `read_to_parquet` otherwise."""
     run.check()
-    table, name = reading.table, "counts"
+    # of a shard, the lake's key has a column more than its own
+    table, name = run.spec.table, "counts"
     rows = _rows(spark, reading).observe(name, *_observed(reading))
     jvm: Any = spark._jvm
     bucketed = jvm.io.sluice.lake.BucketedRows.of(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -147,12 +148,12 @@ def load_table(
             _behind(spec, state),
         )
         read = _read(load)
-        if state.pending_compactions and not load.behind:
-            # they speak of file groups that are replaced, and cleaned away then
-            unschedule_all(run, spark)
-        run.enter("committing", unit="commits")
-        done = _commit(load, state, read)
-        read.chunks.drop()
+        with closing(read.chunks):
+            if state.pending_compactions and not load.behind:
+                # they speak of file groups that are replaced, and cleaned away then
+                unschedule_all(run, spark)
+            run.enter("committing", unit="commits")
+            done = _commit(load, state, read)
         return _end(run, done, read.chunks.finished())
     return _end(run, done, StagingArea(spec.table.staging).finished())
 
@@ -261,8 +262,11 @@ def _read_all(load: _Load, source: Source, trial: Trial) -> _Read:
     tables = look_at(load.run, source, was_wide=trial.was_wide)
     read = _plan(load, source, tables, definition=trial.definition)
     _refuse_shared_texts(load, source, read)
-    _read_chunks(load, source, read)
-    _refuse_null_keys(load, source, read)
+    with ExitStack() as unless_all_is_read:
+        unless_all_is_read.callback(read.chunks.close)
+        _read_chunks(load, source, read)
+        _refuse_null_keys(load, source, read)
+        unless_all_is_read.pop_all()
     if not _rows_of(read.chunks) and not load.behind:
         for one in tables:
             refuse_doubtful_emptiness(load.spark, load.run, source, one.table)

@@ -1,8 +1,10 @@
 package io.sluice.lake;
 
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.hadoop.fs.Path;
 import org.apache.hudi.DataSourceUtils;
 import org.apache.hudi.DataSourceWriteOptions;
@@ -14,6 +16,8 @@ import org.apache.hudi.commit.BaseDatasetBulkInsertCommitActionExecutor;
 import org.apache.hudi.commit.DatasetBulkInsertCommitActionExecutor;
 import org.apache.hudi.commit.DatasetBulkInsertOverwriteTableCommitActionExecutor;
 import org.apache.hudi.common.config.HoodieConfig;
+import org.apache.hudi.common.model.HoodieCommitMetadata;
+import org.apache.hudi.common.model.HoodieWriteStat;
 import org.apache.hudi.common.model.WriteOperationType;
 import org.apache.hudi.common.schema.HoodieSchema;
 import org.apache.hudi.common.table.HoodieTableConfig;
@@ -24,6 +28,7 @@ import org.apache.hudi.common.util.Option;
 import org.apache.hudi.config.HoodieInternalConfig;
 import org.apache.hudi.config.HoodieWriteConfig;
 import org.apache.hudi.exception.HoodieException;
+import org.apache.hudi.index.bucket.BucketIdentifier;
 import org.apache.hudi.table.BulkInsertPartitioner;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -128,7 +133,7 @@ public final class BulkLoad extends HoodieSparkSqlWriterInternal {
             Option.of(DataSourceUtils.getExtraMetadata(parameters)),
             action,
             replaced,
-            Option.empty(),
+            Option.of((own, commit) -> refuseScattered(commit)),
             Option.of((total, errors, statuses) -> isComplete(instant, total, errors, meta)));
     if (!isDone) {
       throw new HoodieException("the commit " + instant + " did not complete");
@@ -144,6 +149,21 @@ public final class BulkLoad extends HoodieSparkSqlWriterInternal {
               instant, rows, errors, expectedRows));
     }
     return true;
+  }
+
+  /** Hudi writes whatever a task brings it, and refuses every later write of such a table. */
+  private static void refuseScattered(HoodieCommitMetadata commit) {
+    commit
+        .getPartitionToWriteStats()
+        .forEach(
+            (partition, files) -> {
+              Set<Integer> buckets = new HashSet<>();
+              for (HoodieWriteStat file : files) {
+                if (!buckets.add(BucketIdentifier.bucketIdFromFileId(file.getFileId()))) {
+                  throw new HoodieException("sluice.misplaced: two files of one bucket: " + file.getFileId());
+                }
+              }
+            });
   }
 
   private static HoodieTableMetaClient metaOf(SparkRDDWriteClient<?> client, HoodieWriteConfig config) {
