@@ -65,10 +65,7 @@ def resync_of(
     """What `preview_resync` says, and as it is refused."""
     if goes_on_loading(pipeline, table):
         return (
-            Sentence(
-                "The first load goes on where it stopped: finished chunks are not read "
-                "again"
-            ),
+            Sentence("The first load goes on: what it has staged is not read again"),
             Sentence("Readers see the table when its one commit is there"),
         )
     gone = to_leave_out(pipeline, policies=policies)

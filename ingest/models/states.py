@@ -69,7 +69,7 @@ PIPELINE = Transitions(
         "pause": "requested; finished work is kept",
         "fail": "a terminal error; the reason says what to do",
         "resume_approved": "requested; nothing had begun",
-        "resume_snapshot": "requested; finished chunks of the load are kept",
+        "resume_snapshot": "requested; what the load has staged is kept",
         "resume_catch_up": "requested; it goes on behind its position",
         "resume_resync": "requested; the fresh copy goes on",
         "resume_needs_resync": "requested; only a fresh copy brings it on",

@@ -287,9 +287,7 @@ def _sync_as_before(
 def _left_for_readers(job: Job, pipeline: Pipeline) -> str:
     """What a cancelled load leaves, and what may be done next."""
     if job.kind == SNAPSHOT:
-        return (
-            "no rows can be read yet. Resume goes on with the chunks that are finished"
-        )
+        return "no rows can be read yet. Resume begins its load again"
     if why := needed_resync.why_needed(pipeline):
         return Sentence(
             "readers keep the rows of before, and it still needs a resync: %(why)s",

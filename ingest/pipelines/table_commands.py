@@ -117,7 +117,7 @@ def start_verify(table: Table, *, actor: str) -> Job:
 
 
 def pause(table: Table, *, actor: str) -> Pipeline:
-    """Stop after what is finished; a running load keeps its finished chunks."""
+    """Stop after what is finished; a running load keeps what it has staged."""
     with transaction.atomic():
         pipeline = locked_pipeline(table)
         if pipeline.state == PAUSED:
@@ -172,7 +172,7 @@ def share_driver(table: Table, *, actor: str) -> Pipeline:
 def retry_pipeline(
     pipeline: Pipeline, *, actor: str, accept_empty: bool = False
 ) -> Job:
-    """The job with which a stopped table goes on. Its loads keep finished chunks."""
+    """The job with which a stopped table goes on. Loads keep what they have staged."""
     event = pipeline.resume_event or "resume_approved"
     move(pipeline, event, actor=actor, resume_event="", failures=0)
     if pipeline.state in {APPROVED, SNAPSHOTTING, RESYNCING}:

@@ -266,13 +266,13 @@ def _read_all(load: _Load, source: Source, trial: Trial) -> _Read:
         unless_all_is_read.callback(read.chunks.close)
         _read_chunks(load, source, read)
         _refuse_null_keys(load, source, read)
+        if not _rows_of(read.chunks) and not load.behind:
+            for one in tables:
+                refuse_doubtful_emptiness(load.spark, load.run, source, one.table)
+        if log_of(load.run) and not read.plan.snapshot:
+            plan = replace(read.plan, bound=read_until(load.run, source))
+            read = replace(read, plan=plan)
         unless_all_is_read.pop_all()
-    if not _rows_of(read.chunks) and not load.behind:
-        for one in tables:
-            refuse_doubtful_emptiness(load.spark, load.run, source, one.table)
-    if log_of(load.run) and not read.plan.snapshot:
-        plan = replace(read.plan, bound=read_until(load.run, source))
-        read = replace(read, plan=plan)
     return read
 
 
