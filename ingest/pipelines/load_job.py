@@ -221,7 +221,10 @@ def outcome(job: Job, end: End) -> None:
             stop_table(pipeline, error)
         case Rejected(error):
             stop_table(pipeline, error)
-        case Cancelled(_, actor) if pipeline.state != states.PAUSED:
+        # a pause stops the table at once: it may have been resumed since
+        case Cancelled(_, actor) if (
+            job.cancel_requested != "pause" and pipeline.state != states.PAUSED
+        ):
             _pause_cancelled(job, pipeline, actor=actor)
 
 

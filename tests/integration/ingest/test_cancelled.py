@@ -116,6 +116,16 @@ def test_a_pause_that_is_not_answered_ends_too(world, clock) -> None:
     assert world.pipeline("orders").state == "PAUSED"
 
 
+def test_a_table_resumed_while_its_load_still_stops_goes_on(world, clock) -> None:
+    paused = running(world, "orders", Fault.DEAF)
+    table_commands.pause(world.lake("orders"), actor="ann")
+    table_commands.resume(world.lake("orders"), actor="ann")
+    world.steps(3)
+    clock.now += UNANSWERED_SECONDS
+    world.until(lambda: Job.objects.get(pk=paused.pk).state == "CANCELLED")
+    world.until_live("orders")
+
+
 def test_a_job_in_its_own_process_is_ended_with_it(world, clock) -> None:
     world.fail_with("snapshot", Fault.DIE_RUNNING, Fault.DIE_RUNNING, Fault.DEAF)
     world.onboard("orders")
