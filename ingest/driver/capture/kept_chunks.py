@@ -51,14 +51,13 @@ class KeptChunks(Protocol):
         ...
 
 
-def can_be_bucketed(run: JobRun, spark: SparkSession, *, wide_rows: bool) -> bool:
+def can_be_bucketed(run: JobRun, spark: SparkSession) -> bool:
     """Whether the rows of a short load can wait in `BucketedChunks`."""
     table = run.spec.table
     context: Any = spark.sparkContext._jsc
     return (
-        not wide_rows
         # others go by their hash or their partition, which is not known here
-        and not (table.row_hash or table.partition_by)
+        not (table.row_hash or table.partition_by)
         and table.buckets <= _MOST_BUCKETS
         # an executor that is lost takes along what it holds
         and bool(context.sc().isLocal())

@@ -321,22 +321,12 @@ def _plan(
     plan = LoadPlan(
         fingerprint, cut.by, cut.chunks, definition, bound, source_fingerprint, snapshot
     )
-    if _can_be_bucketed(load, plan, tables):
+    is_small = not load.behind and is_short(len(plan.chunks), load.access.spec)
+    if is_small and can_be_bucketed(load.run, load.spark):
         load.staging.clear()
         return _Read(plan, tables, BucketedChunks(load.run, load.spark))
     load.staging.begin(plan)
     return _Read(plan, tables, staged)
-
-
-def _can_be_bucketed(
-    load: _Load, plan: LoadPlan, tables: Sequence[SourceTable]
-) -> bool:
-    wide_rows = any(one.fetch.is_of_wide_rows for one in tables)
-    return (
-        not load.behind
-        and is_short(len(plan.chunks), load.access.spec)
-        and can_be_bucketed(load.run, load.spark, wide_rows=wide_rows)
-    )
 
 
 def _cut(load: _Load, source: Source, read: Sequence[SourceTable]) -> Cut:
