@@ -13,7 +13,7 @@ from rest_framework.response import Response
 
 from catalog.access.policy import Privilege
 from catalog.api.idempotency import idempotent
-from catalog.api.reply import Reply, Texts, of
+from catalog.api.reply import Reply, Texts
 from catalog.api.serializers import Flag, Items, OneOf, Whole
 from catalog.api.views import ApiView, body_of
 from catalog.models import Table
@@ -21,6 +21,7 @@ from core.errors import SluiceError
 from core.models import Job
 from core.sentences import Sentence
 from ingest.actions import registry
+from ingest.api.replies import OutcomeForOne
 from ingest.api.tables import lake_table_of
 from ingest.maintenance.impact_on_many import removals_of
 from ingest.pipelines.table_commands import not_now
@@ -46,24 +47,10 @@ class Removed:
     error: SluiceError | None = None
 
 
-class RemovalOfOne(Reply):
+class RemovalOfOne(OutcomeForOne):
     """What happens to one of the tables, by its last check; or its job; or why not."""
 
-    table = s.IntegerField(source="table.pk")
-    name = of(s.CharField(), lambda row: str(row.table))
     will = Texts(help_text="of a preview")
-    job = of(
-        s.CharField(allow_null=True),
-        lambda row: None if row.job is None else str(row.job.pk),
-    )
-    error = s.DictField(allow_null=True, help_text="code, message and hint")
-
-    @staticmethod
-    def error_of(row: Removed) -> Mapping[str, str] | None:
-        error = row.error
-        if error is None:
-            return None
-        return {"code": error.code, "message": error.message, "hint": error.hint}
 
 
 class Removals(Reply):

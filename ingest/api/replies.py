@@ -37,6 +37,24 @@ class HasSchedule(Reply):
     next_runs = s.ListField(child=Instant(), source="timetable.next_runs")
 
 
+# What a request about several tables came to for one of them.
+class OutcomeForOne(Reply):
+    table = s.IntegerField(source="table.pk")
+    name = of(s.CharField(), lambda row: str(row.table))
+    job = of(
+        s.CharField(allow_null=True),
+        lambda row: None if row.job is None else str(row.job.pk),
+    )
+    error = s.DictField(allow_null=True, help_text="code, message and hint")
+
+    @staticmethod
+    def error_of(row: Any) -> Mapping[str, str] | None:
+        error = row.error
+        if error is None:
+            return None
+        return {"code": error.code, "message": error.message, "hint": error.hint}
+
+
 class Links(Reply):
     self = s.CharField()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers as s
@@ -17,11 +16,11 @@ from catalog.api.serializers import Flag, Items, Whole
 from catalog.api.views import ApiView, body_of
 from catalog.models import Table
 from catalog.selectors.tables import TableFilter, tables_for
+from ingest.api.replies import OutcomeForOne
 from ingest.api.tables import lake_table_of
 from ingest.pipelines.policies.store import policy_of
 from ingest.pipelines.schema_approval import (
     MOST_AT_ONCE,
-    Decided,
     approve_many,
     proposal_of,
     undecided,
@@ -128,23 +127,8 @@ class SchemaApprovals(s.Serializer[object]):
     leave_out = Flag(required=False)
 
 
-class SchemaDecision(Reply):
+class SchemaDecision(OutcomeForOne):
     """What approving came to for one table: its job, or why not."""
-
-    table = s.IntegerField(source="table.pk")
-    name = of(s.CharField(), lambda row: str(row.table))
-    job = of(
-        s.CharField(allow_null=True),
-        lambda row: None if row.job is None else str(row.job.pk),
-    )
-    error = s.DictField(allow_null=True, help_text="code, message and hint")
-
-    @staticmethod
-    def error_of(row: Decided) -> Mapping[str, str] | None:
-        error = row.error
-        if error is None:
-            return None
-        return {"code": error.code, "message": error.message, "hint": error.hint}
 
 
 class SchemaDecisions(Reply):
