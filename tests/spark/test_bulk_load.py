@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import functions
 
+from ingest.contract.job import JobReport
 from ingest.contract.table import TableSpec
 from ingest.driver.capture import reading, snapshot
 from ingest.lake.commits import read_lake_table, read_properties
@@ -183,6 +184,17 @@ def test_more_buckets_than_tasks(lake_bench: LakeBench) -> None:
     assert lake_bench.frame(table).count() == 60
 
 
+def assert_refused(
+    lake_bench: LakeBench, table: TableSpec, report: JobReport, *, code: str, rows: int
+) -> None:
+    """Nothing of it is there, and the next attempt loads all."""
+    assert report.error is not None
+    assert (report.outcome, report.error.code) == ("terminal", code)
+    assert not lake_bench.state(table).timeline.completed_writes
+    assert_done(lake_bench.load(table))
+    assert lake_bench.frame(table).count() == rows
+
+
 def test_a_lost_row_stops_the_commit(
     lake_bench: LakeBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,12 +205,7 @@ def test_a_lost_row_stops_the_commit(
     with monkeypatch.context() as patch:
         patch.setattr(snapshot, "_rows_of", lambda staging: 101)
         report = lake_bench.load(table)
-    assert report.outcome == "terminal"
-    assert report.error is not None
-    assert report.error.code == "rows_miscounted"
-    assert not lake_bench.state(table).timeline.completed_writes
-    assert_done(lake_bench.load(table))
-    assert lake_bench.frame(table).count() == 100
+    assert_refused(lake_bench, table, report, code="rows_miscounted", rows=100)
 
 
 def test_rows_in_a_wrong_bucket_stop_the_commit(
@@ -210,11 +217,7 @@ def test_rows_in_a_wrong_bucket_stop_the_commit(
     with monkeypatch.context() as patch:
         patch.setattr(reading, "record_key", lambda *_: functions.col("c1"))
         report = lake_bench.load(table)
-    assert report.error is not None
-    assert (report.outcome, report.error.code) == ("terminal", "rows_misplaced")
-    assert not lake_bench.state(table).timeline.completed_writes
-    assert_done(lake_bench.load(table))
-    assert lake_bench.frame(table).count() == 99
+    assert_refused(lake_bench, table, report, code="rows_misplaced", rows=99)
 
 
 def test_a_replacement_is_counted_and_may_leave_columns_out(

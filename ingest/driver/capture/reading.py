@@ -334,8 +334,7 @@ def read_to_buckets(
         name,
     )
     found = bucketed.counts()
-    names = {one.name: place for place, one in enumerate(fields(Counts))}
-    counts = {name: found.get(place) for name, place in names.items()}
+    counts = {one.name: found.getAs(one.name) for one in fields(Counts)}
     return _checked(spark, reading, counts), bucketed
 
 
