@@ -386,10 +386,8 @@ class ChainIndex:
 
     def files_before(self, number: int) -> list[str]:
         """Names of all files of segments before that one, in their order."""
-        found: list[str] = []
-        for gone in range(self.beginning.number, number):
-            found += [*self._files.get(gone, ()), segment_name(gone)]
-        return found
+        gone = range(self.beginning.number, number)
+        return [f for n in gone for f in (*self._files.get(n, ()), segment_name(n))]
 
     def _read_beginning(self) -> Beginning:
         # of hundreds of tables half a megabyte, ten times a second, seldom another one
