@@ -9,7 +9,12 @@ import pytest
 
 from gateway.arrow_rows import batch_of, json_rows
 from gateway.budget import Budget
-from gateway.engines.port import EngineRefused, OperationState, Orientation
+from gateway.engines.port import (
+    EngineRefused,
+    EngineStatus,
+    OperationState,
+    Orientation,
+)
 from gateway.engines.spark_thrift import run_statement
 from gateway.faults import DISK_FULL, clean
 from gateway.hs2.rowset import decode_row_set
@@ -337,4 +342,37 @@ def test_small_statements_go_on_while_the_memory_of_others_goes(
     good.close()
     assert {(outcome.error, *outcome.rows) for outcome in small} == {("", (499_500,))}
     assert "[STATEMENT_TOO_LARGE]" in hog.error
+    assert bench.tell("start")["java_pid"] == bench.java_pid
+
+
+# Each literal is cast to the type of the column: over 100 MB of plan.
+LONG_LIST = (
+    f"select id from range(10) where id in ({','.join(map(str, range(60_000)))})"
+)
+
+
+def test_plans_of_open_statements_are_charged_to_their_user(
+    bench: EngineBench, client: Client
+) -> None:
+    """No task took memory, and nobody reads: whoever left the plans open loses one."""
+    bench.policy("good")
+    good = bench.connect("good")
+
+    async def scenario() -> list[EngineStatus]:
+        held = []
+        for _ in range(8):
+            held.append(await client.session.execute(LONG_LIST))
+            while not (await client.session.status(held[-1])).state.is_terminal:
+                pass
+        found = [await client.session.status(operation) for operation in held]
+        for operation in held:
+            await client.session.close_operation(operation)
+        return found
+
+    found = bench.wait(scenario())
+    ended = [status for status in found if status.state is not OperationState.FINISHED]
+    assert {status.sql_state for status in ended} == {"54000"}
+    assert len(ended) < len(found)
+    assert good.rows(SMALL) == [(499_500,)]
+    good.close()
     assert bench.tell("start")["java_pid"] == bench.java_pid

@@ -19,9 +19,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Ends the statement whose tasks allocated most once little memory is left after a collection,
- * before everybody's statements fail. What running tasks allocated is near enough to what is held,
- * and known without asking each object. A statement that took little is never ended: where nobody
+ * Ends the statement that allocated most, for its tasks and its plan, once little memory is left
+ * after a collection, before everybody's statements fail. What these allocated is near enough to
+ * what is held, and known without asking each object. A statement that took little is never ended: where nobody
  * is known to have taken much and the heap stays full, the engine's successor takes over.
  */
 final class MemoryGuard {
@@ -172,7 +172,7 @@ final class MemoryGuard {
   private void end(Statement statement, long took) {
     EndedStatements.are(Set.of(statement.statementId()));
     LOG.warn(
-        "memory is short ({} MiB kept): statement {} ends, its tasks took {} MiB",
+        "memory is short ({} MiB kept): statement {} ends, it took {} MiB",
         old.getCollectionUsage().getUsed() >> 20,
         statement.statementId(),
         took >> 20);

@@ -33,6 +33,8 @@ import scala.Function1;
 final class Statement extends SparkExecuteStatementOperation implements SpoolRoom.Held {
   private static final Field ROWS = field("iter");
   private static final Field TYPES = field("dataTypes");
+  private static final Field RESULT =
+      field("org$apache$spark$sql$hive$thriftserver$SparkExecuteStatementOperation$$result");
   private static final HiveSQLException WHOLE = new HiveSQLException("[WHOLE]");
   private static final long SOON_NANOS = TimeUnit.SECONDS.toNanos(30);
   private static final long POLL_SECONDS = 5; // as long as a question for its status waits
@@ -87,6 +89,23 @@ final class Statement extends SparkExecuteStatementOperation implements SpoolRoo
     }
   }
 
+  /**
+   * Spark's own, on the statement's thread. What it allocates is the statement's, as what its
+   * tasks do: plans of a few long statements fill the heap, and stay until they are closed.
+   */
+  @Override
+  public void org$apache$spark$sql$hive$thriftserver$SparkExecuteStatementOperation$$execute() {
+    TaskWatch.begin(statementId());
+    try {
+      super.org$apache$spark$sql$hive$thriftserver$SparkExecuteStatementOperation$$execute();
+    } finally {
+      TaskWatch.end();
+      if (isEnded()) {
+        forgetResult(); // it was planned to its end meanwhile
+      }
+    }
+  }
+
   /** Stops it, whatever it does now; status and fetches tell the reason. */
   @Override
   public void end(HiveSQLException reason) {
@@ -95,7 +114,7 @@ final class Statement extends SparkExecuteStatementOperation implements SpoolRoo
     cancel();
     stopReading();
     cleanup();
-    forgetRows();
+    forgetResult();
     ender = null;
   }
 
@@ -235,8 +254,9 @@ final class Statement extends SparkExecuteStatementOperation implements SpoolRoo
         reader.interrupt();
       }
     }
-    if (spool != null) {
-      spool.close();
+    Spool rows = spool;
+    if (rows != null) {
+      rows.close();
     }
   }
 
@@ -331,9 +351,12 @@ final class Statement extends SparkExecuteStatementOperation implements SpoolRoo
     }
   }
 
-  private void forgetRows() {
+  /** Rows and plan: its client may leave it open for long. */
+  private void forgetResult() {
+    spool = null;
     try {
       ROWS.set(this, null);
+      RESULT.set(this, null);
     } catch (IllegalAccessException e) {
       throw new IllegalStateException(e);
     }

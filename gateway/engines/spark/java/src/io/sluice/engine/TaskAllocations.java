@@ -7,8 +7,8 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.ToLongFunction;
 
 /**
- * What tasks allocated, by the statement that they work for. A thread runs one task after another:
- * what it allocated for one is never counted for the next.
+ * What tasks and the planning of statements allocated, by the statement that they work for. A
+ * thread runs one after another: what it allocated for one is never counted for the next.
  */
 final class TaskAllocations {
   private final Map<Long, Task> running = new ConcurrentHashMap<>(); // by thread

@@ -36,10 +36,9 @@ public final class TaskWatch implements SparkPlugin, ExecutorPlugin {
   public void onTaskStart() {
     TaskContext task = TaskContext.get();
     TaskMetrics metrics = task.taskMetrics();
-    long thread = Thread.currentThread().getId();
-    TASKS.start(thread, statementOf(task), allocated());
+    begin(statementOf(task));
     DISK.start(
-        thread,
+        Thread.currentThread().getId(),
         statementOf(task),
         metrics::diskBytesSpilled,
         () -> metrics.shuffleWriteMetrics().bytesWritten());
@@ -56,9 +55,17 @@ public final class TaskWatch implements SparkPlugin, ExecutorPlugin {
   }
 
   private static void ended(boolean isDone) {
-    long thread = Thread.currentThread().getId();
-    TASKS.end(thread, allocatedBy(thread));
-    DISK.end(thread, isDone);
+    end();
+    DISK.end(Thread.currentThread().getId(), isDone);
+  }
+
+  /** What this thread allocates from now on is that statement's. */
+  static void begin(String statement) {
+    TASKS.start(Thread.currentThread().getId(), statement, allocated());
+  }
+
+  static void end() {
+    TASKS.end(Thread.currentThread().getId(), allocated());
   }
 
   /** Bytes that a thread allocated in its life; -1 when it is gone. */

@@ -34,7 +34,8 @@ final class TooLarge {
         "[STATEMENT_TOO_LARGE] the statement was ended, because the query engine ran out of"
             + " memory (it has %s for all statements) and this one, or all of yours together,"
             + " took most of it. Let it"
-            + " build smaller values, aggregate fewer rows at once, or select less.",
+            + " build smaller values, aggregate fewer rows at once, or select less; shorten long"
+            + " lists of values, and close the results that you have read.",
         mebibytes(heap));
   }
 
