@@ -8,11 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from ingest.contract.table import TableSpec
 from ingest.driver.run import run_job
 from ingest.driver.table_services.savepoints import ask_reach
+from ingest.lake.staging import ChunkManifest, StagingArea
 from ingest.sources.port import SourceAccess
 from tests.spark.lake_bench import assert_done
 from tests.spark.mariadb_bench import MariadbBench
@@ -428,3 +430,32 @@ def test_a_login_with_grants_on_columns_reads_those(
         report = bench.sync(seen, report.facts["position"]["to"])
         assert report.error is not None
         assert report.error.code == "source_changed"
+
+
+def test_files_of_a_staged_chunk_end_by_what_came_not_by_what_types_allow(
+    bench: MariadbBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A LONGTEXT may have a packet, of which a driver holds four rows. 90,000 narrow
+    rows (16 MiB) are one file, and 20 MiB of wide ones three."""
+    bench.sql("CREATE TABLE narrow (id int PRIMARY KEY, v longtext, j json)")
+    bench.sql(
+        "INSERT INTO narrow SELECT seq, repeat('y', 99), '[]' FROM seq_1_to_90000"
+    )
+    bench.sql("CREATE TABLE wide (id int PRIMARY KEY, v longtext CHARACTER SET latin1)")
+    bench.sql("INSERT INTO wide SELECT seq, repeat('x', 1 << 20) FROM seq_1_to_20")
+    files: list[int] = []
+    finish = StagingArea.finish
+
+    def finished(staging: StagingArea, manifest: ChunkManifest) -> None:
+        folder = Path(staging.chunk_folder(manifest.number).uri)
+        rows = (pq.read_metadata(one).num_rows for one in folder.glob("*.parquet"))
+        files.extend(sorted(rows))
+        finish(staging, manifest)
+
+    monkeypatch.setattr(StagingArea, "finish", finished)
+    for name, wanted in (("narrow", [90_000]), ("wide", [4, 8, 8])):
+        table = replace(bench.table(name), key=(), row_hash=True)
+        files.clear()
+        report = assert_done(bench.load(table))
+        assert (report.facts["rows"], files) == (sum(wanted), wanted)
+        assert bench.frame(table).count() == sum(wanted)

@@ -57,7 +57,7 @@ class Fetch:
 
     @property
     def is_of_wide_rows(self) -> bool:
-        """So few fit that what they are written to must not wait for many, either."""
+        """So few fit that nobody else may take thousands at a time, either."""
         return self.most < FIRST_ROWS
 
 

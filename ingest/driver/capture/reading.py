@@ -199,13 +199,8 @@ def _unknown_end(replica: Replica) -> TransientError:
     )
 
 
-# Left to itself, a writer first looks after 100 rows how large they are, and a reader
-# takes 1,024 rows of a group at once.
-_SMALL_GROUPS = {
-    "parquet.block.size": str(16 << 20),
-    "parquet.page.size.row.check.min": "1",
-    "parquet.page.size.row.check.max": "16",
-}
+# Spark's Parquet in files that fit into memory, however wide the rows are.
+_CUT_PARQUET = "io.sluice.lake.CutParquet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,12 +302,8 @@ def read_to_parquet(
     run.check()
     observed = Observation()
     rows = _rows(spark, reading).observe(observed, *_observed(reading))
-    options = {"compression": "lz4_raw"}
-    if reading.fetch.is_of_wide_rows:
-        # A writer keeps the least and the greatest value of each group until its file
-        # ends, and a group is small as it is compressed, not as a reader has it
-        options |= _SMALL_GROUPS | {"maxRecordsPerFile": str(reading.fetch.most)}
-    rows.write.options(**options).mode("overwrite").parquet(folder.uri)
+    staged = rows.write.format(_CUT_PARQUET).option("compression", "lz4_raw")
+    staged.mode("overwrite").save(folder.uri)
     return _checked(spark, reading, observed.get)
 
 
