@@ -11,7 +11,12 @@ import psycopg
 import pytest
 
 from core.errors import SluiceError
-from gateway.engines.port import EngineOperation, OperationState, Orientation
+from gateway.engines.port import (
+    EngineOperation,
+    EngineRefused,
+    OperationState,
+    Orientation,
+)
 from tests.source_access import mariadb_at, postgresql_at
 from tests.spark.engine_bench import Client, EngineBench
 from tests.spark.live_bench import LiveSource
@@ -206,9 +211,23 @@ def test_one_user_leaves_a_connection_to_the_others(
     eve.close()
 
 
-def test_a_result_of_mariadb_that_is_closed(
-    bench: EngineBench, client: Client, mariadb_server: Any
+def test_who_changes_the_table_does_not_wait_for_the_whole_statement(
+    sleeper: Sleeper, link: psycopg.Connection[Any]
 ) -> None:
+    """The ALTER returns, though rows of the statement come for ten minutes."""
+
+    async def altered() -> None:
+        _, fetch = await sleeper.fetched(f"select * from {LATE}")
+        alter = "ALTER VIEW late SET (security_barrier = false)"
+        await asyncio.to_thread(link.execute, alter)
+        with pytest.raises(EngineRefused, match="has waited for 10 s for a lock"):
+            await fetch
+
+    sleeper.bench.wait(altered())
+
+
+@pytest.fixture
+def sleepy_mariadb(mariadb_server: Any) -> Iterator[Any]:
     mariadb_server.create_database("sleepy")
     mariadb_server.run(
         "CREATE TABLE few (id int PRIMARY KEY)",
@@ -216,10 +235,18 @@ def test_a_result_of_mariadb_that_is_closed(
         "CREATE VIEW slow AS SELECT id FROM few WHERE sleep(600) = 0",
         database="sleepy",
     )
-    access = mariadb_at(mariadb_server, application="sluice:sql")
+    yield mariadb_server
+    mariadb_server.drop_database("sleepy")
+
+
+@pytest.fixture
+def mariadb_sleeper(
+    bench: EngineBench, client: Client, sleepy_mariadb: Any
+) -> Iterator[Sleeper]:
+    access = mariadb_at(sleepy_mariadb, application="sluice:sql")
     LiveSource(bench, "slow_my", access).table("sleepy", "slow", [("id", "int", "int")])
 
-    with mariadb_server.connect("information_schema") as link, link.cursor() as cursor:
+    with sleepy_mariadb.connect("information_schema") as link, link.cursor() as cursor:
 
         def asleep() -> int:
             cursor.execute(
@@ -227,7 +254,25 @@ def test_a_result_of_mariadb_that_is_closed(
             )
             return int(cursor.fetchone()[0])
 
-        Sleeper(bench, client, asleep).end(
-            "select * from slow_my.sleepy.slow", client.session.close_operation
-        )
-    mariadb_server.drop_database("sleepy")
+        yield Sleeper(bench, client, asleep)
+
+
+def test_a_result_of_mariadb_that_is_closed(mariadb_sleeper: Sleeper) -> None:
+    mariadb_sleeper.end(
+        "select * from slow_my.sleepy.slow",
+        mariadb_sleeper.client.session.close_operation,
+    )
+
+
+def test_who_changes_a_table_of_mariadb_does_not_wait_either(
+    mariadb_sleeper: Sleeper, sleepy_mariadb: Any
+) -> None:
+    async def altered() -> None:
+        _, fetch = await mariadb_sleeper.fetched("select * from slow_my.sleepy.slow")
+        # it names what the statement reads, as an ALTER of a table does
+        alter = "ALTER TABLE few COMMENT 'slow', FORCE"
+        await asyncio.to_thread(sleepy_mariadb.run, alter, database="sleepy")
+        with pytest.raises(EngineRefused, match="has waited for 10 s for a lock"):
+            await fetch
+
+    mariadb_sleeper.bench.wait(altered())

@@ -137,6 +137,18 @@ final class Denied extends RuntimeException implements SparkThrowable {
     return new Denied("SOURCE_FAILED", "58000", "The source " + source + " " + what + shown + ".");
   }
 
+  /** Somebody there waited too long for a lock that the statement had. */
+  static Denied sourceLock(String source) {
+    return new Denied(
+        "SOURCE_FAILED",
+        "58000",
+        "Somebody at the source "
+            + source
+            + " has waited for 10 s for a lock on a table that this statement read, as ALTER TABLE"
+            + " does, so it was ended. Run it again once that is done; what reads fewer rows, or"
+            + " reads the lake's copy, is in nobody's way.");
+  }
+
   @Override
   public String getErrorClass() {
     return errorClass;

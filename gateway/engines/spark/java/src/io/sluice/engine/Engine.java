@@ -69,6 +69,7 @@ public final class Engine {
     check(places::look, FairPlaces.LOOK_MILLIS, "sluice-places");
     check(identity.statements()::lookAtSpools, Spool.LOOK_MILLIS, "sluice-spools");
     check(Sources::look, Sources.LOOK_MILLIS, "sluice-sources");
+    check(Sources::lookAtLocks, SourceLocks.LOOK_MILLIS, "sluice-source-locks");
   }
 
   private static void check(PeriodicCheck.Check check, long pauseMillis, String name) {

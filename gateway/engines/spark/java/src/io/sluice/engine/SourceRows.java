@@ -90,6 +90,8 @@ final class SourceRows implements PartitionReader<InternalRow> {
     if (task != null && task.isInterrupted()) {
       return new TaskKilledException("its statement was ended");
     }
-    return Denied.source(query.datasource(), error);
+    return statement != null && statement.gaveWay()
+        ? Denied.sourceLock(query.datasource())
+        : Denied.source(query.datasource(), error);
   }
 }

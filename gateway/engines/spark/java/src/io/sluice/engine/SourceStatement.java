@@ -20,6 +20,10 @@ final class SourceStatement implements AutoCloseable {
   private final String mark;
   private final Connection connection;
   private final AtomicBoolean isCancelling = new AtomicBoolean();
+  private final long begun = System.nanoTime();
+  private volatile String relation = "";
+  private volatile boolean gaveWay;
+  private int looksInTheWay; // of one thread at a time
 
   SourceStatement(String datasource) throws SQLException {
     this.datasource = datasource;
@@ -30,6 +34,7 @@ final class SourceStatement implements AutoCloseable {
 
   /** seconds: that its first rows may take; 0 = as long as the source allows. */
   ResultSet run(SourceQuery query, int seconds) throws SQLException {
+    relation = query.relation();
     PreparedStatement made = query.prepare(connection, mark);
     made.setQueryTimeout(seconds);
     if (seconds > 0) {
@@ -49,6 +54,43 @@ final class SourceStatement implements AutoCloseable {
   static boolean isLeft(String planned) {
     Statement statement = Engine.get().identity().statements().running(planned);
     return statement == null ? !planned.isEmpty() : statement.isLeft();
+  }
+
+  String datasource() {
+    return datasource;
+  }
+
+  long nanosOld() {
+    return System.nanoTime() - begun;
+  }
+
+  /** Which session it has at PostgreSQL. */
+  int backend() {
+    return ((PGConnection) connection).getBackendPID();
+  }
+
+  /** The table's name without that of its database, as nobody has to write that. */
+  String table() {
+    String last = relation.substring(relation.lastIndexOf(".`") + 1);
+    return last.replaceAll("^`|`$", "").replace("``", "`");
+  }
+
+  /** Gives way to a session that has waited for its lock in so many looks in a row. */
+  void sawWaiting(boolean isWaitedFor, int patience) {
+    looksInTheWay = isWaitedFor ? looksInTheWay + 1 : 0;
+    if (looksInTheWay < patience || gaveWay) {
+      return;
+    }
+    gaveWay = true;
+    try {
+      connection.abort(Runnable::run); // a cancel alone leaves the lock to its transaction
+    } catch (SQLException e) {
+      // it is over
+    }
+  }
+
+  boolean gaveWay() {
+    return gaveWay;
   }
 
   /** True when that task reads that source by it. */

@@ -42,7 +42,13 @@ final class Sources {
   private static final ExecutorService CANCELLING =
       Executors.newCachedThreadPool(work -> Engine.daemon(work, "sluice-source-cancel"));
 
+  private static final SourceLocks LOCKS = new SourceLocks(RUNNING, CANCELLING);
+
   private Sources() {}
+
+  static void lookAtLocks() {
+    LOCKS.look();
+  }
 
   /** Keeps how the source is reached from now on; its budget stays when it is the same. */
   static void store(String datasource, JsonNode given) {
