@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from catalog.access.principal_policy import PrincipalPolicy, ReadTables
 from core.control_channel.framing import (
     LARGEST_GREETING,
     Message,
@@ -24,13 +25,7 @@ from core.control_channel.framing import (
 )
 from core.errors import SluiceError
 from core.sentences import Sentence
-from gateway.engines.port import (
-    EnginePolicy,
-    EngineQuestions,
-    EngineUnavailable,
-    Progress,
-    ReadTables,
-)
+from gateway.engines.port import EngineQuestions, EngineUnavailable, Progress
 
 log = logging.getLogger(__name__)
 
@@ -147,7 +142,7 @@ class ControlListener:
     def acknowledged_version(self, principal: str) -> int:
         return self._acknowledged.get(principal, -1)
 
-    async def push_policy(self, policy: EnginePolicy) -> None:
+    async def push_policy(self, policy: PrincipalPolicy) -> None:
         done = asyncio.get_running_loop().create_future()
         entry = (policy.version, done)
         self._pushes.setdefault(policy.principal, []).append(entry)
@@ -391,7 +386,7 @@ def _reads(message: Message) -> ReadTables:
     )
 
 
-def _policy_line(policy: EnginePolicy) -> dict[str, object]:
+def _policy_line(policy: PrincipalPolicy) -> dict[str, object]:
     return {
         "type": "policy",
         "principal": policy.principal,

@@ -13,15 +13,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from catalog.access.principal_policy import PrincipalPolicy, ReadTables
 from core.sentences import Sentence
 from core.states import Transitions, fan
 from gateway.engines.port import (
     EngineColumn,
     EngineOperation,
-    EnginePolicy,
     EngineSession,
     OperationState,
-    ReadTables,
 )
 from gateway.faults import CANCELLED, TIMED_OUT, Fault
 from gateway.hs2.values import Handle, OperationType
@@ -125,7 +124,7 @@ class Run:
     """
 
     engine: EngineSession
-    policy: EnginePolicy
+    policy: PrincipalPolicy
     engine_start: int
     is_apart: bool = False
     began: float = field(default_factory=time.monotonic)

@@ -16,11 +16,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from catalog.access.principal_policy import PrincipalPolicy
 from core.errors import SluiceError
 from core.files import write_private
 from core.processes.identity import ProcessIdentity
 from gateway.engines.lifecycle import EngineState, Limits
-from gateway.engines.port import EngineClient, EnginePolicy, EngineQuestions
+from gateway.engines.port import EngineClient, EngineQuestions
 from gateway.engines.supervisor import EngineSupervisor
 from gateway.http_transport import HttpTransport
 from gateway.internal import InternalApi
@@ -157,11 +158,11 @@ class Gateway:
                 await self.supervisor.client.forget_principal(user)
         self._version = version
 
-    async def _policies_of(self, users: Sequence[str]) -> list[EnginePolicy]:
+    async def _policies_of(self, users: Sequence[str]) -> list[PrincipalPolicy]:
         """As they are now; as many are read at once as the store has threads."""
         turns = asyncio.Semaphore(POLICIES_AT_ONCE)
 
-        async def one(user: str) -> EnginePolicy:
+        async def one(user: str) -> PrincipalPolicy:
             async with turns:
                 return await self.store.policy_for(user)
 

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from weakref import WeakSet
 
+from catalog.access.principal_policy import PrincipalPolicy
 from core.counts import discount
 from core.errors import InvalidRequest
 from core.sentences import Sentence
 from gateway.abuse_throttle import MOST_COUNTED_SECONDS, Waste
 from gateway.budget import Budget
-from gateway.engines.port import EnginePolicy, EngineRefused, EngineUnavailable
+from gateway.engines.port import EngineRefused, EngineUnavailable
 from gateway.engines.supervisor import EngineSupervisor
 from gateway.fair import Caller, FairPlaces
 from gateway.faults import DISK_FULL, TOO_LARGE
@@ -93,7 +94,7 @@ class Services:
     texts: Budget[str, object] = field(init=False)
     reads: Budget[str, Operation] = field(init=False)
     statements: Counter[str] = field(default_factory=Counter)
-    policies: dict[str, EnginePolicy] = field(default_factory=dict)
+    policies: dict[str, PrincipalPolicy] = field(default_factory=dict)
     in_engine: dict[str, WeakSet[HasEngine]] = field(default_factory=dict)
     waste: Waste = field(default_factory=Waste)
     blamed: dict[str, int] = field(default_factory=dict)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, replace
 
+from catalog.access.principal_policy import PrincipalPolicy
 from core.errors import AccessDenied, InvalidRequest, SluiceError
 from core.sentences import Sentence
 from gateway.ending import end_all
@@ -20,7 +21,6 @@ from gateway.engines.port import (
     EngineClient,
     EngineFull,
     EngineOperation,
-    EnginePolicy,
     EngineRefused,
     EngineSession,
     EngineUnavailable,
@@ -279,7 +279,7 @@ class SessionEngine:
         run.policy = policy if is_same else run.policy
         return is_same
 
-    def _known_policy(self, client: EngineClient) -> EnginePolicy | None:
+    def _known_policy(self, client: EngineClient) -> PrincipalPolicy | None:
         """The rights that the Guard has, unless newer ones have been seen."""
         known = self._services.policies.get(self._user)
         acknowledged = client.acknowledged_version(self._user)
@@ -289,7 +289,7 @@ class SessionEngine:
 
     async def _authorise(
         self, client: EngineClient, at: asyncio.Future[int] | None = None
-    ) -> EnginePolicy:
+    ) -> PrincipalPolicy:
         """Make the Guard know this user's rights as of a version, or newer, and return
         them; as of now for none."""
         store = self._services.store

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 
+from catalog.access.principal_policy import ReadTables
 from catalog.names import LAKE, join_name, split_name
 from core.sentences import origins_in
 from gateway.audit_lines import AuditRecord
-from gateway.engines.port import ReadTables
 from gateway.faults import DENIED, Fault
 from gateway.metrics import STATEMENT_SECONDS, STATEMENTS
 from gateway.operation import Operation

@@ -16,17 +16,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+from catalog.access.principal_policy import PrincipalPolicy
 from core.errors import InvalidRequest, NotFound, SluiceError
 from core.sentences import COLON, Sentence, joined, origins_in
 from gateway.budget import Budget
 from gateway.ending import end_all
-from gateway.engines.port import (
-    EngineColumn,
-    EnginePolicy,
-    FetchedBatch,
-    OperationState,
-    Orientation,
-)
+from gateway.engines.port import EngineColumn, FetchedBatch, OperationState, Orientation
 from gateway.faults import Fault, clean, results_full
 from gateway.hs2.rowset import decode_row_set
 from gateway.hs2.values import SERVER_VERSION
@@ -270,7 +265,7 @@ class StatementService:
         await self._drop_all(s for s in self._statements.values() if s.user in named)
         await self._close_idle(lambda one: one.user in named)
 
-    async def end_revoked(self, policy: EnginePolicy) -> None:
+    async def end_revoked(self, policy: PrincipalPolicy) -> None:
         """Drop what this user's rights, as they are now, would not have given them."""
         await self._drop_all(
             statement

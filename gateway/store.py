@@ -20,13 +20,14 @@ from catalog.access.authentication import (
     authenticate,
     authenticate_bearer,
 )
+from catalog.access.principal_policy import PrincipalPolicy
 from catalog.access.principals import principal_for
 from catalog.access.proofs import Proof, lapsed
 from catalog.like import escaped
 from catalog.selectors import lake, live
 from core.errors import TransientError
 from gateway.audit_lines import AuditRecord
-from gateway.engines.port import EnginePolicy, LakeTable, LiveTable
+from gateway.engines.port import LakeTable, LiveTable
 from gateway.fair import Caller
 from gateway.logins import LoginTurns
 from gateway.metrics import AUDIT_LOST
@@ -107,22 +108,9 @@ class Store:
         self.seen_version = await self.statements.ask(self._versions.read)
         return self.seen_version
 
-    async def policy_for(self, username: str) -> EnginePolicy:
-        def work() -> EnginePolicy:
-            policy = policy_feed.policy_for(username)
-            return EnginePolicy(
-                principal=policy.principal,
-                version=policy.version,
-                is_active=policy.is_active,
-                is_admin=policy.is_admin,
-                select=policy.select,
-                discover=policy.discover,
-                sources=policy.sources,
-                sources_seen=policy.sources_seen,
-                tables=policy.tables,
-            )
-
-        return await self.statements.run(_user(username), work)
+    async def policy_for(self, username: str) -> PrincipalPolicy:
+        read = partial(policy_feed.policy_for, username)
+        return await self.statements.run(_user(username), read)
 
     async def look_up(self, database: str, table: str) -> LakeTable | None:
         found = await self.statements.run(

@@ -5,42 +5,15 @@ Read per statement by the gateway; must not know what an engine is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 from catalog.access.grants import grants_of
 from catalog.access.policy import Privilege, lake_patterns, source_patterns
 from catalog.access.policy_version import READ_VERSION, current_version
+from catalog.access.principal_policy import PrincipalPolicy
 from catalog.access.principals import principal_for
 from catalog.access.rules import all_rules, hash_key
-from catalog.access.table_rights import TableRights, limits_of
+from catalog.access.table_rights import limits_of
 
-__all__ = [
-    "READ_VERSION",
-    "PrincipalPolicy",
-    "current_version",
-    "policy_for",
-]
-
-
-@dataclass(frozen=True, slots=True)
-class PrincipalPolicy:
-    """One principal's rights, at least as new as `version`.
-
-    `select` and `discover` are lake patterns: `*`, `db.*` or `db.table`. `sources` and
-    `sources_seen`: names of live sources, databases and tables of them. `tables`: what
-    limits the principal on a table, by `db.table`, or `datasource.db.table`.
-    """
-
-    principal: str
-    version: int
-    is_active: bool
-    is_admin: bool
-    select: tuple[str, ...]
-    discover: tuple[str, ...]
-    sources: tuple[str, ...]
-    sources_seen: tuple[str, ...]
-    tables: Mapping[str, TableRights]
+__all__ = ["READ_VERSION", "current_version", "policy_for"]
 
 
 def policy_for(username: str) -> PrincipalPolicy:

@@ -14,15 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
+from catalog.access.principal_policy import PrincipalPolicy
 from core.class_archive import rehearsal_of
 from gateway.engines.launch import JAVA_OPTIONS, EngineSpec
-from gateway.engines.port import (
-    EnginePolicy,
-    EngineQuestions,
-    EngineSession,
-    LakeTable,
-    Orientation,
-)
+from gateway.engines.port import EngineQuestions, EngineSession, LakeTable, Orientation
 from gateway.engines.spark_thrift import SparkEngine
 
 USER = "rehearsal"
@@ -69,7 +64,7 @@ async def _rehearse(spec: EngineSpec, lake: _Lake) -> None:
     try:
         await engine.start()
         await engine.push_policy(
-            EnginePolicy(USER, 1, is_active=True, is_admin=False, select=("*",))
+            PrincipalPolicy(USER, 1, is_active=True, is_admin=False, select=("*",))
         )
         session = await engine.open_session(USER, {})
         for statement in _WORK:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from catalog.access.principal_policy import PrincipalPolicy, ReadTables
 from core.errors import said_by
 from core.sentences import Sentence
 from gateway.control import ControlListener
@@ -22,14 +23,12 @@ from gateway.engines.launch import EngineProcess, EngineSpec
 from gateway.engines.lifecycle import EngineFacts, EngineState
 from gateway.engines.port import (
     EngineOperation,
-    EnginePolicy,
     EngineQuestions,
     EngineRefused,
     EngineSession,
     EngineUnavailable,
     OperationState,
     Progress,
-    ReadTables,
 )
 from gateway.engines.thrift_session import ThriftEngineSession
 
@@ -180,7 +179,7 @@ class SparkEngine:
 
     async def _run_aside(self, statement: str) -> None:
         """Run a statement without a user, in a session that does not count."""
-        nobody = EnginePolicy(
+        nobody = PrincipalPolicy(
             principal=PROBE_PRINCIPAL, version=0, is_active=True, is_admin=False
         )
         if self.acknowledged_version(PROBE_PRINCIPAL) < 0:
@@ -191,7 +190,7 @@ class SparkEngine:
         finally:
             await session.close()
 
-    async def push_policy(self, policy: EnginePolicy) -> None:
+    async def push_policy(self, policy: PrincipalPolicy) -> None:
         await self._require_running().control.push_policy(policy)
 
     def acknowledged_version(self, principal: str) -> int:

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from catalog.access.principal_policy import PrincipalPolicy, ReadTables
 from gateway.engines.port import (
     ALL_THERE,
     EngineColumn,
     EngineFacts,
     EngineOperation,
-    EnginePolicy,
     EngineRefused,
     EngineState,
     EngineStatus,
@@ -28,7 +28,6 @@ from gateway.engines.port import (
     OperationState,
     Orientation,
     Progress,
-    ReadTables,
 )
 from gateway.hs2.rowset import encode_row_set
 from gateway.hs2.values import TypeId
@@ -303,7 +302,7 @@ class FakeEngine:
         self.settings: list[dict[str, str]] = []  # of each statement in the journal
         self.configurations: list[dict[str, str]] = []
         self.sessions: set[FakeSession] = set()
-        self.policies: dict[str, EnginePolicy] = {}
+        self.policies: dict[str, PrincipalPolicy] = {}
         self.starts = 0
         self.cancelled = 0
         self.asked_status = 0
@@ -348,7 +347,7 @@ class FakeEngine:
         self._require_ready()
         self._seen_at = time.monotonic()
 
-    async def push_policy(self, policy: EnginePolicy) -> None:
+    async def push_policy(self, policy: PrincipalPolicy) -> None:
         """Store a policy and acknowledge it."""
         self._require_ready()
         await asyncio.sleep(self.faults.acknowledge_seconds)

@@ -14,9 +14,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from catalog.access.principal_policy import PrincipalPolicy
 from catalog.access.table_rights import Mask, TableRights
 from gateway.engines.launch import EngineSpec
-from gateway.engines.port import EngineOperation, EnginePolicy, LakeTable, LiveTable
+from gateway.engines.port import EngineOperation, LakeTable, LiveTable
 from gateway.engines.spark_thrift import SparkEngine
 
 
@@ -120,7 +121,7 @@ class StandIn:
         facts["tables"] = {
             name: _rights(**limits) for name, limits in facts["tables"].items()
         }
-        await self.engine.push_policy(EnginePolicy(**facts))
+        await self.engine.push_policy(PrincipalPolicy(**facts))
         return {}
 
     async def age(self, ms: int) -> dict[str, Any]:

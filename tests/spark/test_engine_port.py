@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from catalog.access.principal_policy import PrincipalPolicy
 from gateway.engines.launch import EngineSpec
 from gateway.engines.port import (
     EngineClient,
-    EnginePolicy,
     EngineRefused,
     EngineState,
     EngineUnavailable,
@@ -83,8 +83,8 @@ def engine(
     driver.runner.close()
 
 
-def policy(version: int, *, active: bool = True) -> EnginePolicy:
-    return EnginePolicy("ann", version, active, is_admin=False)
+def policy(version: int, *, active: bool = True) -> PrincipalPolicy:
+    return PrincipalPolicy("ann", version, active, is_admin=False)
 
 
 async def opened(link: EngineClient):

@@ -5,15 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from catalog.access.principal_policy import PrincipalPolicy, ReadTables
 from gateway.engines.channel import EngineChannel
 from gateway.engines.lifecycle import EngineFacts, EngineState
-from gateway.engines.port import (
-    EngineOperation,
-    EnginePolicy,
-    EngineSession,
-    Progress,
-    ReadTables,
-)
+from gateway.engines.port import EngineOperation, EngineSession, Progress
 from gateway.engines.thrift_session import ThriftEngineSession
 from tests.spark.engine_bench import EngineBench
 
@@ -36,11 +31,11 @@ class WarmEngine:
     async def probe(self) -> None:
         """It answers."""
 
-    async def push_policy(self, policy: EnginePolicy) -> None:
+    async def push_policy(self, policy: PrincipalPolicy) -> None:
         async with self._turn:
             await asyncio.to_thread(self._push, policy)
 
-    def _push(self, policy: EnginePolicy) -> None:
+    def _push(self, policy: PrincipalPolicy) -> None:
         tables = {
             name: {
                 "columns": None if on.columns is None else sorted(on.columns),

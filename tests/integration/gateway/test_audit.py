@@ -9,9 +9,9 @@ from psycopg import DataError
 from pyhive.exc import OperationalError
 from TCLIService.ttypes import TOperationState
 
+from catalog.access.principal_policy import ReadTables
 from catalog.models import AuditEntry
 from gateway import version_reader
-from gateway.engines.port import ReadTables
 from tests.doubles.engine import FakeAnswer, FakeEngine, answer_to
 from tests.integration.gateway.test_pyhive import connect, eventually
 from tests.integration.gateway.test_version_reader import locked

@@ -9,24 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from catalog.access.principal_policy import PrincipalPolicy, ReadTables
 from catalog.access.table_rights import Mask, TableRights
 from core.errors import TransientError
 from gateway import control
 from gateway.control import ControlListener
-from gateway.engines.port import (
-    EnginePolicy,
-    EngineUnavailable,
-    LakeTable,
-    LiveTable,
-    ReadTables,
-)
+from gateway.engines.port import EngineUnavailable, LakeTable, LiveTable
 from tests.waiting import LIMIT_SECONDS
 
 SECRET = "start-secret"
 RIGHTS = TableRights(
     frozenset({"pay", "id"}), ("id > 1",), (("pay", Mask("hash", "k")),)
 )
-POLICY = EnginePolicy(
+POLICY = PrincipalPolicy(
     *("ann", 4),
     is_active=True,
     is_admin=False,

@@ -11,10 +11,10 @@ from pyhive.exc import OperationalError
 from TCLIService import ttypes
 
 from catalog.access.grants import grant, revoke
+from catalog.access.principal_policy import PrincipalPolicy, ReadTables
 from catalog.access.table_rights import Mask, TableRights
 from catalog.access.tokens import create_token, delete_token
 from catalog.models import ApiToken
-from gateway.engines.port import EnginePolicy, ReadTables
 from tests.integration.gateway.test_pyhive import connect, eventually
 
 # thrift's client forgets its socket when opening fails or the peer hangs up.
@@ -136,7 +136,7 @@ ORDERS = {"shop.orders": TableRights(columns=frozenset({"id", "pay"}))}
 )
 def test_rights_cover_what_a_statement_reads(now, columns, covers):
     def policy(tables, select=("hr.*",)):
-        return EnginePolicy("ann", 1, True, False, select, tables=tables)
+        return PrincipalPolicy("ann", 1, True, False, select, tables=tables)
 
     read = ReadTables(1, {"shop.orders": frozenset(columns)})
     assert policy(now, ()).covers(policy(ORDERS), read) is covers
@@ -156,7 +156,7 @@ def test_rights_cover_what_a_statement_reads(now, columns, covers):
 def test_what_was_read_by_newer_rights_may_have_been_more(limits, covers):
     """A filter was dropped as the statement began, and is there again."""
     tables = {"shop.orders": TableRights(**limits)}
-    before = EnginePolicy("ann", 3, True, False, ("shop.orders",), tables=tables)
+    before = PrincipalPolicy("ann", 3, True, False, ("shop.orders",), tables=tables)
     now = replace(before, version=5)
     read = ReadTables(3, {"shop.orders": frozenset({"pay"})})
     assert now.covers(before, read)
@@ -175,11 +175,11 @@ def test_what_was_read_by_newer_rights_may_have_been_more(limits, covers):
 )
 def test_rights_cover_those_that_allow_no_more(now, before, covers):
     def policy(select):
-        return EnginePolicy("ann", 1, is_active=True, is_admin=False, select=select)
+        return PrincipalPolicy("ann", 1, is_active=True, is_admin=False, select=select)
 
     assert policy(now).covers(policy(before)) is covers
 
 
 def test_a_disabled_user_is_covered_by_nothing():
-    before = EnginePolicy("ann", 1, is_active=True, is_admin=False)
-    assert not EnginePolicy("ann", 2, is_active=False, is_admin=False).covers(before)
+    before = PrincipalPolicy("ann", 1, is_active=True, is_admin=False)
+    assert not PrincipalPolicy("ann", 2, is_active=False, is_admin=False).covers(before)

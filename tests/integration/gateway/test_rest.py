@@ -9,8 +9,9 @@ import json
 import pytest
 from rest_framework.test import APIClient
 
+from catalog.access.principal_policy import ReadTables
 from gateway import statement_service
-from gateway.engines.port import EngineColumn, ReadTables
+from gateway.engines.port import EngineColumn
 from gateway.hs2.values import TypeId
 from gateway.rows import ResultFile
 from tests.doubles.engine import FakeAnswer

@@ -13,6 +13,7 @@ from catalog.access.policy import (
     decide,
     lake_patterns,
 )
+from catalog.access.principal_policy import PrincipalPolicy
 from catalog.access.table_rights import (
     HIDDEN,
     NOTHING,
@@ -22,7 +23,6 @@ from catalog.access.table_rights import (
     TableRights,
     limits_of,
 )
-from gateway.engines.port import EnginePolicy
 
 ANN = Principal("ann", frozenset({"bi"}))
 ROOT = Principal("root", is_admin=True)
@@ -147,7 +147,7 @@ def test_what_an_open_result_may_go_on_with(mine, theirs, covers):
 def test_a_result_ends_when_a_table_that_was_readable_has_other_rights():
     def policy(select=(), **tables):
         named = {f"shop.{name}": rights for name, rights in tables.items()}
-        return EnginePolicy("ann", 1, True, False, select, tables=named)
+        return PrincipalPolicy("ann", 1, True, False, select, tables=named)
 
     whole = policy(("shop.*",))
     assert policy(("shop.*",), orders=ROWS).covers(whole) is False
@@ -155,8 +155,8 @@ def test_a_result_ends_when_a_table_that_was_readable_has_other_rights():
     assert policy(orders=SOME).covers(policy(orders=FEWER))
     assert policy().covers(policy(orders=FEWER)) is False
     assert policy(("hr.*",), orders=ROWS).covers(policy(("hr.*",)))
-    admin = EnginePolicy("r", 1, True, True, ("*",))
-    limited = EnginePolicy("r", 2, True, True, ("*",), tables={"shop.orders": ROWS})
+    admin = PrincipalPolicy("r", 1, True, True, ("*",))
+    limited = PrincipalPolicy("r", 2, True, True, ("*",), tables={"shop.orders": ROWS})
     assert admin.covers(limited)
     assert not limited.covers(admin)
 
@@ -184,14 +184,14 @@ def test_a_lake_name_with_a_dot_is_spelled_like_no_other():
     assert limits.at(odd).columns == {"id"}
     give_all = lake_patterns(ANN, Privilege.SELECT, [give(on=odd)])
     assert give_all == ("`crm.shop`.orders",)
-    mine = EnginePolicy("ann", 1, True, False, give_all, tables=limits.tables)
-    others = EnginePolicy("ann", 1, True, False, sources=("crm.shop.orders",))
+    mine = PrincipalPolicy("ann", 1, True, False, give_all, tables=limits.tables)
+    others = PrincipalPolicy("ann", 1, True, False, sources=("crm.shop.orders",))
     assert not mine.covers(others)
     whole = lake_patterns(
         ANN, Privilege.SELECT, [give(on=Securable("lake", "crm.shop"))]
     )
-    assert EnginePolicy("ann", 1, True, False, whole).covers(
-        EnginePolicy("ann", 1, True, False, give_all)
+    assert PrincipalPolicy("ann", 1, True, False, whole).covers(
+        PrincipalPolicy("ann", 1, True, False, give_all)
     )
 
 
@@ -207,7 +207,7 @@ def test_a_lake_name_with_a_dot_is_spelled_like_no_other():
 )
 def test_what_a_result_of_a_source_may_go_on_with(mine, theirs, covers):
     def policy(sources, **more):
-        return EnginePolicy("ann", 1, True, False, sources=sources, **more)
+        return PrincipalPolicy("ann", 1, True, False, sources=sources, **more)
 
     assert policy(mine).covers(policy(theirs)) is covers
     rows = {"crm.public.t": ROWS}

@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
+from catalog.access.principal_policy import ReadTables
 from core.errors import InvalidRequest
 from gateway.budget import Budget
-from gateway.engines.port import ReadTables
 from gateway.hs2.connection import CallReceived
 from gateway.hs2.messages import StatusReply
 from gateway.hs2.values import SERVER_VERSION, OperationType
