@@ -68,7 +68,7 @@ class SourceSide:
 
     @property
     def log(self) -> TableLog:
-        return _joined([log_of(table) for table in self._there])
+        return _joined([log_of(table) or TableLog() for table in self._there])
 
     @property
     def _there(self) -> tuple[Table, ...]:

@@ -14,7 +14,7 @@ from django.db.models.fields.json import KT
 from django.db.models.functions import Concat
 
 from catalog.datasources import lake_datasource
-from catalog.discovery.facts import source_facts
+from catalog.discovery.facts import log_of, schema_of
 from catalog.discovery.store import NOT_SYNCED
 from catalog.models import Database, Datasource, Table
 from catalog.schema.naming import (
@@ -24,10 +24,11 @@ from catalog.schema.naming import (
     lake_tables,
     plain_name,
 )
+from catalog.schema.source_log import Lack
 from catalog.schema.types import TableSchema
-from catalog.sources.registry import kind_named, proposed_choice
+from catalog.sources.registry import proposed_choice
 from core.errors import InvalidRequest
-from core.sentences import Sentence
+from core.sentences import Sentence, restored
 from ingest.lake.place import place_at
 from ingest.models import Pipeline
 from ingest.models.states import RETIRED
@@ -42,36 +43,38 @@ def facts_of(
     """One TableFacts per row (columns prefetched, or their schemas given by the rows'
     ids), in the same order."""
     known = schemas or {}
-    found = [(table, source_facts(table, known.get(table.pk))) for table in tables]
-    return [
-        TableFacts(
-            database=table.database.name,
-            name=table.name,
-            schema=facts.schema,
-            estimated_rows=facts.estimated_rows,
-            estimated_bytes=facts.estimated_bytes,
-            unique_indexes=facts.unique_indexes,
-            indexed=facts.indexed,
-            fingerprint=facts.fingerprint,
-            sees_all_transactions=facts.sees_all_transactions,
-            shares_snapshots=kind_named(
-                table.database.datasource.kind
-            ).shares_snapshots,
-            source_kind=table.database.datasource.kind,
-            relation=facts.relation,
-            traits=facts.traits,
-            key_forms=facts.key_forms,
-            is_standby=facts.is_standby,
-            zone_delay=facts.zone_delay,
-            hidden=facts.hidden,
-            hidden_key=facts.hidden_key,
-            hides_indexes=facts.hides_indexes,
-            username=table.database.datasource.username,
-            log=facts.log,
-            log_lacks=facts.log_lacks,
-        )
-        for table, facts in found
-    ]
+    return [table_facts(table, known.get(table.pk)) for table in tables]
+
+
+def table_facts(table: Table, schema: TableSchema | None = None) -> TableFacts:
+    """Facts of a row of kind source as the last discovery saw it."""
+    source, kept = table.database.datasource, table.identity
+    return TableFacts(
+        database=table.database.name,
+        name=table.name,
+        schema=schema_of(table) if schema is None else schema,
+        estimated_rows=table.estimated_rows,
+        estimated_bytes=table.estimated_bytes,
+        unique_indexes=tuple(tuple(n) for n in kept.get("unique_indexes", ())),
+        indexed=frozenset(kept.get("indexed", ())),
+        fingerprint=table.schema_fingerprint,
+        sees_all_transactions=kept.get("sees_all_transactions"),
+        source_kind=source.kind,
+        relation=kept.get("relation", "table"),
+        traits=frozenset(kept.get("traits", ())),
+        key_forms=kept.get("key_forms", {}),
+        is_standby=kept.get("is_standby"),
+        zone_delay=kept.get("zone_delay", 0),
+        hidden=tuple(kept.get("hidden", ())),
+        hidden_key=tuple(kept.get("hidden_key", ())),
+        hides_indexes=kept.get("hides_indexes", False),
+        username=source.username,
+        log=log_of(table),
+        log_lacks=tuple(
+            Lack(restored(reason), statement)
+            for reason, statement in kept.get("log_lacks") or ()
+        ),
+    )
 
 
 def targets_of(

@@ -33,7 +33,6 @@ class TableFacts:
     fingerprint     of the columns; compared again before the load runs
     sees_all_transactions  whether the login may see other sessions' open
                     transactions; None = not known
-    shares_snapshots  whether all chunks of a load can show one moment
     username        of the login, for statements that an administrator may run
     source_kind, relation, traits, key_forms, hidden, hidden_key, hides_indexes,
     is_standby, zone_delay, log, log_lacks  see `DiscoveredTable` and `Overview`
@@ -48,7 +47,6 @@ class TableFacts:
     indexed: frozenset[str] = frozenset()
     fingerprint: str = ""
     sees_all_transactions: bool | None = None
-    shares_snapshots: bool = True
     source_kind: str = field(kw_only=True)
     relation: str = "table"
     traits: frozenset[str] = frozenset()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from catalog.schema.types import Column
-from catalog.sources.registry import cannot_hold
+from catalog.sources.registry import cannot_hold, kind_named
 from core.errors import InvalidRequest
 from core.sentences import Sentence, as_sentence
 from ingest.planning.as_text import what_stops, with_texts
@@ -402,7 +402,7 @@ def _warnings(
         found += _not_guaranteed(facts, proposals)
     if conditions.capture == "snapshot":
         found.append("loaded once: later changes are synced by a resync only")
-        if not facts.shares_snapshots:
+        if not kind_named(facts.source_kind).shares_snapshots:
             found.append(
                 "a load of several chunks shows each at its own moment: this kind of "
                 "source shares no snapshot between connections without a lock"

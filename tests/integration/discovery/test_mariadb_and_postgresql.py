@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from catalog.discovery import services
-from catalog.discovery.facts import source_facts
 from catalog.discovery.probe import STEPS
 from catalog.models import Column, Table
 from catalog.sources.registry import kind_named
 from core import jobs
 from core.errors import InvalidRequest
+from ingest.pipelines.table_facts import table_facts
 from tests.integration.discovery.support import discover, finish, table_at_source
 
 pytestmark = pytest.mark.django_db
@@ -56,7 +56,7 @@ def test_the_same_tables_are_told_the_same(any_source) -> None:
     found = rows(source)
     assert {row.database.name for row in found.values()} == {database}
     assert found["items"].record_key == ["b", "a"]
-    facts = source_facts(found["orders"])
+    facts = table_facts(found["orders"])
     assert [c.type for c in facts.schema.columns] == [
         "int", "string", "int", "decimal(10,2)", "date",
     ]  # fmt: skip
@@ -71,7 +71,7 @@ def test_the_same_tables_are_told_the_same(any_source) -> None:
     assert facts.indexed == {"id", "code", "n"}
     assert facts.sees_all_transactions is False
     assert found["v"].status == "UNSUPPORTED"
-    assert source_facts(found["v"]).schema.columns[0].source_name == "id"
+    assert table_facts(found["v"]).schema.columns[0].source_name == "id"
 
 
 def test_the_next_look_finds_what_changed(any_source) -> None:

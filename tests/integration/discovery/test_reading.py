@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from catalog.discovery.choosing import uncarried
-from catalog.discovery.facts import source_facts
 from catalog.models import Database, Table
 from catalog.schema.naming import lake_columns, lake_tables
 from catalog.sources.postgresql import discover as postgresql
 from core import jobs
-from ingest.pipelines.table_facts import facts_of
+from ingest.pipelines.table_facts import facts_of, table_facts
 from tests.integration.discovery.support import READER, discover, table, table_at_source
 
 pytestmark = pytest.mark.django_db
@@ -36,7 +35,7 @@ def test_keys_indexes_comments_and_nullability(source) -> None:
     row = table(source, "t")
     assert row.record_key == ["c", "a"]
     assert row.comment == "It's a table"
-    facts = source_facts(row)
+    facts = table_facts(row)
     assert facts.schema.primary_key == ("c", "a")
     assert set(facts.unique_indexes) == {("e", "b"), ("b",)}
     assert facts.indexed == {"c", "e", "d", "b"}
@@ -73,14 +72,14 @@ def test_a_constraint_that_is_not_valid_keeps_no_column_from_null(source) -> Non
     )
     source.grant_all()
     discover(source.datasource)
-    facts = source_facts(table(source, "t"))
+    facts = table_facts(table(source, "t"))
     assert facts.schema.column("k").nullable
     assert facts.unique_indexes == ()
     source.run(
         "DELETE FROM t WHERE k IS NULL", "ALTER TABLE t VALIDATE CONSTRAINT filled"
     )
     discover(source.datasource)
-    assert source_facts(table(source, "t")).unique_indexes == (("k",),)
+    assert table_facts(table(source, "t")).unique_indexes == (("k",),)
 
 
 def test_hostile_names_of_schemas_tables_and_columns(source) -> None:
@@ -206,12 +205,12 @@ def test_columns_that_may_not_be_read_are_hidden(source) -> None:
     assert [c.name for c in t.columns.all()] == ["id", "v"]
     grant = f'GRANT SELECT ("se cret") ON "public"."t" TO "{READER}";'
     assert grant in t.status_reason
-    assert source_facts(t).hidden == ("se cret",)
-    assert source_facts(t).unique_indexes == ()
+    assert table_facts(t).hidden == ("se cret",)
+    assert table_facts(t).unique_indexes == ()
 
     # the rest of a key would take several rows for one
     assert (keyed.status, keyed.record_key) == ("DISCOVERED", [])
-    assert source_facts(keyed).hidden_key == ("b", "a")
+    assert table_facts(keyed).hidden_key == ("b", "a")
     assert closed.status == "NO_PRIVILEGE"  # no right to its schema
     assert [c.name for c in closed.columns.all()] == ["id", "secret"]
 
@@ -221,7 +220,7 @@ def test_columns_that_may_not_be_read_are_hidden(source) -> None:
     source.run(grant)
     discover(source.datasource)
     t = table(source, "t")
-    assert (t.status_reason, source_facts(t).hidden) == ("", ())
+    assert (t.status_reason, table_facts(t).hidden) == ("", ())
     assert [c.name for c in t.columns.all()] == ["id", "v", "se cret"]
 
 

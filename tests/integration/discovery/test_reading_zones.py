@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from catalog.discovery.facts import source_facts
 from catalog.sources.mariadb.discover import MariadbReader
 from catalog.sources.postgresql.discover import PostgresReader
+from ingest.pipelines.table_facts import table_facts
 from tests.integration.discovery.support import discover, table
 
 pytestmark = pytest.mark.django_db
@@ -39,4 +39,4 @@ def test_a_discovered_table_has_it(own_source) -> None:
     )
     own_source.grant_all()
     discover(own_source.datasource)
-    assert source_facts(table(own_source, "t")).zone_delay == 19_800
+    assert table_facts(table(own_source, "t")).zone_delay == 19_800

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from catalog.discovery.facts import source_facts
 from catalog.schema.source_log import TableLog
+from ingest.pipelines.table_facts import table_facts
 from tests.integration.discovery.support import discover, table
 
 pytestmark = pytest.mark.django_db
@@ -40,7 +40,7 @@ def test_tables_of_postgresql(source) -> None:
         "half": ("table", {"children", "foreign"}),
         "half_1": ("foreign table", {"foreign"}),
     }
-    found = {name: source_facts(table(source, name)) for name in wanted}
+    found = {name: table_facts(table(source, name)) for name in wanted}
     assert {n: (f.relation, set(f.traits)) for n, f in found.items()} == wanted
     assert found["plain"].is_standby is False
 
@@ -83,7 +83,7 @@ def test_what_the_log_of_postgresql_has_of_tables(source) -> None:
         ),
         "alike": TableLog(tells_older=True, identity=("id",)),
     }
-    found = {name: source_facts(table(source, name)) for name in wanted}
+    found = {name: table_facts(table(source, name)) for name in wanted}
     assert {name: facts.log for name, facts in found.items()} == wanted
     (lack,) = [x for x in found["keyed"].log_lacks if "receive" in x.reason]
     assert lack.statement.startswith("ALTER ROLE")
@@ -100,7 +100,7 @@ def test_what_a_default_gave_to_older_rows_is_known_or_named(source) -> None:
         "ALTER TABLE grown ALTER a DROP DEFAULT, ALTER later SET DEFAULT 3",
     )
     discover(source.datasource)
-    log = source_facts(table(source, "grown")).log
+    log = table_facts(table(source, "grown")).log
     assert log is not None
     assert log.older == {"a": "7", "b": "2024-01-31 12:00:00", "c": "{1,2}"}
     assert log.untold == ("d", "later")
@@ -117,7 +117,7 @@ def test_keys_of_postgresql_that_compare_more_widely_than_bytes(source) -> None:
     )
     source.grant_all()
     discover(source.datasource)
-    forms = source_facts(table(source, "k")).key_forms
+    forms = table_facts(table(source, "k")).key_forms
     assert set(forms) == {"a", "c"}
     assert "collation" in forms["a"]
     assert "1.00" in forms["c"]

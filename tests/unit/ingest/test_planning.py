@@ -566,13 +566,17 @@ def test_a_wild_pattern_is_read_once_per_part() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shares", "capture", "is_said"),
-    [(True, "snapshot", False), (False, "snapshot", True), (False, "timestamp", False)],
+    ("kind", "capture", "is_said"),
+    [
+        ("postgresql", "snapshot", False),
+        ("mariadb", "snapshot", True),
+        ("mariadb", "timestamp", False),
+    ],
 )
 def test_a_load_of_several_moments_is_said_before_it_runs(
-    shares: bool, capture: str, is_said: bool
+    kind: str, capture: str, is_said: bool
 ) -> None:
-    table = facts(ID, UPDATED, shares_snapshots=shares)
+    table = facts(ID, UPDATED, source_kind=kind)
     made = plan(table, capture=capture)
     said = any("at its own moment" in warning for warning in made.warnings)
     assert said == is_said

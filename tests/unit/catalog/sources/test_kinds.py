@@ -51,7 +51,6 @@ def test_a_new_kind_is_tested_discovered_and_planned() -> None:
             found.schema,
             estimated_rows=found.estimated_rows,
             indexed=frozenset(found.indexed),
-            shares_snapshots=kind.shares_snapshots,
             source_kind="ledger",
         ),
         Choices(exclude_columns=("seal",)),
