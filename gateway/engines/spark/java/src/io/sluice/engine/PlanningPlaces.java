@@ -1,7 +1,6 @@
 package io.sluice.engine;
 
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -14,8 +13,6 @@ import java.util.Map;
 final class PlanningPlaces {
   static final int FEWEST_EACH = 2;
   private static final long LOOK_MILLIS = 50;
-  private static final String STATEMENT =
-      "org.apache.spark.sql.hive.thriftserver.SparkExecuteStatementOperation";
   private final int each;
   private final Map<Thread, Place> taken = new HashMap<>();
   private final List<Place> waiting = new ArrayList<>();
@@ -68,9 +65,7 @@ final class PlanningPlaces {
 
   /** A cancelled statement is done at once, its thread only when it notices. */
   private static boolean isOver(Thread thread, Place place) {
-    return place.statement().isThreadDone()
-        && Arrays.stream(thread.getStackTrace())
-            .noneMatch(frame -> frame.getClassName().equals(STATEMENT));
+    return Statement.on(thread) != place.statement();
   }
 
   private static boolean isOf(Place one, Place other) {

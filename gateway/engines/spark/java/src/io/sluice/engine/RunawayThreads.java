@@ -55,8 +55,11 @@ final class RunawayThreads {
       Work work = workOf(thread);
       if (work != null) {
         Seen told = seenNow(thread);
-        if (told.looksDeaf() >= work.looks || isTooLong(thread, work, told)) {
-          stop(thread, work);
+        boolean isDeaf = told.looksDeaf() >= work.looks;
+        if (isDeaf || isTooLong(thread, work, told)) {
+          String why = isDeaf ? "a cancelled" : "an endless";
+          LOG.warn("{} {} ends: {}", why, work.name, thread.getName());
+          stop(thread);
           told = new Seen(-UNWINDING_LOOKS, tookBy(thread));
         }
         now.put(thread, told);
@@ -68,14 +71,14 @@ final class RunawayThreads {
   private static Work workOf(Thread thread) {
     boolean isOfStatement = thread.getName().startsWith(STATEMENTS);
     if (thread.getState() != Thread.State.RUNNABLE
-        || !isOfStatement && !thread.isInterrupted()) {
+        || !isOfStatement && !isTold(thread)) {
       return null;
     }
     StackTraceElement[] stack = thread.getStackTrace();
-    if (thread.isInterrupted() && isIn(stack, NEAR_THE_TOP, MATCHER)) {
+    if (isTold(thread) && isIn(stack, NEAR_THE_TOP, MATCHER)) {
       return Work.MATCH;
     }
-    if (thread.isInterrupted() && isComputing(stack)) {
+    if (isTold(thread) && isComputing(stack)) {
       return Work.LOOP;
     }
     boolean isPlanning = isOfStatement && isIn(stack, stack.length, PLANNER);
@@ -84,11 +87,17 @@ final class RunawayThreads {
         : null;
   }
 
+  /** To end. The interrupt alone may be lost: Hadoop goes on after it while it lists files. */
+  private static boolean isTold(Thread thread) {
+    Statement statement = Statement.on(thread);
+    return thread.isInterrupted() || statement != null && statement.isLeft();
+  }
+
   private Seen seenNow(Thread thread) {
     Seen before = seen.get(thread);
     int deaf = before == null ? 0 : before.looksDeaf();
     long took = before == null ? tookBy(thread) : before.tookBefore();
-    return new Seen(thread.isInterrupted() || deaf < 0 ? deaf + 1 : 0, took);
+    return new Seen(isTold(thread) || deaf < 0 ? deaf + 1 : 0, took);
   }
 
   private boolean isTooLong(Thread thread, Work work, Seen told) {
@@ -128,8 +137,7 @@ final class RunawayThreads {
   }
 
   @SuppressWarnings({"deprecation", "removal"})
-  private static void stop(Thread thread, Work work) {
-    LOG.warn("a cancelled or endless {} ends: {}", work.name, thread.getName());
+  private static void stop(Thread thread) {
     if (thread.getName().startsWith(STATEMENTS)) {
       thread.stop();
     } else {

@@ -6,6 +6,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.CancellationException;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
@@ -35,6 +36,7 @@ final class Statement extends SparkExecuteStatementOperation implements SpoolRoo
   private static final Field TYPES = field("dataTypes");
   private static final Field RESULT =
       field("org$apache$spark$sql$hive$thriftserver$SparkExecuteStatementOperation$$result");
+  private static final Map<Thread, Statement> PLANNED = new ConcurrentHashMap<>();
   private static final HiveSQLException WHOLE = new HiveSQLException("[WHOLE]");
   private static final long SOON_NANOS = TimeUnit.SECONDS.toNanos(30);
   private static final long POLL_SECONDS = 5; // as long as a question for its status waits
@@ -67,6 +69,11 @@ final class Statement extends SparkExecuteStatementOperation implements SpoolRoo
         : identity.statements().running(TaskWatch.statementHere());
   }
 
+  /** The one whose own thread this is, until its plan is made; null for none. */
+  static Statement on(Thread thread) {
+    return PLANNED.get(thread);
+  }
+
   /** Its rows are those of tables: what an answer to SHOW or DESCRIBE is made of is not told. */
   void isQuery() {
     isQuery = true;
@@ -96,9 +103,11 @@ final class Statement extends SparkExecuteStatementOperation implements SpoolRoo
   @Override
   public void org$apache$spark$sql$hive$thriftserver$SparkExecuteStatementOperation$$execute() {
     TaskWatch.begin(statementId());
+    PLANNED.put(Thread.currentThread(), this);
     try {
       super.org$apache$spark$sql$hive$thriftserver$SparkExecuteStatementOperation$$execute();
     } finally {
+      PLANNED.remove(Thread.currentThread());
       TaskWatch.end();
       if (isEnded()) {
         forgetResult(); // it was planned to its end meanwhile
