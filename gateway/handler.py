@@ -291,7 +291,8 @@ class Handler:
         operation.rows += max(batch.rows, 0)
         FETCHED_ROWS.inc(max(batch.rows, 0))
         FETCHED_BYTES.inc(len(batch.row_set))
-        row_set = batch.row_set or _empty(operation.columns)
+        kinds = [column.type_id for column in operation.columns]
+        row_set = batch.row_set or encode_row_set(kinds, [])
         return _rows(row_set, has_more=batch.has_more_rows)
 
     async def _no_delegation(self, request: Any) -> messages.Reply:
@@ -368,10 +369,6 @@ def _schema(columns: tuple[EngineColumn, ...]) -> values.TableSchema:
             for position, column in enumerate(columns, start=1)
         )
     )
-
-
-def _empty(columns: tuple[EngineColumn, ...]) -> bytes:
-    return encode_row_set([column.type_id for column in columns], [])
 
 
 def _rows(

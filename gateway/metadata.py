@@ -148,7 +148,7 @@ class MetadataService:
         )
 
     async def _type_info(self, user: str, request: Any) -> Operation:
-        rows = metadata.type_info_rows()
+        rows: Rows = [metadata.type_info_row(kind) for kind in metadata.TYPES]
         return _done(OperationType.GET_TYPE_INFO, metadata.TYPE_INFO, rows)
 
     async def _functions(self, user: str, request: messages.GetFunctions) -> Operation:

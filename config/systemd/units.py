@@ -90,7 +90,10 @@ def _service_unit(install: Install, service: Service) -> str:
         "",
         "[Service]",
         *_process(install, service),
-        *(f"Environment={quoted(f'{k}={v}')}" for k, v in _variables(install)),
+        *(
+            f"Environment={quoted(f'{k}={v}')}"
+            for k, v in sorted(install.environment.items())
+        ),
         f"EnvironmentFile={install.environment_file}",
         *_places(install, service),
         HARDENING,
@@ -129,10 +132,6 @@ def _process(install: Install, service: Service) -> Iterator[str]:
     yield "KillMode=mixed"
     yield f"TimeoutStopSec={service.stop_seconds + 10:.0f}"
     yield "LimitNOFILE=65536"
-
-
-def _variables(install: Install) -> list[tuple[str, str]]:
-    return sorted(install.environment.items())
 
 
 def _places(install: Install, service: Service) -> Iterator[str]:

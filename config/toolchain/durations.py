@@ -87,8 +87,8 @@ def read(place: Path = FOLDER) -> list[Duration]:
     return found
 
 
-def read_budgets(path: Path = BUDGETS) -> dict[str, float]:
-    return {str(k): float(v) for k, v in json.loads(path.read_text()).items()}
+def read_budgets() -> dict[str, float]:
+    return {str(k): float(v) for k, v in json.loads(BUDGETS.read_text()).items()}
 
 
 def of_the_whole(seconds: float) -> str:

@@ -206,7 +206,7 @@ def _of_files(facts: LakeFacts) -> list[Chart | None]:
         chart_of(
             gettext("Log bytes per base byte, by bucket"),
             ratios if facts.log_bytes else [],
-            shown=_ratio,
+            shown="{:.2f}".format,
             note=gettext(
                 "What readers merge while they read; a compaction brings it to 0."
             ),
@@ -284,10 +284,6 @@ def _bucket(number: int) -> str:
 
 def _whole(value: float) -> str:
     return str(int(value))
-
-
-def _ratio(value: float) -> str:
-    return f"{value:.2f}"
 
 
 def _clock(instant: str) -> str:

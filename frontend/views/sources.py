@@ -17,7 +17,7 @@ from catalog.access.policy import Privilege, Securable
 from catalog.discovery.services import DISCOVER, TEST, start_discovery, start_test
 from catalog.models import Datasource, Table
 from catalog.names import LAKE
-from catalog.schema.limits import LIMITS, Footprint
+from catalog.schema.limits import LIMITS
 from catalog.selectors.contents import job_without_contents, without_contents
 from catalog.selectors.listing import ByName, Found
 from catalog.selectors.tables import (
@@ -102,12 +102,10 @@ def source_page(request: PageRequest, name: str) -> HttpResponse:
     if request.htmx and request.htmx.target == "source-tables":
         return render(request, "frontend/sources/tables.html", context)
     context["failed"] = failed_tables(request.principal, source).count()
-    context |= work | {"limits": LIMITS, "footprint": _footprint(source)}
+    readers = int(source.options.get("max_parallel_reads") or 2)
+    footprint = footprint_of(source.kind, readers)
+    context |= work | {"limits": LIMITS, "footprint": footprint}
     return render(request, "frontend/sources/source.html", context)
-
-
-def _footprint(source: Datasource) -> Footprint:
-    return footprint_of(source.kind, int(source.options.get("max_parallel_reads") or 2))
 
 
 @page()

@@ -167,12 +167,8 @@ def sql_type(text: str) -> SqlType:
     return known
 
 
-def type_info_rows() -> list[tuple[object, ...]]:
-    """Return the rows of GetTypeInfo, in the columns of `metadata.TYPE_INFO`."""
-    return [_row(kind) for kind in TYPES]
-
-
-def _row(kind: SqlType) -> tuple[object, ...]:
+def type_info_row(kind: SqlType) -> tuple[object, ...]:
+    """Return a row of GetTypeInfo, in the columns of `metadata.TYPE_INFO`."""
     searchable = _NONE if kind.jdbc >= 2000 else _SEARCHABLE
     quote = "'" if kind.is_text or kind.jdbc in {91, 93} else None
     return (

@@ -154,13 +154,12 @@ def to_chat(
     *,
     at: int,
     egress: Egress,
-    seconds: float = TOTAL_SECONDS,
 ) -> Answer:
     """The same for the robot of a chat. place: see `chat_place`."""
     url, _, secret = place.partition(PLACE_PARTS)
     url, message = chat.signed(kind, url, secret, at, message)
     said = partial(chat.refusal, kind)
-    return post(url, _json(message), {}, egress=egress, seconds=seconds, refusal=said)
+    return post(url, _json(message), {}, egress=egress, refusal=said)
 
 
 def chat_place(url: str, secret: str) -> str:

@@ -196,7 +196,9 @@ def wall_clock(clock: SourceClock) -> SourceClock:
     return replace(
         clock,
         now=clock.now + shift,
-        transactions=tuple(_shifted(t, shift) for t in clock.transactions),
+        transactions=tuple(
+            replace(one, since=one.since + shift) for one in clock.transactions
+        ),
         replica=replica,
     )
 
@@ -210,15 +212,6 @@ def most_delay(clock: SourceClock) -> timedelta:
     """How much later than others the rows of a cursor without zone come, at most."""
     lowest, highest = clock.offsets
     return timedelta(seconds=max(0, highest) - min(0, lowest))
-
-
-def _shifted(transaction: OpenTransaction, shift: timedelta) -> OpenTransaction:
-    return OpenTransaction(
-        transaction.pid,
-        transaction.since + shift,
-        transaction.is_prepared,
-        transaction.name,
-    )
 
 
 INDEX_BITS = 24

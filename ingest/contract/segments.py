@@ -169,18 +169,9 @@ class Folded:
     segments: tuple[Segment, ...]
 
 
-def encode_segment(segment: Segment, body: bytes = b"") -> bytes:
+def encode_segment(footer: Segment | Folded, body: bytes = b"") -> bytes:
     """The file. body: what lies between header and footer; offsets of parts count from
     the beginning of the file."""
-    return _encoded(segment, body)
-
-
-def encode_fold(folded: Folded, body: bytes) -> bytes:
-    """As `encode_segment`."""
-    return _encoded(folded, body)
-
-
-def _encoded(footer: Segment | Folded, body: bytes) -> bytes:
     said = members.encode(footer, version=VERSION).encode()
     trailer = _TRAILER.pack(len(said), zlib.crc32(said), HEADER)
     return b"".join((HEADER, body, said, trailer))

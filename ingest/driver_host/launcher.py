@@ -61,14 +61,6 @@ def message_from(data: Mapping[str, Any], origin: str) -> Message | None:
     return Message(kind, rest, origin) if is_known else None
 
 
-def run_order(spec: JobSpec) -> dict[str, Any]:
-    return {"type": "run", "spec": as_data(spec)}
-
-
-def apply_order(work: ApplyWork) -> dict[str, Any]:
-    return {"type": "apply", "work": as_data(work)}
-
-
 def secret_order(answer: SecretAnswer) -> dict[str, Any]:
     return {"type": "secret", **as_data(answer)}
 

@@ -23,15 +23,14 @@ from core.processes.talking import GROUP_SECONDS, TalkingChild, drain, end_all
 from ingest.contract.applying import ApplyWork
 from ingest.contract.driver_size import arguments_for
 from ingest.contract.job import JobSpec, SecretAnswer
+from ingest.contract.members import as_data
 from ingest.driver_host.cluster import Cluster, confirm_gone, tag_of, watch
 from ingest.driver_host.launcher import (
     MARK,
     CancelMode,
     Message,
-    apply_order,
     mark_of,
     message_from,
-    run_order,
     secret_order,
 )
 
@@ -112,14 +111,14 @@ class WarmLauncher:
             is_cluster = self._command.is_cluster
             own = arguments_for(spec.driver, is_cluster=is_cluster)
             self._spawn(origin, ["--once", *own], attempt=spec.attempt)
-        self._send(origin, run_order(spec))
+        self._send(origin, {"type": "run", "spec": as_data(spec)})
 
     def cancel(self, job_id: str, mode: CancelMode) -> None:
         origin = job_id if job_id in self._children else ""
         self._send(origin, {"type": "cancel", "job_id": job_id, "mode": mode})
 
     def apply(self, work: ApplyWork) -> None:
-        self._send("", apply_order(work))
+        self._send("", {"type": "apply", "work": as_data(work)})
 
     def give_secret(self, answer: SecretAnswer, *, origin: str) -> None:
         self._send(origin, secret_order(answer))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from core.errors import TerminalError
-from ingest.contract.segments import Fold, Folded, Segment, encode_fold
+from ingest.contract.segments import Fold, Folded, Segment, encode_segment
 from ingest.lake.chain import (
     BODY_AT,
     ChainIndex,
@@ -116,4 +116,4 @@ def _folded(folder: Place, run: list[Segment], table_id: int, name: str) -> byte
             at += part.bytes
         if parts:
             found.append(replace(segment, parts=tuple(parts)))
-    return encode_fold(Folded(tuple(found)), b"".join(body))
+    return encode_segment(Folded(tuple(found)), b"".join(body))

@@ -68,7 +68,10 @@ def look_into(table: Table, *, now: datetime) -> Observation:
         layout,
         now=now,
         held=_held(table.pk),
-        plans={asked: _plan_facts(plan) for asked, plan in plans.items()},
+        plans={
+            asked: PlanFacts(len(plan.groups), plan.log_bytes, plan.is_readable)
+            for asked, plan in plans.items()
+        },
     )
     # its rows lie in the new number of buckets before the catalog says so
     buckets = 0 if _is_resizing(table.pk) else table.buckets or 0
@@ -108,10 +111,6 @@ def _is_resizing(table_id: int) -> bool:
         state__in=ACTIVE,
         payload__repair__action="resize",
     ).exists()
-
-
-def _plan_facts(plan: CompactionPlan) -> PlanFacts:
-    return PlanFacts(len(plan.groups), plan.log_bytes, plan.is_readable)
 
 
 def _held(table_id: int) -> frozenset[str]:

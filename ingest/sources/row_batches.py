@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from catalog.schema.types import DataType
+from core.errors import TerminalError
 from ingest.contract.segments import OP, UNCHANGED, XID
 from ingest.contract.table import ColumnSpec, SealedColumn
 from ingest.sources.dialect import Dialect
@@ -131,3 +132,18 @@ class BatchForm:
         for said in flags:
             arrays.append(pa.array([said.get(n, 0) for n in range(count)], pa.int64()))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def value_unreadable(
+    table: str, column: SealedColumn, error: Exception
+) -> TerminalError:
+    return TerminalError(
+        "the source's log has a value in column %(column)s of %(table)s that is no"
+        " %(type)s: %(error)s. Nothing of its transaction was written",
+        column=column.source_name,
+        table=table,
+        type=column.type,
+        error=str(error)[:200],
+        code="log_value_unreadable",
+        hint="discover the table again; report this when its type has not changed",
+    )

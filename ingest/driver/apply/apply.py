@@ -36,6 +36,7 @@ from ingest.driver.apply.writer import (
     checked_state,
     commit_rows,
     is_light,
+    not_loaded,
     parquet_files,
     qualified_name,
     read_light,
@@ -361,12 +362,7 @@ def require_loaded(spec: JobSpec, state: LakeState) -> None:
             code="files_gone",
             hint="put them back, or resync the table: the source has its rows",
         )
-    raise InvalidRequest(
-        "lake table %(table)s has no load yet",
-        table=qualified_name(spec),
-        code="not_loaded",
-        hint="load the table first",
-    )
+    raise not_loaded(spec)
 
 
 def refuse_gone_back(spec: JobSpec, state: LakeState) -> None:

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from core.errors import TerminalError, TransientError
+from core.errors import InvalidRequest, TerminalError, TransientError
 from ingest.contract.job import JobSpec
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.clocks import future_of, soon
@@ -165,6 +165,15 @@ def _shared_lock(spec: JobSpec) -> SharedLock | None:
             hint="set SLUICE_LAKE_LOCK as it was when the table was onboarded",
         )
     return SharedLock(hosts, f"/{folder}", f"table-{spec.table.table_id}")
+
+
+def not_loaded(spec: JobSpec) -> InvalidRequest:
+    return InvalidRequest(
+        "lake table %(table)s has no load yet",
+        table=qualified_name(spec),
+        code="not_loaded",
+        hint="load the table first",
+    )
 
 
 def qualified_name(spec: JobSpec) -> str:

@@ -14,7 +14,6 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from core.errors import InvalidRequest
 from ingest.contract.job import JobSpec
 from ingest.contract.table import TableSpec
 from ingest.driver.apply.apply import roll_back_writes
@@ -26,7 +25,7 @@ from ingest.driver.apply.replacement import (
     require_replaced,
     snapshot_of,
 )
-from ingest.driver.apply.writer import checked_state, commit_of, qualified_name
+from ingest.driver.apply.writer import checked_state, commit_of, not_loaded
 from ingest.driver.table_services.savepoints import make_savepoint
 from ingest.lake.commits import Commit, read_lake_table
 from ingest.lake.hudi.identity import SEQ, key_column
@@ -69,11 +68,7 @@ def deduplicate(
     spec = run.spec
     state = checked_state(spec)
     if state.position is None:
-        raise InvalidRequest(
-            "lake table %(table)s has no load yet",
-            table=qualified_name(spec),
-            code="not_loaded",
-        )
+        raise not_loaded(spec)
     is_preview = spec.repair is not None and spec.repair.dry_run
     if not is_preview and (commit := commit_of(spec)):
         run.enter("comparing")

@@ -23,7 +23,12 @@ from ingest.driver.apply.replacement import (
     require_replaced,
     snapshot_of,
 )
-from ingest.driver.apply.writer import checked_state, commit_of, qualified_name
+from ingest.driver.apply.writer import (
+    checked_state,
+    commit_of,
+    not_loaded,
+    qualified_name,
+)
 from ingest.driver.table_services.savepoints import make_savepoint
 from ingest.lake.commits import Commit, read_lake_table
 from ingest.lake.hudi.layout import Layout
@@ -49,11 +54,7 @@ def resize(
         return _done_before(run, spark, goal)
     state = checked_state(spec)
     if state.position is None:
-        raise InvalidRequest(
-            "lake table %(table)s has no load yet",
-            table=qualified_name(spec),
-            code="not_loaded",
-        )
+        raise not_loaded(spec)
     before = read_layout(spec.table.path, state.timeline)
     run.enter("counting")
     count = _require_unique(spec, snapshot_of(spark, spec), before)

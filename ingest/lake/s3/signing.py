@@ -66,17 +66,14 @@ def signed_headers(
         ]
     )
     scope = f"{moment[:8]}/{region}/s3/aws4_request"
-    text = "\n".join([_ALGORITHM, moment, scope, _sha(canonical)])
+    digest = hashlib.sha256(canonical.encode()).hexdigest()
+    text = "\n".join([_ALGORITHM, moment, scope, digest])
     signature = hmac.new(_key(secret_key, scope), text.encode(), hashlib.sha256)
     headers["authorization"] = (
         f"{_ALGORITHM} Credential={access_key}/{scope}, SignedHeaders={names}, "
         f"Signature={signature.hexdigest()}"
     )
     return headers
-
-
-def _sha(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _key(secret: str, scope: str) -> bytes:

@@ -39,7 +39,3 @@ def test_every_job_state_belongs_to_exactly_one_group() -> None:
 def test_unknown_is_never_an_end() -> None:
     assert "UNKNOWN" not in TERMINAL
     assert set(JOB.legal("UNKNOWN")) >= {"accepted", "succeed", "fail", "try_again"}
-
-
-def test_every_event_says_why() -> None:
-    assert set(JOB.why) == set(JOB.events)

@@ -42,7 +42,12 @@ from ingest.sources.mariadb.log.json_binary import json_text
 from ingest.sources.mariadb.log.packed import column_value
 from ingest.sources.mariadb.log.rows import Value
 from ingest.sources.mariadb.log.table_map import LogColumn, TableMap
-from ingest.sources.row_batches import BatchForm, Converted, arrow_type
+from ingest.sources.row_batches import (
+    BatchForm,
+    Converted,
+    arrow_type,
+    value_unreadable,
+)
 
 _DIALECT = dialect_of("mariadb")
 _EPOCH = date(1970, 1, 1).toordinal()
@@ -519,14 +524,4 @@ def _converted(
     try:
         return codec(values)
     except (pa.ArrowException, *_ERRORS) as error:
-        raise TerminalError(
-            "the source's log has a value in column %(column)s of"
-            " %(table)s that is no %(type)s: %(error)s. Nothing of its"
-            " transaction was written",
-            column=column.source_name,
-            table=f"{table.schema}.{table.name}",
-            type=column.type,
-            error=str(error)[:200],
-            code="log_value_unreadable",
-            hint="discover the table again; report this when its type has not changed",
-        ) from error
+        raise value_unreadable(f"{table.schema}.{table.name}", column, error) from error

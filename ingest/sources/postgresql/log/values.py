@@ -18,11 +18,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.schema.types import DataType
-from core.errors import TerminalError
 from ingest.contract.table import ColumnSpec, SealedColumn
 from ingest.sources.dialects import dialect_of
 from ingest.sources.postgresql.log.pgoutput import Relation, Rows, Value
-from ingest.sources.row_batches import BatchForm, Converted, arrow_type
+from ingest.sources.row_batches import (
+    BatchForm,
+    Converted,
+    arrow_type,
+    value_unreadable,
+)
 
 # Amounts are printed as in C: "$1,234.56".
 LOG_SETTINGS = {"lc_monetary": "C"}
@@ -220,14 +224,6 @@ def _converted(
     try:
         return codec(pa.array(values, pa.binary()).cast(pa.string()))
     except (pa.ArrowException, ValueError) as error:
-        raise TerminalError(
-            "the source's log has a value in column %(column)s of"
-            " %(table)s that is no %(type)s: %(error)s. Nothing of its"
-            " transaction was written",
-            column=column.source_name,
-            table=f"{relation.schema}.{relation.name}",
-            type=column.type,
-            error=str(error)[:200],
-            code="log_value_unreadable",
-            hint="discover the table again; report this when its type has not changed",
+        raise value_unreadable(
+            f"{relation.schema}.{relation.name}", column, error
         ) from error
