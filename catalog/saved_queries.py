@@ -68,7 +68,7 @@ def save_query(
 
 
 def keep_query(
-    principal: Principal, *, name: str, sql: str, is_shared: bool = False
+    principal: Principal, *, name: str, sql: str, is_shared: bool
 ) -> SavedQuery:
     """Like `save_query`; one of theirs of that name gets this text instead, and stays
     shared when it is."""

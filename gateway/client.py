@@ -52,7 +52,7 @@ def submit_statement(
     user: str,
     sql: str,
     *,
-    wait_seconds: float = 0.0,
+    wait_seconds: float,
     row_limit: int | None = None,
     database: str = "",
 ) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def columns_of(user: str, statement_id: str) -> list[dict[str, Any]]:
     return columns
 
 
-def results_of(user: str, statement_id: str, *, page: int = 0) -> dict[str, Any]:
+def results_of(user: str, statement_id: str, *, page: int) -> dict[str, Any]:
     """One page of rows: {columns, first_row, rows, next_page, previous_page}; rows
     count from 0, next_page is None at the end. A page has 500 rows at most, and fewer
     only where they are large.

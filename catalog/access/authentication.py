@@ -70,9 +70,7 @@ def authenticate(
     return prove(username, secret, door=door, address=address).user
 
 
-def authenticate_bearer(
-    token: str, *, door: str, address: str = ""
-) -> AuthenticatedUser:
+def authenticate_bearer(token: str, *, door: str, address: str) -> AuthenticatedUser:
     """The owner of a bearer token, for doors that keep the caller logged in."""
     user = prove_bearer(token, door=door, address=address).user
     audit.record("login", actor=user.name, door=door, on=user.name, address=address)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.contrib.auth.models import Group
 from django.db import transaction
+from django.db.models import QuerySet
 
 from catalog.access import audit
 from catalog.access.grants import GROUP
@@ -13,13 +14,12 @@ from catalog.models import AccessRule, DirectoryGroup, Grant
 from core.errors import InvalidRequest, NotFound
 
 
-def group_named(name: str) -> Group:
-    row = Group.objects.filter(name=name).first()
+def group_named(name: str, among: QuerySet[Group] | None = None) -> Group:
+    """among: all groups, with what else is read of them."""
+    row = (Group.objects if among is None else among).filter(name=name).first()
     if row is None:
         raise NotFound(
-            "there is no group '%(name)s'",
-            name=name,
-            code="group_not_found",
+            "there is no group '%(name)s'", name=name, code="group_not_found"
         )
     return row
 

@@ -19,7 +19,6 @@ from catalog.api.idempotency import idempotent
 from catalog.api.replies import page_of
 from catalog.api.serializers import InvitationNew
 from catalog.api.views import PAGING, ApiView, body_of, created, paged
-from core.errors import NotFound
 
 MOST_MEMBERS = 100
 
@@ -84,13 +83,7 @@ class GroupView(ApiView):
     def get(self, request: Request, name: str) -> Response:
         """One group with the first of its members. For administrators."""
         require_admin(self.principal)
-        row = _groups().filter(name=name).first()
-        if row is None:
-            raise NotFound(
-                "there is no group '%(name)s'",
-                name=name,
-                code="group_not_found",
-            )
+        row = groups.group_named(name, _groups())
         return Response(replies.Group.body(row))
 
     @extend_schema(responses={204: None})

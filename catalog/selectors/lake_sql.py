@@ -61,7 +61,7 @@ def matching_tables(
     principal: Principal,
     patterns: tuple[str | None, ...],
     limit: int,
-    after: Place | None = None,
+    after: Place | None,
 ) -> list[Row]:
     """(id, database, name, comment) of visible queryable tables. One statement."""
     if not principal.is_active:

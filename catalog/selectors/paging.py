@@ -44,9 +44,9 @@ def keyset_window(
     *,
     order: tuple[str, ...],
     size: int,
-    after: str = "",
-    before: str = "",
-    load: Callable[[list[Any]], list[Any]] | None = None,
+    after: str,
+    before: str,
+    load: Callable[[list[Any]], list[Any]] | None,
 ) -> Window[Any]:
     """The page after or before a token, or the first; else like `keyset_page`."""
     backwards = tuple(f"-{name}" for name in order)
@@ -65,7 +65,7 @@ def keyset_page(
     rows: QuerySet[Any],
     *,
     order: Sequence[str],
-    size: int = DEFAULT_SIZE,
+    size: int,
     token: str | None = None,
     load: Callable[[list[Any]], list[Any]] | None = None,
 ) -> Page[Any]:

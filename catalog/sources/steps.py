@@ -52,7 +52,7 @@ WITHOUT_TLS = Outcome(
 )
 
 
-def followable(lacks: Sequence[Lack], doubts: Sequence[str] = ()) -> Outcome:
+def followable(lacks: Sequence[Lack], doubts: Sequence[str]) -> Outcome:
     """Whether a log can be followed that lacks this. doubts: what may end that."""
     if not lacks:
         return Outcome("its log can be followed", joined(doubts))

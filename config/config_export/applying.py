@@ -48,7 +48,7 @@ class Outcome:
 
 
 def import_document(
-    document: Document, *, environment: Mapping[str, str], is_dry: bool = False
+    document: Document, *, environment: Mapping[str, str], is_dry: bool
 ) -> Outcome:
     """Bring the configuration to what the document states; a dry run takes it all back.
 

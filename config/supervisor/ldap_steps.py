@@ -18,7 +18,7 @@ from config.supervisor.doctor import Finding
 from core.errors import SluiceError
 
 
-def examine_login(user: str, password: str = "") -> Iterator[Finding]:
+def examine_login(user: str, password: str) -> Iterator[Finding]:
     """Every step in the order of a login. `password` is tried when given."""
     spec = settings.SLUICE_LDAP
     if spec is None:

@@ -38,7 +38,7 @@ class Asked:
     id: str = ""
 
 
-def asked_by(user: str, memory: Memory, q: str = "") -> list[Asked]:
+def asked_by(user: str, memory: Memory, q: str) -> list[Asked]:
     """Newest first: those of this session that still run, then all that ended. `q`:
     those of their newest `SEARCHED` that contain it."""
     rows = AuditEntry.objects.filter(actor=user, action=RUN).order_by("-at", "-id")

@@ -22,6 +22,7 @@ from frontend.pages import (
     is_confirmed,
     numbered_page,
     page,
+    refusal_of,
     ticked,
 )
 from frontend.reading.alerts import (
@@ -161,16 +162,11 @@ def target_list(request: PageRequest) -> HttpResponse:
     form = TargetForm(request.POST or None, kind=request.GET.get("kind", ""))
     error: SluiceError | None = None
     if request.method == "POST" and form.is_valid():
-        try:
-            row = targets.create_target(form.new_target(), by=request.principal.name)
-        except SluiceError as refused:
-            error = refused
-        else:
-            message = gettext("%(name)s added. Send a test to try it.") % {
-                "name": row.name
-            }
-            messages.success(request, message)
-            return redirect("frontend:alert-target", row.name)
+        new, by = form.new_target(), request.principal.name
+        done = gettext("%(name)s added. Send a test to try it.") % {"name": new.name}
+        error = refusal_of(request, done, lambda: targets.create_target(new, by=by))
+        if error is None:
+            return redirect("frontend:alert-target", new.name)
     context = {
         "targets": [
             (row, KIND_TITLES[row.kind], targets.scope_text(row))
@@ -195,13 +191,13 @@ def target_page(request: PageRequest, name: str) -> HttpResponse:
     form = SubscriptionForm(request.POST or None, initial=known)
     error: SluiceError | None = None
     if request.method == "POST" and form.is_valid():
-        actor = request.principal.name
-        try:
-            targets.change_target(row.name, by=actor, **form.cleaned_data)
-        except SluiceError as refused:
-            error = refused
-        else:
-            messages.success(request, gettext("Subscription changed."))
+        by, given = request.principal.name, form.cleaned_data
+        error = refusal_of(
+            request,
+            gettext("Subscription changed."),
+            lambda: targets.change_target(row.name, by=by, **given),
+        )
+        if error is None:
             return redirect("frontend:alert-target", row.name)
     deliveries = numbered_page(request, row.deliveries.select_related("alert"))
     context = {

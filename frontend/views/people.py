@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.contrib import messages
 from django.contrib.auth.models import Group, User
 from django.db.models import Count, Q, QuerySet
 from django.http import HttpResponse
@@ -27,14 +26,10 @@ def user_list(request: PageRequest) -> HttpResponse:
     form = NewUserForm(request.POST or None)
     error: SluiceError | None = None
     if request.method == "POST" and form.is_valid():
-        try:
-            user = create_user(**form.values(), by=request.principal.name)
-        except SluiceError as refused:
-            error = refused
-        else:
-            messages.success(
-                request, gettext("User %(name)s created.") % {"name": user.username}
-            )
+        given, by = form.values(), request.principal.name
+        done = gettext("User %(name)s created.") % {"name": given["name"]}
+        error = refusal_of(request, done, lambda: create_user(**given, by=by))
+        if error is None:
             return redirect("frontend:users")
     q = request.GET.get("q", "").strip()
     rows = User.objects.prefetch_related("groups").order_by("username")

@@ -15,7 +15,14 @@ from catalog.access import audit
 from core.errors import NotFound, SluiceError
 from core.sentences import Sentence
 from frontend.forms.onboarding import ChoicesForm, ManyForm
-from frontend.pages import NumberedPage, PageRequest, attempt, page, page_number
+from frontend.pages import (
+    NumberedPage,
+    PageRequest,
+    attempt,
+    page,
+    page_number,
+    refusal_of,
+)
 from frontend.reading.onboardings import (
     item_of,
     meant,
@@ -128,17 +135,13 @@ def choose(request: PageRequest, pk: uuid.UUID, pipeline_id: int) -> HttpRespons
     form = ChoicesForm(request.POST or None, pipeline=pipeline)
     error: SluiceError | None = None
     if request.method == "POST" and form.is_valid():
-        try:
-            choose_for(
-                pipeline,
-                form.choices(),
-                principal=request.principal,
-                own=form.own(pipeline.policy),
-            )
-        except SluiceError as refused:
-            error = refused
-        else:
-            messages.success(request, gettext("Planned again."))
+        chosen, own = form.choices(), form.own(pipeline.policy)
+        error = refusal_of(
+            request,
+            gettext("Planned again."),
+            lambda: choose_for(pipeline, chosen, principal=request.principal, own=own),
+        )
+        if error is None:
             return redirect("frontend:onboarding", pk)
     context = {
         "onboarding": onboarding,

@@ -12,6 +12,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -177,17 +178,9 @@ def _tone(bodies: Sequence[Body]) -> str:
     return next((TONES[name] for name in TONES if name in found), TONES[""])
 
 
-def _dingtalk(bodies: Sequence[Body]) -> Payload:
-    """Plain text: its markdown has no way to quote a name."""
-    return _plain(bodies, ROOM[DINGTALK])
-
-
-def _wecom(bodies: Sequence[Body]) -> Payload:
-    return _plain(bodies, LEAST_ROOM)
-
-
 def _plain(bodies: Sequence[Body], room: int) -> Payload:
-    """With the title above, which has the word that a robot may demand."""
+    """With the title above, which has the word that a robot may demand. DingTalk's
+    markdown has no way to quote a name."""
     skipped = 1 if len(bodies) == 1 else 0
     parts = [
         "\n".join([*lines[skipped:], body["url"]]).strip()
@@ -231,6 +224,6 @@ _MAKERS: Final[Mapping[str, Callable[[Sequence[Body]], Payload]]] = {
     SLACK: _slack,
     TEAMS: _teams,
     FEISHU: _feishu,
-    DINGTALK: _dingtalk,
-    WECOM: _wecom,
+    DINGTALK: partial(_plain, room=ROOM[DINGTALK]),
+    WECOM: partial(_plain, room=LEAST_ROOM),
 }

@@ -88,7 +88,7 @@ GONE = Sentence("its driver is gone")
 STOPPED = Sentence("its driver was stopped")
 
 
-def note_incarnation_ended(incarnation_id: UUID, *, was_told: bool = False) -> None:
+def note_incarnation_ended(incarnation_id: UUID, *, was_told: bool) -> None:
     """The process was seen dead: its jobs can be judged at once. One that was told
     to stop is not held against them."""
     row = DriverIncarnation.objects.filter(pk=incarnation_id, ended_at=None).first()

@@ -26,7 +26,7 @@ from ingest.pipelines.transitions import locked_pipeline, pipeline_of
 from ingest.planning.plan import ApplyChanges, plan_from_json
 
 
-def preview_compaction(table: Table, asked: DriverRequest = None) -> Preview:
+def preview_compaction(table: Table, asked: DriverRequest) -> Preview:
     """InvalidRequest where a compaction would fail at once: a plan that nobody can
     read, a driver of its own that the table's lock does not allow."""
     driver = payload_for(table, asked).get("driver")

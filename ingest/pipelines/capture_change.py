@@ -100,7 +100,7 @@ def follow_cursor(table: Table, *, actor: str, cursor: str = "") -> Job:
         return job
 
 
-def plan_by_cursor(pipeline: Pipeline, cursor: str = "") -> TablePlan:
+def plan_by_cursor(pipeline: Pipeline, cursor: str) -> TablePlan:
     """Its plan as one that is synced by this cursor, or by the best there is.
     InvalidRequest `not_now`, `invalid_cursor`, or `no_cursor` with why it cannot be."""
     plan, table = plan_from_json(pipeline.plan), pipeline.lake_table

@@ -355,7 +355,7 @@ def start_load(
 
 
 def go_on_with_load(
-    pipeline: Pipeline, kind: str, *, actor: str, accept_empty: bool = False
+    pipeline: Pipeline, kind: str, *, actor: str, accept_empty: bool
 ) -> Job:
     """The same for one that was stopped: as it was begun."""
     former: dict[str, Any] | None = None

@@ -393,7 +393,7 @@ def undecided(tables: QuerySet[Table]) -> list[Undecided]:
 
 
 def approve_many(
-    tables: Iterable[Table], *, actor: str, set_aside: Collection[Aside] = ()
+    tables: Iterable[Table], *, actor: str, set_aside: Collection[Aside]
 ) -> list[Decided]:
     """Each by itself: one that is refused stays as it is. set_aside: what is chosen for
     every column for which it can be."""

@@ -233,9 +233,7 @@ def forget_verification(pipeline: Pipeline) -> None:
     )
 
 
-def report_success(
-    job: Job, facts: Mapping[str, Any], *, has_caught_up: bool = False
-) -> None:
+def report_success(job: Job, facts: Mapping[str, Any], *, has_caught_up: bool) -> None:
     """One statement, whether it committed or not."""
     data: dict[str, Any] = _about(job) | {"caught_up": has_caught_up}
     data |= {name: facts[name] for name in ("verdict", "action") if name in facts}

@@ -263,7 +263,7 @@ class _Wanted:
         return kind_named(self.facts.source_kind).privileges
 
 
-def _lack(message: str, statement: str = "", **named: object) -> Lack:
+def _lack(message: str, statement: str, **named: object) -> Lack:
     return Lack(filled(message, named), statement)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from catalog.schema.source_log import Lack, TableLog
 from catalog.sources.mariadb.clusters import membership_of
-from catalog.sources.mariadb.older import NO_OLDER, Older
+from catalog.sources.mariadb.older import Older
 from core.sentences import Sentence
 
 Rows = Callable[[str], list[tuple[Any, ...]]]
@@ -186,7 +186,7 @@ def table_log(
     *,
     engine: str,
     columns: Collection[str],
-    older: Older = NO_OLDER,
+    older: Older,
 ) -> TableLog:
     return TableLog(
         is_full=True,

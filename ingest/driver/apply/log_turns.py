@@ -34,7 +34,7 @@ class Turn:
         return False, self.changes * self.age
 
 
-def pause_of(freshness: float, took: float = 0.0) -> float:
+def pause_of(freshness: float, took: float) -> float:
     """Seconds between the beginnings of two commits of a table, the first of which took
     so long: where they are dear, fewer of them bring as much. Within the freshness, if
     one commit fits in there."""

@@ -61,7 +61,7 @@ def rewrite_bytes(group: FileGroup) -> int:
     return group.base_bytes + group.log_bytes
 
 
-def is_costly(group: FileGroup, *, old_before: str = "") -> bool:
+def is_costly(group: FileGroup, *, old_before: str) -> bool:
     """`old_before`: the instant before which a log file is old."""
     if not group.log_files:
         return False

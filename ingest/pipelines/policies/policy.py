@@ -355,9 +355,7 @@ def owing(
     return {"due_since": since, "late_at": late}
 
 
-def late_moment(
-    policy: Effective, since: datetime, *, capture: str = "timestamp"
-) -> datetime | None:
+def late_moment(policy: Effective, since: datetime, *, capture: str) -> datetime | None:
     if capture == "log":
         # its changes are due at once, whatever schedule other tables have
         return since + timedelta(seconds=policy.late_after)
