@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from types import MappingProxyType
 
 import pyarrow as pa
@@ -242,21 +243,17 @@ class ShardedLog:
     _ended: set[int] = field(default_factory=set)
     _deletes: list[LogRows] = field(default_factory=list)
 
-    @property
-    def server(self) -> str:
-        return self.reader.server
-
-    @property
-    def begin(self) -> str:
-        return self.reader.begin
-
-    @property
-    def anew(self) -> str:
-        return self.reader.anew
-
-    @property
-    def moved(self) -> str:
-        return self.reader.moved
+    # of the log itself, whatever tables it is of
+    server = property(attrgetter("reader.server"))
+    begin = property(attrgetter("reader.begin"))
+    anew = property(attrgetter("reader.anew"))
+    moved = property(attrgetter("reader.moved"))
+    is_within = property(attrgetter("reader.is_within"))
+    size = property(attrgetter("reader.size"))
+    position = property(attrgetter("reader.position"))
+    passed = property(attrgetter("reader.passed"))
+    committed = property(attrgetter("reader.committed"))
+    waits = property(attrgetter("reader.waits"))
 
     @property
     def problems(self) -> Mapping[int, str]:
@@ -349,30 +346,6 @@ class ShardedLog:
             of = self.shards.table(table_id)
             found[of] = max(found.get(of, one), one, key=lambda each: each.when)
         return found
-
-    @property
-    def is_within(self) -> bool:
-        return self.reader.is_within
-
-    @property
-    def size(self) -> int:
-        return self.reader.size
-
-    @property
-    def position(self) -> str:
-        return self.reader.position
-
-    @property
-    def passed(self) -> int:
-        return self.reader.passed
-
-    @property
-    def committed(self) -> int:
-        return self.reader.committed
-
-    @property
-    def waits(self) -> str:
-        return self.reader.waits
 
     def follow(
         self,
