@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -243,17 +242,8 @@ class Stack:
         return self._child("worker", arguments)
 
     def _demo_writer(self) -> ChildSpec:
-        folder = str(self.home.path)
-        spec = self._child("demo_writer", ["-m", "config.demo.writer", folder])
-        return ChildSpec(
-            name=spec.name,
-            command=spec.command,
-            environment=spec.environment,
-            log=spec.log,
-            directory=ROOT,
-            stop_signal=signal.SIGTERM,
-            stop_grace_seconds=5.0,
-        )
+        arguments = ["-m", "config.demo.writer", str(self.home.path)]
+        return self._child("demo_writer", arguments, grace=5.0)
 
 
 def _always(spec: ChildSpec) -> Callable[[], ChildSpec]:
