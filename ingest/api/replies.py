@@ -25,9 +25,9 @@ from ingest.models import Pipeline
 from ingest.models.states import PROPOSED
 from ingest.pipelines.drafting import Draft as DraftRow
 from ingest.pipelines.drafting import Planned
+from ingest.pipelines.onboarding import pipeline_row
 from ingest.pipelines.policies.policy import Effective
 from ingest.pipelines.policies.schedule import every_seconds_of
-from ingest.planning.plan import plan_to_json
 
 
 # Of something with a `timetable`.
@@ -256,18 +256,9 @@ class Draft(Reply):
         # thousands of tables have few policies, and what cron means takes long
         found = {_scheduled_by(each): each for each in tables}
         by = {k: timetable_of_capture(v.capture, v.policy) for k, v in found.items()}
-        return [Scheduled(_row(each), by[_scheduled_by(each)]) for each in tables]
-
-
-def _row(each: Planned) -> Pipeline:
-    """As it would be stored."""
-    return Pipeline(
-        source_table=each.table,
-        capture=each.capture,
-        plan=plan_to_json(each.plan),
-        state=PROPOSED,
-        status_reason=each.plan.blocked,
-    )
+        return [
+            Scheduled(pipeline_row(each), by[_scheduled_by(each)]) for each in tables
+        ]
 
 
 def _scheduled_by(each: Planned) -> tuple[object, ...]:

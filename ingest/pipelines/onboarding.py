@@ -79,7 +79,7 @@ def start_onboarding(
             requested_by=actor,
         )
         pipelines = Pipeline.objects.bulk_create(
-            [_pipeline(row, each) for each in draft.planned], batch_size=500
+            [pipeline_row(each, row) for each in draft.planned], batch_size=500
         )
         for pipeline, each in zip(pipelines, draft.planned, strict=True):
             if each.shards:
@@ -122,7 +122,8 @@ def _nothing_left(draft: Draft) -> InvalidRequest:
     )
 
 
-def _pipeline(row: Onboarding, each: Planned) -> Pipeline:
+def pipeline_row(each: Planned, row: Onboarding | None = None) -> Pipeline:
+    """As it is stored, of that onboarding; None = it is only shown."""
     return Pipeline(
         onboarding=row,
         source_table=each.table,
