@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
+
 from ingest.contract.table import TableSpec
 from tests.source_server import SourceServer
 from tests.spark.lake_bench import LakeBench, assert_done
@@ -73,3 +75,17 @@ class Beginnings:
         finally:
             bench.close()
         return Kept(name, bench.lake, table, more)
+
+
+def fixture_of(*statements: str) -> Any:
+    """A fixture: the bench, the table that `loaded_from` makes, and the bound of its
+    load."""
+
+    @pytest.fixture
+    def loaded(
+        lake_bench: LakeBench, beginnings: Beginnings
+    ) -> tuple[LakeBench, TableSpec, str]:
+        table, facts = beginnings.copy(lake_bench, loaded_from(*statements))
+        return lake_bench, table, facts["bound"]
+
+    return loaded

@@ -12,7 +12,7 @@ from hudi import HudiTableBuilder
 from ingest.contract.table import TableSpec
 from ingest.driver.capture import added_columns
 from tests.long_tests import first_then_long
-from tests.spark.beginnings import Beginnings, loaded_from
+from tests.spark.beginnings import fixture_of
 from tests.spark.lake_bench import LakeBench, assert_done
 
 CREATE = """CREATE TABLE o (id int PRIMARY KEY, n int, p numeric(10,2),
@@ -21,12 +21,7 @@ ROWS = """INSERT INTO o SELECT g, g, g * 1.01, now() - interval '1 day'
   FROM generate_series(1, 6) g"""
 
 
-@pytest.fixture
-def loaded(
-    lake_bench: LakeBench, beginnings: Beginnings
-) -> tuple[LakeBench, TableSpec, str]:
-    table, facts = beginnings.copy(lake_bench, loaded_from(CREATE, ROWS))
-    return lake_bench, table, facts["bound"]
+loaded = fixture_of(CREATE, ROWS)
 
 
 def as_now(bench: LakeBench, table: TableSpec) -> TableSpec:

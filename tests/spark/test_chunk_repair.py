@@ -18,7 +18,7 @@ from ingest.lake.staging import Differences
 from ingest.sources.dialects import dialect_of
 from ingest.sources.port import Moment
 from ingest.sources.select import select_columns
-from tests.spark.beginnings import Beginnings, loaded_from
+from tests.spark.beginnings import fixture_of
 from tests.spark.cut_off import cut_off
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
 from tests.spark.log_bench import NAME, UNSENT, LogBench, cut, place
@@ -50,12 +50,7 @@ def source(bench: LakeBench, *columns: str) -> list[tuple[Any, ...]]:
     return sorted(bench.sql(f"SELECT {', '.join(columns or ('id', 'v'))} FROM o"))
 
 
-@pytest.fixture
-def loaded(
-    lake_bench: LakeBench, beginnings: Beginnings
-) -> tuple[LakeBench, TableSpec, str]:
-    table, facts = beginnings.copy(lake_bench, loaded_from(CREATE, ROWS))
-    return lake_bench, table, facts["bound"]
+loaded = fixture_of(CREATE, ROWS)
 
 
 @pytest.mark.long

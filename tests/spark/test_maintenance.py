@@ -11,7 +11,6 @@ from hudi import HudiTableBuilder
 from pyspark.sql import functions as F
 
 from ingest.contract.job import CompactWork
-from ingest.contract.table import TableSpec
 from ingest.driver.apply import writer
 from ingest.driver.apply.writer import Batch, Span
 from ingest.driver.table_services import compaction
@@ -22,7 +21,7 @@ from ingest.lake.hudi.options import (
     encode_position,
     write_options,
 )
-from tests.spark.beginnings import Beginnings, loaded_from
+from tests.spark.beginnings import fixture_of
 from tests.spark.cut_off import cut_off
 from tests.spark.lake_bench import LakeBench, assert_done
 
@@ -32,12 +31,7 @@ ROWS = """INSERT INTO o SELECT g, 'load', '1500-01-02 03:04:05.000006', '1582-10
   '2024-03-31 01:30:00.000001+00', now() - interval '1 day' FROM generate_series(1, 20) g"""
 
 
-@pytest.fixture
-def loaded(
-    lake_bench: LakeBench, beginnings: Beginnings
-) -> tuple[LakeBench, TableSpec, str]:
-    table, facts = beginnings.copy(lake_bench, loaded_from(CREATE, ROWS))
-    return lake_bench, table, facts["bound"]
+loaded = fixture_of(CREATE, ROWS)
 
 
 def change(bench: LakeBench, table: Any, low: str, value: str, **k: Any) -> Any:

@@ -12,7 +12,6 @@ import pytest
 
 from ingest.contract.job import RepairWork
 from ingest.contract.positions import from_text, to_text
-from ingest.contract.table import TableSpec
 from ingest.driver.apply import apply, writer
 from ingest.driver.serve import SparkWork
 from ingest.lake import files
@@ -24,20 +23,14 @@ from ingest.lake.hudi.options import (
     write_options,
 )
 from ingest.lake.place import place_at
-from tests.spark.beginnings import Beginnings, loaded_from
+from tests.spark.beginnings import fixture_of
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
 
 CREATE = "CREATE TABLE o (id int PRIMARY KEY, v text, at timestamptz DEFAULT now())"
 ROWS = "INSERT INTO o SELECT g, 'load', now() - interval '1 day' FROM generate_series(1, 5) g"
 
 
-@pytest.fixture
-def loaded(
-    lake_bench: LakeBench, beginnings: Beginnings
-) -> tuple[LakeBench, TableSpec, str]:
-    """(bench, table spec, bound) of a table with rows 1 to 5, loaded."""
-    table, facts = beginnings.copy(lake_bench, loaded_from(CREATE, ROWS))
-    return lake_bench, table, facts["bound"]
+loaded = fixture_of(CREATE, ROWS)
 
 
 def values(bench: LakeBench, table: Any) -> dict[int, str]:

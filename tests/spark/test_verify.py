@@ -18,7 +18,7 @@ from ingest.driver.table_services import verify
 from ingest.lake.hudi.identity import DELETED
 from ingest.sources.dialects import dialect_of
 from ingest.sources.select import select_columns
-from tests.spark.beginnings import Beginnings, loaded_from
+from tests.spark.beginnings import fixture_of
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.waiting import LIMIT_SECONDS, wait_for
 
@@ -30,12 +30,7 @@ ROWS = """INSERT INTO o (id, t, n, ts, b, tags) SELECT g, 'text ' || g, g * 1.01
 COUNTS = ("missing", "extra", "different", "pending")
 
 
-@pytest.fixture
-def loaded(
-    lake_bench: LakeBench, beginnings: Beginnings
-) -> tuple[LakeBench, TableSpec, str]:
-    table, facts = beginnings.copy(lake_bench, loaded_from(CREATE, ROWS))
-    return lake_bench, table, facts["bound"]
+loaded = fixture_of(CREATE, ROWS)
 
 
 def checked(bench: LakeBench, table: TableSpec, **k: Any) -> dict[str, Any]:

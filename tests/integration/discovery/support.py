@@ -10,10 +10,12 @@ from typing import Any
 import psycopg
 
 from catalog.discovery import services
+from catalog.discovery.probe import STEPS, Report
 from catalog.models import Datasource, Table
 from catalog.secrets import encrypt
 from catalog.sources.access import SourceAccess, access_for
 from catalog.sources.port import DiscoveredTable
+from catalog.sources.steps import Step
 from core.jobs import pages
 from core.models import Job
 
@@ -109,3 +111,25 @@ def table_at_source(
     """One table as the source has it now."""
     with services.reader_for(datasource) as reader:
         return reader.table(database, name)
+
+
+NAMES = [name for name, _ in STEPS]
+
+
+def statuses(report: Report) -> list[str]:
+    return [step.status for step in report.steps]
+
+
+def failing(report: Report, name: str) -> Step:
+    """The failed step; everything before went, everything after was skipped."""
+    step = report.failed
+    assert step is not None, statuses(report)
+    assert step.name == name, step
+    at = NAMES.index(name)
+    assert "failed" not in statuses(report)[:at]
+    assert set(statuses(report)[at + 1 :]) <= {"skipped"}
+    assert step.message
+    assert step.hint
+    assert step.code
+    assert PASSWORD not in str(report.as_json())
+    return step

@@ -15,30 +15,18 @@ from catalog.sources.mariadb import privileges as mariadb_needs
 from catalog.sources.mariadb.discover import MariadbReader
 from core import jobs
 from core.errors import SluiceError, TerminalError, TransientError
-from tests.integration.discovery.support import PASSWORD, READER, finish
+from tests.integration.discovery.support import (
+    NAMES,
+    PASSWORD,
+    READER,
+    failing,
+    finish,
+    statuses,
+)
 from tests.integration.discovery.tls_proxy import DAY, NOW, Authority
 from tests.ports import free_port
 
 pytestmark = pytest.mark.django_db
-NAMES = [name for name, _ in STEPS]
-
-
-def statuses(report) -> list[str]:
-    return [step.status for step in report.steps]
-
-
-def failing(report, name: str):
-    """The failed step; everything before went, everything after was skipped."""
-    step = report.failed
-    assert step is not None, report.steps
-    assert step.name == name, step
-    at = NAMES.index(name)
-    assert "failed" not in statuses(report)[:at]
-    assert set(statuses(report)[at + 1 :]) <= {"skipped"}
-    assert step.message
-    assert step.hint
-    assert PASSWORD not in str(report.as_json())
-    return step
 
 
 def code_of_reading(access) -> str:

@@ -14,31 +14,18 @@ from catalog.discovery.probe import STEPS, run_probe
 from catalog.sources.access import DEFAULT_STATEMENT_SECONDS
 from catalog.sources.postgresql import privileges as needs
 from core import jobs
-from tests.integration.discovery.support import PASSWORD, READER, finish
+from tests.integration.discovery.support import (
+    NAMES,
+    PASSWORD,
+    READER,
+    failing,
+    finish,
+    statuses,
+)
 from tests.ports import free_port
 from tests.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.django_db
-NAMES = [name for name, _ in STEPS]
-
-
-def statuses(report) -> list[str]:
-    return [step.status for step in report.steps]
-
-
-def failing(report, name: str):
-    """The failed step; everything before went, everything after was skipped."""
-    step = report.failed
-    assert step is not None, statuses(report)
-    assert step.name == name, step
-    at = NAMES.index(name)
-    assert "failed" not in statuses(report)[:at]
-    assert set(statuses(report)[at + 1 :]) <= {"skipped"}
-    assert step.message
-    assert step.hint
-    assert step.code
-    assert PASSWORD not in str(report.as_json())
-    return step
 
 
 def test_all_steps_in_order(source) -> None:

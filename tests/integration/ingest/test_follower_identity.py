@@ -4,17 +4,36 @@ nobody followed while that changed."""
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 from dataclasses import replace
 
 import psycopg
 import pytest
 
 from ingest.contract.following import FollowTable
-from tests.integration.ingest.following import World, table
+from tests.integration.ingest.following import Running, World, table
 from tests.waiting import wait_for
 
 T = "CREATE TABLE t (id int PRIMARY KEY, v text)"
 FIRST = FollowTable(table(1), load="first")
+
+
+def until_deferred(
+    followed: World, run: Running, wanted: Sequence[FollowTable], why: dict[int, str]
+) -> None:
+    """Those are, for what is said; "" = it goes on."""
+    for _ in range(2):  # the log may be behind what the first look finds
+        run.want(*wanted)  # who gets a list looks at once
+        followed.durable(run)
+    run.until(
+        lambda s: all(
+            one.state == ("deferred" if why.get(one.table_id) else "cut")
+            for one in s.tables[:-1]
+        ),
+        "their deferrals",
+    )
+    for number, words in why.items():
+        assert words in run.problem(number)
 
 
 @pytest.mark.parametrize(
@@ -299,19 +318,8 @@ def test_partitions_that_come_and_go_with_their_rows_are_not_in_the_log(
         for statement in statements:
             for one in statement.split("; ") if "VACUUM" in statement else [statement]:
                 link.execute(one.format(t=t))
-    for _ in range(2):  # the log may be behind what the first look finds
-        run.want(*wanted)  # who gets a list looks at once
-        followed.durable(run)
     why = dict(zip(names, (words for _, words in PARTS), strict=True))
-    run.until(
-        lambda s: all(
-            one.state == ("deferred" if why.get(one.table_id) else "cut")
-            for one in s.tables[:-1]
-        ),
-        "their deferrals",
-    )
-    for number, words in why.items():
-        assert words in run.problem(number)
+    until_deferred(followed, run, wanted, why)
 
 
 @pytest.mark.long
@@ -437,19 +445,8 @@ def test_keys_and_values_that_the_log_does_not_show(
     for t, (statements, _) in zip(names.values(), cases, strict=True):
         for statement in statements:
             link.execute(statement.format(t=t))
-    for _ in range(2):  # the log may be behind what the first look finds
-        run.want(*wanted)  # who gets a list looks at once
-        followed.durable(run)
     why = dict(zip(names, (words for _, words in cases), strict=True))
-    run.until(
-        lambda s: all(
-            one.state == ("deferred" if why.get(one.table_id) else "cut")
-            for one in s.tables[:-1]
-        ),
-        "their deferrals",
-    )
-    for number, words in why.items():
-        assert words in run.problem(number)
+    until_deferred(followed, run, wanted, why)
 
 
 def test_a_unique_index_of_no_constraint_that_was_made_anew(followed: World) -> None:
