@@ -152,12 +152,7 @@ def _rows(request: PageRequest, source: Datasource) -> dict[str, object]:
     found = numbered_page(request, rows, size=25)
     for table in found.items:
         table.cannot = why_not(table) if table.status in NOT_SYNCED else None
-    return {
-        "wanted": wanted,
-        "tables": found,
-        "previous": found.number - 1,
-        "following": found.number + 1,
-    }
+    return {"wanted": wanted, "tables": found}
 
 
 def _all_matching(request: PageRequest, source: Datasource) -> list[str]:

@@ -27,7 +27,6 @@ from core.jobs import CANCELLING, RUNNING
 from core.json_values import storable
 from core.leases import owner_of
 from core.models import Job, JobLog
-from core.processes.identity import ProcessIdentity
 from core.redaction import redact
 from core.sentences import Sentence, sentence_of
 from ingest.contract.applying import ApplyReport
@@ -73,8 +72,6 @@ def write_incarnation(incarnation: Incarnation, *, pid: int | None, place: str) 
         changes |= {"ready_at": None, "facts": facts}
     elif incarnation.is_ready and incarnation.facts is not None:
         changes |= {"ready_at": Now(), "facts": {"place": place} | incarnation.facts}
-        found = ProcessIdentity.of(pid) if pid else None
-        changes["pid_started"] = found.start_time if found else None
         incarnation.facts = None
     return bool(
         DriverIncarnation.objects.filter(pk=incarnation.id, ended_at=None).update(

@@ -45,7 +45,6 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
                 ('pid', models.PositiveIntegerField(blank=True, null=True)),
-                ('pid_started', models.FloatField(blank=True, null=True)),
                 ('started_at', models.DateTimeField(auto_now_add=True)),
                 ('ready_at', models.DateTimeField(blank=True, null=True)),
                 ('heartbeat_at', models.DateTimeField(blank=True, null=True)),

@@ -357,7 +357,6 @@ class DriverIncarnation(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     pid = models.PositiveIntegerField(null=True, blank=True)
-    pid_started = models.FloatField(null=True, blank=True)
     started_at = models.DateTimeField(auto_now_add=True)
     ready_at = models.DateTimeField(null=True, blank=True)
     heartbeat_at = models.DateTimeField(null=True, blank=True)
