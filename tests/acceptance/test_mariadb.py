@@ -10,8 +10,6 @@ from tests.mariadb import MariaDbServer
 from tests.product import Product, manage
 from tests.waiting import wait_for
 
-LONG = pytest.mark.long(together="wrong settings")
-
 ROWS = 5_000
 DATABASE = "shop-2 店"
 CREATE = """
@@ -178,36 +176,3 @@ def test_a_table_without_key_and_dates_of_no_calendar(
         with product.hive() as connection, connection.cursor() as cursor:
             cursor.execute(sql.format(t=f"lake.{body['database']}.{body['name']}"))
             assert cursor.fetchall() == expected
-
-
-@pytest.mark.parametrize(
-    ("changes", "step"),
-    [
-        ({"password": "wrong"}, "login"),
-        pytest.param({"port": 1}, "tcp", marks=LONG),
-        pytest.param({"tls": "verify"}, "tls", marks=LONG),
-        pytest.param({"database": "no_such"}, "login", marks=LONG),
-    ],
-)
-def test_a_wrong_setting_is_named_by_its_step(
-    product: Product, maria: MariaDbServer, changes: dict[str, Any], step: str
-) -> None:
-    name = f"maria_wrong_{next(iter(changes))}"
-    body = {
-        "name": name,
-        "kind": "mariadb",
-        "host": maria.host,
-        "port": maria.port,
-        "username": "reader",
-        "password": "r-e'a\\d",
-        **changes,
-    }
-    product.api.post("/datasources", body, status=201)
-    job = product.api.wait_job(product.api.post(f"/datasources/{name}:test")["id"])
-    assert job["state"] == "FAILED"
-    assert job["error"]["hint"], job
-    assert f"{step} failed" in str(logs_of(product, job)), job
-
-
-def logs_of(product: Product, job: Any) -> Any:
-    return product.api.get(f"/jobs/{job['id']}/logs")["items"]

@@ -254,12 +254,6 @@ def run(lines: Path) -> dict[str, Any]:
     return found
 
 
-def main(target: str) -> int:
-    """Write the figures as JSON; stdout belongs to the JVM."""
-    found = run(Path(target).with_suffix(".jsonl"))
-    Path(target).write_text(json.dumps(found, indent=2) + "\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+if __name__ == "__main__":  # stdout belongs to the JVM
+    target = Path(sys.argv[1])
+    target.write_text(json.dumps(run(target.with_suffix(".jsonl")), indent=2) + "\n")

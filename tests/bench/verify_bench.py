@@ -128,11 +128,6 @@ def run() -> dict[str, Any]:
         return found
 
 
-def main(target: str) -> int:
-    """Write the figures as JSON; stdout belongs to the JVM."""
-    Path(target).write_text(json.dumps(run(), indent=2) + "\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+if __name__ == "__main__":  # stdout belongs to the JVM
+    target = Path(sys.argv[1])
+    target.write_text(json.dumps(run(), indent=2) + "\n")

@@ -290,6 +290,7 @@ def test_a_failed_test_is_a_failed_job_with_its_reason(source) -> None:
     assert (job.state, job.error_code) == (jobs.FAILED, "database_missing")
     assert job.error_hint
     assert job.reason == job.error_message
+    assert "login failed" in str([line.message for line in job.log_lines.all()])
     assert job.report["steps"][3]["status"] == "failed"
     source.datasource.refresh_from_db()
     assert source.datasource.test_result["ok"] is False
