@@ -14,7 +14,8 @@ from core.counts import discount
 
 
 class Places:
-    """Open responses of one sort in this process."""
+    """Open responses of one sort in this process. The last place is for a user who has
+    none: clients hold theirs for as long as they like."""
 
     def __init__(self, *, most: int, most_each: int) -> None:
         self._most = most
@@ -24,8 +25,8 @@ class Places:
 
     def take(self, user: str) -> Place | None:
         with self._lock:
-            is_full = self._taken.total() >= self._most
-            if is_full or self._taken[user] >= self._most_each:
+            mine, left = self._taken[user], self._most - self._taken.total()
+            if left < (2 if mine else 1) or mine >= self._most_each:
                 return None
             self._taken[user] += 1
         return Place(self, user)

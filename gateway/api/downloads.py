@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 # A slow reader holds a thread of the web process for as long as it reads.
-DOWNLOADS = Places(most=3, most_each=2)
+DOWNLOADS = Places(most=4, most_each=2)
 RETRY_SECONDS = 3
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
