@@ -121,10 +121,17 @@ def _too_large(size: str, limit: str) -> str:
 
 # Errors repeat what users wrote: possessive throughout, so each text is read once.
 _EXCEPTION = r"(?:[a-z]\w*+\.[\w.$]*+(?:(?<=Exception)|(?<=Error))(?:: |$)\s*+)*+"
+# what a task failed with follows; its numbers are nothing to a user
+_TASK = (
+    r"Job aborted due to stage failure: Task [\d.]++ in stage [\d.]++ failed"
+    r" \d++ times?+, most recent failure: Lost task [\d.]++ in stage [\d.]++"
+    r" \(TID \d++\) \([^()\n]{0,300}+\): "
+)
 _WRAPPING = re.compile(
     rf"^{_EXCEPTION}"
     r"(?:Error running query: |Error retrieving next row set: )?+"
-    rf"{_EXCEPTION}(?:\[(?P<class>[A-Z0-9_.]++)\] )?+{_EXCEPTION}"
+    rf"{_EXCEPTION}(?:{_TASK}{_EXCEPTION})?+"
+    rf"(?:\[(?P<class>[A-Z0-9_.]++)\] )?+{_EXCEPTION}"
 )
 _PLAN = re.compile(r";\n|\n(?:'[A-Z]|\+- |:- |== (?!SQL ==))")
 _TRACE = re.compile(r"\n[ \t]++at [\w.$/]++\(|\nCaused by: |\nDriver stacktrace:")

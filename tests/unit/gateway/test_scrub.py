@@ -8,6 +8,11 @@ from gateway.faults import MAX_TEXT, scrub_message
 
 HIVE = "org.apache.hive.service.cli.HiveSQLException: Error running query: "
 ANALYSIS = "org.apache.spark.sql.AnalysisException: "
+TASK = (
+    "org.apache.spark.SparkException: Job aborted due to stage failure: Task 1 in stage "
+    "2762.0 failed 1 times, most recent failure: Lost task 1.0 in stage 2762.0 (TID "
+    "2324) (localhost executor driver): "
+)
 CASES = [
     ("", ""),
     ("plain", "plain"),
@@ -32,6 +37,16 @@ CASES = [
         f"{HIVE}org.apache.spark.SparkException: Job aborted: File "
         "file:/srv/lake/x/y.parquet does not exist\nCaused by: z",
         "Job aborted: File (storage) does not exist",
+    ),
+    (
+        f"{HIVE}{TASK}The source shop has the table locked (55P03).\n"
+        "Driver stacktrace:\n\tat org.apache.X.y(X.scala:1)",
+        "The source shop has the table locked (55P03).",
+    ),
+    (
+        f"{HIVE}{TASK}org.apache.spark.SparkArithmeticException: [DIVIDE_BY_ZERO] "
+        "Division by zero.\n\tat org.apache.X.y(X.scala:1)",
+        "[DIVIDE_BY_ZERO] Division by zero.",
     ),
     ("cannot read /srv/lake/shop/orders/.hoodie now", "cannot read (storage) now"),
     ("s3a://bucket/a/b, hdfs://n:8020/c", "(storage), (storage)"),
