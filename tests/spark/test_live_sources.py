@@ -241,6 +241,10 @@ def test_an_error_of_the_source_has_no_secret_in_it(
     found = client.run("select * from shop_pg.public.gone")
     assert "discover it again" in found.error
     assert "SELECT" not in found.error.split("\n")[0]
+    for items in ("*", "sum(id + 0)"):  # as rows are fetched, and before the first
+        found = client.run(f"select {items} from shop_pg.public.gone")
+        assert found.sql_state == "58000"
+        assert "[SOURCE_FAILED] The source shop_pg has another table" in found.error
     for statement in (
         "select count(*) from broken_pg.public.orders",
         "explain extended select * from broken_pg.public.orders",

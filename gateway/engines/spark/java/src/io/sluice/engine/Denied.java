@@ -3,6 +3,7 @@ package io.sluice.engine;
 import java.sql.SQLException;
 import java.util.Locale;
 import java.util.Map;
+import org.apache.hive.service.cli.HiveSQLException;
 import org.apache.spark.QueryContext;
 import org.apache.spark.SparkThrowable;
 
@@ -147,6 +148,23 @@ final class Denied extends RuntimeException implements SparkThrowable {
             + " has waited for 10 s for a lock on a table that this statement read, as ALTER TABLE"
             + " does, so it was ended. Run it again once that is done; what reads fewer rows, or"
             + " reads the lake's copy, is in nobody's way.");
+  }
+
+  /**
+   * What a task was refused with, for its user: Spark tells that its job was aborted, with neither
+   * class nor state. Null when there is no such thing, or it has its state.
+   */
+  static HiveSQLException inTask(Throwable error) {
+    if (error instanceof HiveSQLException told && told.getSQLState() != null) {
+      return null;
+    }
+    for (Throwable cause = error; cause != null; cause = cause.getCause()) {
+      if (cause instanceof Denied denied) {
+        String message = "[" + denied.errorClass + "] " + denied.getMessage();
+        return new HiveSQLException(message, denied.sqlState);
+      }
+    }
+    return null;
   }
 
   @Override

@@ -171,6 +171,9 @@ final class Statement extends SparkExecuteStatementOperation implements SpoolRoo
     if (reason == null && (isLost || TooLarge.isStopped(status.getOperationException()))) {
       reason = TooLarge.planning(RunawayThreads.LONGEST_PLANNING);
     }
+    if (reason == null) {
+      reason = Denied.inTask(status.getOperationException());
+    }
     if (reason != null) {
       return new OperationStatus(OperationState.ERROR, reason);
     }
@@ -219,6 +222,10 @@ final class Statement extends SparkExecuteStatementOperation implements SpoolRoo
         end(TooLarge.ranShort(Runtime.getRuntime().maxMemory()));
       }
       requireNotEnded();
+      HiveSQLException refused = Denied.inTask(error);
+      if (refused != null) {
+        throw Functions.<RuntimeException>raise(refused);
+      }
       throw error;
     } finally {
       endReading();
