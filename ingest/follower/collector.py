@@ -79,6 +79,14 @@ class Collector:
     def stop(self) -> None:
         self._ended.set()
 
+    def try_to_collect(self) -> None:
+        try:
+            self.collect()
+        except Exception:
+            # whatever it is, the next time may be better: without this thread the
+            # lake fills until the follower is started again
+            log.exception("nothing of stream %s was collected", self.stream)
+
     def collect(self) -> None:
         problems: list[str] = []
         self._seen = {
@@ -155,12 +163,7 @@ class Collector:
 
     def _run(self) -> None:
         while not self._ended.wait(PERIOD_SECONDS):
-            try:
-                self.collect()
-            except Exception:
-                # whatever it is, the next time may be better: without this thread the
-                # lake fills until the follower is started again
-                log.exception("nothing of stream %s was collected", self.stream)
+            self.try_to_collect()
 
 
 def _read_table(table: TableSpec, before: _Seen | None) -> _Seen:

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from core.errors import TerminalError
+from core.errors import TerminalError, TransientError
 from core.object_store import is_object_uri
 from core.sentences import Sentence
 from ingest.contract.following import (
@@ -45,6 +45,7 @@ from ingest.lake.chain import (
     stream_folder,
     take_over,
 )
+from ingest.lake.port import Place
 from ingest.lake.segment_files import SegmentBuilder
 from ingest.sources.port import LogReader
 
@@ -129,6 +130,15 @@ class Follower:
         self._wanted = self.spec.tables
         folder = stream_folder(self.spec.lake, self.spec.stream)
         index = ChainIndex(folder, self.spec.stream)
+        try:
+            self._run(index)
+        except TransientError as error:
+            if error.code == "storage_full":
+                # what was applied may be all that fills it: who comes next finds room
+                self._collector(folder).try_to_collect()
+            raise
+
+    def _run(self, index: ChainIndex) -> None:
         _end_of(index)
         self._tell("starting")
         with self.open_log(
@@ -156,13 +166,16 @@ class Follower:
         # what was changed there while nobody followed is found only by this
         log.follow(self._specs(), loaded=loaded_identities(self._wanted, self._known))
         log.start(chain.last.end)
-        collector = Collector(index.folder, self.spec.stream, self._specs, self._kept)
+        collector = self._collector(index.folder)
         collector.first = index.beginning.number
         collector.start()
         try:
             self._follow(log, SegmentBuilder(chain), collector)
         finally:
             collector.stop()
+
+    def _collector(self, folder: Place) -> Collector:
+        return Collector(folder, self.spec.stream, self._specs, self._kept)
 
     def _take_over(self, log: LogReader, index: ChainIndex) -> ChainWriter:
         gap = None

@@ -64,9 +64,9 @@ def stream_folder(lake: str, stream: str) -> Place:
 def begin_stream(folder: Place, *, above: int) -> Beginning:
     """Its first segment will be `above` + 1: above every epoch that a table which it
     will be about has. Done once, however often."""
-    made = Beginning(above + 1)
-    is_made = _beginning(folder).create(encode_beginning(made))
-    return made if is_made else read_beginning(folder)
+    if _beginning(folder).read() is None:
+        _beginning(folder).create(encode_beginning(Beginning(above + 1)))
+    return read_beginning(folder)
 
 
 def read_beginning(folder: Place) -> Beginning:

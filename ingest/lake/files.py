@@ -19,6 +19,7 @@ from pathlib import Path
 from core.errors import InvalidRequest, TerminalError, TransientError
 from ingest.lake.port import Change, StoredFile, folder_order
 
+_SPARE_BYTES = 1 << 20
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
@@ -86,6 +87,10 @@ class LocalPlace:
             raise storage_error(error, self.path) from error
 
     def create(self, content: str | bytes) -> bool:
+        """Leaves room for `replace`: what lets go of files, says so in one first."""
+        free = self.free_bytes()
+        if free is not None and free < len(content) + _SPARE_BYTES:
+            raise storage_error(OSError(errno.ENOSPC, ""), self.path)
         scratch = _written_aside(self.path, content)
         try:
             os.link(scratch, self.path)

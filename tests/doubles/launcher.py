@@ -36,6 +36,7 @@ from ingest.contract.job import (
     SecretAnswer,
 )
 from ingest.contract.members import as_data
+from ingest.contract.table import TableSpec
 from ingest.driver_host.cluster import App, MasterAway
 from ingest.driver_host.launcher import CancelMode, Message
 from ingest.lake.commits import read_lake_table
@@ -379,6 +380,15 @@ def write_instant(base: Path, instant: str, action: str, extra: dict[str, str]) 
     record = {"operationType": "UPSERT", "extraMetadata": extra}
     with (timeline / f"{instant}_{int(instant) + 1:017d}.{action}").open("wb") as out:
         fastavro.writer(out, _SCHEMA, [record])
+
+
+def write_applied(table: TableSpec, epoch: int) -> str:
+    """A commit of the lake table that reached it; its instant."""
+    position = CommitPosition(1, "", "", epoch, epoch, "run", 1, identity_for(table))
+    instant = f"2026010100{epoch:07d}"
+    extra = {EXTRA_KEY: encode_position(position)}
+    write_instant(Path(table.path), instant, "deltacommit", extra)
+    return instant
 
 
 @dataclass(slots=True)

@@ -22,11 +22,9 @@ from ingest.lake.chain import (
     stream_folder,
     take_over,
 )
-from ingest.lake.hudi.identity import identity_for
-from ingest.lake.hudi.options import EXTRA_KEY, CommitPosition, encode_position
 from ingest.lake.port import Place
 from ingest.lake.segment_files import SegmentBuilder
-from tests.doubles.launcher import write_instant
+from tests.doubles.launcher import write_applied
 from tests.doubles.log_source import Row, batch_of
 from tests.waiting import wait_for
 
@@ -48,12 +46,7 @@ class Stream:
 
     def applied(self, table: int, epoch: int) -> str:
         """A commit of the lake table that reached it; its instant."""
-        spec = self.tables[table - 1]
-        position = CommitPosition(1, "", "", epoch, epoch, "run", 1, identity_for(spec))
-        instant = f"2026010100{epoch:07d}"
-        extra = {EXTRA_KEY: encode_position(position)}
-        write_instant(Path(spec.path), instant, "deltacommit", extra)
-        return instant
+        return write_applied(self.tables[table - 1], epoch)
 
     def numbers(self) -> list[int]:
         found = (read_segment(self.folder, number) for number in range(1, 40))
