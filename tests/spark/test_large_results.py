@@ -351,6 +351,7 @@ LONG_LIST = (
 )
 
 
+@pytest.mark.long
 def test_plans_of_open_statements_are_charged_to_their_user(
     bench: EngineBench, client: Client
 ) -> None:
