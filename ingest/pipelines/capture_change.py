@@ -76,6 +76,7 @@ def plan_by_log(pipeline: Pipeline) -> TablePlan:
             table=table,
             capture=pipeline.capture,
             code="not_now",
+            hint=_already(pipeline, LOG),
         )
     _refuse_unsettled(pipeline, plan)
     facts = _facts(pipeline)
@@ -111,6 +112,7 @@ def plan_by_cursor(pipeline: Pipeline, cursor: str) -> TablePlan:
             table=table,
             capture=pipeline.capture,
             code="not_now",
+            hint=_already(pipeline, TIMESTAMP),
         )
     create: CreateTable = plan.step(CreateTable)
     _refuse_shards(table, create)
@@ -155,6 +157,12 @@ def _refuse_shards(table: Table, create: CreateTable) -> None:
             code="no_cursor",
             hint="it follows its source's log",
         )
+
+
+def _already(pipeline: Pipeline, wanted: str) -> str:
+    if pipeline.capture == wanted:
+        return "nothing is to be done: that is its capture already"
+    return "remove it, and add it again with the capture that you want"
 
 
 def _refuse_unsettled(pipeline: Pipeline, plan: TablePlan) -> None:
