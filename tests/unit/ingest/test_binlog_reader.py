@@ -55,6 +55,7 @@ class _Source:
         self.session = 7
         self.locked = set[Name]()
         self.uniques: dict[str, frozenset[str]] = {}
+        self.columns = {"id": SourceColumn("int(11)")}
 
     def server(self) -> LogServer:
         return LogServer(self._settings, frozenset())
@@ -62,9 +63,7 @@ class _Source:
     def tables(self, wanted: Any) -> dict[Name, FoundTable]:
         if self.locked:
             return {}
-        one = FoundTable(
-            "InnoDB", {"id": SourceColumn("int(11)")}, uniques=self.uniques
-        )
+        one = FoundTable("InnoDB", self.columns, uniques=self.uniques)
         return {("Shop", "Orders"): one}
 
     def place(self) -> MariaDbLog:
@@ -345,3 +344,23 @@ def test_a_table_whose_key_nothing_keeps_unique_any_more_needs_a_resync(
     reader.follow([TABLE])
     reader.read(0)
     assert ("was changed at the source" in reader.lost().get(1, "")) is is_doubted
+
+
+def test_a_column_is_new_once_the_statement_is_read_that_adds_it() -> None:
+    """A look sees it as later statements left it: without the default that it gave to
+    the rows that were there."""
+    added = b"ALTER TABLE Orders ADD m int DEFAULT 4"
+    dropped = b"ALTER TABLE Orders ALTER m DROP DEFAULT"
+    events = [FORMAT]
+    for statement in (added, dropped):
+        events += [ALONE, query(statement, database=b"Shop")]
+    source = _Source(events)
+    before = FoundTable("InnoDB", source.columns)
+    known = Identity.of(before, (replace(START, offset=1), replace(START, offset=1)))
+    source.columns = {**source.columns, "m": SourceColumn("int(11)", is_nullable=True)}
+    reader = reader_of(source)
+    reader.follow([TABLE], loaded={1: known.encode()})
+    assert (reader.new_columns, reader.older) == ({}, {})
+    reader.read(0)
+    assert reader.new_columns == {1: ("m",)}
+    assert reader.older == {1: {"m": "4"}}

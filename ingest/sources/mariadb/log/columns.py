@@ -327,15 +327,25 @@ def read_as(
     return planned + tuple(one for one in new if _is_read(there[one.source_name], one))
 
 
-def new_columns(table: TableSpec, types: Mapping[str, str]) -> tuple[str, ...]:
+def new_columns(
+    table: TableSpec, types: Mapping[str, str], read: Collection[str]
+) -> tuple[str, ...]:
     """That the source has, and the plan lacks or has in a narrower type, in their order
-    there. types: in the lake; "" = not known."""
+    there. types: in the lake; "" = not known. read: see `columns_read`."""
     known = {column.source_name: column.type for column in table.columns}
     return tuple(
         name
         for name, type in types.items()
-        if name not in known or (type and widens_in_place(known[name], type))
+        if name in read
+        and (name not in known or (type and widens_in_place(known[name], type)))
     )
+
+
+def columns_read(table: TableSpec, identity: str | None) -> Collection[str]:
+    """Columns that the log has brought. A look may be ahead of it: what one gave to
+    rows of before is not known until the statement is read that adds it."""
+    planned = {column.source_name for column in table.columns}
+    return planned | Identity.decode(identity).columns.keys() if identity else planned
 
 
 def gone_columns(table: TableSpec, there: Collection[str]) -> tuple[str, ...]:

@@ -36,6 +36,7 @@ from ingest.sources.mariadb.log.binlog import (
 from ingest.sources.mariadb.log.columns import (
     FoundTable,
     Identity,
+    columns_read,
     gone_columns,
     new_columns,
     read_as,
@@ -404,13 +405,12 @@ class MariaDbLogReader:
             )
             return
         self.identities[table.table_id] = identity.encode()
+        self._note_new(table, types_of(now) if now else {})
 
     def _look_at(self, table: TableSpec) -> FoundTable | None:
         found = self.control.tables([table])
-        one = found.get((table.source_schema, table.source_table))
-        if one is not None:
+        if one := found.get((table.source_schema, table.source_table)):
             self._found[table.table_id] = one
-            self._note_new(table, types_of(one))
         return one
 
     def _note_missed(self, missed: Missed) -> None:
@@ -501,7 +501,8 @@ class MariaDbLogReader:
         self.new_columns.pop(table.table_id, None)
         there = self._found.get(table.table_id)
         gone = gone_columns(table, there.columns) if there else ()
-        if found := new_columns(table, types) + gone:
+        known = columns_read(table, self.identities.get(table.table_id))
+        if found := new_columns(table, types, known) + gone:
             self.new_columns[table.table_id] = found
 
     def _look_at_tables(self) -> None:
@@ -522,10 +523,10 @@ class MariaDbLogReader:
             problem = problem_of(table, one, self._server, had=self._had(table))
             if one is not None:
                 self._found[table.table_id] = one
-                self._note_new(table, types_of(one))
                 if looked and table.table_id not in self.identities:
                     identity = Identity.of(one, looked, key=table.key)
                     self.identities[table.table_id] = identity.encode()
+                self._note_new(table, types_of(one))
                 known = Identity.decode(self.identities[table.table_id])
                 problem = problem or known.problem_of(table)
             if problem:
