@@ -1,5 +1,6 @@
 package io.sluice.lake;
 
+import java.util.function.IntFunction;
 import org.apache.hadoop.mapreduce.Job;
 import org.apache.hadoop.mapreduce.TaskAttemptContext;
 import org.apache.spark.sql.SparkSession;
@@ -51,30 +52,26 @@ public final class CutParquet extends ParquetFileFormat {
     }
   }
 
-  private interface Files {
-    OutputWriter open(int number);
-  }
-
   private static final class Writer extends OutputWriter {
     private final String path;
-    private final Files files;
+    private final IntFunction<OutputWriter> files;
     private int number = 0;
     private OutputWriter file;
     // of those that would be held now
     private int rows = 0;
     private long bytes = 0;
 
-    Writer(String path, Files files) {
+    Writer(String path, IntFunction<OutputWriter> files) {
       this.path = path;
       this.files = files;
-      this.file = files.open(number);
+      this.file = files.apply(number);
     }
 
     @Override
     public void write(InternalRow row) {
       if (bytes >= BYTES) {
         file.close();
-        file = files.open(++number);
+        file = files.apply(++number);
         rows = 0;
       }
       if (rows++ % ROWS == 0) {

@@ -21,8 +21,9 @@ import org.slf4j.LoggerFactory;
 /**
  * Ends the statement that allocated most, for its tasks and its plan, once little memory is left
  * after a collection, before everybody's statements fail. What these allocated is near enough to
- * what is held, and known without asking each object. A statement that took little is never ended: where nobody
- * is known to have taken much and the heap stays full, the engine's successor takes over.
+ * what is held, and known without asking each object. A statement that took little is never ended:
+ * where nobody is known to have taken much and the heap stays full, the engine's successor takes
+ * over.
  */
 final class MemoryGuard {
   private static final Logger LOG = LoggerFactory.getLogger(MemoryGuard.class);
