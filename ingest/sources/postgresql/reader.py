@@ -331,7 +331,9 @@ def _width(table: TableSpec) -> str:
     terms = []
     for column in table.columns:
         name = DIALECT.name(column.source_name)
-        times = _LENGTHS.get(column.source_type.partition("(")[0])
+        # of varchar(3)[] as well no length is known: it is an array
+        base, _, rest = column.source_type.partition("(")
+        times = 0 if rest.endswith("[]") else _LENGTHS.get(base)
         length = (
             f"{times} * octet_length({name})" if times else f"pg_column_size({name})"
         )

@@ -354,10 +354,13 @@ def test_the_widest_row_is_known_before_any_is_read(
     link: psycopg.Connection, source: PostgresSource
 ) -> None:
     """The average on disk hides it: values are compressed, and most rows are small."""
-    link.execute("CREATE TABLE w (id int PRIMARY KEY, v text, b bytea)")
+    link.execute(
+        "CREATE TABLE w (id int PRIMARY KEY, v text, b bytea, a varchar(3)[], c char[])"
+    )
+    types = {"id": "integer", "v": "text", "b": "bytea"}
+    types |= {"a": "character varying(3)[]", "c": "character(1)[]"}
     columns = tuple(
-        ColumnSpec(name, name, type, "string")
-        for name, type in (("id", "integer"), ("v", "text"), ("b", "bytea"))
+        ColumnSpec(name, name, type, "string") for name, type in types.items()
     )
     table = replace(spec_of("w"), columns=columns)
     link.execute("INSERT INTO w SELECT g, 'small' FROM generate_series(1, 5000) g")
