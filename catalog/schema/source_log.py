@@ -30,6 +30,8 @@ class TableLog:
     unfit         why it has not exactly what happens to the table; "" = it has
     tells_older   rows can be taken on over a column that is added: those behind it have
                   it, and those before it get what `older` says
+    older_by_log  what that was is sure once the log was read to it: `older` has what
+                  the column would give now
     tells_dropped  over one that is dropped, too: those behind it lack it
     older         column → what its DEFAULT gave to the rows that were there as it was
                   added, as the source prints it
@@ -44,6 +46,7 @@ class TableLog:
     lesser_parts: tuple[str, ...] = ()
     unfit: str = ""
     tells_older: bool = False
+    older_by_log: bool = False
     tells_dropped: bool = False
     older: Mapping[str, str] = field(default_factory=dict)
     untold: tuple[str, ...] = ()

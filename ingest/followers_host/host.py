@@ -321,8 +321,8 @@ class FollowersHost:
             t.table_id: (t.problem, t.new_columns, t.older, t.replaced) for t in tables
         }
         new = [n for n, sign in signs.items() if sign != self._signs.get(n, _NO_SIGN)]
-        found = {n: signs[n][2] for n in new if signs[n] != _NO_SIGN}
-        looked = rows.look_at_columns(found)
+        said = {n for n in new if signs[n] != _NO_SIGN}
+        looked = rows.look_at_columns(t for t in tables if t.table_id in said)
         replaced.note({n: signs[n][3] for n in new})
         # a table that is being loaded is looked at once it has its rows: its load may
         # have begun before the column came

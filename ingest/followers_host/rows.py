@@ -5,7 +5,7 @@ that the log brings on no more.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,7 +18,7 @@ from ingest.followers_host.followed import FollowedSource
 from ingest.models import Pipeline
 from ingest.models.states import LOADED, LOADING, NEEDS_RESYNC
 from ingest.pipelines import gone_shards, schema_diff, shards, transitions
-from ingest.pipelines.schema_drift import ACTOR
+from ingest.pipelines.schema_drift import ACTOR, settle
 from ingest.planning.facts import LOG
 
 _NOT_TAKEN = "the follower of the source's log does not take its rows: %(why)s"
@@ -158,17 +158,29 @@ def _problems(tables: Iterable[FollowedTable]) -> dict[int, str]:
     }
 
 
-def look_at_columns(older: Mapping[int, Mapping[str, str | None]]) -> set[int]:
-    """Read the columns of these tables at the source again: what is new there becomes
-    an ordinary change of the schema, and so does what is gone. older: what their logs
-    tell that columns gave to rows that were there. Returns those that are read: not the
-    ones that are being loaded."""
+def look_at_columns(tables: Iterable[FollowedTable]) -> set[int]:
+    """Read the columns of these at the source again: what is new there becomes an
+    ordinary change of the schema, and so does what is gone. Returns those that are
+    read: not the ones that are being loaded."""
     looked = set()
-    for pipeline in _followed_by([*older]):
-        schema_diff.note_told(pipeline.pk, older[pipeline.lake_table_id or 0])
+    of = {one.table_id: one for one in tables}
+    for pipeline in _followed_by([*of]):
+        one = of[pipeline.lake_table_id or 0]
+        _note_told(pipeline.pk, one)
         shards.look_at(pipeline, by=ACTOR)
-        looked.add(pipeline.lake_table_id or 0)
+        looked.add(one.table_id)
     return looked
+
+
+def _note_told(pipeline_id: int, one: FollowedTable) -> None:
+    """A discovery may have seen these columns before."""
+    if not one.new_columns:
+        return
+    with transaction.atomic():
+        pipeline = Pipeline.objects.select_for_update().get(pk=pipeline_id)
+        schema_diff.note_told(pipeline, one.new_columns, one.older)
+        if pipeline.state in LOADED:
+            settle(pipeline)
 
 
 def _followed_by(lake_tables: list[int]) -> Iterator[Pipeline]:

@@ -36,11 +36,17 @@ from ingest.contract.applying import (
 )
 from ingest.contract.job import error_from
 from ingest.models import Pipeline, states
-from ingest.pipelines import compaction_plans, shards, sync_job, transitions
+from ingest.pipelines import (
+    compaction_plans,
+    schema_diff,
+    shards,
+    sync_job,
+    transitions,
+)
 from ingest.pipelines.applied_rows import AppliedRows, Known, act_alone
 from ingest.pipelines.apply_work import WantedStream, spec_of
 from ingest.pipelines.lake_reconcile import healed
-from ingest.pipelines.schema_drift import ACTOR, NOT_ALL, READ, settle
+from ingest.pipelines.schema_drift import ACTOR, NOT_ALL, NOT_TOLD, READ, settle
 from ingest.pipelines.table_job import stop_table
 from ingest.pipelines.table_status import SYNCS_BEFORE_FAILING
 
@@ -270,7 +276,10 @@ class Gathered:
             transitions.say(pipeline, Sentence(READ, error=look.words))
         elif is_answered:
             if shards.are_unlike(pipeline):
-                self._look_later(look, job, pipeline)
+                self._look_later(look, job, pipeline, why=NOT_ALL)
+                return
+            if schema_diff.waits_for_log(pipeline):
+                self._look_later(look, job, pipeline, why=NOT_TOLD)
                 return
             del self._looks[pipeline.lake_table.pk]
             reason = Sentence(
@@ -279,8 +288,10 @@ class Gathered:
             )
             transitions.lose_position(pipeline, reason=reason)
 
-    def _look_later(self, look: _Look, job: Job | None, pipeline: Pipeline) -> None:
-        transitions.say(pipeline, Sentence(NOT_ALL, error=look.words))
+    def _look_later(
+        self, look: _Look, job: Job | None, pipeline: Pipeline, *, why: str
+    ) -> None:
+        transitions.say(pipeline, Sentence(why, error=look.words))
         ended = job.finished_at if job else None
         if ended and SystemClock().now() - ended > LOOK_AGAIN:
             begun = shards.look_at(pipeline, by=ACTOR)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
@@ -19,6 +20,7 @@ from catalog.discovery.store import VANISHED
 from catalog.models import Column, SchemaVersion, Table
 from catalog.schema.diff import SchemaChange
 from catalog.schema.source_log import TableLog
+from catalog.schema.types import TableSchema
 from core import outbox
 from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError
@@ -26,7 +28,7 @@ from core.outbox import NewEvent
 from core.sentences import Sentence, joined
 from ingest.contract.members import as_data
 from ingest.models import Pipeline
-from ingest.models.states import RETIRED
+from ingest.models.states import LOADED, RESUMABLE, RETIRED
 from ingest.pipelines import needed_resync, shards
 from ingest.pipelines.policies.store import Policies, policy_of
 from ingest.planning.drift import (
@@ -40,6 +42,7 @@ from ingest.planning.drift import (
 from ingest.planning.facts import LOG
 from ingest.planning.plan import (
     CreateTable,
+    FollowLog,
     PlannedColumn,
     TablePlan,
     plan_from_json,
@@ -55,9 +58,10 @@ APPROVE = (
 PENDING, READ, PARTIAL = "pending", "read", "partial"
 # And of one that a sync met: it cannot be followed before a discovery sees it, too.
 UNSEEN = "unseen"
-# And of one whose log tells what it gave to older rows, which a discovery cannot see
-# where it comes behind another statement.
+# And of one to which its log was read, and what that tells it gave to older rows: a
+# discovery cannot see that where it comes behind another statement.
 TOLD = "told"
+_GOES_ON = LOADED | RESUMABLE
 
 
 def drift_of(
@@ -190,9 +194,8 @@ def take_over(
     names = {change.column for change in aside}
     plan = plan_from_json(pipeline.plan)
     kind = pipeline.source_table.database.datasource.kind
-    source = shards.source_side(pipeline)
-    log = _told_of(pipeline, source.log)
-    plan = evolved(plan, source.schema, changes, kind=kind, log=log)
+    source = _source_of(pipeline, plan)
+    plan = evolved(plan, source.schema, changes, kind=kind, log=source.log)
     plan = set_aside(plan, source.schema, names)
     pipeline.plan = plan_to_json(plan)
     pipeline.drift = {k: v for k, v in pipeline.drift.items() if k not in names}
@@ -204,8 +207,8 @@ def take_over(
     elif not is_followed:
         needed_resync.note_needed(pipeline, [*changes, *aside])
     left = _judged(pipeline, plan)
-    if not (left.is_open or left.left_out):
-        pipeline.plan["fingerprint"] = source.fingerprint
+    if not (left.is_open or left.left_out or source.unread):
+        pipeline.plan["fingerprint"] = shards.source_side(pipeline).fingerprint
     Pipeline.objects.filter(pk=pipeline.pk).update(
         plan=pipeline.plan, drift=pipeline.drift
     )
@@ -215,7 +218,7 @@ def note_left_out(pipeline: Pipeline) -> None:
     """Which of the columns that the catalogue has now are not carried: of a table that
     follows a log no row waits for a decision about those."""
     plan = plan_from_json(pipeline.plan)
-    now = with_left_out(plan, shards.source_side(pipeline).schema)
+    now = with_left_out(plan, _source_of(pipeline, plan).schema)
     if now.left_out != plan.left_out:
         pipeline.plan = {**pipeline.plan, "left_out": [*now.left_out]}
         _forget_told(pipeline, now.left_out)
@@ -237,27 +240,60 @@ def _judged(
     pipeline: Pipeline, plan: TablePlan, policies: Policies | None = None
 ) -> SchemaDrift:
     policy = policies.of_pipeline(pipeline) if policies else policy_of(pipeline)
-    source = shards.source_side(pipeline)
-    log = _told_of(pipeline, source.log)
-    return judge_drift(plan, source.schema, policy.schema_changes, log)
+    source = _source_of(pipeline, plan)
+    return judge_drift(plan, source.schema, policy.schema_changes, source.log)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What a plan is held against. unread: columns that are not in `schema` yet, as the
+    table's log was not read to them."""
+
+    schema: TableSchema
+    log: TableLog
+    unread: frozenset[str]
+
+
+def _source_of(pipeline: Pipeline, plan: TablePlan) -> _Source:
+    side = shards.source_side(pipeline)
+    log, columns = _told_of(pipeline, side.log), side.schema.columns
+    unread = frozenset[str]()
+    create = plan.step(CreateTable)
+    is_followed = create is not None and plan.step(FollowLog) is not None
+    if is_followed and log.older_by_log and pipeline.state in _GOES_ON:
+        told = [n for n, note in pipeline.drift.items() if note["state"] == TOLD]
+        carried = (column.source_name for column in create.columns)
+        known = {*carried, *plan.left_out, *plan.excluded, *told}
+        unread = frozenset(c.source_name for c in columns) - known
+    there = tuple(c for c in columns if c.source_name not in unread)
+    return _Source(TableSchema(there), log, unread)
+
+
+def waits_for_log(pipeline: Pipeline) -> bool:
+    """Whether the source has columns to which the table's log was not read yet."""
+    return bool(_source_of(pipeline, plan_from_json(pipeline.plan)).unread)
 
 
 def _told_of(pipeline: Pipeline, log: TableLog) -> TableLog:
     notes = pipeline.drift.items()
-    told = {n: note["older"] for n, note in notes if note["state"] == TOLD}
+    told = {
+        n: note["older"]
+        for n, note in notes
+        if note["state"] == TOLD and "older" in note
+    }
     values = {n: v for n, v in {**log.older, **told}.items() if v is not None}
     untold = tuple(name for name in log.untold if name not in told)
     return dataclasses.replace(log, older=values, untold=untold)
 
 
-def note_told(pipeline_id: int, older: Mapping[str, str | None]) -> None:
-    """What a source's log tells that columns gave to rows that were there."""
-    if not older:
-        return
-    with transaction.atomic():
-        pipeline = Pipeline.objects.select_for_update().get(pk=pipeline_id)
-        _note(pipeline, {n: {"state": TOLD, "older": v} for n, v in older.items()})
-        Pipeline.objects.filter(pk=pipeline_id).update(drift=pipeline.drift)
+def note_told(
+    pipeline: Pipeline, columns: Collection[str], older: Mapping[str, str | None]
+) -> None:
+    """A source's log was read to these columns. older: what it tells of them that they
+    gave to rows that were there. The row must be locked."""
+    told = {n: {"older": older[n]} if n in older else {} for n in columns}
+    _note(pipeline, {n: {"state": TOLD, **note} for n, note in told.items()})
+    Pipeline.objects.filter(pk=pipeline.pk).update(drift=pipeline.drift)
 
 
 def _note(pipeline: Pipeline, columns: Mapping[str, Mapping[str, str | None]]) -> None:

@@ -59,7 +59,8 @@ _SHARDS = "discovery"
 # Of a table whose rows wait for columns that its plan does not have.
 READ = "%(error)s; its columns are read"
 NOT_ALL = "%(error)s; not all of its tables at the source are so yet"
-WAITED = READ, NOT_ALL
+NOT_TOLD = "%(error)s; the follower of the source's log has not come to it yet"
+WAITED = READ, NOT_ALL, NOT_TOLD
 _WAITS = "the source table changed and waits for a decision: %(changes)s"
 
 

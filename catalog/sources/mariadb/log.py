@@ -194,6 +194,7 @@ def table_log(
         is_published=True,
         unfit=unfit(server, database, engine),
         tells_older=True,
+        older_by_log=True,
         tells_dropped=True,
         older=older.values,
         untold=older.untold,

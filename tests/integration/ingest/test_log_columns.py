@@ -11,12 +11,14 @@ from django.db.models.functions import Now
 
 from catalog.models import Table
 from core.models import Job
+from core.sentences import says
 from ingest.contract.applying import (
     COLUMNS_UNDECIDED,
     Applied,
     ApplyProblem,
     columns_mark,
 )
+from ingest.contract.following import FollowedTable
 from ingest.contract.job import ErrorFact
 from ingest.contract.table import TableSpec
 from ingest.followers_host.rows import look_at_columns
@@ -24,6 +26,8 @@ from ingest.models import Pipeline, SourceFollower
 from ingest.pipelines.log_tables import followed_tables, stream_of
 from ingest.pipelines.policies.store import change_table_policy
 from ingest.pipelines.schema_approval import approve_schema_change, proposal_of
+from ingest.pipelines.schema_drift import NOT_TOLD
+from ingest.pipelines.table_commands import start_resync
 from tests.integration.ingest.test_schema_drift import alter, columns_of
 
 pytestmark = pytest.mark.django_db
@@ -49,6 +53,13 @@ def note_log(world: Any, **facts: Any) -> None:
     source = world.pipeline("orders").source_table
     log = {"tells_older": True, "older": {}, "untold": [], **facts}
     Table.objects.filter(pk=source.pk).update(identity={**source.identity, "log": log})
+
+
+def tell(lake: Any, *, names: tuple[str, ...] = (), **older: str | None) -> None:
+    """As the host does with what the reader of the log says."""
+    columns = (*older, *names)
+    one = FollowedTable(lake.pk, "finished", new_columns=columns, older=older)
+    assert look_at_columns([one]) == {lake.pk}
 
 
 def spec(world: Any) -> TableSpec:
@@ -95,7 +106,7 @@ def test_what_the_log_tells_of_older_rows_counts(
     """The discovery came behind a statement that altered the default."""
     note_log(logged, **facts)
     lake = logged.lake("orders")
-    look_at_columns({lake.pk: {"note": told, "other": "5"}})
+    tell(lake, note=told, other="5")
     alter(logged, note=("text", "string"))
     assert (spec(logged).columns[-1].name, spec(logged).columns[-1].older) == (
         "note",
@@ -108,6 +119,43 @@ def test_what_the_log_tells_of_older_rows_counts(
     alter(logged, other=("text", "string"))
     assert spec(logged).left_out == ("other",)
     assert logged.pipeline("orders").drift == {}
+
+
+@pytest.mark.parametrize(
+    ("older", "value"), [({"note": "7"}, "7"), ({"note": None}, None), ({}, "later")]
+)
+def test_a_column_is_taken_once_the_log_was_read_to_it(
+    logged: Any, older: dict[str, str | None], value: str | None
+) -> None:
+    """Its default may be another one by the time that a discovery sees it."""
+    note_log(logged, older_by_log=True, older={"note": "later"})
+    lake = logged.lake("orders")
+    before = spec(logged)
+    alter(logged, note=("text", "string"))
+    # nor is it left out: rows that have it wait
+    assert spec(logged) == before
+    assert not proposal_of(lake).changes
+    heard, waits = session(logged), waiting(logged)
+    heard.problems.append(waits)
+    logged.until(lambda: Job.objects.filter(kind="look").exists())
+    looked()
+    heard.problems.append(waits)
+    logged.until(lambda: says(logged.pipeline("orders").status_reason, NOT_TOLD))
+    assert logged.pipeline("orders").state == "LIVE"
+    tell(lake, names=() if older else ("note",), **older)
+    taken = spec(logged).columns[-1]
+    assert (taken.source_name, taken.older) == ("note", value)
+    assert logged.pipeline("orders").status_reason == ""
+    assert logged.pipeline("orders").drift == {}
+
+
+def test_a_load_takes_a_column_that_the_log_has_not_brought(logged: Any) -> None:
+    note_log(logged, older_by_log=True)
+    alter(logged, note=("text", "string"))
+    assert [c.source_name for c in spec(logged).columns][-1] != "note"
+    start_resync(logged.lake("orders"), actor="ann")
+    logged.until(lambda: logged.pipeline("orders").state == "RESYNCING")
+    logged.until(lambda: spec(logged).columns[-1].source_name == "note")
 
 
 @pytest.mark.parametrize(
