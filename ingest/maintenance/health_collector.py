@@ -34,7 +34,14 @@ from ingest.maintenance.facts import LakeFacts
 from ingest.maintenance.merging import MergeCost, weigh
 from ingest.maintenance.observation import Observation, look_into
 from ingest.maintenance.plan import Step, is_due_at_rest, plan_maintenance
-from ingest.maintenance.score import BROKEN_CODES, STUCK_CODES, Health, score, stuck_in
+from ingest.maintenance.score import (
+    BROKEN_CODES,
+    LOG_LOST,
+    STUCK_CODES,
+    Health,
+    score,
+    stuck_in,
+)
 from ingest.maintenance.verification_schedule import remedy_of
 from ingest.maintenance.write_amplification import Written, add, written_from
 from ingest.models import Pipeline, TableHealth
@@ -43,7 +50,7 @@ from ingest.pipelines import compaction_plans
 from ingest.pipelines.policies.maintenance import MaintenancePolicy
 from ingest.pipelines.policies.policy import Effective, effective
 from ingest.pipelines.policies.store import defaults, policy_of
-from ingest.pipelines.table_status import standing_of
+from ingest.pipelines.table_status import standing_of, why_lost
 from ingest.pipelines.transitions import (
     is_any_due,
     note_change,
@@ -207,6 +214,8 @@ def _written(
 def _standing(pipeline: Pipeline | None) -> tuple[str, str]:
     if pipeline is None:
         return "", ""
+    if (why := why_lost(pipeline)) is not None:
+        return LOG_LOST, why
     standing = standing_of(pipeline.state, pipeline.failures)
     return standing, pipeline.status_reason
 

@@ -84,6 +84,7 @@ def _issue(
     return HealthIssue(code, points, filled(message, named), repair)
 
 
+LOG_LOST = "LOG_LOST"
 # By how the table stands: what its files are like does not matter to
 # a user who waits for its rows.
 STOPPED: Mapping[str, tuple[int, str, str, Repair]] = {
@@ -93,6 +94,13 @@ STOPPED: Mapping[str, tuple[int, str, str, Repair]] = {
         "needs_resync",
         "nothing new is synced until a resync",
         "resync",
+    ),
+    LOG_LOST: (
+        50,
+        "log_lost",
+        "the log that it follows is lost: nothing new is synced until you start its"
+        " reader over and resync the table",
+        "",
     ),
     "FAILING": (
         30,

@@ -1,5 +1,5 @@
-"""How a table stands: its state, or that its syncs keep failing. Every page, the score
-and alerts ask here, so that they tell one story."""
+"""How a table stands: its state, or that nothing new comes although it goes on. Every
+page, the score and alerts ask here, so that they tell one story."""
 
 from __future__ import annotations
 
@@ -7,27 +7,45 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from django.db.models import Count
+from django.db.models import Count, Q
 
 from catalog.access.policy import Principal
 from catalog.models import Table
 from catalog.selectors.tables import TableFilter, tables_for
-from ingest.models import Pipeline
-from ingest.models.states import CATCHING_UP, RETIRED
+from ingest.models import Pipeline, SourceFollower
+from ingest.models.states import CATCHING_UP, LOADED, RETIRED
+from ingest.pipelines.followers import LOST
 from ingest.pipelines.policies.schedule import MANUAL, ON_REQUEST, ONCE
 from ingest.pipelines.selectors import schedule_as_text
 from ingest.planning.facts import LOG
 
-# No state of the machine: the table goes on by itself once a sync goes well.
+# No state of the machine: the table goes on once a sync goes well, or once somebody has
+# decided about the lost log of its source.
 FAILING: Final = "FAILING"
 # A source that restarts makes one sync fail; that is nothing to tell of yet.
 SYNCS_BEFORE_FAILING: Final = 2
 
 
+_SOURCE = "source_table__database__datasource"
+_CODE = f"{_SOURCE}__follower__code"
+_FAILING = Q(state=CATCHING_UP, failures__gte=SYNCS_BEFORE_FAILING) | Q(
+    state__in=LOADED, capture=LOG, **{f"{_CODE}__in": LOST}
+)
+
+
 def standing_of(state: str, failures: int) -> str:
-    """failures: how many syncs failed in a row."""
+    """failures: how many syncs failed in a row. Of a table that is synced by those."""
     is_failing = state == CATCHING_UP and failures >= SYNCS_BEFORE_FAILING
     return FAILING if is_failing else state
+
+
+def why_lost(pipeline: Pipeline) -> str | None:
+    """How the log was lost that the table follows; None = it is not."""
+    if pipeline.capture != LOG or pipeline.state not in LOADED:
+        return None
+    source = pipeline.source_table.database.datasource
+    lost = SourceFollower.objects.filter(datasource=source, code__in=LOST)
+    return lost.values_list("reason", flat=True).first()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +65,11 @@ def standings(table_ids: Iterable[int]) -> Standings:
     rows = Pipeline.objects.filter(lake_table__in=list(table_ids))
     pipelines = rows.exclude(state=RETIRED).annotate(schedule=schedule_as_text())
     found = Standings({}, {})
-    for table, state, failures, capture, schedule in pipelines.values_list(
-        "lake_table_id", "state", "failures", "capture", "schedule"
+    for table, state, failures, capture, schedule, code in pipelines.values_list(
+        "lake_table_id", "state", "failures", "capture", "schedule", _CODE
     ):
-        found.states[table] = standing_of(state, failures)
+        is_lost = capture == LOG and state in LOADED and code in LOST
+        found.states[table] = FAILING if is_lost else standing_of(state, failures)
         if capture == "snapshot":
             found.resting[table] = ONCE
         elif schedule == MANUAL and capture != LOG:
@@ -63,8 +82,7 @@ def failing_by_source(
 ) -> dict[int, int]:
     """How many tables in sight are failing, by source; those without are left out."""
     rows = Pipeline.objects.filter(
-        state=CATCHING_UP,
-        failures__gte=SYNCS_BEFORE_FAILING,
+        _FAILING,
         source_table__database__datasource__in=list(source_ids),
         lake_table__in=tables_for(principal, TableFilter(kind=Table.LAKE))
         .prefetch_related(None)

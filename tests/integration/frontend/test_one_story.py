@@ -8,14 +8,15 @@ from catalog.models import Datasource, Grant, Table
 from core.jobs.moves import Cancelled, Succeeded, conclude
 from core.models import Job
 from ingest.maintenance.facts import LakeFacts
-from ingest.maintenance.score import score
-from ingest.models import Pipeline
+from ingest.maintenance.score import STOPPED, score
+from ingest.models import Pipeline, SourceFollower
 from ingest.models.alerts import Alert
 from ingest.pipelines.policies.maintenance import MaintenancePolicy
+from ingest.pipelines.table_status import why_lost
 from tests.integration.frontend.reading import html_of
 
 
-@pytest.mark.parametrize("state", ["FAILED", "NEEDS_RESYNC", "PAUSED", "FAILING"])
+@pytest.mark.parametrize("state", [*STOPPED])
 def test_what_stands_still_is_not_well(state):
     facts = LakeFacts(at="2026-03-02T12:00:00Z")
     well = score(facts, MaintenancePolicy(), standing=("LIVE", ""))
@@ -49,6 +50,24 @@ def test_a_table_whose_source_is_away_is_failing_on_every_page(world, browse):
     for address in ("/", *addresses, "/sources/shop/pipeline"):
         page = client.get(address).content.decode()
         assert page.count('data-state="FAILING"') == 1, address
+    assert "1 table cannot be synced" in html_of(client.get("/sources"))
+
+
+def test_a_table_whose_log_is_lost_is_failing_on_every_page(world, browse):
+    """Else it looks live until somebody looks at its source."""
+    orders, client = world.lake_tables["orders"], browse("root")
+    Pipeline.objects.filter(lake_table=orders).update(state="LIVE", capture="log")
+    Table.objects.filter(pk=orders.pk).update(status="LIVE")
+    follower = SourceFollower(datasource=world.source, observed="failed", reason="why")
+    follower.save()
+    addresses = ("/tables", f"/tables/{orders.pk}", "/health", "/sources/shop/pipeline")
+    for code, count in (("unreachable", 0), ("log_lost", 1)):
+        SourceFollower.objects.update(code=code)
+        for address in addresses:
+            page = client.get(address).content.decode()
+            assert page.count('data-state="FAILING"') == count, (address, code)
+        pipeline = Pipeline.objects.get(lake_table=orders)
+        assert why_lost(pipeline) == ("why" if count else None)
     assert "1 table cannot be synced" in html_of(client.get("/sources"))
 
 
