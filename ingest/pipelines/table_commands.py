@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 
 from catalog.access import audit
 from catalog.models import Table
@@ -84,7 +85,11 @@ def load_again(
 ) -> Job:
     if goes_on_loading(pipeline, table):
         return retry_pipeline(pipeline, actor=actor, accept_empty=accept_empty)
-    cancel_waiting(pipeline, [SYNC], actor=actor)
+    cancel_waiting(pipeline, [SYNC, VERIFY], actor=actor)
+    # it is about the copy that goes, and the load would wait for its end: that of a
+    # table which its log brings on no more waits in vain for what the log has
+    for job in _running(pipeline, [VERIFY]):
+        ask_to_stop(job, "cancel", actor=actor)
     told = schema_diff.leave_out(pipeline)
     fresh: dict[str, Any] = {
         "due_at": None,
@@ -132,10 +137,7 @@ def pause(table: Table, *, actor: str) -> Pipeline:
             actor=actor,
         )
         cancel_waiting(pipeline, [SYNC, *LOADS], actor=actor)
-        running = Job.objects.filter(
-            subject_id=str(table.pk), kind__in=[SYNC, *LOADS], state__in=ACTIVE
-        )
-        for job in running.select_for_update():
+        for job in _running(pipeline, [SYNC, *LOADS]):
             ask_to_stop(job, "pause", actor=actor)
         audit.record("table.pause", on=str(table), actor=actor)
         wake_host()
@@ -257,6 +259,13 @@ def ask_to_stop(job: Job, mode: str, *, actor: str) -> None:
             ),
             actor=actor,
         )
+
+
+def _running(pipeline: Pipeline, kinds: list[str]) -> QuerySet[Job]:
+    """Locked by who looks at them."""
+    return Job.objects.select_for_update().filter(
+        subject_id=str(pipeline.lake_table_id), kind__in=kinds, state__in=ACTIVE
+    )
 
 
 def cancel_waiting(pipeline: Pipeline, kinds: list[str], *, actor: str) -> None:

@@ -123,6 +123,7 @@ def _wait(run: JobRun, since: Since, until: float) -> None:
             hint="see whether the table is paused or late, and whether its source's"
             " log is read; then verify again",
         )
+    run.check()
     time.sleep(_POLL_SECONDS)
     _read_on(run, since.stream)
 

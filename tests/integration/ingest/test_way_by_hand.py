@@ -78,6 +78,21 @@ def test_resync_replaces_and_goes_on(world) -> None:
     assert world.pipeline("orders").load_name not in {"", before}
 
 
+def test_a_resync_waits_for_no_verification(world) -> None:
+    """That of a table which its log brings on no more waits in vain for minutes."""
+    world.onboard("orders")
+    world.until_live("orders")
+    world.fail_with("verify", Fault.HANG)
+    verify = table_commands.start_verify(world.lake("orders"), actor="ann")
+    world.until(lambda: Job.objects.get(pk=verify.pk).state == "RUNNING")
+    waits = table_commands.start_verify(world.lake("orders"), actor="ann")
+    assert waits.pk != verify.pk
+    job = table_commands.start_resync(world.lake("orders"), actor="bob")
+    world.until(lambda: Job.objects.get(pk=job.pk).state == "SUCCEEDED")
+    ended = Job.objects.filter(pk__in=[verify.pk, waits.pk])
+    assert [each.state for each in ended] == ["CANCELLED"] * 2
+
+
 def test_a_cancelled_resync_keeps_the_old_copy_and_position(world) -> None:
     world.onboard("orders", schedule={"every_seconds": 60})
     world.until_live("orders")
