@@ -291,7 +291,9 @@ def note_told(
 ) -> None:
     """A source's log was read to these columns. older: what it tells of them that they
     gave to rows that were there. The row must be locked."""
-    told = {n: {"older": older[n]} if n in older else {} for n in columns}
+    create: CreateTable = plan_from_json(pipeline.plan).step(CreateTable)
+    new = {*columns} - {column.source_name for column in create.columns}
+    told = {n: {"older": older[n]} if n in older else {} for n in new}
     _note(pipeline, {n: {"state": TOLD, **note} for n, note in told.items()})
     Pipeline.objects.filter(pk=pipeline.pk).update(drift=pipeline.drift)
 
