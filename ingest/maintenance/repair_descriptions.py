@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from core.sentences import Sentence
 from ingest.lake.hudi.timeline import WRITES
 from ingest.maintenance.compacting import Compaction
 from ingest.maintenance.descriptions import counted, sized
 from ingest.maintenance.facts import LakeFacts, Pending
-
-if TYPE_CHECKING:
-    from ingest.maintenance.repair_previews import Rereading
-    from ingest.pipelines.shard_joins import Joining
-
+from ingest.pipelines.shard_joins import Joining
 
 NOTHING_TO_MERGE = Sentence(
     "No log file is there to merge; old files and instants are tidied up"
@@ -22,6 +18,16 @@ NOTHING_TO_MERGE = Sentence(
 OLD_FILES_STAY = Sentence(
     "The old files stay for running queries until they are cleaned"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Rereading:
+    """What a repair would read, `chunks` of `of`, and at most write and delete."""
+
+    chunks: int
+    of: int
+    written: int
+    deleted: int
 
 
 def externally_modified(facts: LakeFacts) -> Iterator[str]:

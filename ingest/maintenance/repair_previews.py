@@ -48,16 +48,6 @@ TITLES: Mapping[str, Sentence] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rereading:
-    """What a repair would read, `chunks` of `of`, and at most write and delete."""
-
-    chunks: int
-    of: int
-    written: int
-    deleted: int
-
-
-@dataclass(frozen=True, slots=True)
 class Preview:
     """What a repair or a compaction would do now. will: in sentences, in order.
 
@@ -72,7 +62,7 @@ class Preview:
     then: str = ""
     resize: Resize | None = None
     compaction: Compaction | None = None
-    repair: Rereading | None = None
+    repair: words.Rereading | None = None
 
 
 def preview_rollback(table: Table, facts: LakeFacts, work: RepairWork) -> Preview:
@@ -135,7 +125,7 @@ def preview_repair(table: Table, facts: LakeFacts, work: RepairWork) -> Preview:
             hint="resync the table",
         )
     written = int(found["missing"]) + int(found["different"])
-    told = Rereading(**again, written=written, deleted=int(found["extra"]))
+    told = words.Rereading(**again, written=written, deleted=int(found["extra"]))
     follows_log = pipeline.capture == LOG
     will = (
         *words.undone_first(facts),

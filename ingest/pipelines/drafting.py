@@ -7,7 +7,7 @@ found before any is told. Must not know REST or drivers.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,10 +18,11 @@ from catalog.discovery.store import NOT_SYNCED
 from catalog.models import Datasource, Table
 from core.errors import InvalidRequest, NotFound
 from core.json_values import escape
-from core.sentences import Sentence, as_sentence, filled, joined
+from core.sentences import Sentence, as_sentence
 from ingest.models import Pipeline
 from ingest.models.states import RETIRED
 from ingest.pipelines import table_facts as reading
+from ingest.pipelines.mistakes import Mistakes
 from ingest.pipelines.onboarding_rights import managed_databases, require_targets
 from ingest.pipelines.planning_context import Circumstances
 from ingest.pipelines.policies.policy import Effective
@@ -42,8 +43,6 @@ from ingest.planning.log import published_at_once
 from ingest.planning.patterns import select
 from ingest.planning.plan import CreateTable, TablePlan, plan_from_json
 from ingest.planning.shards import Shards, joined_facts, sharded
-
-MOST_TOLD = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,52 +68,6 @@ class Draft:
     planned: tuple[Planned, ...]
     skipped: tuple[str, ...]
     uncarried: tuple[Uncarried, ...] = ()
-
-
-@dataclass(slots=True)
-class Mistakes:
-    """What is wrong in a request, told all at once."""
-
-    found: list[tuple[str, str, str, str]] = field(default_factory=list)
-
-    def add(
-        self, pointer: str, detail: str, *, code: str, hint: str = "", **named: object
-    ) -> None:
-        self.found.append((pointer, filled(detail, named), code, hint))
-
-    def take(self, error: InvalidRequest) -> None:
-        """An error about a table (facts.table, facts.field), or with pointers."""
-        given = error.facts.get("errors")
-        if not isinstance(given, list):
-            table, name = error.facts.get("table", ""), error.facts.get("field", "")
-            pointer = f"/tables/{escape(str(table))}/{name}"
-            given = [{"pointer": pointer, "detail": error.message}]
-        for one in given:
-            pointer, detail = str(one["pointer"]), as_sentence(one["detail"])
-            self.add(pointer, detail, code=error.code, hint=error.hint)
-
-    def tell(self) -> None:
-        """InvalidRequest when there is one; the first speaks for all."""
-        if not self.found:
-            return
-        _, detail, code, _ = self.found[0]
-        more = len(self.found) - 1
-        hints = dict.fromkeys(hint for *_, hint in self.found if hint)
-        raise InvalidRequest(
-            Sentence(
-                "%(first)s (and %(more)s more)", first=as_sentence(detail), more=more
-            )
-            if more
-            else detail,
-            code=code,
-            hint=joined(list(hints)[:3]),
-            facts={
-                "errors": [
-                    {"pointer": pointer, "detail": as_sentence(said)}
-                    for pointer, said, _, _ in self.found[:MOST_TOLD]
-                ]
-            },
-        )
 
 
 def plan_onboarding(request: OnboardingRequest, *, principal: Principal) -> Draft:

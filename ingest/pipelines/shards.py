@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from django.db.models import Prefetch, Q, QuerySet, prefetch_related_objects
 
@@ -26,13 +25,11 @@ from ingest.contract.table import SHARD, ShardSpec
 from ingest.models import Pipeline, Shard
 from ingest.models.states import RETIRED
 from ingest.pipelines import needed_resync
+from ingest.pipelines.mistakes import Mistakes
+from ingest.pipelines.requests import OnboardingRequest
 from ingest.planning.patterns import select
 from ingest.planning.plan import CreateTable, TablePlan, plan_from_json, plan_to_json
 from ingest.planning.shards import ShardPattern, common_schema, with_shards
-
-if TYPE_CHECKING:
-    from ingest.pipelines.drafting import Mistakes
-    from ingest.pipelines.requests import OnboardingRequest
 
 _READ = "shards_read"
 
