@@ -27,16 +27,16 @@ def _small_house(settings):
 @pytest.fixture
 def person(db) -> Callable[..., Rest]:
     """Make a user with a token that has just been used; his REST client."""
+    return make_person
 
+
+def make_person(name: str, **more: Any) -> Rest:
     from catalog.access import tokens, users
 
-    def make(name: str, **more: Any) -> Rest:
-        user = users.create_user(name, PASSWORD, by="test", **more)
-        made = tokens.create_token(user, name="t", expires_in_days=1, by=name)
-        assert tokens.find_token(made.text)
-        return Rest(made.text)
-
-    return make
+    user = users.create_user(name, PASSWORD, by="test", **more)
+    made = tokens.create_token(user, name="t", expires_in_days=1, by=name)
+    assert tokens.find_token(made.text)
+    return Rest(made.text)
 
 
 @pytest.fixture
@@ -52,6 +52,10 @@ def ann(person) -> Rest:
 @pytest.fixture
 def shop(db) -> Datasource:
     """A source with two databases of three tables each, one with an odd name."""
+    return make_shop()
+
+
+def make_shop() -> Datasource:
     from catalog.models import Database, Datasource
 
     source = Datasource.objects.create(

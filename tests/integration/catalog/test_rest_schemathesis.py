@@ -7,6 +7,8 @@ administrator, half of them on things that are there. Each is taken back.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,8 @@ import yaml
 from django.conf import settings as django_settings
 from django.core.signals import request_finished, request_started
 from django.core.wsgi import get_wsgi_application
-from django.db import close_old_connections, transaction
+from django.db import close_old_connections, connection, transaction
+from django.test import override_settings
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
@@ -29,6 +32,8 @@ from catalog.models import ApiToken
 from core.models import Job
 from ingest.pipelines.onboarding import start_onboarding
 from ingest.pipelines.requests import parse_request
+from tests.integration.catalog.asking import Rest
+from tests.integration.catalog.conftest import make_person, make_shop
 from tests.integration.ingest.world import ANN, make_source, make_tables
 
 pytestmark = pytest.mark.django_db
@@ -82,10 +87,44 @@ def _one_connection():
     request_finished.connect(close_old_connections)
 
 
+@dataclass(frozen=True)
+class Made:
+    """root: its REST client. there: see the fixture of that name."""
+
+    root: Rest
+    there: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def made(django_db_setup, django_db_blocker, tmp_path_factory) -> Iterator[Made]:
+    """Once, in a transaction around those of the tests."""
+    lake = str(tmp_path_factory.mktemp("schemathesis") / "lake")
+    with (
+        django_db_blocker.unblock(),
+        override_settings(SLUICE_LAKE_URI=lake),
+        transaction.atomic(),
+    ):
+        root = make_person("root", is_admin=True)
+        make_person("ann", groups=["bi"])
+        make_shop()
+        there = make_things()
+        connection.check_constraints()  # none waits for the end of the transaction
+        yield Made(root, there)
+        transaction.set_rollback(True)
+
+
 @pytest.fixture
-def there(admin, shop, ann, settings, tmp_path, _one_connection) -> dict[str, Any]:
+def admin(made: Made, db: None) -> Rest:
+    return made.root
+
+
+@pytest.fixture
+def there(made: Made, db: None, _one_connection: None) -> dict[str, Any]:
     """Path parameters of things that are there: a table on its way, its job, …"""
-    settings.SLUICE_LAKE_URI = str(tmp_path / "lake")
+    return dict(made.there)
+
+
+def make_things() -> dict[str, Any]:
     source = make_source("crm")
     make_tables(source, ["orders"])
     asked = {"datasource": "crm", "include": ["public.*"], "approve": True}
