@@ -6,7 +6,8 @@ whatever the number of tables.
 
 from __future__ import annotations
 
-# search_path '' makes format_type() name user types the same for every login.
+# search_path '' makes format_type() name user types the same for every login, and
+# others the same whatever a role or database has set.
 SETTINGS = """
 SELECT set_config('search_path', '', true),
        set_config('statement_timeout', %(statement_ms)s, true),
@@ -18,6 +19,7 @@ SELECT set_config('search_path', '', true),
        set_config('extra_float_digits', '1', true),
        set_config('bytea_output', 'hex', true),
        set_config('lc_monetary', 'C', true),
+       set_config('quote_all_identifiers', 'off', true),
        (SELECT count(set_config(name, '0', true)) FROM pg_catalog.pg_settings
         WHERE name IN ('idle_session_timeout', 'transaction_timeout'))
 """

@@ -44,8 +44,9 @@ CONTROL_SETTINGS = {
     **_LIMITING,
     **_WHOLE,
     "idle_in_transaction_session_timeout": f"{LIMITS.abandoned}s",
-    # discovery names user types the same way: always with their schema
+    # discovery names types the same way: those of users always with their schema
     "search_path": "",
+    "quote_all_identifiers": "off",
 }
 
 

@@ -54,6 +54,18 @@ def test_keys_indexes_comments_and_nullability(source) -> None:
     assert table_at_source(source.datasource, "public", "nope") is None
 
 
+def test_types_have_their_names_whatever_a_database_sets(own_source) -> None:
+    with own_source.link() as link:
+        link.execute("CREATE TABLE t (id int PRIMARY KEY, v varchar(9), a text[])")
+        name = link.info.dbname
+        link.execute(f'ALTER DATABASE "{name}" SET quote_all_identifiers = on')
+    own_source.grant_all()
+    discover(own_source.datasource)
+    schema = table_facts(table(own_source, "t")).schema
+    types = [column.source_type for column in schema.columns]
+    assert types == ["integer", "character varying(9)", "text[]"]
+
+
 HOSTILE = [
     "plain", "UPPER", "Upper", "upper", "with space", "with.dot", 'quo"te', "quo'te",
     "back\\slash", "back`tick", "订单", "order", "select", "user", "%s", "%(oids)s",

@@ -21,6 +21,7 @@ from ingest.contract.source_positions import PostgresLog, lsn_of
 from ingest.contract.table import ColumnSpec
 from ingest.sources.postgresql.connection import CONTROL_SETTINGS, DIALECT
 from ingest.sources.postgresql.log.connection import LogConnection, open_log
+from ingest.sources.postgresql.log.control import open_control
 from ingest.sources.postgresql.log.pgoutput import (
     DELETE,
     INSERT,
@@ -440,6 +441,15 @@ def test_who_the_server_is(dsn: str, link: Link) -> None:
         with pytest.raises(TransientError, match="none_such") as refused:
             reader.start("none_such", ["p"], after=0)
         assert refused.value.code == "log_refused"
+
+
+def test_types_have_their_names_whatever_a_database_sets(dsn: str, link: Link) -> None:
+    """Those by which its tables were planned, or all of them would need a resync."""
+    name = link.info.dbname
+    link.execute(f'ALTER DATABASE "{name}" SET quote_all_identifiers = on')
+    with open_control(postgresql_at(dsn)) as control:
+        found = control.types(iter([(25, -1), (1043, 13)]))
+    assert {one.text for one in found.values()} == {"text", "character varying(9)"}
 
 
 def test_the_end_of_the_connection_is_told(dsn: str, link: Link) -> None:
