@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from core.errors import SluiceError, TransientError
+from gateway.connections import Connections
 from gateway.fair import TooManyWait
 from gateway.handler import Handler
 from gateway.hs2 import framing
@@ -28,9 +28,7 @@ from gateway.hs2.errors import ProtocolError
 from gateway.metrics import LOGINS
 from gateway.partial_message_limit import Deadline
 from gateway.peer import Peer
-
-if TYPE_CHECKING:
-    from gateway.server import GatewayServer
+from gateway.services import Services
 
 log = logging.getLogger(__name__)
 
@@ -38,15 +36,14 @@ log = logging.getLogger(__name__)
 class ClientProtocol(Peer):
     """One client's socket. Calls are served one after another, in order."""
 
-    def __init__(self, server: GatewayServer) -> None:
-        super().__init__(server)
+    def __init__(self, connections: Connections, services: Services) -> None:
+        super().__init__(connections)
+        self._services = services
         self.handler: Handler | None = None
-        self._connection = ServerConnection(
-            max_request=server.services.limits.max_request
-        )
+        self._connection = ServerConnection(max_request=connections.limits.max_request)
         self._is_paused = False
         self._unfinished = Deadline(
-            server.services.limits.message_seconds,
+            connections.limits.message_seconds,
             lambda: self.drop_unfinished("a message was begun and not ended"),
         )
         self._worker: asyncio.Task[None] | None = None
@@ -65,7 +62,7 @@ class ClientProtocol(Peer):
         except ProtocolError as error:
             self._fall(error)
             return
-        limits = self._server.services.limits
+        limits = self._connections.limits
         if self._worker is None:
             self._worker = asyncio.create_task(self._serve())
         elif self._connection.held > limits.pipelined_bytes and self._socket:
@@ -121,7 +118,7 @@ class ClientProtocol(Peer):
         """A message that has begun ends in time, unless reading is paused."""
         if not self._is_counted:
             return  # it is gone: what were noted now would stay for ever
-        self._server.unfinished.note(self, self._connection.held)
+        self._connections.unfinished.note(self, self._connection.held)
         if self._connection.is_begun and not self._is_paused:
             self._unfinished.start()
         else:
@@ -152,26 +149,23 @@ class ClientProtocol(Peer):
             self._close()
             return
         LOGINS.labels("accepted").inc()
-        self.handler = Handler(
-            self._server.services, user, self.address, proof=self.proof
-        )
+        self.handler = Handler(self._services, user, self.address, proof=self.proof)
         self._write([self._connection.accept_login()])
 
     async def _judge(self, credentials: framing.Credentials) -> tuple[str, str]:
         """Return the user's name as Sluice has it, and why the login is refused."""
-        server = self._server
-        limits = server.services.limits
+        counted, services = self._connections, self._services
         user = credentials.username
         if credentials.authzid and credentials.authzid != user:
             return "", "acting as another user is not allowed"
-        if server.per_user[user] >= limits.connections_per_user:
+        if counted.per_user[user] >= counted.limits.connections_per_user:
             return "", "too many connections of this user"
         try:
-            proven = await server.services.store.authenticate(
+            proven = await services.store.authenticate(
                 user,
                 credentials.password,
                 address=self.address,
-                gives_way=server.services.waste.is_much(user),
+                gives_way=services.waste.is_much(user),
             )
         except TooManyWait:
             return "", "too many logins at the moment, try again later"

@@ -16,6 +16,7 @@ from aiohttp import StreamReader, hdrs, http_exceptions, web
 
 from catalog.access.tokens import PREFIX
 from core.errors import AccessDenied, SluiceError, TransientError
+from gateway.connections import Connections
 from gateway.fair import TooManyWait
 from gateway.handler import Handler
 from gateway.hs2.calls import INTERNAL_ERROR, encode_fault
@@ -48,14 +49,14 @@ class HttpClient(Peer, web.RequestHandler):
     """One client's socket. `blocking` is a request whose work is for nothing once the
     client is gone, `body` that of the last request."""
 
-    def __init__(self, server: GatewayServer, http: web.Server) -> None:
-        Peer.__init__(self, server)
+    def __init__(self, connections: Connections, http: web.Server) -> None:
+        Peer.__init__(self, connections)
         web.RequestHandler.__init__(
             self,
             http,
             loop=asyncio.get_running_loop(),
             access_log=None,  # type: ignore[arg-type]
-            keepalive_timeout=server.services.limits.keep_alive_seconds,
+            keepalive_timeout=connections.limits.keep_alive_seconds,
             max_line_size=MAX_HEADER,
             max_field_size=MAX_HEADER,
             max_headers=MAX_HEADERS,
@@ -88,7 +89,7 @@ class HttpClient(Peer, web.RequestHandler):
         is_unended = is_in_head and requests == self._request_count
         self._head = before + len(data) if is_unended else 0
         if self._is_counted and self._head != before:
-            self._server.unfinished.note(self, self._head)
+            self._connections.unfinished.note(self, self._head)
 
     def handle_error(
         self,
@@ -166,7 +167,7 @@ class HttpTransport:
     def make_client(self) -> HttpClient:
         if self._http is None:
             self._http = web.Server(self._serve)
-        return HttpClient(self._server, self._http)
+        return HttpClient(self._server.connections, self._http)
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         client = request.protocol
@@ -223,7 +224,8 @@ class HttpTransport:
 
     async def _body_of(self, request: web.BaseRequest, client: HttpClient) -> bytes:
         """The whole message: in time, not too large, and counted while it grows."""
-        limits, unfinished = self._server.services.limits, self._server.unfinished
+        limits = self._server.services.limits
+        unfinished = self._server.connections.unfinished
         body = bytearray()
         try:
             async with asyncio.timeout(limits.message_seconds):

@@ -8,16 +8,12 @@ import asyncio
 import contextlib
 import logging
 import socket
-from typing import TYPE_CHECKING
 
 from catalog.access.proofs import Proof
 from core.addresses import network_of
-from core.counts import discount
+from gateway.connections import Connections
 from gateway.metrics import CONNECTIONS
 from gateway.partial_message_limit import Deadline
-
-if TYPE_CHECKING:
-    from gateway.server import GatewayServer
 
 log = logging.getLogger(__name__)
 
@@ -34,15 +30,15 @@ class Peer(asyncio.Protocol):
     """What the transports' connections share. `user` is empty before the login; `proof`
     is what the connection itself rests on, as a whole."""
 
-    def __init__(self, server: GatewayServer) -> None:
+    def __init__(self, connections: Connections) -> None:
         self.user = ""
         self.proof: Proof | None = None
         self.address = ""
         self.network = ""
         self.handshake: asyncio.Task[None] | None = None
-        self._server = server
+        self._connections = connections
         self._socket: asyncio.Transport | None = None
-        self._unread = Deadline(server.services.limits.unread_seconds, self.drop_unread)
+        self._unread = Deadline(connections.limits.unread_seconds, self.drop_unread)
         self._login_timer: asyncio.TimerHandle | None = None
         self._is_counted = False
 
@@ -54,21 +50,15 @@ class Peer(asyncio.Protocol):
     def arrive(self, address: str) -> bool:
         """Count the connection by its address; False when there is no place for it."""
         self.address, self.network = address, network_of(address)
-        server = self._server
-        has_place = server.admits(self.network)
-        server.connections.add(self)
-        server.per_address[self.network] += 1
         self._is_counted = True
         CONNECTIONS.inc()
-        if has_place:
-            server.unauthenticated.add(self)
-        return has_place
+        return self._connections.add(self)
 
     def begin(self, transport: asyncio.BaseTransport) -> bool:
         """Take the socket and give the client a moment to log in; False when there is
         no place for it. With TLS it has arrived before."""
         self._socket = transport  # type: ignore[assignment]
-        limits = self._server.services.limits
+        limits = self._connections.limits
         self._socket.set_write_buffer_limits(high=limits.write_high_water)  # type: ignore[union-attr]
         _keep_alive(transport)
         if not self._is_counted:
@@ -84,15 +74,10 @@ class Peer(asyncio.Protocol):
         it is gone by now."""
         if not self._is_counted or user == self.user:
             return self._is_counted
-        per_user = self._server.per_user
-        if per_user[user] >= self._server.services.limits.connections_per_user:
+        if not self._connections.name(self, user):
             return False
-        if self.user:
-            discount(per_user, self.user)
         if self._login_timer:
             self._login_timer.cancel()
-        self._server.unauthenticated.discard(self)
-        per_user[user] += 1
         self.user = user
         return True
 
@@ -105,14 +90,7 @@ class Peer(asyncio.Protocol):
         if self._login_timer:
             self._login_timer.cancel()
         self._unread.stop()
-        server = self._server
-        server.unfinished.note(self, 0)
-        server.unread.note(self, 0)
-        server.unauthenticated.discard(self)
-        server.connections.discard(self)
-        discount(server.per_address, self.network)
-        if self.user:
-            discount(server.per_user, self.user)
+        self._connections.discard(self)
 
     def hang_up(self, reason: str) -> None:
         """Close with that reason, where the client can still read one."""
@@ -143,11 +121,11 @@ class Peer(asyncio.Protocol):
         """What is written waits for the client, and only so long."""
         self._unread.start()
         if self._socket and self._is_counted:
-            self._server.unread.note(self, self._socket.get_write_buffer_size())
+            self._connections.unread.note(self, self._socket.get_write_buffer_size())
 
     def note_reader_caught_up(self) -> None:
         """Nothing waits for the client any more."""
-        self._server.unread.note(self, 0)
+        self._connections.unread.note(self, 0)
         if self._socket and not self._socket.is_closing():
             self._unread.stop()
 

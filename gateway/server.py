@@ -12,74 +12,17 @@ import logging
 import socket
 import ssl
 import time
-from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
 
 from catalog.access.proofs import Proof
 from gateway.client_connection import ClientProtocol
+from gateway.connections import Connections
 from gateway.ending import end_all
 from gateway.http_logins import HttpLogins
-from gateway.partial_message_limit import HeldBytes
 from gateway.peer import Peer
 from gateway.services import Services
 
 log = logging.getLogger(__name__)
-
-
-class UnauthenticatedPeer(Protocol):
-    """A connection whose login is not through."""
-
-    @property
-    def network(self) -> str: ...
-
-    def reject(self) -> None: ...
-
-
-class UnauthenticatedPeers:
-    """At most `most`. The places are shared by address: when a new one finds none, the
-    oldest of the address that holds most goes, so that many of one address push out
-    each other and never the few of another."""
-
-    def __init__(self, most: int) -> None:
-        self.total = 0
-        self._most = most
-        self._held: dict[str, OrderedDict[UnauthenticatedPeer, None]] = {}
-
-    @property
-    def is_full(self) -> bool:
-        """True when the next one takes the place of another."""
-        return self.total >= self._most
-
-    def add(self, peer: UnauthenticatedPeer) -> None:
-        """Count one that has just come, the youngest of its address."""
-        self._held.setdefault(peer.network, OrderedDict())[peer] = None
-        self.total += 1
-
-    def discard(self, peer: UnauthenticatedPeer) -> None:
-        """Count one no more: it logged in, or is gone. Idempotent."""
-        held = self._held.get(peer.network, OrderedDict())
-        if peer not in held:
-            return
-        del held[peer]
-        self.total -= 1
-        if not held:
-            del self._held[peer.network]
-
-    def evict_one(self, network: str | None = None) -> bool:
-        """Hang up on the oldest of `network`, or of that with most.
-
-        False when there is none.
-        """
-        if network is None:
-            network = max(self._held, key=lambda one: len(self._held[one]), default="")
-        held = self._held.get(network)
-        if not held:
-            return False
-        oldest = next(iter(held))
-        self.discard(oldest)
-        oldest.reject()
-        return True
 
 
 BACKLOG = 1024
@@ -165,23 +108,8 @@ class GatewayServer:
 
     def __init__(self, services: Services) -> None:
         self.services = services
-        self.connections: set[Peer] = set()
-        self.per_user: Counter[str] = Counter()
-        self.per_address: Counter[str] = Counter()
-        self.unauthenticated = UnauthenticatedPeers(
-            services.limits.connections_before_login
-        )
-        self.unfinished: HeldBytes[Peer] = HeldBytes(
-            services.limits.unfinished_bytes,
-            lambda one: one.drop_unfinished(
-                "too many bytes of unfinished messages are held"
-            ),
-        )
-        self.unread: HeldBytes[Peer] = HeldBytes(
-            services.limits.unread_bytes, lambda one: one.drop_unread()
-        )
+        self.connections = Connections(services.limits)
         self.logins = HttpLogins(services.limits.http_login_seconds)
-        self.is_draining = False
         self._listeners: list[asyncio.Server | TlsListener] = []
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -214,7 +142,7 @@ class GatewayServer:
         return chosen
 
     async def close(self) -> None:
-        self.is_draining = True
+        self.connections.is_closed = True
         sessions = self.services.sessions
         if self._sweeper:
             self._sweeper.cancel()
@@ -224,19 +152,6 @@ class GatewayServer:
             (one.end("the gateway stops") for one in list(self.connections)), seconds=15
         )
         await end_all([sessions.end(list(sessions))], seconds=15)
-
-    def admits(self, network: str) -> bool:
-        """True when one more may come from there, for whom another may have to go that
-        has not logged in; False when all that are here have."""
-        limits = self.services.limits
-        if self.is_draining:
-            return False
-        if self.per_address[network] >= limits.connections_per_address:
-            return self.unauthenticated.evict_one(network)
-        is_full = len(self.connections) >= limits.connections
-        if is_full or self.unauthenticated.is_full:
-            return self.unauthenticated.evict_one()
-        return True
 
     async def end_sessions_of(self, users: Iterable[str]) -> None:
         """End every login, connection and session of these users at once."""
@@ -279,7 +194,7 @@ class GatewayServer:
         return held | self.services.sessions.users() | self.logins.users()
 
     def _client(self) -> ClientProtocol:
-        return ClientProtocol(self)
+        return ClientProtocol(self.connections, self.services)
 
     async def _sweep(self) -> None:
         while True:

@@ -42,7 +42,7 @@ def test_whoever_fills_the_places_before_the_login_keeps_nobody_out(users, tmp_p
         ]
         guests = [knock(gateway, "ann", address=f"127.0.0.{n}") for n in range(4, 8)]
         assert [guest.recv(5) for guest in guests] == [ACCEPTED] * 4
-        assert gateway.gateway.server.unauthenticated.total <= 6
+        assert gateway.gateway.server.connections.unauthenticated.total <= 6
         for raw in (*crowd, *guests):
             raw.close()
 

@@ -299,12 +299,12 @@ def test_connections_count_by_address_and_user(users, tmp_path):
         server = gateway.gateway.server
         link = http.client.HTTPConnection("127.0.0.1", gateway.http_port, timeout=30)
         assert post(gateway, link=link, Authorization=basic())[0] == 200
-        assert server.per_user == {"ann": 1}
+        assert server.connections.per_user == {"ann": 1}
         assert post(gateway, Authorization=basic())[0] == 429
         assert post(gateway, link=link, Authorization=basic("bob"))[0] == 200
-        assert server.per_user == {"bob": 1}
+        assert server.connections.per_user == {"bob": 1}
         idle = [knock(gateway) for _ in range(3)]
-        assert eventually(lambda: server.unauthenticated.total == 3)
+        assert eventually(lambda: server.connections.unauthenticated.total == 3)
         idle.append(knock(gateway))
         assert read_all(idle.pop(0)).startswith(b"HTTP/1.1 503")
         assert post(gateway, link=link, Authorization=basic("bob"))[0] == 200
@@ -312,7 +312,7 @@ def test_connections_count_by_address_and_user(users, tmp_path):
             raw.close()
         link.close()
         assert eventually(lambda: not server.connections)
-        assert not server.per_user + server.per_address
+        assert not server.connections.per_user + server.connections.per_address
 
 
 @pytest.mark.parametrize(
@@ -345,7 +345,7 @@ def test_a_body_of_nobody_is_not_read(gateway, monkeypatch):
         b"Content-Type: application/x-thrift\r\n\r\n" + b"x" * 1000
     )
     assert raw.recv(100).startswith(b"HTTP/1.1 401")
-    assert gateway.gateway.server.unfinished.total == 0
+    assert gateway.gateway.server.connections.unfinished.total == 0
     read_all(raw)
 
 
@@ -364,7 +364,7 @@ def test_a_client_that_leaves_amid_its_body_is_no_fault(gateway, caplog):
 
 def test_heads_that_do_not_end_are_counted(users, tmp_path):
     with limited(tmp_path, unfinished_bytes=100_000, login_seconds=60) as gateway:
-        unfinished = gateway.gateway.server.unfinished
+        unfinished = gateway.gateway.server.connections.unfinished
         with knock(gateway) as small, knock(gateway) as large:
             small.sendall(b"POST /cliservice HTTP/1.1\r\nHost: x\r\n")
             assert eventually(lambda: unfinished.total > 0)

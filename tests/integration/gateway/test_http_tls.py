@@ -59,7 +59,7 @@ def test_pyhive_reads_rows_of_a_gateway_whose_certificate_it_checks(
         cursor.execute("SELECT * FROM range(5000)")
         assert len(cursor.fetchall()) == 5000
     assert test_http.sessions(secured) == []
-    assert eventually(lambda: not secured.gateway.server.per_address)
+    assert eventually(lambda: not secured.gateway.server.connections.per_address)
 
 
 def test_a_cookie_of_https_is_not_sent_without_it(secured, authority):
@@ -69,7 +69,7 @@ def test_a_cookie_of_https_is_not_sent_without_it(secured, authority):
         cookie, *attributes = headers["Set-Cookie"].split("; ")
         assert (status, "Secure" in attributes) == (200, True)
         assert test_http.post(secured, link=link, Cookie=cookie)[0] == 200
-        assert secured.gateway.server.unauthenticated.total == 0
+        assert secured.gateway.server.connections.unauthenticated.total == 0
 
 
 def test_what_is_no_handshake_gets_no_http(secured):
@@ -77,11 +77,11 @@ def test_what_is_no_handshake_gets_no_http(secured):
         plain.sendall(b"POST /cliservice HTTP/1.1\r\nHost: x\r\n\r\n")
         with contextlib.suppress(ConnectionResetError):
             assert b"HTTP" not in test_http.read_all(plain)
-    assert eventually(lambda: not secured.gateway.server.per_address)
+    assert eventually(lambda: not secured.gateway.server.connections.per_address)
 
 
 def test_a_silent_handshake_is_hung_up_on(users, tmp_path, authority):
     with test_tls.encrypted(tmp_path, authority, login_seconds=0.3) as gateway:
         with contextlib.closing(test_http.knock(gateway)) as silent:
             assert silent.recv(1) == b""
-        assert eventually(lambda: not gateway.gateway.server.per_address)
+        assert eventually(lambda: not gateway.gateway.server.connections.per_address)

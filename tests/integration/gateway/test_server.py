@@ -77,9 +77,11 @@ def test_connections_beyond_the_limits_are_turned_away(strict):
             connect(strict)
         one.cursor().execute("SELECT 1")
         two.cursor().execute("SELECT 1")
-    assert eventually(lambda: not strict.gateway.server.per_user)
+    assert eventually(lambda: not strict.gateway.server.connections.per_user)
     held = [knock(strict) for _ in range(4)]
-    assert eventually(lambda: strict.gateway.server.unauthenticated.total == 4)
+    assert eventually(
+        lambda: strict.gateway.server.connections.unauthenticated.total == 4
+    )
     last = knock(strict)
     assert b"too many connections" in read_all(held.pop(0))
     for raw in (*held, last):
@@ -221,4 +223,4 @@ def test_forty_connections_are_held_and_let_go(gateway):
         raw.close()
     assert eventually(lambda: not gateway.gateway.server.connections)
     # the loop's thread counts one after the other
-    assert eventually(lambda: not gateway.gateway.server.per_address)
+    assert eventually(lambda: not gateway.gateway.server.connections.per_address)

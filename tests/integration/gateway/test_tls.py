@@ -48,8 +48,8 @@ def test_a_login_works_over_tls(users, tmp_path, authority):
     with encrypted(tmp_path, authority) as gateway:
         with client_of(gateway, authority) as client:
             assert is_let_in(client)
-            assert gateway.gateway.server.unauthenticated.total == 0
-        assert eventually(lambda: not gateway.gateway.server.per_address)
+            assert gateway.gateway.server.connections.unauthenticated.total == 0
+        assert eventually(lambda: not gateway.gateway.server.connections.per_address)
 
 
 def test_sockets_in_their_handshake_are_counted_by_address(users, tmp_path, authority):
@@ -57,16 +57,16 @@ def test_sockets_in_their_handshake_are_counted_by_address(users, tmp_path, auth
     with encrypted(tmp_path, authority, **limits) as gateway:
         server = gateway.gateway.server
         held = [half_open(gateway) for _ in range(3)]
-        assert eventually(lambda: server.unauthenticated.total == 3)
-        assert server.per_address == {"127.0.0.1": 3}
+        assert eventually(lambda: server.connections.unauthenticated.total == 3)
+        assert server.connections.per_address == {"127.0.0.1": 3}
         with client_of(gateway, authority) as client:
             with held.pop(0) as oldest:
                 assert oldest.recv(1) == b""  # it made room
             assert is_let_in(client)
         for raw in held:
             raw.close()
-        assert eventually(lambda: not server.per_address)
-        assert server.unauthenticated.total == 0
+        assert eventually(lambda: not server.connections.per_address)
+        assert server.connections.unauthenticated.total == 0
 
 
 def test_an_address_has_so_many_handshakes(users, tmp_path, authority):
@@ -74,7 +74,9 @@ def test_an_address_has_so_many_handshakes(users, tmp_path, authority):
     with encrypted(tmp_path, authority, **limits) as gateway:
         first, second, third = (half_open(gateway) for _ in range(3))
         assert first.recv(1) == b""
-        assert eventually(lambda: gateway.gateway.server.per_address["127.0.0.1"] == 2)
+        assert eventually(
+            lambda: gateway.gateway.server.connections.per_address["127.0.0.1"] == 2
+        )
         for raw in (first, second, third):
             raw.close()
 
@@ -83,7 +85,7 @@ def test_a_handshake_that_does_not_end_is_hung_up_on(users, tmp_path, authority)
     with encrypted(tmp_path, authority, login_seconds=0.3) as gateway:
         with half_open(gateway) as silent:
             assert silent.recv(1) == b""
-        assert eventually(lambda: not gateway.gateway.server.per_address)
+        assert eventually(lambda: not gateway.gateway.server.connections.per_address)
 
 
 def test_what_is_no_handshake_is_hung_up_on(users, tmp_path, authority):
@@ -93,12 +95,14 @@ def test_what_is_no_handshake_is_hung_up_on(users, tmp_path, authority):
             with contextlib.suppress(ConnectionResetError):
                 while plain.recv(100):
                     pass
-        assert eventually(lambda: not gateway.gateway.server.per_address)
+        assert eventually(lambda: not gateway.gateway.server.connections.per_address)
 
 
 def test_handshakes_end_with_the_gateway(users, tmp_path, authority):
     with encrypted(tmp_path, authority, login_seconds=60) as gateway:
         held = half_open(gateway)
-        assert eventually(lambda: gateway.gateway.server.unauthenticated.total == 1)
+        assert eventually(
+            lambda: gateway.gateway.server.connections.unauthenticated.total == 1
+        )
     assert held.recv(1) == b""
     held.close()

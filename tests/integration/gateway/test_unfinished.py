@@ -51,7 +51,7 @@ def test_a_message_that_does_not_end_ends_the_connection(users, tmp_path):
 def test_he_who_holds_most_loses_his_largest(users, tmp_path):
     with limited(tmp_path, unfinished_bytes=MIB) as gateway:
         held = [begun(gateway, 4 * MIB, 200_000) for _ in range(4)]
-        unfinished = gateway.gateway.server.unfinished
+        unfinished = gateway.gateway.server.connections.unfinished
         assert eventually(lambda: unfinished.total > 790_000)
         with connect(gateway, "bob") as connection:
             long = f"SELECT 7 {' ' * 300_000}"

@@ -144,17 +144,17 @@ def test_bytes_of_a_connection_that_went_during_a_call_are_not_held():
     async def leave_amid_a_call() -> int:
         services = SimpleNamespace(limits=GatewayLimits())
         server = GatewayServer(cast(Any, services))
-        client = ClientProtocol(server)
+        client = ClientProtocol(server.connections, server.services)
         client.connection_made(cast(Any, Transport()))
         client._worker = asyncio.create_task(client._serve())
         client._connection.state = "OPEN"
         client.data_received(b"\x00\x00\x10\x00" + b"x" * 100)
-        assert server.unfinished.total == 104
+        assert server.connections.unfinished.total == 104
         worker = client._worker
         client.connection_lost(None)
         await asyncio.wait([worker])
         client._watch_unfinished()  # as the call's end does
-        return server.unfinished.total
+        return server.connections.unfinished.total
 
     assert asyncio.run(leave_amid_a_call()) == 0
 
@@ -192,7 +192,8 @@ def test_sessions_in_the_engine_are_counted_per_user():
 @pytest.mark.parametrize("is_hung_up_on", [True, False])
 async def test_a_client_that_does_not_read_loses_its_connection(is_hung_up_on):
     services = SimpleNamespace(limits=GatewayLimits(unread_seconds=0))
-    client = ClientProtocol(GatewayServer(cast(Any, services)))
+    server = GatewayServer(cast(Any, services))
+    client = ClientProtocol(server.connections, server.services)
     socket = Transport()
     client.connection_made(cast(Any, socket))
     if is_hung_up_on:
@@ -203,9 +204,8 @@ async def test_a_client_that_does_not_read_loses_its_connection(is_hung_up_on):
 
 
 def test_a_client_that_reads_in_time_keeps_its_connection():
-    client = ClientProtocol(
-        GatewayServer(cast(Any, SimpleNamespace(limits=GatewayLimits())))
-    )
+    server = GatewayServer(cast(Any, SimpleNamespace(limits=GatewayLimits())))
+    client = ClientProtocol(server.connections, server.services)
 
     async def read_late() -> bool:
         client.connection_made(cast(Any, Transport()))
@@ -220,7 +220,7 @@ def lazy_clients(server: GatewayServer, left: dict[str, int]) -> dict[str, Trans
     """Connections whose peers read nothing, by name; the user is its first letter."""
     sockets = {}
     for name, size in left.items():
-        client = ClientProtocol(server)
+        client = ClientProtocol(server.connections, server.services)
         sockets[name] = Transport(size)
         client.connection_made(cast(Any, sockets[name]))
         client.become(name[0])
@@ -236,7 +236,7 @@ def test_he_who_leaves_most_unread_loses_his_largest():
         sockets = lazy_clients(server, left)
         return [
             n for n, s in sockets.items() if s.aborted.is_set()
-        ], server.unread.total
+        ], server.connections.unread.total
 
     assert asyncio.run(read_nothing()) == (["a2"], 95)
 
@@ -245,7 +245,7 @@ def test_a_client_that_left_a_reply_gets_no_other_made():
     async def read_late() -> list[str]:
         limits = GatewayLimits()
         server = GatewayServer(cast(Any, SimpleNamespace(limits=limits)))
-        client, asked = ClientProtocol(server), []
+        client, asked = ClientProtocol(server.connections, server.services), []
         client.connection_made(cast(Any, Transport(limits.write_high_water)))
 
         async def handle(request: str) -> StatusReply:
@@ -259,10 +259,10 @@ def test_a_client_that_left_a_reply_gets_no_other_made():
         )
         await asyncio.sleep(0)
         assert asked == []
-        assert server.unread.total == limits.write_high_water
+        assert server.connections.unread.total == limits.write_high_water
         client.resume_writing()
         await serving
-        assert server.unread.total == 0
+        assert server.connections.unread.total == 0
         return asked
 
     assert asyncio.run(read_late()) == ["fetch"]

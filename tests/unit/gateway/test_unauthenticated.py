@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gateway.server import UnauthenticatedPeers
+from gateway.connections import UnauthenticatedPeers
 
 
 class Caller:

@@ -43,7 +43,7 @@ def test_a_thousand_connections_end_though_no_engine_answers(monkeypatch):
         server, never = GatewayServer(services), asyncio.Event()
         proof = Proof(1, 1)
         for number in range(1_000):
-            client = ClientProtocol(server)
+            client = ClientProtocol(server.connections, server.services)
             client.connection_made(cast(Any, Transport()))
             client.proof = proof if number % 2 else None
             client.handler = cast(Any, SimpleNamespace(close=never.wait))
