@@ -226,8 +226,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from ingest.driver.session import SessionSpec, start_session
 
     ensure_sluice_jar(lambda text: None)
+    jars = spark_jars()
+    # behind all others: the archive of classes is for a class path that begins alike,
+    # and without it this JVM reads and checks them for seven seconds
+    of_object_stores = spark_jars("s3")[len(jars) :]
     spec = SessionSpec(
-        jars=[str(path) for path in spark_jars("s3")],
+        jars=[str(path) for path in jars],
         scratch=str(tmp_path_factory.mktemp("spark")),
         app_name="sluice-tests",
         # Hundreds of tables by the same few plans: the code of a plan that is one of the
@@ -242,6 +246,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         plain = "-XX:+UseParallelGC"
         options = f"{os.environ['JDK_JAVA_OPTIONS']} {large} {plain}"
         patch.setenv("JDK_JAVA_OPTIONS", options)
+        behind = os.pathsep.join(str(path) for path in of_object_stores)
+        patch.setenv("SPARK_DIST_CLASSPATH", behind)
         session = start_session(spec)
     yield session
     session.stop()
