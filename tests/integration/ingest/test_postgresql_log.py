@@ -43,6 +43,7 @@ from ingest.sources.postgresql.log.slot import (
 from ingest.sources.postgresql.log.values import RowReader, codec_of
 from ingest.sources.select import select_columns
 from tests.source_access import postgresql_at
+from tests.source_server import SourceServer
 from tests.waiting import wait_for
 
 Link = psycopg.Connection[tuple[Any, ...]]
@@ -452,6 +453,32 @@ def test_types_have_their_names_whatever_a_database_sets(dsn: str, link: Link) -
     assert {one.text for one in found.values()} == {"text", "character varying(9)"}
 
 
+def test_a_row_that_is_no_text_ends_no_connection(source_pg: SourceServer) -> None:
+    name = f"log_{uuid.uuid4().hex[:8]}"
+    dsn = source_pg.create_database(name, like="template0", encoding="SQL_ASCII")
+    with psycopg.connect(dsn, autocommit=True, client_encoding="utf8") as link:
+        link.execute("CREATE TABLE t (id int PRIMARY KEY, v text)")
+        link.execute("CREATE PUBLICATION p FOR ALL TABLES")
+        slot = slot_in(link)
+        with open_log(postgresql_at(dsn)) as reader:
+            reader.start(slot, ["p"], after=0)
+            link.execute(r"INSERT INTO t VALUES (1, E'caf\xc3\xa9'), (2, E'bad\xe9')")
+            decoder = Decoder(key_of)
+            come: list[bytes] = []
+
+            def has_both() -> bool:
+                come.extend(reader.read(0.2))
+                return len(come) > 4
+
+            wait_for(has_both, "its rows")
+            for message in come:
+                decoder.decode(message)
+            (rows,) = decoder.take()
+        assert [row[1] for row in rows.values] == ["café".encode(), b"bad\xe9"]
+        wait_for(lambda: drop_slot(link, slot), "its slot")
+    source_pg.drop_database(name)
+
+
 def test_the_end_of_the_connection_is_told(dsn: str, link: Link) -> None:
     slot = slot_in(link)
     with open_log(postgresql_at(dsn)) as reader:
@@ -464,3 +491,4 @@ def test_the_end_of_the_connection_is_told(dsn: str, link: Link) -> None:
         with pytest.raises(TransientError) as ended:
             wait_for(lambda: reader.read(1.0) and None, "the end")
         assert ended.value.code == "log_ended"
+        assert "administrator" in ended.value.message

@@ -118,7 +118,10 @@ class LogConnection:
                 if size == 0:
                     break
             if size < 0:
-                raise _ended(pgconn.error_message.decode(errors="replace").strip())
+                # the server's own words come behind the end of its messages
+                told = pgconn.get_result() if size == -1 else None
+                why = told.error_message if told else pgconn.error_message
+                raise _ended(why.decode(errors="replace").strip())
             taken += size
             if data[0] == 119:
                 found.append(bytes(data[_HEAD:]))
@@ -154,6 +157,10 @@ def open_log(access: SourceAccess) -> Iterator[LogConnection]:
             connection.execute("IDENTIFY_SYSTEM").fetchone() or ()
         )
         position = PostgresLog(str(server), int(timeline), lsn_of(str(flushed)))
+        if connection.info.parameter_status("server_encoding") == "SQL_ASCII":
+            # it sends no row whose bytes are no UTF-8, nor any behind that; as they are
+            # they stop the table alone that has them
+            connection.execute("SET client_encoding = 'SQL_ASCII'")
         yield LogConnection(connection, position)
 
 
