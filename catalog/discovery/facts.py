@@ -15,7 +15,7 @@ from core.sentences import restored
 NOT_ANALYSED = "not_analysed"
 
 
-_LISTS = ("identity", "left_out", "lesser_parts", "untold")
+_LISTS = ("identity", "left_out", "unread", "lesser_parts", "untold")
 
 
 def log_of(table: Table) -> TableLog | None:

@@ -36,6 +36,7 @@ class TableLog:
     older         column → what its DEFAULT gave to the rows that were there as it was
                   added, as the source prints it
     untold        columns that may have given such rows values which nothing tells
+    unread        columns that it carries in a form which nobody here reads
     """
 
     is_full: bool = False
@@ -50,6 +51,7 @@ class TableLog:
     tells_dropped: bool = False
     older: Mapping[str, str] = field(default_factory=dict)
     untold: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
 
 def parts_in_words(parts: Sequence[str]) -> str:

@@ -384,6 +384,7 @@ def _joined(logs: Sequence[TableLog]) -> TableLog:
     return replace(
         first,
         tells_older=all(log.tells_older for log in logs),
+        unread=tuple(sorted({name for log in logs for name in log.unread})),
         older={n: v for n, v in first.older.items() if n not in unlike},
         untold=tuple(sorted(untold)),
     )

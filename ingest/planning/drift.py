@@ -315,7 +315,8 @@ class _Judge:
 
     def _of_added(self, change: SchemaChange) -> _Verdict:
         column = self.source.column(change.column)
-        if not column.is_supported:
+        is_unread = self.log is not None and change.column in self.log.unread
+        if is_unread or not column.is_supported:
             return "left_out"
         if column.key:
             return "blocking"

@@ -254,6 +254,18 @@ class _Wanted:
                 )
             )
 
+        unread = self.facts.log.unread if self.facts.log else ()
+        if lost := _words(name for name in unread if name in carried):
+            yield Lack(
+                Sentence(
+                    "texts of %(lost)s are in a character set that is not read from the"
+                    " log: give it utf8mb4 at the source, leave it out by"
+                    " 'exclude_columns', or %(else)s",
+                    lost=lost,
+                    **self._or,
+                )
+            )
+
     @property
     def _or(self) -> dict[str, Sentence]:
         return {"else": _ELSE_ONCE if self.is_sharded else _ELSE}

@@ -42,8 +42,10 @@ _NOT_THE_PROTOCOL = (
     *(RuntimeError, TypeError, AttributeError),
 )
 _COMMON_SETTINGS = (
-    # what the administrator limits would be taken for all columns or tables there are
+    # what the administrator limits would be taken for all columns or tables there are,
+    # or be refused for a server of some thousand tables (max_join_size)
     f"time_zone = '+00:00', sql_mode = '', sql_select_limit = {EVERY_ROW},"
+    " sql_big_selects = 1,"
     f" lock_wait_timeout = {LIMITS.glance_lock},"
     " net_read_timeout = 30, net_write_timeout = 30"
 )

@@ -245,7 +245,7 @@ def described(link: Link, names: Sequence[Name]) -> tuple[DiscoveredTable, ...]:
                 server,
                 name[0],
                 engine=tables[name].engine,
-                columns=[fact[0] for fact in columns[name].facts],
+                collations=columns[name].collations,
                 older=older_of(columns[name].defaults),
             ),
         )

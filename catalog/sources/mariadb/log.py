@@ -5,7 +5,7 @@ each table. Pure; what is asked for that is beside each.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,13 @@ WHERE privilege_type IN ('BINLOG ADMIN', 'SUPER') ORDER BY 1
 """
 # Engines that write no row before its transaction commits.
 ENGINE = "INNODB"
+# Character sets of which the log has bytes whose text only the server knows.
+UNREAD = frozenset(
+    {
+        "armscii8", "big5", "cp932", "dec8", "eucjpms", "euckr", "geostd8", "keybcs2",
+        "sjis", "swe7", "tis620", "ujis",
+    }
+)  # fmt: skip
 _WANTED = {
     "binlog_format": ("ROW", Sentence("only rows say what was changed")),
     "binlog_row_image": (
@@ -185,12 +192,14 @@ def table_log(
     database: str,
     *,
     engine: str,
-    columns: Collection[str],
+    collations: Mapping[str, str | None],
     older: Older,
 ) -> TableLog:
+    """collations: of all columns, None for those without one."""
     return TableLog(
         is_full=True,
-        identity=tuple(columns),
+        identity=tuple(collations),
+        unread=tuple(n for n, one in collations.items() if _charset(one) in UNREAD),
         is_published=True,
         unfit=unfit(server, database, engine),
         tells_older=True,
@@ -199,6 +208,11 @@ def table_log(
         older=older.values,
         untold=older.untold,
     )
+
+
+def _charset(collation: str | None) -> str:
+    """By its name the names of its collations begin."""
+    return (collation or "").partition("_")[0]
 
 
 def unfit(server: LogServer, database: str, engine: str) -> str:

@@ -30,7 +30,7 @@ DIALECT = dialect_of("mariadb")
 # level of isolation shows rows that were never committed.
 _SETTINGS = (
     "SET time_zone = '+00:00', sql_mode = '',"
-    f" sql_select_limit = {EVERY_ROW},"
+    f" sql_select_limit = {EVERY_ROW}, sql_big_selects = 1,"
     # Spark may be slow to take rows while it writes others
     f" net_write_timeout = {LIMITS.reader_idle}, wait_timeout = {_IDLE_SECONDS},"
     f" lock_wait_timeout = {LIMITS.lock}, innodb_lock_wait_timeout = {LIMITS.lock}"

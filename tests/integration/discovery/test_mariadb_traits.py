@@ -3,9 +3,13 @@ compare, and whether the server repeats another one."""
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from catalog.sources.mariadb.discover import MariadbReader
+from catalog.sources.mariadb.log import UNREAD
+from ingest.sources.mariadb.log.charsets import is_read
 from tests.integration.discovery.support import READER
 
 pytestmark = pytest.mark.django_db
@@ -57,3 +61,19 @@ def test_whether_the_log_has_all_that_happens_to_a_table(maria) -> None:
     assert (found.log.is_full, found.log.is_published) == (True, True)
     assert (found.log.identity, found.log.unfit) == (("id", "v"), "")
     assert "MyISAM" in odd.log.unfit
+
+
+def test_texts_that_are_not_read_from_the_log_are_known_before(maria) -> None:
+    maria.run("CREATE TABLE t (id INT PRIMARY KEY, a TEXT CHARSET sjis, b TEXT)")
+    with MariadbReader(maria.access()) as reader:
+        found = reader.table("shop", "t")
+    assert found is not None
+    assert found.log is not None
+    assert (found.log.unread, found.log.identity) == (("a",), ("id", "a", "b"))
+    with closing(maria.server.connect()) as link, link.cursor() as cursor:
+        cursor.execute(
+            "SELECT character_set_name FROM information_schema.character_sets"
+        )
+        names = cursor.fetchall()
+    known = {name for (name,) in names} - {"binary"}
+    assert {name for name in known if not is_read(name)} == UNREAD

@@ -140,6 +140,12 @@ def open_plan(table: TableFacts, choices: Choices | None = None, **more: Any) ->
             {},
             [],
         ),
+        (
+            dataclasses.replace(KEYED, unread=("name",)),
+            Choices(),
+            {},
+            ["texts of name", "utf8mb4"],
+        ),
         (TableLog(identity=("id",)), Choices(), {}, ['FOR TABLE "public"."orders"']),
         (TableLog(identity=("id",), is_published=True), Choices(), {}, []),
         (KEYED, Choices(), {"traits": frozenset({"unlogged"})}, ["UNLOGGED"]),
