@@ -99,6 +99,11 @@ class MariaDbLog:
         return f"{self.base}{self.number:06}"
 
     @property
+    def in_words(self) -> str:
+        """As administrators name it."""
+        return f"{self.file}:{self.offset}"
+
+    @property
     def newest_gtids(self) -> str:
         """The last transaction of each domain, by which a replica connects."""
         found = {gtid.split("-")[0]: gtid for gtid in self.gtids.split(",")}

@@ -18,6 +18,7 @@ from core.sentences import Sentence
 from ingest.models import Pipeline, SourceFollower
 from ingest.models.states import LOADED, RETIRED
 from ingest.pipelines import followers
+from ingest.pipelines.table_status import standing_of
 from ingest.planning.facts import LOG
 
 # A reader reports each second, and its host writes that.
@@ -29,12 +30,13 @@ NOT_FOLLOWED = "no table of this source is followed by its log"
 
 @dataclass(frozen=True, slots=True)
 class TableCapture:
-    """table, name: of the lake table. lag_seconds: how old what readers see is; None =
-    not known. lossy: as of `Pipeline`."""
+    """table, name: of the lake table. standing: see `table_status`. lag_seconds: how
+    old what readers see is; None = not known. lossy: as of `Pipeline`."""
 
     table: int
     name: str
     state: str
+    standing: str
     reason: str
     applied_position: str | None
     lag_seconds: float | None
@@ -116,7 +118,7 @@ def capture_status(principal: Principal, source: Datasource) -> CaptureStatus:
             oldest_at=min(since, default=None),
         ),
         source_log=SourceLogState(row.log_kept, row.log_safe, row.log_status),
-        tables=[_shown(one, now) for one in tables],
+        tables=[_shown(one, now, is_lost=row.code in followers.LOST) for one in tables],
     )
 
 
@@ -163,7 +165,7 @@ def _tables(principal: Principal, source: Datasource, now: datetime) -> list[Pip
     return list(shown.order_by("lake_table__name", "pk"))
 
 
-def _shown(pipeline: Pipeline, now: datetime) -> TableCapture:
+def _shown(pipeline: Pipeline, now: datetime, *, is_lost: bool) -> TableCapture:
     table = pipeline.lake_table
     assert table is not None
     position = (table.last_commit_position or {}).get("to")
@@ -172,6 +174,7 @@ def _shown(pipeline: Pipeline, now: datetime) -> TableCapture:
         table=table.pk,
         name=f"lake.{table.database.name}.{table.name}",
         state=pipeline.state,
+        standing=standing_of(pipeline.state, pipeline.failures, is_lost=is_lost),
         reason=pipeline.status_reason,
         applied_position=position or None,
         lag_seconds=max(0.0, (now - seen).total_seconds()) if seen else None,

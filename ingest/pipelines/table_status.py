@@ -33,10 +33,10 @@ _FAILING = Q(state=CATCHING_UP, failures__gte=SYNCS_BEFORE_FAILING) | Q(
 )
 
 
-def standing_of(state: str, failures: int) -> str:
-    """failures: how many syncs failed in a row. Of a table that is synced by those."""
+def standing_of(state: str, failures: int, *, is_lost: bool = False) -> str:
+    """failures: how many syncs failed in a row. is_lost: the log that it follows is."""
     is_failing = state == CATCHING_UP and failures >= SYNCS_BEFORE_FAILING
-    return FAILING if is_failing else state
+    return FAILING if is_failing or (is_lost and state in LOADED) else state
 
 
 def why_lost(pipeline: Pipeline) -> str | None:
@@ -68,8 +68,8 @@ def standings(table_ids: Iterable[int]) -> Standings:
     for table, state, failures, capture, schedule, code in pipelines.values_list(
         "lake_table_id", "state", "failures", "capture", "schedule", _CODE
     ):
-        is_lost = capture == LOG and state in LOADED and code in LOST
-        found.states[table] = FAILING if is_lost else standing_of(state, failures)
+        is_lost = capture == LOG and code in LOST
+        found.states[table] = standing_of(state, failures, is_lost=is_lost)
         if capture == "snapshot":
             found.resting[table] = ONCE
         elif schedule == MANUAL and capture != LOG:

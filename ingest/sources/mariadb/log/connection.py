@@ -252,6 +252,18 @@ def _failed(number: int, words: str) -> Exception:
     return _ended(words)
 
 
+def require_kept(position: MariaDbLog, size: int | None) -> None:
+    """TerminalError `log_lost` where the file is gone (None), or ends before that."""
+    if size is None:
+        gone = Sentence("its file %(file)s is gone", file=position.file)
+        raise log_lost(position.in_words, gone)
+    if size < position.offset:
+        ends = Sentence(
+            "its file %(file)s ends at %(size)s there", file=position.file, size=size
+        )
+        raise log_lost(position.in_words, ends)
+
+
 def log_lost(after: str, why: str) -> TerminalError:
     return TerminalError(
         "the source does not have all of its log behind %(after)s any more:"

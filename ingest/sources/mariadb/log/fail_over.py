@@ -59,7 +59,7 @@ def place_on(server: NewServer, read: MariaDbLog) -> MariaDbLog:
             _require_unbroken(server, read, file, known)
             return place
     raise log_lost(
-        read.encode(),
+        read.in_words,
         Sentence("its oldest file is %(file)s", file=server.files[0]),
     )
 

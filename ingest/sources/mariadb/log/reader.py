@@ -45,9 +45,9 @@ from ingest.sources.mariadb.log.columns import (
 )
 from ingest.sources.mariadb.log.connection import (
     LogConnection,
-    log_lost,
     log_silent,
     other_history,
+    require_kept,
 )
 from ingest.sources.mariadb.log.control import Control, LogFile, sender_state
 from ingest.sources.mariadb.log.places import (
@@ -561,13 +561,7 @@ class MariaDbLogReader:
         found = [
             f for f in files or self.control.files() if f.number == position.number
         ]
-        if not found:
-            raise log_lost(position.encode(), f"its file {position.file} is gone")
-        if found[0].size < position.offset:
-            raise log_lost(
-                position.encode(),
-                f"its file {position.file} ends at {found[0].size} there",
-            )
+        require_kept(position, found[0].size if found else None)
         return replace(position, base=found[0].base)
 
     def _require_same_file(self, event: bytes) -> None:

@@ -92,7 +92,7 @@ def kept_slot(slot: Slot | None, name: str, after: PostgresLog) -> Slot:
         raise TerminalError(
             "the source does not have all of its log behind %(after)s any more:"
             " %(why)s. Changes are missing",
-            after=after.encode(),
+            after=lsn_text(after.lsn),
             why=why,
             code="log_lost",
             hint=ANEW,
