@@ -14,7 +14,7 @@ from catalog.schema.limits import LIBPQ_KEEPALIVE, LIMITS
 from core.sentences import Sentence
 from ingest.sources.dialects import dialect_of
 from ingest.sources.port import Row, Snapshot, SourceAccess, pinned_to, session_in_words
-from ingest.sources.postgresql.snapshot import IMPORT, UNLIMITED, hang_up
+from ingest.sources.postgresql.snapshot import IMPORT, OPERATORS, UNLIMITED, hang_up
 
 DIALECT = dialect_of("postgresql")
 _SSL = {"off": "disable", "require": "require", "verify": "verify-full"}
@@ -26,6 +26,8 @@ SESSION_SETTINGS = {
     "TimeZone": "UTC",
     "extra_float_digits": "3",
     "bytea_output": "hex",
+    # so must what a text is as a value: keys are compared as they were printed
+    "array_nulls": "on",
 }
 # With row security a statement fails instead of reading some rows only.
 _WHOLE = {"row_security": "off"}
@@ -154,7 +156,7 @@ def jdbc_options(access: SourceAccess, sql: str, snapshot: Snapshot) -> dict[str
         "dbtable": f"({sql}) AS source_rows",
         "connectionProvider": "sluice",
         # also for the connection that only asks for the columns of the statement
-        "sluiceSession": "; ".join([*session, UNLIMITED]),
+        "sluiceSession": "; ".join([*session, UNLIMITED, *OPERATORS]),
         "sessionInitStatement": "; ".join(first),
     }
 

@@ -39,6 +39,7 @@ from ingest.sources.postgresql.fingerprint import read_fingerprint
 from ingest.sources.postgresql.log import transactions
 from ingest.sources.postgresql.snapshot import (
     IMPORT,
+    OPERATORS,
     UNLIMITED,
     SnapshotHolder,
     answered_within,
@@ -126,7 +127,7 @@ class PostgresSource:
             try:
                 run(IMPORT)
                 run(f"SET TRANSACTION SNAPSHOT {DIALECT.literal(snapshot.id)}")
-                for statement in snapshot.guard:
+                for statement in (*OPERATORS, *snapshot.guard):
                     run(statement)
                 yield
             finally:

@@ -34,6 +34,16 @@ UNLIMITED = (
     "SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings"
     " WHERE name IN ('idle_session_timeout', 'transaction_timeout')"
 )
+# Functions and operators are PostgreSQL's own, whatever a role or a database has on its
+# path; behind them are those by which extensions order their types (ltree, citext).
+OPERATORS = (
+    "SET search_path = ''",
+    "SELECT set_config('search_path', concat_ws(', ', 'pg_catalog',"
+    " string_agg(DISTINCT quote_ident(n.nspname), ', ')), false)"
+    " FROM pg_amop a JOIN pg_am m ON m.oid = a.amopmethod AND m.amname = 'btree'"
+    " JOIN pg_operator o ON o.oid = a.amopopr"
+    " JOIN pg_namespace n ON n.oid = o.oprnamespace AND n.nspname <> 'pg_catalog'",
+)
 _EXPORT = "SELECT pg_export_snapshot(), txid_current_snapshot()::text"
 
 # A table, what it is made of (partitions, children) and what a view reads.
@@ -173,6 +183,7 @@ class SnapshotHolder:
         self.gave_way = ""
         with answered_within(connection, LIMITS.unanswered):
             connection.execute(UNLIMITED)
+            connection.execute("SET search_path = ''")
             connection.execute(
                 f"SET idle_in_transaction_session_timeout = '{LIMITS.abandoned}s'"
             )

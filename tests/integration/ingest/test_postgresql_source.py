@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import psycopg
 import pytest
@@ -13,7 +14,9 @@ from catalog.sources.access import SourceAccess as DiscoveryAccess
 from catalog.sources.postgresql.discover import PostgresReader
 from core.errors import TerminalError
 from ingest.contract.table import ColumnSpec, TableSpec
+from ingest.driver.capture.chunking import cut_table, key_parts
 from ingest.driver.capture.jdbc import Fetch, fetch_rows
+from ingest.sources.chunks import predicate_for
 from ingest.sources.failures import failure_of
 from ingest.sources.fingerprint import (
     SourceFingerprint,
@@ -25,6 +28,7 @@ from ingest.sources.port import Snapshot
 from ingest.sources.postgresql.connection import live_session
 from ingest.sources.postgresql.reader import PostgresSource
 from ingest.sources.registry import jdbc_options, open_source
+from ingest.sources.select import relation_of, select_columns
 from ingest.sources.statements import never_read
 from tests.source_access import postgresql_at
 from tests.waiting import wait_for
@@ -107,6 +111,61 @@ def test_limits_of_the_role_do_not_end_our_sessions(
             assert name in session
     finally:
         link.execute("DROP ROLE hasty")
+
+
+HOSTILE = """
+CREATE EXTENSION ltree; CREATE EXTENSION citext; CREATE SCHEMA evil;
+CREATE DOMAIN evil.text AS pg_catalog.varchar(1);
+CREATE FUNCTION evil.pg_export_snapshot() RETURNS pg_catalog.text
+  LANGUAGE sql AS $$SELECT ''$$;
+CREATE TABLE trees (k ltree PRIMARY KEY);
+INSERT INTO trees SELECT ('A.b' || n)::ltree FROM generate_series(1, 30) n;
+CREATE TABLE words (k citext PRIMARY KEY);
+INSERT INTO words SELECT CASE n % 2 WHEN 0 THEN upper(md5(n::text)) ELSE md5(n::text) END
+  FROM generate_series(1, 30) n;
+CREATE TABLE lists (k text[] PRIMARY KEY);
+INSERT INTO lists SELECT ARRAY['a' || n, NULL] FROM generate_series(1, 30) n;
+"""
+
+
+@pytest.mark.parametrize("table", ["trees", "words", "lists"])
+@pytest.mark.parametrize("path", ["''", '"$user", public', "evil, pg_catalog, public"])
+def test_keys_are_in_one_range_each_whatever_a_database_sets(
+    link: psycopg.Connection, dsn: str, table: str, path: str
+) -> None:
+    """The type of an extension had no operators, an element NULL became the word, and
+    names of types and functions were those of somebody's schema."""
+    link.execute(HOSTILE)
+    database = link.info.dbname
+    link.execute(f'ALTER DATABASE "{database}" SET search_path = {path}')
+    link.execute(f'ALTER DATABASE "{database}" SET array_nulls = off')
+    access, spec = postgresql_at(dsn), spec_of(table, ("k",))
+    column = ColumnSpec("k", "k", "text", "string")
+    with open_source(access) as source:
+        facts = source.key_facts(spec, spec.key)
+        parts = key_parts(spec, facts)
+        with source.within(spec):
+            cut = cut_table(Mock(), source, spec, facts, chunk_rows=7, readers=1)
+        assert len(cut.chunks) > 3
+        with source.reading(spec) as snapshot:
+            read: list[str] = []
+            for chunk in cut.chunks:
+                where = predicate_for(source.dialect, cut.by, parts, chunk)
+                sql = select_columns(source.dialect, [column]).sql(
+                    relation_of(source.dialect, spec), where
+                )
+                read += read_as_jdbc(dsn, jdbc_options(access, sql, snapshot))
+    wanted = link.execute(f"SELECT k::text FROM public.{table}").fetchall()
+    assert sorted(read) == sorted(key for (key,) in wanted)
+
+
+def read_as_jdbc(dsn: str, options: Mapping[str, str]) -> list[str]:
+    with psycopg.connect(dsn, autocommit=True) as reader:
+        reader.execute(options["sluiceSession"].encode())
+        reader.execute("BEGIN")
+        reader.execute(options["sessionInitStatement"].encode())
+        found = reader.execute(f"SELECT * FROM {options['dbtable']}".encode())
+        return [text for text, *_ in found.fetchall()]
 
 
 def test_who_may_still_write_is_seen_without_the_servers_statistics(
