@@ -33,12 +33,7 @@ WHERE privilege_type IN ('BINLOG ADMIN', 'SUPER') ORDER BY 1
 # Engines that write no row before its transaction commits.
 ENGINE = "INNODB"
 # Character sets of which the log has bytes whose text only the server knows.
-UNREAD = frozenset(
-    {
-        "armscii8", "big5", "cp932", "dec8", "eucjpms", "euckr", "geostd8", "keybcs2",
-        "sjis", "swe7", "tis620", "ujis",
-    }
-)  # fmt: skip
+UNREAD = frozenset({"eucjpms", "swe7", "ujis"})
 _WANTED = {
     "binlog_format": ("ROW", Sentence("only rows say what was changed")),
     "binlog_row_image": (

@@ -2,9 +2,12 @@
 text's bytes are in Unicode, as the server says it. Pure.
 """
 
+# ruff: noqa: RUF001 - characters of other scripts look alike
+
 from __future__ import annotations
 
 import codecs
+from collections.abc import Iterator
 from functools import cache
 
 from core.sentences import Sentence
@@ -53,7 +56,7 @@ _COLLATIONS = {
     "utf8mb3": "33,76,83,192-215,223,576-578,1057,1107,1216,1238,2048-2303",
     "utf8mb4": "45-46,224-247,255-323,608-610,1069-1070,1248,1270,2304-2559",
 }
-# Python's names of those that it reads alike, but for `_OTHERWISE`.
+# Python's names of those that it reads alike, but for `_OTHERWISE` and `_OTHER_CODES`.
 _BYTES = {
     "ascii": "ascii",
     "cp1250": "cp1250",
@@ -75,9 +78,16 @@ _BYTES = {
     "macce": "mac_latin2",
     "macroman": "mac_roman",
 }
-_WIDE = {
+# Of characters of one byte or two.
+_PAIRS = {
+    "big5": "big5",
+    "cp932": "cp932",
+    "euckr": "cp949",
     "gb2312": "gb2312",
     "gbk": "gbk",
+    "sjis": "shift_jis",
+}
+_UNICODE = {
     "ucs2": "utf_16_be",
     "utf16": "utf_16_be",
     "utf16le": "utf_16_le",
@@ -85,11 +95,44 @@ _WIDE = {
     "utf8mb3": "utf_8",
     "utf8mb4": "utf_8",
 }
-# Those with bytes that are no character. Of characters that are read, no two are one.
-INEXACT = frozenset({*_BYTES, "gb2312", "gbk"} - {"latin1"})
+# The upper half of those that Python does not know.
+_UPPER = {
+    "armscii8": "".join(map(chr, range(0x80, 0xA1)))
+    + (
+        "❁§։)(»«—.՝,-՟…՜՛՞ԱաԲբԳգԴդԵեԶզԷէԸ"
+        "ըԹթԺժԻիԼլԽխԾծԿկՀհՁձՂղՃճՄմՅյՆնՇշՈ"
+        "ոՉչՊպՋջՌռՍսՎվՏտՐրՑցՒւՓփՔքՕօՖֆ’'"
+    ),
+    "dec8": "".join(map(chr, range(0x80, 0xA4)))
+    + (
+        "?¥?§¤©ª«????°±²³?µ¶·?¹º»¼½?¿ÀÁÂÃ"
+        "ÄÅÆÇÈÉÊËÌÍÎÏ?ÑÒÓÔÕÖŒØÙÚÛÜŸ?ßàáâã"
+        "äåæçèéêëìíîï?ñòóôõöœøùúûüÿ??"
+    ),
+    "geostd8": (
+        "€?‚?„…†‡?‰?‹?????‘’“”•–—???›????"
+        "\u00a0¡¢£¤¥¦§¨©ª«¬\u00ad®¯°±²³´µ¶·¸¹º»¼½¾¿"
+        "აბგდევზჱთიკლმნჲოპჟრსტჳუფქღყშჩცძწ"
+        "ჭხჴჯჰჵ???????????????????????№??"
+    ),
+    "keybcs2": (
+        "ČüéďäĎŤčěĚĹÍľĺÄÁÉžŽôöÓůÚýÖÜŠĽÝŘť"
+        "áíóúňŇŮÔšřŕŔ¼¡«»░▒▓│┤╡╢╖╕╣║╗╝╜╛┐"
+        "└┴┬├─┼╞╟╚╔╩╦╠═╬╧╨╤╥╙╘╒╓╫╪┘┌█▄▌▐▀"
+        "αßΓπΣσµτΦΘΩδ∞φε∩≡±≥≤⌠⌡÷≈°∙·√ⁿ²■\u00a0"
+    ),
+    "tis620": "".join(map(chr, range(0x80, 0xA0)))
+    + "\ufffd"
+    + "".join(map(chr, range(0xE01, 0xE3B)))
+    + "\ufffd" * 4
+    + "".join(map(chr, range(0xE3F, 0xE5C)))
+    + "\ufffd" * 4,
+}
 _NONE = "?"
-# What is no character reads as one question mark.
-_HANDLER = "sluice.question_mark"
+# What a server says of codes that are no character in some sets.
+_SHARED = "\ufffd"
+_KATAKANA = range(0xA1, 0xE0)
+_NEC = (0xED, 0xEE)
 _OTHERWISE = {
     "cp1256": dict.fromkeys((0x8A, 0x8F, 0x98, 0x9A, 0x9F, 0xAA, 0xC0, 0xFF), _NONE),
     "cp866": {0xFC: "ⁿ", 0xFD: "²"},
@@ -98,12 +141,34 @@ _OTHERWISE = {
     "koi8u": {0x95: "•"},
     "latin1": {code: chr(code) for code in (0x81, 0x8D, 0x8F, 0x90, 0x9D)},
 }
+_OTHER_CODES = {
+    "big5": {
+        **dict.fromkeys(
+            (
+                b"\xa1\x5a",
+                b"\xa1\xc3",
+                b"\xa1\xc5",
+                b"\xa1\xfe",
+                b"\xa2\x40",
+                b"\xa2\xcc",
+                b"\xa2\xce",
+            ),
+            "\ufffd",
+        ),
+        **{bytes((0xF9, 0xD6 + n)): char for n, char in enumerate("碁銹裏墻恒粧嫺")},
+    },
+    "sjis": {b"\x81\x5f": "\\"},
+}
+# Those with bytes that are no character, or characters of several codes.
+INEXACT = frozenset({*_BYTES, *_PAIRS, *_UPPER} - {"latin1"})
+# What is no character reads as one question mark, of one byte or two.
+_HANDLER = "sluice.question_mark"
 
 
 def _question_mark(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeDecodeError):
         raise error
-    return _NONE, error.end
+    return _NONE, min(error.start + 2, len(error.object))
 
 
 codecs.register_error(_HANDLER, _question_mark)
@@ -123,14 +188,20 @@ def charset_of(collation: int) -> str:
 
 
 def is_read(charset: str) -> bool:
-    return charset in _BYTES or charset in _WIDE
+    return any(charset in known for known in (_BYTES, _UPPER, _PAIRS, _UNICODE))
 
 
 def decoded(data: bytes, charset: str) -> str:
     """As the server says it in Unicode. ValueError when it is not known how."""
     if table := _table(charset):
         return codecs.charmap_decode(data, "strict", table)[0]
-    if name := _WIDE.get(charset):
+    if name := _PAIRS.get(charset):
+        other = _OTHER_CODES.get(charset, {})
+        if any(code in data for code in other):
+            codes = _codes(data, charset)
+            return "".join(other.get(c) or c.decode(name, _HANDLER) for c in codes)
+        return data.decode(name, _HANDLER)
+    if name := _UNICODE.get(charset):
         return data.decode(name, _HANDLER)
     raise ValueError(
         Sentence(
@@ -140,14 +211,43 @@ def decoded(data: bytes, charset: str) -> str:
 
 
 def is_shared(data: bytes, charset: str) -> bool:
-    """Whether other bytes are the same text in Unicode, or may be. charset: one of
-    INEXACT."""
-    return decoded(data, charset).count(_NONE) > data.count(_NONE.encode())
+    """Whether other bytes are the same text in Unicode, or may be: the server would not
+    write it so. charset: one of INEXACT."""
+    text = decoded(data, charset)
+    if _SHARED in text:
+        return True
+    if table := _table(charset):
+        return bytes(map(table.index, text)) != data
+    name, own = _PAIRS[charset], _written_otherwise(charset)
+    return b"".join(own.get(c) or c.encode(name, "replace") for c in text) != data
+
+
+@cache
+def _written_otherwise(charset: str) -> dict[str, bytes]:
+    """Codes that Python would not take, where a server writes these characters."""
+    found = {char: code for code, char in _OTHER_CODES.get(charset, {}).items()}
+    if charset == "cp932":
+        # of what NEC and IBM both added, the codes of IBM
+        codes = (bytes((a, b)) for a in (0xFA, 0xFB, 0xFC) for b in range(0x40, 0xFD))
+        both = ((code.decode("cp932", "ignore"), code) for code in codes)
+        found |= {c: code for c, code in both if c and c.encode("cp932")[0] in _NEC}
+    return found
+
+
+def _codes(data: bytes, charset: str) -> Iterator[bytes]:
+    """One a character."""
+    at, single = 0, _KATAKANA if charset in {"cp932", "sjis"} else range(0)
+    while at < len(data):
+        size = 1 if data[at] < 0x80 or data[at] in single else 2
+        yield data[at : at + size]
+        at += size
 
 
 @cache
 def _table(charset: str) -> str:
     """The character of each byte; "" = it has characters of several bytes."""
+    if upper := _UPPER.get(charset):
+        return "".join(map(chr, range(0x80))) + upper
     name = _BYTES.get(charset)
     if name is None:
         return ""
