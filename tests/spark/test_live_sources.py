@@ -120,6 +120,31 @@ def test_conditions_mean_what_they_mean_in_spark(
 
 
 @pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("select id > 99999999999, count(*) from {} group by 1", [(False, 8)]),
+        (
+            "select max(id <> 99999999999), min(id = 99999999999) from {}",
+            [(True, False)],
+        ),
+        ("select count(*) from {} where (day > '2024-01-02' or null) is null", [(2,)]),
+        (
+            "select count(*) from {} where not if(id < 3, id > 99999999999, true)",
+            [(2,)],
+        ),
+        (
+            "select count((id > 2 and null) or null), count(not (id = 2 and null)) from {}",
+            [(0, 7)],
+        ),
+    ],
+)
+def test_a_condition_may_have_a_null_in_it(
+    lia: Client, statement: str, expected: list[tuple[Any, ...]]
+) -> None:
+    assert lia.rows(statement.format(ORDERS_NAME)) == expected
+
+
+@pytest.mark.parametrize(
     "statement",
     [
         f"select * from {HIDDEN_NAME}",
