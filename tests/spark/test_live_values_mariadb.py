@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from catalog.sources.mariadb.types import lake_type
@@ -64,7 +65,7 @@ def maria(bench: EngineBench, mariadb_server: Any) -> Iterator[LiveSource]:
 
 @pytest.fixture(scope="module")
 def reader(bench: EngineBench) -> Iterator[Client]:
-    bench.policy("max", select=["copies.*"], sources=["shop_my", "odd_pg"])
+    bench.policy("max", select=["copies.*"], sources=["shop_my", "odd_pg", "old_pg"])
     client = bench.connect("max")
     yield client
     client.close()
@@ -174,3 +175,27 @@ def test_texts_are_compared_byte_by_byte(
             f"select id from shop_my.live.{name} where v {sign} '{literal}' order by id"
         )
         assert [row[0] for row in found] == wanted, (sign, text)
+
+
+def test_a_database_need_not_have_every_character(
+    bench: EngineBench, source_pg: Any, reader: Client
+) -> None:
+    """PostgreSQL refuses what another encoding than UTF-8 lacks."""
+    dsn = source_pg.create_database("older", like="template0", encoding="LATIN1")
+    with psycopg.connect(dsn, autocommit=True, client_encoding="utf8") as link:
+        link.execute(
+            "CREATE TABLE t AS SELECT * FROM (VALUES (1, 'é'), (2, 'e')) t(i, v)"
+        )
+    source = LiveSource(bench, "old_pg", postgresql_at(dsn, application="sluice:sql"))
+    source.table("public", "t", [("i", "integer", "int"), ("v", "text", "string")])
+    for condition, wanted in (
+        ("v = 'é'", [1]),
+        ("v = '漢'", []),
+        ("v <> '漢'", [1, 2]),
+        ("v in ('漢', 'é', '😀', 'e')", [1, 2]),
+        ("v not in ('漢', 'e') or i = 7", [1]),
+    ):
+        found = reader.run(
+            f"select i from old_pg.public.t where {condition} order by i"
+        )
+        assert ([row[0] for row in found.rows], found.error) == (wanted, ""), condition

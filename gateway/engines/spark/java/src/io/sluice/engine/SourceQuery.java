@@ -67,11 +67,10 @@ record SourceQuery(
     PreparedStatement made =
         connection.prepareStatement(sql, ResultSet.TYPE_FORWARD_ONLY, ResultSet.CONCUR_READ_ONLY);
     made.setFetchSize(FETCHED);
+    List<String> values = where.stream().flatMap(each -> each.values().stream()).toList();
     int place = 0;
-    for (SourceCondition condition : where) {
-      for (String value : condition.values()) {
-        made.setString(++place, value);
-      }
+    for (String value : SourceTexts.storable(values, connection)) {
+      made.setString(++place, value);
     }
     return made;
   }
