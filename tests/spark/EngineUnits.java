@@ -5,6 +5,7 @@ import io.sluice.engine.PlaceTurns.User;
 import java.io.File;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.sql.SQLException;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -59,6 +60,7 @@ public final class EngineUnits {
     roomOfOneWhoHasLess();
     rowsOfResults();
     placesAtSource();
+    errorsOfSources();
     keptByWeight();
     namesWithDots();
   }
@@ -193,6 +195,25 @@ public final class EngineUnits {
     } catch (Throwable error) {
       return error;
     }
+  }
+
+  private static void errorsOfSources() {
+    told("a dropped table", "42P01", 0, "discover it again");
+    told("a column of another type", "42883", 0, "discover it again");
+    told("a text that is no number", "22P02", 0, "discover it again");
+    told("a view of a dropped table", "HY000", 1356, "discover it again");
+    told("no right to read", "42000", 1142, "does not let");
+    told("too many connections of a user", "42000", 1226, "Try again later");
+    told("too many connections", "53300", 0, "Try again later");
+    told("a locked account", "HY000", 4151, "login");
+    told("an ended connection", "57P01", 0, "Run it again");
+    told("what nobody knows", "XX000", 0, "test of it");
+  }
+
+  private static void told(String what, String state, int number, String expected) {
+    String told = Denied.source("shop", new SQLException("CANARY", state, number)).getMessage();
+    boolean isSafe = !told.contains("CANARY") && told.contains("(" + state + ")");
+    System.out.println("error: " + what + ": " + (isSafe && told.contains(expected)));
   }
 
   private static void placesAtSource() {

@@ -212,3 +212,22 @@ def test_shares_caches_and_names(what: str, found: dict[str, bool]) -> None:
 )
 def test_what_shares_caches_and_names_refuse(what: str, found: dict[str, bool]) -> None:
     assert not found[what]
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "a dropped table",
+        "a column of another type",
+        "a text that is no number",
+        "a view of a dropped table",
+        "no right to read",
+        "too many connections of a user",
+        "too many connections",
+        "a locked account",
+        "an ended connection",
+        "what nobody knows",
+    ],
+)
+def test_errors_of_sources_say_what_to_do(what: str, found: dict[str, bool]) -> None:
+    assert found[f"error: {what}"]

@@ -119,23 +119,8 @@ final class Denied extends RuntimeException implements SparkThrowable {
 
   /** The source did not answer as it should. Its own words may have values of hidden rows. */
   static Denied source(String source, SQLException error) {
-    String state = error.getSQLState() == null ? "" : error.getSQLState();
-    String what =
-        switch (state) {
-          case "57014", "70100", "HY008" -> "ended the statement: it took too long there";
-          case "55P03" -> "has the table locked";
-          case "42501", "42000" -> "does not let the datasource's user read the table";
-          case "42P01", "42703", "42S02", "42S22" ->
-              "has another table or other columns by now: discover it again";
-          default ->
-              state.startsWith("08")
-                  ? "cannot be reached"
-                  : state.startsWith("28")
-                      ? "refuses the datasource's login"
-                      : "answered with an error";
-        };
-    String shown = state.isEmpty() ? "" : " (" + state + ")";
-    return new Denied("SOURCE_FAILED", "58000", "The source " + source + " " + what + shown + ".");
+    String what = SourceErrors.meaning(error);
+    return new Denied("SOURCE_FAILED", "58000", "The source " + source + " " + what);
   }
 
   /** Somebody there waited too long for a lock that the statement had. */
