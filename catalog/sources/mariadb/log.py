@@ -33,7 +33,7 @@ WHERE privilege_type IN ('BINLOG ADMIN', 'SUPER') ORDER BY 1
 # Engines that write no row before its transaction commits.
 ENGINE = "INNODB"
 # Character sets of which the log has bytes whose text only the server knows.
-UNREAD = frozenset({"eucjpms", "swe7", "ujis"})
+UNREAD = frozenset({"eucjpms", "swe7"})
 _WANTED = {
     "binlog_format": ("ROW", Sentence("only rows say what was changed")),
     "binlog_row_image": (

@@ -1,5 +1,5 @@
 """Texts of each character set, read from the log as their server reads them: every code
-of one byte or two that it takes."""
+of one to three bytes that it takes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pytest
 from ingest.sources.mariadb.log.charsets import INEXACT, decoded, is_shared
 from tests.mariadb import MariaDbServer
 
-PAIRS = ["big5", "cp932", "euckr", "gb2312", "gbk", "sjis"]
+PAIRS = ["big5", "cp932", "euckr", "gb2312", "gbk", "sjis", "ujis"]
 ONE = [bytes([code]) for code in range(1, 256)]
 TWO = [bytes([a, b]) for a in range(0x80, 0x100) for b in range(0x40, 0x100)]
+THREE = [bytes([0x8F, a, b]) for a in range(0xA1, 0xFF) for b in range(0xA1, 0xFF)]
 # It may be of several codes, whatever the server would write.
 NO_CHARACTER = "\ufffd"
 
@@ -54,8 +55,8 @@ def test_characters_of_one_byte(mariadb_server: MariaDbServer, charset: str) -> 
 
 
 @pytest.mark.parametrize("charset", PAIRS)
-def test_characters_of_two_bytes(mariadb_server: MariaDbServer, charset: str) -> None:
-    compare(mariadb_server, charset, ONE + TWO)
+def test_characters_of_several(mariadb_server: MariaDbServer, charset: str) -> None:
+    compare(mariadb_server, charset, ONE + TWO + (THREE if charset == "ujis" else []))
 
 
 @pytest.mark.parametrize(
@@ -64,6 +65,7 @@ def test_characters_of_two_bytes(mariadb_server: MariaDbServer, charset: str) ->
         ("sjis", b"\x81\x5f\x83\x5c\xb1\x81\xad\xb1a", "\\ソｱ?ｱa"),
         ("big5", b"\xa4\x51\xa2\xcc\xf9\xd6\xa3\xc0a", "十\ufffd碁?a"),
         ("gbk", b"\xa1\x40\xd6\xd0", "?中"),
+        ("ujis", b"\xa1\xc0\x8f\xf5\xa1\x8f\xb0\xa1a\xf5\xa2", "\\\ue3ac丂a\ue001"),
         ("cp932", b"\x93\xfa\xed\x40", "日纊"),
     ],
 )

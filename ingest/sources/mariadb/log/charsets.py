@@ -78,7 +78,7 @@ _BYTES = {
     "macce": "mac_latin2",
     "macroman": "mac_roman",
 }
-# Of characters of one byte or two.
+# Of characters of one byte or two, ujis of three as well.
 _PAIRS = {
     "big5": "big5",
     "cp932": "cp932",
@@ -86,6 +86,7 @@ _PAIRS = {
     "gb2312": "gb2312",
     "gbk": "gbk",
     "sjis": "shift_jis",
+    "ujis": "euc_jp",
 }
 _UNICODE = {
     "ucs2": "utf_16_be",
@@ -158,11 +159,14 @@ _OTHER_CODES = {
         **{bytes((0xF9, 0xD6 + n)): char for n, char in enumerate("碁銹裏墻恒粧嫺")},
     },
     "sjis": {b"\x81\x5f": "\\"},
+    "ujis": {b"\xa1\xc0": "\\"},
 }
 # Those with bytes that are no character, or characters of several codes.
 INEXACT = frozenset({*_BYTES, *_PAIRS, *_UPPER} - {"latin1"})
 # What is no character reads as one question mark, of one byte or two.
-_HANDLER = "sluice.question_mark"
+_HANDLER, _UJIS = "sluice.question_mark", "sluice.ujis"
+_THREE, _OWN_ROW = 0x8F, 0xF5
+_OWN_ROWS = range(_OWN_ROW, 0xFF)
 
 
 def _question_mark(error: UnicodeError) -> tuple[str, int]:
@@ -171,7 +175,22 @@ def _question_mark(error: UnicodeError) -> tuple[str, int]:
     return _NONE, min(error.start + 2, len(error.object))
 
 
+def _own_character(error: UnicodeError) -> tuple[str, int]:
+    """Of ujis: ten rows each of two and of three bytes are for characters of a user's
+    own."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    size = 3 if error.object[error.start] == _THREE else 2
+    code = error.object[error.start : error.start + size]
+    end = error.start + len(code)
+    if len(code) < size or code[-2] < _OWN_ROW:
+        return _NONE, end
+    first = 0xE3AC if size == 3 else 0xE000
+    return chr(first + 94 * (code[-2] - _OWN_ROW) + code[-1] - 0xA1), end
+
+
 codecs.register_error(_HANDLER, _question_mark)
+codecs.register_error(_UJIS, _own_character)
 
 
 def charset_of(collation: int) -> str:
@@ -197,10 +216,11 @@ def decoded(data: bytes, charset: str) -> str:
         return codecs.charmap_decode(data, "strict", table)[0]
     if name := _PAIRS.get(charset):
         other = _OTHER_CODES.get(charset, {})
+        errors = _UJIS if charset == "ujis" else _HANDLER
         if any(code in data for code in other):
             codes = _codes(data, charset)
-            return "".join(other.get(c) or c.decode(name, _HANDLER) for c in codes)
-        return data.decode(name, _HANDLER)
+            return "".join(other.get(c) or c.decode(name, errors) for c in codes)
+        return data.decode(name, errors)
     if name := _UNICODE.get(charset):
         return data.decode(name, _HANDLER)
     raise ValueError(
@@ -225,13 +245,16 @@ def is_shared(data: bytes, charset: str) -> bool:
 @cache
 def _written_otherwise(charset: str) -> dict[str, bytes]:
     """Codes that Python would not take, where a server writes these characters."""
-    found = {char: code for code, char in _OTHER_CODES.get(charset, {}).items()}
     if charset == "cp932":
         # of what NEC and IBM both added, the codes of IBM
-        codes = (bytes((a, b)) for a in (0xFA, 0xFB, 0xFC) for b in range(0x40, 0xFD))
+        codes = [bytes((a, b)) for a in (0xFA, 0xFB, 0xFC) for b in range(0x40, 0xFD)]
         both = ((code.decode("cp932", "ignore"), code) for code in codes)
-        found |= {c: code for c, code in both if c and c.encode("cp932")[0] in _NEC}
-    return found
+        return {c: code for c, code in both if c and c.encode("cp932")[0] in _NEC}
+    if charset == "ujis":
+        pairs = [bytes((a, b)) for a in _OWN_ROWS for b in range(0xA1, 0xFF)]
+        own = (*pairs, *(bytes((_THREE, *pair)) for pair in pairs))
+        return {decoded(code, charset): code for code in own}
+    return {char: code for code, char in _OTHER_CODES.get(charset, {}).items()}
 
 
 def _codes(data: bytes, charset: str) -> Iterator[bytes]:
@@ -239,6 +262,7 @@ def _codes(data: bytes, charset: str) -> Iterator[bytes]:
     at, single = 0, _KATAKANA if charset in {"cp932", "sjis"} else range(0)
     while at < len(data):
         size = 1 if data[at] < 0x80 or data[at] in single else 2
+        size = 3 if charset == "ujis" and data[at] == _THREE else size
         yield data[at : at + size]
         at += size
 
