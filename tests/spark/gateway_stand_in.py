@@ -50,7 +50,8 @@ class Questions:
         asked = [part.lower() for part in (datasource, database) if part]
         parts = [[str(p) for p in t.table["parts"]] for t in self.sources.values()]  # type: ignore[attr-defined]
         fits = [p for p in parts if [x.lower() for x in p[: len(asked)]] == asked]
-        return sorted({p[len(asked)] for p in fits})
+        # a table without a name stands for an empty database
+        return sorted({p[len(asked)] for p in fits} - {""})
 
     async def live_versions(self, sources: Collection[str]) -> dict[str, str]:
         return dict.fromkeys(sources, "")

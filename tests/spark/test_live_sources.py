@@ -206,6 +206,14 @@ def test_use_of_a_source_says_what_to_write(lia: Client, spelled: str) -> None:
     assert lia.run("use shop_pg.nowhere").sql_state == "42704"
 
 
+def test_a_database_may_have_no_tables(shop: Shop, lia: Client) -> None:
+    shop.source.table("Bare", "", [])
+    for named in ("shop_pg.Bare", "shop_pg.bare"):
+        assert lia.rows(f"show tables in {named}") == []
+    assert lia.run("show tables in shop_pg.nowhere").sql_state == "42704"
+    assert lia.run("show databases in nowhere").sql_state == "42704"
+
+
 def test_to_see_is_not_to_read(shop: Shop, bench: EngineBench) -> None:
     bench.policy("seer", sources_seen=["shop_pg.public"])
     client = bench.connect("seer")

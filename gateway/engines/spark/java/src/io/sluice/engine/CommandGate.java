@@ -110,13 +110,21 @@ final class CommandGate {
     return Answer.of(show.output(), rows);
   }
 
-  /** What lies in a source, or in a database of one; as absent when nothing is seen there. */
+  /** What lies in a source, or in a database of one that is seen; it may be nothing. */
   private List<String> namesBelow(List<String> names) {
     List<String> found = Engine.get().catalogue().liveNames(policy, names);
-    if (found.isEmpty()) {
+    if (found.isEmpty() && !isListed(names)) {
       throw absent(names);
     }
     return found;
+  }
+
+  private boolean isListed(List<String> names) {
+    int last = names.size() - 1;
+    List<String> beside = Engine.get().catalogue().liveNames(policy, names.subList(0, last));
+    String wanted = Words.lower(names.get(last));
+    return beside.contains(names.get(last))
+        || beside.stream().filter(name -> Words.lower(name).equals(wanted)).count() == 1;
   }
 
   private LogicalPlan showTables(ShowTables show) {
