@@ -122,6 +122,8 @@ def test_conditions_mean_what_they_mean_in_spark(
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [
+        ("select count(null) from {}", [(0,)]),
+        ("select count(case when id > null then 1 end) from {} where id > 90", [(0,)]),
         ("select id > 99999999999, count(*) from {} group by 1", [(False, 8)]),
         (
             "select max(id <> 99999999999), min(id = 99999999999) from {}",

@@ -38,7 +38,8 @@ record SourceAggregates(List<SourceQuery.Item> items, StructType schema, int gro
     for (AggregateFunc function : aggregation.aggregateExpressions()) {
       items.add(item(function, table));
     }
-    if (items.contains(null)) {
+    // without any, as count(NULL) is 0 before the table is read, SELECT would not be one row
+    if (items.isEmpty() || items.contains(null)) {
       return null;
     }
     StructType schema = new StructType();
