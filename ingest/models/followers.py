@@ -20,7 +20,7 @@ class SourceFollower(models.Model):
                   names), following; failed: it ended and is started again
     reason, code, hint   why it does not follow; "" = it does
     host, pid     where it runs; "" = nowhere
-    heartbeat_at  when its last report came; None = never
+    heartbeat_at  when it last reported that it follows; None = never
     written_at    when its host last wrote this
     position      up to where its segments are durable; number, first: of the last one,
                   and of the first that is kept

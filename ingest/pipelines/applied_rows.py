@@ -64,7 +64,8 @@ WHERE t.id = n."table"
 # Of tables at rest, hundreds at once, whose pipelines stay as they are: that one would
 # be late later than its row says is found out once it would be late by its row.
 _MOMENTS = """
-UPDATE catalog_table t SET caught_up_at = %(moment)s
+UPDATE catalog_table t SET
+  caught_up_at = greatest(%(moment)s, least(t.caught_up_at, %(now)s))
 FROM ingest_pipeline p, unnest(%(tables)s::bigint[], %(positions)s::text[],
   %(epochs)s::bigint[]) AS n("table", position, epoch)
 WHERE t.id = n."table" AND p.lake_table_id = t.id AND p.capture = %(capture)s
@@ -189,6 +190,7 @@ class AppliedRows:
             given: dict[str, Any] = {
                 "moment": moment,
                 "late": late,
+                "now": self._now,
                 "tables": [each.table_id for each in tables],
                 "positions": [each.position for each in tables],
                 "epochs": [each.epoch for each in tables],
@@ -203,7 +205,7 @@ class AppliedRows:
     def _shown(self, row: _Row) -> _Shown:
         applied = self._applied[row.lake_table_id]
         known = self._known[row.lake_table_id]
-        caught_up_at = self._caught_up_at(applied, known)
+        caught_up_at = self._caught_up_at(row, applied, known)
         until = caught_up_at or row.caught_up_at or self._now
         late_at = late_moment(known.policy, until, capture=LOG)
         was_late = row.late_at is None
@@ -222,12 +224,17 @@ class AppliedRows:
             or (not applied.waiting and says(row.status_reason, *WAITED)),
         )
 
-    def _caught_up_at(self, applied: Applied, known: Known) -> datetime | None:
+    def _caught_up_at(
+        self, row: _Row, applied: Applied, known: Known
+    ) -> datetime | None:
         read = self._read_until.get(known.datasource_id)
         if not applied.is_followed:
             return None
         if not applied.waiting:
-            return read
+            # what it had it still has, where its reader is away from a source at rest,
+            # of which the last commit may be of yesterday
+            before = min(row.caught_up_at or self._now, self._now)
+            return max(read, before) if read and row.caught_up_at else read
         oldest = _moment(applied.oldest)
         if oldest is None:
             return None

@@ -18,6 +18,7 @@ from django.test.utils import CaptureQueriesContext
 from catalog.models import Table
 from core.clock import SystemClock
 from ingest.alerts import lag
+from ingest.contract.applying import Applied
 from ingest.maintenance import verification_schedule
 from ingest.models import Alert, Pipeline, SourceFollower
 from ingest.pipelines import deferred_onboardings, needed_resync_jobs, new_tables
@@ -87,7 +88,7 @@ def test_leases_of_tables_are_renewed_some_times_in_a_lease(at_rest: World) -> N
     assert 3 * leases_in_it < renewed <= 6 * leases_in_it
 
 
-MOMENTS = "UPDATE catalog_table t SET caught_up_at = '"
+MOMENTS = "UPDATE catalog_table t SET\n  caught_up_at = greatest("
 
 
 def moments(world: World, monkeypatch: pytest.MonkeyPatch) -> CaptureQueriesContext:
@@ -126,6 +127,28 @@ def test_tables_that_only_got_newer_moments_are_not_late(at_rest: World) -> None
     assert lag.open_late() == 2
     assert not Alert.objects.exists()
     assert at_rest.pipeline("first").late_at == now + timedelta(seconds=900)
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_reader_that_is_away_for_a_moment_makes_no_table_late(
+    at_rest: World, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    """Its source's last commit is of yesterday: that was taken for all that the tables
+    have, so each start of a reader made all of them late."""
+    monkeypatch.setattr("ingest.pipelines.apply_reports.WRITE_SECONDS", 0.0)
+    before = at_rest.lake("first").caught_up_at
+    assert before is not None
+    yesterday = Now() - timedelta(days=1)
+    SourceFollower.objects.update(observed="starting", committed_at=yesterday)
+    [session] = at_rest.launcher.sessions.values()
+    told = Applied(at_rest.lake("first").pk, 7, "7", is_live=True, rows=rows)
+    session.told.append(told)
+    for _ in minute(at_rest):
+        if at_rest.lake("first").last_commit_epoch == 7:
+            break
+    assert at_rest.lake("first").last_commit_epoch == 7
+    assert at_rest.lake("first").caught_up_at == before
+    assert at_rest.pipeline("first").state == "LIVE"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from django.utils.translation import override
 from catalog.secrets import encrypt
 from core.models import Job, Lease
 from core.translation import translated
-from ingest.contract.following import FollowedTable
+from ingest.contract.following import FollowedTable, SourceLog
 from ingest.followers_host.children import FollowerCommand
 from ingest.followers_host.host import FollowersHost
 from ingest.followers_host.rows import explain_loads, write_all
@@ -116,6 +116,23 @@ def test_what_waits_stays_known_until_a_new_follower_has_counted_it(
     source.note_state(replace(source.state, waiting_bytes=None, rows=0), 0.0)
     write_all([source], owner=host.owner, host=host.place)
     assert (row(followed).rows, row(followed).waiting_bytes) == (0, 4096)
+
+
+def test_a_follower_that_does_not_reach_its_source_says_nothing_of_its_end(
+    start: Start, followed: World
+) -> None:
+    """It was shown as a second behind a source that was away for hours."""
+    host = start()
+    until(host, is_following(followed))
+    SourceFollower.objects.update(heartbeat_at="2026-01-01T00:00Z")
+    before = row(followed)
+    (source,) = host.sources.values()
+    away = replace(source.state, observed="waiting", log=SourceLog())
+    source.note_state(away, 0.0)
+    write_all([source], owner=host.owner, host=host.place)
+    found = row(followed)
+    assert found.observed == "waiting"
+    assert (found.heartbeat_at, found.log_behind) == (before.heartbeat_at, 512)
 
 
 def test_sources_without_log_tables_are_left_alone(start: Start, world: World) -> None:
