@@ -65,8 +65,8 @@ def plan_even_chunks(
 def plan_walked_chunks(
     edges: Sequence[tuple[str, ...]], highest: tuple[str, ...]
 ) -> tuple[Chunk, ...]:
-    """Chunks between boundaries that the database found; the last is frozen at
-    the highest key seen, so a table that grows does not grow the chunk."""
+    """Chunks between boundaries that the database found; the last ends at the highest
+    key seen."""
     chunks: list[Chunk] = []
     low: tuple[str, ...] = ()
     for edge in (*edges, highest):

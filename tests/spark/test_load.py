@@ -17,6 +17,7 @@ from ingest.contract.table import TableSpec
 from ingest.driver.capture import reading as patience
 from ingest.lake.staging import StagingArea
 from ingest.sources.dialects import dialect_of
+from ingest.sources.statements import KeyStatements
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
 from tests.waiting import LIMIT_SECONDS
 
@@ -335,6 +336,19 @@ def test_finished_chunks_are_not_read_again(lake_bench: LakeBench) -> None:
     assert report.facts["consistency"] == "per_chunk"
     assert report.facts["chunks"] == 10
     assert len(lake_bench.rows(table, "id")) == 4000
+
+
+def test_what_is_taken_for_the_highest_key_hides_no_row(
+    lake_bench: LakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A source may order keys other than it compares them."""
+    lake_bench.sql("CREATE TABLE t (id text PRIMARY KEY)")
+    lake_bench.sql("INSERT INTO t SELECT g FROM generate_series(1, 250) g")
+    monkeypatch.setattr(KeyStatements, "highest", lambda self: self.beyond((), rows=1))
+    table = lake_bench.table("t", estimated_rows=250)
+    work = SnapshotWork(chunk_rows=100)
+    assert_done(lake_bench.run(lake_bench.spec("snapshot", table, snapshot=work)))
+    assert len(lake_bench.rows(table, "id")) == 250
 
 
 def _make_all_visible(bench: LakeBench, table: str) -> None:

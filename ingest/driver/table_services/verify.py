@@ -285,7 +285,7 @@ def _read_source(check: _Check, source: Source, trial: Trial) -> _Read:
         chunk_rows=fit_throttle(work.chunk_rows, _slower(limits, work)),
         readers=limits.max_parallel_reads,
     )
-    # a load ends at the highest key: here, what it took for that must not hide a row
+    # as in a load
     chunks = without_end(cut.chunks) if cut.by == "key" else cut.chunks
     is_ranged = cut.by == "key" and len(chunks) > len(tables)
     counted = None
