@@ -66,6 +66,8 @@ def test_characters_of_several(mariadb_server: MariaDbServer, charset: str) -> N
         ("big5", b"\xa4\x51\xa2\xcc\xf9\xd6\xa3\xc0a", "十\ufffd碁?a"),
         ("gbk", b"\xa1\x40\xd6\xd0", "?中"),
         ("ujis", b"\xa1\xc0\x8f\xf5\xa1\x8f\xb0\xa1a\xf5\xa2", "\\\ue3ac丂a\ue001"),
+        ("utf8mb4", b"\xffab", "?ab"),
+        ("utf32", b"\x00\x00\xd8\x00\x00\x00\x00a", "?a"),
         ("cp932", b"\x93\xfa\xed\x40", "日纊"),
     ],
 )

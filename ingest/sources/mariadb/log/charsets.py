@@ -163,13 +163,20 @@ _OTHER_CODES = {
 }
 # Those with bytes that are no character, or characters of several codes.
 INEXACT = frozenset({*_BYTES, *_PAIRS, *_UPPER} - {"latin1"})
-# What is no character reads as one question mark, of one byte or two.
-_HANDLER, _UJIS = "sluice.question_mark", "sluice.ujis"
+# What is no character reads as one question mark; where characters have one byte or
+# two, such a code has two.
+_HANDLER, _PAIR, _UJIS = "sluice.question_mark", "sluice.pair", "sluice.ujis"
 _THREE, _OWN_ROW = 0x8F, 0xF5
 _OWN_ROWS = range(_OWN_ROW, 0xFF)
 
 
 def _question_mark(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return _NONE, error.end
+
+
+def _no_pair(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeDecodeError):
         raise error
     return _NONE, min(error.start + 2, len(error.object))
@@ -190,6 +197,7 @@ def _own_character(error: UnicodeError) -> tuple[str, int]:
 
 
 codecs.register_error(_HANDLER, _question_mark)
+codecs.register_error(_PAIR, _no_pair)
 codecs.register_error(_UJIS, _own_character)
 
 
@@ -216,7 +224,7 @@ def decoded(data: bytes, charset: str) -> str:
         return codecs.charmap_decode(data, "strict", table)[0]
     if name := _PAIRS.get(charset):
         other = _OTHER_CODES.get(charset, {})
-        errors = _UJIS if charset == "ujis" else _HANDLER
+        errors = _UJIS if charset == "ujis" else _PAIR
         if any(code in data for code in other):
             codes = _codes(data, charset)
             return "".join(other.get(c) or c.decode(name, errors) for c in codes)
