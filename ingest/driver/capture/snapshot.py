@@ -83,7 +83,7 @@ from ingest.lake.staging import (
     require_space,
     why_anew,
 )
-from ingest.sources.chunks import Chunk, without_end
+from ingest.sources.chunks import Chunk
 from ingest.sources.dialects import dialect_of
 from ingest.sources.fingerprint import SourceFingerprint, to_data
 from ingest.sources.port import Source, SourceAccess
@@ -316,12 +316,10 @@ def _plan(
     else:
         bound, snapshot = _bound(load.run, source), ""
     cut = _cut(load, source, tables)
-    # what was taken for the highest key must not hide a row that compares higher
-    chunks = without_end(cut.chunks) if cut.by == "key" else cut.chunks
     is_unique = all(one.facts is not None and one.facts.is_unique for one in tables)
     source_fingerprint = to_data(SourceFingerprint(server=server, is_unique=is_unique))
     plan = LoadPlan(
-        fingerprint, cut.by, chunks, definition, bound, source_fingerprint, snapshot
+        fingerprint, cut.by, cut.chunks, definition, bound, source_fingerprint, snapshot
     )
     is_small = not load.behind and is_short(len(plan.chunks), load.access.spec)
     if is_small and can_be_bucketed(load.run, load.spark):

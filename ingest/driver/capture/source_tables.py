@@ -13,7 +13,7 @@ from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.capture.chunking import Cut, by_shard, cut_table, key_parts
 from ingest.driver.capture.jdbc import Fetch, fetch_rows
 from ingest.driver.capture.source_check import require_columns
-from ingest.sources.chunks import Chunk, ChunkBy, predicate_for
+from ingest.sources.chunks import Chunk, ChunkBy, predicate_for, without_end
 from ingest.sources.port import KeyFacts, Source
 from ingest.sources.select import Selection, relation_of, select_of
 
@@ -75,7 +75,8 @@ def cut_all(
     chunk_rows: int,
     readers: int,
 ) -> Cut:
-    """Into chunks that say which of the tables they are of."""
+    """Into chunks that say which of the tables they are of. Those of keys have no end:
+    what was taken for the highest key must not hide a row that compares higher."""
     cuts = []
     is_sharded = bool(run.spec.table.shards)
     for one in tables:
@@ -90,4 +91,5 @@ def cut_all(
                 readers=1 if is_sharded else readers,
             )
         cuts.append(cut)
-    return by_shard(cuts) if is_sharded else cuts[0]
+    cut = by_shard(cuts) if is_sharded else cuts[0]
+    return Cut("key", without_end(cut.chunks)) if cut.by == "key" else cut

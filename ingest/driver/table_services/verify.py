@@ -58,7 +58,7 @@ from ingest.lake.place import place_at
 from ingest.lake.port import Place
 from ingest.lake.staging import require_space
 from ingest.maintenance.verdict import Comparison, Sums, facts_of
-from ingest.sources.chunks import Chunk, without_end
+from ingest.sources.chunks import Chunk
 from ingest.sources.dialects import dialect_of
 from ingest.sources.fingerprint import ServerFingerprint
 from ingest.sources.port import Snapshot, Source, SourceAccess
@@ -285,8 +285,7 @@ def _read_source(check: _Check, source: Source, trial: Trial) -> _Read:
         chunk_rows=fit_throttle(work.chunk_rows, _slower(limits, work)),
         readers=limits.max_parallel_reads,
     )
-    # as in a load
-    chunks = without_end(cut.chunks) if cut.by == "key" else cut.chunks
+    chunks = cut.chunks
     is_ranged = cut.by == "key" and len(chunks) > len(tables)
     counted = None
     if is_ranged:
