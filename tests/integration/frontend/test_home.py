@@ -20,8 +20,8 @@ from ingest.models import Pipeline, Rollup, TableHealth
 from ingest.models.alerts import Alert
 from ingest.pipelines.policies.store import change_policy
 from ingest.scheduler import rollups
+from tests.integration.frontend.page_cost import cost_of
 from tests.integration.frontend.reading import html_of
-from tests.integration.frontend.test_alerts import cost
 from tests.integration.frontend.world import CHINESE
 
 pytestmark = pytest.mark.django_db
@@ -71,14 +71,13 @@ def test_many_problems_cost_as_little_as_few_and_are_said_to_be_more(
     world, browse, monkeypatch
 ):
     client = browse("root")
-    client.get("/")
-    few = cost(client, "/")[0]
+    few = cost_of(client, "/").statements
     monkeypatch.setattr(overview, "MOST_PROBLEMS", 2)
     text = html_of(client.get("/"))
     assert list(problems(client)) == ["legacy", CHINESE]
     assert "the first 2 are shown" in text
     assert "> 2+ </span>" in text
-    assert cost(client, "/")[0] == few
+    assert cost_of(client, "/").statements == few
 
 
 def test_only_what_follows_a_schedule_lags(world, browse):
@@ -194,8 +193,7 @@ def test_many_pipelines_cost_as_little_as_one(world, browse, monkeypatch):
     now = timezone.now()
     monkeypatch.setattr(rollups.SystemClock, "now", lambda _: now)
     rollups.write_minute()
-    client.get("/")
-    few = cost(client, "/")[0]
+    few = cost_of(client, "/").statements
     more = Database.objects.bulk_create(
         Database(datasource=lake_database("shop").datasource, name=f"shop{n}")
         for n in range(60)
@@ -215,7 +213,7 @@ def test_many_pipelines_cost_as_little_as_one(world, browse, monkeypatch):
             state="LIVE",
         )
     assert rollups.write_minute() == 0
-    assert cost(client, "/")[0] == few
+    assert cost_of(client, "/").statements == few
     text = html_of(client.get("/"))
     assert "the first 50 of 61 are shown" in text
     assert text.index("→ shop<") < text.index("→ shop0<"), "what failed is first"
