@@ -96,6 +96,9 @@ class TakenLock:
 class LakeFacts:
     """One look at a table.
 
+    held_instants     of `instants`, those that no archiving takes yet: from the first
+                      savepoint on, or the first replacement that hides old files from
+                      statements that may still read them
     delta_commits     since the newest compaction (or load)
     written_at        when the newest write was completed, whatever it wrote
     oldest_log_at     when the oldest log file was written that readers must merge
@@ -130,6 +133,7 @@ class LakeFacts:
     unfinished_files: int = 0
     unfinished_bytes: int = 0
     instants: int = 0
+    held_instants: int = 0
     delta_commits: int = 0
     compacted_at: str = ""
     written_at: str = ""
@@ -206,6 +210,7 @@ def read_facts(
         unfinished_files=layout.unfinished_files,
         unfinished_bytes=layout.unfinished_bytes,
         instants=len(timeline.instants),
+        held_instants=_held_instants(timeline),
         delta_commits=timeline.deltas_since_compaction,
         compacted_at=_when(_last_whole(done)),
         written_at=_when(done[-1].completed) if done else "",
@@ -300,6 +305,15 @@ def in_buckets(facts: LakeFacts, layout: Layout, buckets: int) -> LakeFacts:
 
 def _last_whole(done: tuple[Instant, ...]) -> str:
     return next((i.completed for i in reversed(done) if i.is_whole), "")
+
+
+def _held_instants(timeline: Timeline) -> int:
+    holders = [
+        *timeline.savepoints,
+        *(i.asked for i in timeline.completed_writes if i.action == "replacecommit"),
+    ]
+    first = min(holders, default=None)
+    return 0 if first is None else sum(i.asked >= first for i in timeline.instants)
 
 
 def _rollbacks(timeline: Timeline) -> list[str]:

@@ -322,15 +322,7 @@ def _slow(facts: LakeFacts, policy: MaintenancePolicy) -> Iterator[HealthIssue]:
         yield from _late_merges(facts, policy)
     if facts.merge is not None:
         yield from _missed_goals(facts.merge)
-    if facts.instants > MOST_INSTANTS:
-        yield _issue(
-            "long_timeline",
-            10,
-            "%(instants)s instants are on the active timeline: every read"
-            " lists them. A compaction also cleans and archives",
-            "compact",
-            instants=facts.instants,
-        )
+    yield from _long_timeline(facts)
     if facts.rollbacks_of_a_day > MOST_ROLLBACKS:
         yield _issue(
             "many_rollbacks",
@@ -340,6 +332,29 @@ def _slow(facts: LakeFacts, policy: MaintenancePolicy) -> Iterator[HealthIssue]:
             count=facts.rollbacks_of_a_day,
         )
     yield from _badly_cut(facts)
+
+
+def _long_timeline(facts: LakeFacts) -> Iterator[HealthIssue]:
+    """What a replacement holds goes by itself, once nobody reads the old files."""
+    if facts.instants - facts.held_instants > MOST_INSTANTS:
+        yield _issue(
+            "long_timeline",
+            10,
+            "%(instants)s instants are on the active timeline: every read"
+            " lists them. A compaction also cleans and archives",
+            "compact",
+            instants=facts.instants,
+        )
+    elif facts.savepoints and facts.instants > MOST_INSTANTS:
+        first = facts.savepoints[-1]
+        yield _issue(
+            "long_timeline",
+            10,
+            "%(instants)s instants are on the active timeline: every read"
+            " lists them. The savepoint of %(instant)s keeps them until it goes",
+            instants=facts.instants,
+            instant=first.instant,
+        )
 
 
 def _missed_goals(merge: MergeCost) -> Iterator[HealthIssue]:

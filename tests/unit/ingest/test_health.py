@@ -32,6 +32,7 @@ from ingest.maintenance.facts import (
 )
 from ingest.maintenance.merging import MergeCost
 from ingest.maintenance.plan import plan_maintenance
+from ingest.maintenance.savepoints import Savepoint
 from ingest.maintenance.score import score
 from ingest.pipelines.policies.maintenance import MaintenancePolicy, opens_at
 from ingest.pipelines.policies.maintenance import MaintenanceWindow as Window
@@ -131,6 +132,24 @@ def test_two_base_files_of_one_instant_are_twins() -> None:
     assert (issue.code, issue.repair) == ("stray_files", "clean")
 
 
+@pytest.mark.parametrize(
+    ("holder", "held"),
+    [
+        (f"{at(5)}_{at(6)}.replacecommit", 2),
+        (f"{at(3)}_{at(9)}.savepoint", 2),
+        (f"{at(9)}_{at(10)}.clean", 0),
+    ],
+)
+def test_what_hides_old_files_holds_the_instants_behind_it(
+    holder: str, held: int
+) -> None:
+    """Hudi archives nothing behind a savepoint or a replacement."""
+    names = [*LOADED, f"{at(3)}_{at(4)}.deltacommit", f"{at(7)}_{at(8)}.deltacommit"]
+    timeline = Timeline.of([*names, holder])
+    facts = read_facts(timeline, layout_of([], timeline, {}), now=NOW)
+    assert facts.held_instants == held
+
+
 def test_a_savepoint_hides_no_commit() -> None:
     names = [*LOADED, f"{at(0)}_{at(9)}.savepoint", f"{at(0)}.savepoint.inflight"]
     for order in (names, names[::-1]):
@@ -213,6 +232,7 @@ def test_facts_say_what_is_pending_and_survive_json() -> None:
 
 
 WELL = LakeFacts(at="2026-01-01T12:00:00Z", groups=2, base_files=2, base_bytes=100 * MB)
+SAVED = Savepoint(at(0), None, None, None, 1_800)
 STUCK = Pending(at(0), "compaction", "INFLIGHT", 600, False, 3, PlanFacts(2, 10))
 
 
@@ -264,6 +284,11 @@ STUCK = Pending(at(0), "compaction", "INFLIGHT", 600, False, 3, PlanFacts(2, 10)
         (replace(WELL, delta_commits=21), [("compaction_late", 10, "compact")]),
         (replace(WELL, instants=151), [("long_timeline", 10, "compact")]),
         (replace(WELL, instants=150), []),
+        (replace(WELL, instants=1_900, held_instants=1_800), []),
+        (
+            replace(WELL, instants=1_900, held_instants=1_800, savepoints=(SAVED,)),
+            [("long_timeline", 10, "")],
+        ),
         (replace(WELL, rollbacks_of_a_day=6), [("many_rollbacks", 5, "")]),
         (replace(WELL, skew=5.0), [("bucket_skew", 5, "")]),
         (replace(WELL, base_files=16, base_bytes=16 * MB), [("small_files", 5, "")]),
