@@ -80,6 +80,20 @@ select * from shop.people except select * from shop.people where id < 5
 select /*+ broadcast(a), merge(b) */ * from shop.people a join shop.people b using (note)
 select * from shop.people where id in (select id from shop.people where region = 'us')
 select * from shop.people p where exists (select 1 from shop.people q where q.id = p.id + 4)
+select struct(*).canary_pay from shop.people
+select struct(*).email, struct(*).note from shop.people where id > 4
+select max(struct(*)), min_by(struct(*), id), collect_set(struct(*)) from shop.people
+select to_json(struct(a.*, b.*)) from shop.people a left join shop.people b on b.id = a.id + 4
+select to_json(struct(*)) from shop.people a full outer join shop.people b using (note)
+select to_csv(struct(*)), to_json(array(struct(*))), count(distinct struct(*)) from shop.people
+select inline(array(struct(*))) from shop.people
+select from_json(to_json(struct(*)), 'canary_pay string, email string') from shop.people
+select transform(array(note), x -> struct(x, p.*)) from shop.people p
+select x from shop.people p, lateral (select struct(p.*) as x) t
+select s.* from (select struct(*) as s from shop.people) t
+select raise_error(to_json(struct(*))) from shop.people where id > 4
+explain extended select struct(*) from shop.people
+describe query select struct(*) from shop.people
 select * from shop.people version as of 1
 select * from shop.people timestamp as of '2020-01-01'
 describe shop.people

@@ -6,6 +6,7 @@ in any row, column name, error or plan is a leak.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -85,6 +86,15 @@ def test_star_has_granted_columns_and_allowed_rows(rita: Client) -> None:
     ]
     assert len(found.rows) == 4
     assert MARK not in found.visible_text
+
+
+def test_a_struct_of_star_has_the_same(rita: Client) -> None:
+    of_one = "from shop.people where id = 1"
+    star = rita.run(f"select * {of_one}")
+    (packed,) = rita.rows(f"select to_json(struct(*)) {of_one}")
+    found = json.loads(packed[0])
+    assert [*found] == [column.name for column in star.columns]
+    assert (found["email"], found["born"]) == ("***", "1987-01-01")
 
 
 def test_masks_keep_their_columns_type(rita: Client) -> None:

@@ -50,7 +50,7 @@ final class AllowedExpressions {
       MapZipWith Mask Md5 MicrosToTimestamp MillisToTimestamp Minute
       MonotonicallyIncreasingID Month MonthsBetween MultiCommutativeOp Multiply
       MultiplyDTInterval MultiplyInterval MultiplyYMInterval Murmur3Hash NTile NaNvl
-      NamedArgumentExpression NamedLambdaVariable NextDay Not NotLikeAll NotLikeAny Now
+      NamePlaceholder NamedArgumentExpression NamedLambdaVariable NextDay Not NotLikeAll NotLikeAny Now
       NthValue NullIf Nvl Nvl2 OctetLength Or OuterReference Overlay ParseToDate
       ParseToTimestamp ParseUrl PercentRank Pi Pmod PosExplode Pow PreciseTimestampConversion PrettyAttribute
       Quarter RLike RaiseError Rand Randn Rank RegExpCount RegExpExtract
