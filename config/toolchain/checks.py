@@ -43,6 +43,7 @@ MARIADB = "mariadb-server-core mariadb-client-core"
 GALERA = Path("/usr/lib/galera/libgalera_smm.so")
 # Servers lie where a plain user's PATH does not look.
 SERVERS = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"
+MOST_REASONS = 40
 POLICY = Path("/usr/sbin/policy-rc.d")
 
 
@@ -225,8 +226,8 @@ def run(step: Step, *, speaking: threading.Lock | None = None) -> bool:
     with contextlib.ExitStack() as stack:
         out = None
         if speaking is not None:
-            SAID.mkdir(parents=True, exist_ok=True)
-            path = SAID / f"{step.name.replace(' ', '-')}.log"
+            path = log_of(step.name)
+            path.parent.mkdir(parents=True, exist_ok=True)
             out = stack.enter_context(path.open("w+", errors="replace"))
         done = subprocess.run(
             step.command,
@@ -252,6 +253,19 @@ def run_side_by_side(steps: list[Step]) -> list[str]:
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
         good = list(pool.map(lambda step: run(step, speaking=speaking), steps))
     return [step.name for step, is_good in zip(steps, good, strict=True) if not is_good]
+
+
+def log_of(name: str) -> Path:
+    return SAID / f"{name.replace(' ', '-')}.log"
+
+
+def reasons(name: str) -> list[str]:
+    """Of a step of tests that failed: what failed, then the first lines that say why.
+    They lie far above the end of the run, where logs are often cut."""
+    log = log_of(name)
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    tests = [line for line in lines if line.startswith(("FAILED tests", "ERROR tests"))]
+    return [*tests, *[line for line in lines if line.startswith("E  ")][:MOST_REASONS]]
 
 
 def commit() -> str:
@@ -300,6 +314,8 @@ def main(arguments: list[str]) -> int:
         say(f"NOT TESTED: {names} (apt-get install {one.package})")
     name_slice(long)
     if failed:
+        for line in (line for name in failed for line in reasons(name)):
+            say(line)
         say(f"FAILED: {', '.join(failed)}")
         return 1
     return 1 if missing and may_install() else 0

@@ -153,15 +153,20 @@ def test_steps_run_side_by_side_and_each_of_them_counts(
         places = {"mine": tmp_path / mine, "other": tmp_path / other}
         return checks.Step(mine, ["sh", "-c", meet.format(**places)])
 
-    bad = checks.Step("bad one", ["sh", "-c", "echo kept; exit 3"])
+    told = "kept\nE   it is 2\nFAILED tests/a.py::b - it is 2\n"
+    bad = checks.Step("bad one", ["sh", "-c", f"printf '{told}'; exit 3"])
     last = checks.Step("last", ["sh", "-c", "echo after it"])
     steps = [step("a", "b"), bad, last, step("b", "a")]
     assert checks.run_side_by_side(steps) == ["bad one"]
     said = capsys.readouterr().out
     for words in (f"met {tmp_path / 'a'}", f"met {tmp_path / 'b'}", "after it"):
         assert words in said
-    assert "kept\n-- bad one: FAILED" in said
-    assert (tmp_path / "said" / "bad-one.log").read_text() == "kept\n"
+    assert f"{told}-- bad one: FAILED" in said
+    assert (tmp_path / "said" / "bad-one.log").read_text() == told
+    assert checks.reasons("bad one") == [
+        "FAILED tests/a.py::b - it is 2",
+        "E   it is 2",
+    ]
 
 
 def test_the_slice_of_a_commit_is_said_with_what_repeats_it(capsys) -> None:
