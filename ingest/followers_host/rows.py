@@ -31,21 +31,22 @@ _REPORTED = {
     "position": "text", "number": "bigint", "first": "bigint", "rows": "bigint",
     "log_kept": "bigint", "log_safe": "bigint", "log_status": "text",
 }  # fmt: skip
-# Of one that reaches its source: else it does not know how far that has come.
-_FOLLOWING = {"log_behind": "bigint"}
 # A host that was stopped while another one took a source over writes nothing of it.
 _WRITE = """
 UPDATE ingest_sourcefollower f SET
-  {own}, {reported}, {following}, written_at = now(),
+  {own}, {reported}, written_at = now(),
   committed_at = coalesce(e.committed_at, f.committed_at),
   waiting_bytes = coalesce(e.waiting_bytes, f.waiting_bytes),
   observed_at = CASE WHEN (f.observed, f.code) = (e.observed, e.code)
     THEN f.observed_at ELSE now() END,
   heartbeat_at = CASE WHEN e.is_heard AND e.observed = 'following' THEN now()
-    ELSE f.heartbeat_at END
+    ELSE f.heartbeat_at END,
+  -- one that does not reach its source does not know how far that has come
+  log_behind = CASE WHEN e.is_heard AND e.observed = 'following' THEN e.log_behind
+    ELSE f.log_behind END
 FROM jsonb_to_recordset(%s::jsonb) AS e(
   datasource_id bigint, is_heard boolean, committed_at timestamptz,
-  waiting_bytes bigint, {types})
+  waiting_bytes bigint, log_behind bigint, {types})
 JOIN core_lease l ON l.name = 'follower:' || e.datasource_id
 WHERE f.datasource_id = e.datasource_id AND l.owner = %s
 """.format(
@@ -54,14 +55,7 @@ WHERE f.datasource_id = e.datasource_id AND l.owner = %s
         f"{name} = CASE WHEN e.is_heard THEN e.{name} ELSE f.{name} END"
         for name in _REPORTED
     ),
-    following=", ".join(
-        f"{name} = CASE WHEN e.is_heard AND e.observed = 'following'"
-        f" THEN e.{name} ELSE f.{name} END"
-        for name in _FOLLOWING
-    ),
-    types=", ".join(
-        f"{name} {kind}" for name, kind in (_OWN | _REPORTED | _FOLLOWING).items()
-    ),
+    types=", ".join(f"{name} {kind}" for name, kind in (_OWN | _REPORTED).items()),
 )
 
 
