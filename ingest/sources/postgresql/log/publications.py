@@ -38,11 +38,17 @@ _FIRST = "slot {} begins behind it"
 # the schema of one of these, or as all are. Row filters came with PostgreSQL 15.
 # What pg_publication_tables shows, which waits for whoever locks one of the tables.
 # is_above: as part of another one, under whose name it comes with pubviaroot.
+# left: columns that a list of it leaves out, which came with PostgreSQL 15, too.
 _PUBLISHED = """
-SELECT f.schema, f.name, f.pubname, f.member
+SELECT f.schema, f.name, f.pubname, f.member, f.left
 FROM (
   SELECT n.nspname::text AS schema, c.relname::text AS name, p.pubname::text,
     m.kind || m.oid || '/' || p.xmin AS member, c.relkind, p.pubviaroot,
+    ARRAY(SELECT a.attname::text FROM pg_publication_rel r JOIN pg_attribute a
+      ON a.attrelid = r.prrelid AND a.attnum > 0 AND NOT a.attisdropped
+      WHERE r.prpubid = p.oid AND r.prrelid = c.oid
+      AND jsonb_typeof(to_jsonb(r) -> 'prattrs') = 'array'
+      AND NOT to_jsonb(r) -> 'prattrs' @> to_jsonb(a.attnum)) AS left,
     bool_or(m.is_above) OVER (PARTITION BY c.oid, p.oid) AS is_above
   FROM unnest(%s::name[], %s::name[]) w(schema, name)
   JOIN pg_namespace n ON n.nspname = w.schema
@@ -69,6 +75,17 @@ _SCHEMAS = """UNION ALL SELECT 's', s.oid || '-' || y.xmin, a.oid <> c.oid
   JOIN pg_class a ON a.relnamespace = s.pnnspid JOIN pg_type y ON y.oid = a.reltype
   WHERE s.pnpubid = p.oid AND (
     a.oid = c.oid OR a.oid IN (SELECT pg_partition_ancestors(c.oid)))"""
+# Of a publication that does not have all of a table's changes: whether it has each
+# kind of them, says those of partitions of their table, and has it by itself.
+_MEMBER = """
+SELECT p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate,
+  p.pubviaroot OR c.relkind IS DISTINCT FROM 'p', r.oid IS NOT NULL
+FROM pg_publication p
+LEFT JOIN (pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace)
+  ON n.nspname = %s AND c.relname = %s
+LEFT JOIN pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = c.oid
+WHERE p.pubname = %s
+"""
 _MEMBERS = """
 SELECT n.nspname::text, c.relname::text
 FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid
@@ -76,8 +93,9 @@ JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespa
 WHERE p.pubname = %s
 """
 # What is written into a partition is said of the table that is divided into them.
+_KINDS = "insert, update, delete, truncate"
 _MAKE = (
-    "CREATE PUBLICATION {} WITH (publish = 'insert, update, delete, truncate',"
+    f"CREATE PUBLICATION {{}} WITH (publish = '{_KINDS}',"
     " publish_via_partition_root = true)"
 )
 # The source's own log gets a line each time that it refuses us.
@@ -274,12 +292,6 @@ class Publications:
             # by the next look the stream has it
             return self._added[table.table_id]
         if not by:
-            target = DIALECT.qualified(table.source_schema, table.source_table)
-            statement = (
-                f"ALTER PUBLICATION {DIALECT.name(own)} ADD TABLE {target}"
-                if own in self._usable
-                else f"CREATE PUBLICATION {DIALECT.name(own)} FOR TABLE {target}"
-            )
             return Sentence(
                 "no publication at the source has all changes of %(table)s, and"
                 " %(own)s does not get it: %(why)s; at the source, by a user who"
@@ -287,7 +299,7 @@ class Publications:
                 table=table.at_source,
                 own=own,
                 why=why,
-                statement=statement,
+                statement=self._statement(table),
             )
         if usable := [
             name for name in sorted(by, key=self._rank) if self._usable[name]
@@ -300,6 +312,26 @@ class Publications:
             table=table.at_source,
             publication=min(by),
         )
+
+    def _statement(self, table: TableSpec) -> str:
+        """By which our own one gets all of a table's changes."""
+        own = DIALECT.name(self.names.publication)
+        target = DIALECT.qualified(table.source_schema, table.source_table)
+        if self.names.publication not in self._usable:
+            return f"CREATE PUBLICATION {own} FOR TABLE {target}"
+        name = [table.source_schema, table.source_table, self.names.publication]
+        for has_all, is_whole, is_member in self.control.rows(_MEMBER, name):
+            if not has_all:
+                return f"ALTER PUBLICATION {own} SET (publish = '{_KINDS}')"
+            if not is_whole:
+                return (
+                    f"ALTER PUBLICATION {own} SET (publish_via_partition_root = true)"
+                )
+            if is_member:
+                # of some rows or columns
+                drop = f"ALTER PUBLICATION {own} DROP TABLE {target}; "
+                return f"{drop}ALTER PUBLICATION {own} ADD TABLE {target}"
+        return f"ALTER PUBLICATION {own} ADD TABLE {target}"
 
     def _rank(self, name: str) -> tuple[bool, str]:
         return name != self.names.publication, name
@@ -372,10 +404,16 @@ class Publications:
         found: dict[Name, frozenset[Member]] = {}
         has_schemas = self.control.connection.info.server_version >= 150_000
         sql = _PUBLISHED.replace("{schemas}", _SCHEMAS if has_schemas else "")
+        planned = {
+            (one.source_schema, one.source_table): {c.source_name for c in one.columns}
+            for one in tables
+        }
         rows = self.control.rows(sql, [schemas, names])
-        for schema, name, publication, number in rows:
+        for schema, name, publication, number, left in rows:
             if publication not in self._usable:
                 continue  # made since they were listed: the next look has it
             key = schema, name
+            if planned[key] & {*left}:
+                continue
             found[key] = found.get(key, frozenset()) | {(publication, number)}
         return found
