@@ -15,7 +15,7 @@ from typing import Protocol
 
 from core.errors import TerminalError, TransientError
 from core.object_store import is_object_uri
-from core.sentences import Sentence
+from core.sentences import Sentence, as_sentence
 from ingest.contract.following import (
     FollowedTable,
     FollowerState,
@@ -66,6 +66,10 @@ _COMPARE_SECONDS = 1.0
 _AGAIN_SECONDS = 20.0
 # What the log has comes at once; new lists are taken up between two reads.
 _READ_SECONDS = 0.5
+_BEGUN_ANEW = (
+    "reading the source's log was started over, so changes are missing; resync the"
+    " table (%(why)s)"
+)
 _LOADED_ELSEWHERE = Sentence(
     "its load was not over as another server took the place of the one that it was read"
     " from; resync the table"
@@ -181,7 +185,8 @@ class Follower:
         gap = None
         if log.anew:
             after = index.newest.end if index.newest else ""
-            gap = Gap(after, lambda: all_deferred(_tables_of(index), log.anew))
+            why = Sentence(_BEGUN_ANEW, why=as_sentence(log.anew))
+            gap = Gap(after, lambda: self._deferred(_tables_of(index), why))
         elif log.moved:
             gap = Gap(log.moved, lambda: self._carried_over(log, _tables_of(index)))
 
@@ -194,6 +199,11 @@ class Follower:
             begin=log.begin,
             gap=gap,
         )
+
+    def _deferred(self, known: dict[int, StreamTable], why: str) -> tuple[Control, ...]:
+        found = all_deferred(known, why)
+        self._reasons |= {one.table_id: one.reason for one in found}
+        return found
 
     def _carried_over(
         self, log: LogReader, known: dict[int, StreamTable]
@@ -212,7 +222,7 @@ class Follower:
             if state.state in {"cut", "finished"} and table_id not in over
         }
         ended = (Control("finished", table_id, at=log.begin) for table_id in over)
-        return (*all_deferred(left, _LOADED_ELSEWHERE), *ended)
+        return (*self._deferred(left, _LOADED_ELSEWHERE), *ended)
 
     def _follow(
         self, log: LogReader, builder: SegmentBuilder, collector: Collector

@@ -19,6 +19,7 @@ from ingest.sources.registry import open_log_reader
 from tests.integration.ingest.following import STREAM, World, table
 from tests.long_tests import first_then_long
 from tests.source_access import postgresql_at
+from tests.source_server import SourceServer
 from tests.waiting import wait_for
 
 T = "CREATE TABLE t (id int PRIMARY KEY, v text)"
@@ -287,27 +288,6 @@ def test_partitions_are_followed_once_their_log_has_what_their_table_says(
     ]  # fmt: skip
 
 
-@pytest.mark.long
-def test_the_publication_of_somebody_else_serves(followed: World, reader: str) -> None:
-    """Of all tables, by a login that owns nothing."""
-    link = followed.link
-    link.execute(T)
-    link.execute("CREATE TABLE u (id int PRIMARY KEY, v text)")
-    link.execute("CREATE PUBLICATION theirs FOR ALL TABLES")
-    run = followed.following(FIRST, dsn=reader)
-    link.execute("INSERT INTO t VALUES (1, 'a')")
-    link.execute("INSERT INTO u VALUES (1, 'not wanted yet')")
-    followed.durable(run)
-    run.want(FIRST, second())
-    run.until(lambda s: s.tables[1].state == "cut", "the other's cut")
-    link.execute("INSERT INTO u VALUES (2, 'b')")
-    followed.durable(run)
-    assert [one.values["id"] for one in followed.changes(1)] == [1]
-    assert [one.values["id"] for one in followed.changes(2)] == [2]
-    names = link.execute("SELECT pubname FROM pg_publication").fetchall()
-    assert names == [("theirs",)]
-
-
 def test_a_slot_that_somebody_else_reads_is_named(followed: World, reader: str) -> None:
     link, name = followed.link, followed.spec.slot
     link.execute("CREATE PUBLICATION theirs FOR ALL TABLES")
@@ -316,82 +296,6 @@ def test_a_slot_that_somebody_else_reads_is_named(followed: World, reader: str) 
         theirs.start(name, ["theirs"], after=0)
         outcome, error = followed.start(dsn=reader).until_failed()
     assert (outcome, error.code) == ("transient", "slot_in_use")
-
-
-def test_without_a_publication_it_says_who_has_to_make_one(
-    followed: World, reader: str
-) -> None:
-    followed.link.execute(T)
-    run = followed.start(FIRST, dsn=reader)
-    outcome, error = run.until_failed()
-    assert (outcome, error.code) == ("invalid_request", "publication_missing")
-    assert "CREATE PUBLICATION" in error.message + error.hint
-
-
-def test_a_publication_of_some_changes_or_rows_does_not_serve(
-    followed: World, reader: str
-) -> None:
-    link = followed.link
-    link.execute(T)
-    link.execute("CREATE TABLE u (id int PRIMARY KEY, v text)")
-    link.execute("CREATE PUBLICATION rows FOR TABLE u WHERE (id > 5), mark")
-    link.execute("CREATE PUBLICATION inserts FOR TABLE t WITH (publish = 'insert')")
-    run = followed.following(FIRST, second(), dsn=reader)
-    assert "no publication" in run.problem(1)
-    assert "no publication" in run.problem(2)
-    assert followed.controls() == []
-
-
-@pytest.mark.long  # the slot passes it with a segment that has no rows
-def test_a_publication_that_was_made_later_is_used_in_time(
-    followed: World, reader: str
-) -> None:
-    link = followed.link
-    link.execute(T)
-    link.execute("CREATE PUBLICATION first FOR TABLE mark")
-    run = followed.following(FIRST, dsn=reader)
-    assert "no publication" in run.problem(1)
-    link.execute("CREATE PUBLICATION later FOR TABLE t")
-    run.want(FIRST)
-
-    run.until(lambda s: "was made lately" in run.problem(1), "the publication")
-    link.execute(
-        "CREATE TABLE other AS SELECT repeat('x', 1000) FROM generate_series(1, 20000)"
-    )
-
-    def is_over() -> bool:
-        # each tells the slot which transactions are open
-        link.execute("CHECKPOINT")
-        run.want(FIRST)
-        run.look()
-        return run.code is not None
-
-    wait_for(is_over, "the slot to pass it")
-    assert run.failure is not None
-    assert run.failure[1].code == "publication_found"
-    run = followed.following(FIRST, dsn=reader)
-    link.execute("INSERT INTO t VALUES (1, 'a')")
-    followed.durable(run)
-    assert [one.values["id"] for one in followed.changes()] == [1]
-
-
-def test_a_slot_that_seems_older_than_a_publication_is_read_by_it(
-    followed: World, reader: str
-) -> None:
-    """Another slot keeps the catalog from before."""
-    link = followed.link
-    other = f"{followed.spec.slot}_other"
-    link.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [other])
-    link.execute(T)
-    link.execute("CREATE PUBLICATION theirs FOR ALL TABLES")
-    for is_killed in (True, False):
-        run = followed.following(FIRST, dsn=reader)
-        if is_killed:
-            run.kill()
-    link.execute("INSERT INTO t VALUES (1, 'a')")
-    followed.durable(run)
-    assert [one.values["id"] for one in followed.changes()] == [1]
-    link.execute("SELECT pg_drop_replication_slot(%s)", [other])
 
 
 def test_a_login_that_may_not_read_the_log(followed: World, source_pg) -> None:
@@ -473,6 +377,7 @@ def test_a_slot_that_is_gone_is_named_and_passed_over_when_decided(
     assert "is gone" in error.message
     run = followed.following(FIRST, begin_anew=True)
     run.until(lambda s: "are missing" in s.tables[0].problem, "what is missing")
+    assert "is gone" in run.problem(1)
     run.want(FollowTable(table(1), load="anew"))
     run.until(lambda s: s.tables[0].state == "cut", "a new load")
     link.execute("INSERT INTO t VALUES (2, 'new')")
@@ -569,6 +474,34 @@ def test_a_slot_that_serves_something_else_is_left_alone(followed: World) -> Non
         assert error.code == "slot_of_another"
     finally:
         followed.link.execute("SELECT pg_drop_replication_slot(%s)", [name])
+
+
+def test_another_database_by_the_same_name_is_never_read_on(
+    followed: World, source_pg: SourceServer
+) -> None:
+    followed.link.execute(T)
+    run = followed.following(FIRST)
+    followed.durable(run)
+    run.kill()
+    other = f"other_{followed.spec.slot}"
+    another = source_pg.create_database(other)
+    try:
+        outcome, error = followed.start(FIRST, dsn=another).until_failed()
+        assert (outcome, error.code) == ("terminal", "source_changed")
+        former = followed.link.info.dbname
+        assert f"let the datasource name {former}" in error.hint
+        assert followed.confirmed()  # its slot keeps its log
+
+        with psycopg.connect(another, autocommit=True) as link:
+            link.execute("CREATE TABLE mark (n int)")
+            link.execute("ALTER TABLE mark REPLICA IDENTITY FULL")
+            link.execute(T)
+            again = replace(FIRST, load="again")
+            run = followed.following(again, dsn=another, begin_anew=True)
+            run.until(lambda s: not run.problem(1), "it is followed there")
+        run.kill()
+    finally:
+        source_pg.drop_database(other)
 
 
 def test_another_server_is_never_read_on(followed: World) -> None:

@@ -32,9 +32,10 @@ Wait = Callable[[str], None]
 
 def begun_slot(access: SourceAccess, control: Control, name: str, wait: Wait) -> int:
     """Where the log of a new stream begins. A slot that is there is one that was made
-    for it before a death; one that is lost is of nobody's use."""
+    for it before a death; one that is lost, or of a database that had this one's name,
+    is of nobody's use."""
     slot = control.slot(name)
-    if slot is not None and slot.is_lost:
+    if slot is not None and (slot.is_lost or slot.elsewhere):
         drop_slot(control.connection, name)
         slot = None
     if slot is not None:

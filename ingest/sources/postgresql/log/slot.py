@@ -26,7 +26,7 @@ _END_HOLDER = (
     " WHERE slot_name = %s AND active"
 )
 _LOOK = """
-SELECT plugin, database = current_database(), active,
+SELECT plugin, nullif(database, current_database())::text, active,
   coalesce(confirmed_flush_lsn, '0/0')::text, coalesce(wal_status, 'lost'),
   coalesce(pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
     ELSE pg_current_wal_lsn() END, restart_lsn), 0)::bigint, safe_wal_size
@@ -41,6 +41,7 @@ class Slot:
     kept       bytes of the log that the server keeps for it
     left       bytes that may come before it is lost; None = without a limit
     status     the server's word for that (wal_status)
+    elsewhere  the database that it is of, where another one answers by our name for it
     """
 
     confirmed: int
@@ -49,16 +50,17 @@ class Slot:
     kept: int
     left: int | None
     status: str
+    elsewhere: str = ""
 
 
 def read_slot(connection: psycopg.Connection[Row], name: str) -> Slot | None:
-    """None when there is none. InvalidRequest `slot_of_another` when it is not of this
-    database, or not of pgoutput."""
+    """None when there is none. InvalidRequest `slot_of_another` when it is not of
+    pgoutput."""
     found = connection.execute(_LOOK, [name]).fetchone()
     if found is None:
         return None
-    plugin, is_here, is_active, confirmed, state, kept, left = found
-    if plugin != "pgoutput" or not is_here:
+    plugin, elsewhere, is_active, confirmed, state, kept, left = found
+    if plugin != "pgoutput":
         raise InvalidRequest(
             "the slot %(slot)s at the source is used for something else (%(plugin)s)",
             slot=name,
@@ -67,11 +69,25 @@ def read_slot(connection: psycopg.Connection[Row], name: str) -> Slot | None:
             hint="drop it when it is no longer needed, or choose another name",
         )
     is_lost = state == "lost"
-    return Slot(lsn_of(confirmed), bool(is_active), is_lost, int(kept), left, state)
+    confirmed = lsn_of(confirmed)
+    return Slot(
+        confirmed, bool(is_active), is_lost, int(kept), left, state, elsewhere or ""
+    )
 
 
 def kept_slot(slot: Slot | None, name: str, after: PostgresLog) -> Slot:
-    """TerminalError `log_lost` when it does not have all behind that position."""
+    """TerminalError `log_lost` when it does not have all behind that position, and
+    `source_changed` when it has the log of another database."""
+    if slot is not None and slot.elsewhere:
+        raise TerminalError(
+            "the log was read from the database %(database)s (slot %(slot)s), and"
+            " another database answers now: that one was renamed. Nothing was read",
+            start_over=ANEW,
+            database=slot.elsewhere,
+            slot=name,
+            code="source_changed",
+            hint="let the datasource name %(database)s, or %(start_over)s",
+        )
     why = ""
     if slot is None:
         why = Sentence("its replication slot %(slot)s is gone", slot=name)
