@@ -118,7 +118,9 @@ class MariadbDialect:
         if base in _TEXTS - {"enum", "set"}:
             # what Spark has: bytes in UTF-8, whatever the collation takes for equal
             exact = f"CAST(CONVERT({quoted} USING utf8mb4) AS BINARY)"
-            return Compared(((exact, "CAST(? AS BINARY)"),))
+            # longer than max_allowed_packet it is NULL, and equals no constant either
+            other = f"IF({quoted} IS NULL, NULL, X'FF')"
+            return Compared(((f"COALESCE({exact}, {other})", "CAST(? AS BINARY)"),))
         if base not in _NUMBERS - {"bit", "year"} or kind.name == "string":
             return Compared()
         constant = "CAST(? AS SIGNED)"

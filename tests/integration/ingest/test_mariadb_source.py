@@ -450,6 +450,37 @@ def test_few_rows_of_types_without_a_bound_are_fetched_at_a_time(
     assert fetch_rows(found).first * packet <= LIMITS.result_bytes
 
 
+def test_a_text_beyond_a_packet_equals_no_constant(
+    mariadb_server: MariaDbServer, source: Source
+) -> None:
+    """What MariaDB computes of it is NULL, by which it would be in no answer."""
+    mariadb_server.run(
+        "CREATE TABLE keys.beyond (id int, v text CHARACTER SET latin1)",
+        "INSERT INTO keys.beyond VALUES (1, 'x'), (2, ''), (3, NULL),"
+        " (4, repeat(_latin1 X'E9', 12000))",
+    )
+    (packet,) = source.one("SELECT @@global.max_allowed_packet")
+    text = ColumnSpec("v", "v", "text", "string")
+    [(raw, value)] = MariadbDialect().compared(text).pairs
+    same, found = f"{raw} = {value}", {}
+    try:
+        mariadb_server.run("SET GLOBAL max_allowed_packet = 16384")
+        with mariadb_server.connect("keys") as link, link.cursor() as cursor:
+            for constant in ("x", ""):
+                for condition in (same, f"NOT ({same})"):
+                    where = condition.replace("?", f"'{constant}'")
+                    cursor.execute(f"SELECT id FROM beyond WHERE {where} ORDER BY id")
+                    found[constant, condition == same] = sum(cursor.fetchall(), ())
+    finally:
+        mariadb_server.run(f"SET GLOBAL max_allowed_packet = {packet}")
+    assert found == {
+        ("x", True): (1,),
+        ("x", False): (2, 4),
+        ("", True): (2,),
+        ("", False): (1, 4),
+    }
+
+
 def test_a_table_made_anew_while_it_is_looked_at_has_columns(
     source: Source, mariadb_server: MariaDbServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,7 +102,10 @@ def test_a_kind_without_dialect_is_not_there_yet() -> None:
             "mariadb",
             "varchar(9)",
             "string",
-            ["CAST(CONVERT(`x` USING utf8mb4) AS BINARY) CAST(? AS BINARY)"],
+            [
+                "COALESCE(CAST(CONVERT(`x` USING utf8mb4) AS BINARY),"
+                " IF(`x` IS NULL, NULL, X'FF')) CAST(? AS BINARY)"
+            ],
         ),
         ("mariadb", "enum('a')", "string", []),
         ("mariadb", "decimal(65,2)", "string", []),
