@@ -137,6 +137,31 @@ def test_what_came_under_another_name_is_not_forgotten(followed: World) -> None:
     assert run.problem(1)
 
 
+def test_what_came_under_the_name_of_a_followed_table_is_not_forgotten(
+    followed: World,
+) -> None:
+    """Two swapped their names, and swap them back before anybody looks."""
+    link = followed.link
+    link.execute(T)
+    link.execute("CREATE TABLE u (id int PRIMARY KEY, v text)")
+    other = FollowTable(table(2, "u"), load="first")
+    run = followed.following(FIRST, other)
+    link.execute("INSERT INTO t VALUES (1, 'a')")
+    followed.durable(run)
+    swap = "ALTER TABLE t RENAME TO w; ALTER TABLE u RENAME TO t; ALTER TABLE w RENAME TO u"
+    with link.transaction():
+        link.execute(swap)
+        link.execute("INSERT INTO u VALUES (2, 'of t')")
+        link.execute(swap)
+    followed.durable(run)
+    assert followed.controls()[-1] == ("deferred", 1)
+    assert "renamed to public.u" in run.problem(1)
+    link.execute("INSERT INTO u VALUES (3, 'of u')")
+    followed.durable(run)
+    assert run.problem(2) == ""
+    assert [one.values["id"] for one in followed.changes(2)] == [3]
+
+
 @pytest.mark.parametrize(
     "statements",
     [

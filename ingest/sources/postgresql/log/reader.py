@@ -319,8 +319,9 @@ class PostgresLogReader:
         table = self._by_name[relation.schema, relation.name]
         said = self.identities.get(table.table_id)
         if said and Identity.decode(said).oid != relation.oid:
-            # another table has its name, for a while or from here on: a look tells
+            # another one has its name for a while, or from here on: a look tells
             self._looked, self._seen_all = 0.0, ""
+            self._note_other_name(relation)
             return None
         described = self._described(table, relation)
         later = self._later(table)
@@ -402,11 +403,10 @@ class PostgresLogReader:
 
     def _note_other_name(self, named: Named) -> None:
         """It may have its own again before anybody looks at it."""
-        table_id = self._known.get(named.oid, 0)
-        is_new = self._decoder.is_within and self._met(table_id)
+        is_new = self._decoder.is_within and self._met(self._known.get(named.oid, 0))
+        other = f"{named.schema}.{named.name}"
         for table in self._tables if is_new else ():
-            if table.table_id == table_id:
-                other = f"{named.schema}.{named.name}"
+            if table.table_id == self._known[named.oid] and table.at_source != other:
                 self._refuse(table, passed_over(table, other))
 
     def _refuse(self, table: TableSpec, problem: str) -> None:
