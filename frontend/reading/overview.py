@@ -17,6 +17,7 @@ from catalog.selectors.tables import TableFilter, datasources_for, tables_for
 from core.jobs import ACTIVE, WAITING
 from core.models import Job
 from frontend.reading.alerts import row_of
+from frontend.reading.pipelines import NEXT_STEPS
 from ingest.alerts.selectors import ILL, Concern, concerns_for
 from ingest.models import Onboarding
 from ingest.models.states import LIVE
@@ -31,13 +32,15 @@ MOST_PROBLEMS = 200
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """state  of the table, the kind of its alert, or `problem` where its score tells
-    others  (name, url) of tables that have the same"""
+    """state      of the table, kind of its alert, or `problem` where its score tells
+    next_step  "" where its page has it
+    others     (name, url) of tables that have the same"""
 
     name: str
     url: str
     state: str
     reason: str
+    next_step: str = ""
     others: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -137,8 +140,10 @@ def grouped(concerns: Iterable[Concern]) -> list[Problem]:
         reason = one.reason.replace(one.name, "").replace(table, "")
         problem = found.get((one.state, reason))
         if problem is None:
-            shown = Problem(one.name, _page_of(one), one.state, one.reason)
-            found[one.state, reason] = shown
+            step = one.alert.hint if one.alert else NEXT_STEPS.get(one.state, "")
+            found[one.state, reason] = Problem(
+                one.name, _page_of(one), one.state, one.reason, str(step)
+            )
         else:
             problem.others.append((one.name, _page_of(one)))
     return list(found.values())
