@@ -40,6 +40,35 @@ def test_the_publication_of_somebody_else_serves(followed: World, reader: str) -
     assert names == [("theirs",)]
 
 
+def test_the_publication_of_another_stream_is_not_relied_on(followed: World) -> None:
+    """Of the same table: it is dropped once that one is given up."""
+    link = followed.link
+    link.execute(T)
+    link.execute("CREATE PUBLICATION sluice_7_0123abcd FOR TABLE t, mark")
+    run = followed.following(FIRST)
+    link.execute("INSERT INTO t VALUES (1, 'a')")
+    followed.durable(run)
+    link.execute("DROP PUBLICATION sluice_7_0123abcd")
+    link.execute("INSERT INTO t VALUES (2, 'b')")
+    followed.durable(run)
+    run.want(FIRST)  # who gets a list looks at once
+    followed.durable(run)
+    assert run.problem(1) == ""
+    assert [one.values["id"] for one in followed.changes()] == [1, 2]
+
+
+def test_the_publication_of_another_stream_serves_who_may_make_none(
+    followed: World, reader: str
+) -> None:
+    link = followed.link
+    link.execute(T)
+    link.execute("CREATE PUBLICATION sluice_7_0123abcd FOR TABLE t, mark")
+    run = followed.following(FIRST, dsn=reader)
+    link.execute("INSERT INTO t VALUES (1, 'a')")
+    followed.durable(run)
+    assert [one.values["id"] for one in followed.changes()] == [1]
+
+
 def test_without_a_publication_it_says_who_has_to_make_one(
     followed: World, reader: str
 ) -> None:

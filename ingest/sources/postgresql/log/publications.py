@@ -9,6 +9,7 @@ the slot has passed its making.
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -98,6 +99,8 @@ _MAKE = (
     f"CREATE PUBLICATION {{}} WITH (publish = '{_KINDS}',"
     " publish_via_partition_root = true)"
 )
+# As `ingest.pipelines.log_tables` names what is made for a source.
+_OF_A_STREAM = re.compile(r"sluice_\d+_[0-9a-f]{8}")
 # The source's own log gets a line each time that it refuses us.
 _REFUSED_SECONDS = 300
 # Somebody works on the table: for one of those a look waits, not for each.
@@ -284,8 +287,9 @@ class Publications:
 
     def _problem(self, table: TableSpec, by: frozenset[str]) -> str:
         own = self.names.publication
-        why = "" if by else self._add(table)
-        by = by or frozenset({own} if not why else ())
+        lasting = frozenset(name for name in by if not self._may_go(name))
+        why = "" if lasting else self._add(table)
+        by = (lasting or by) if lasting or why else frozenset({own})
         if by & {*self.in_use, *self.chosen}:
             return ""
         if table.table_id in self._added and self.in_use:
@@ -312,6 +316,11 @@ class Publications:
             table=table.at_source,
             publication=min(by),
         )
+
+    def _may_go(self, name: str) -> bool:
+        """Another stream's: its table is taken out, or all of it dropped, as nobody
+        wants that one any more."""
+        return name != self.names.publication and bool(_OF_A_STREAM.fullmatch(name))
 
     def _statement(self, table: TableSpec) -> str:
         """By which our own one gets all of a table's changes."""
