@@ -265,11 +265,16 @@ def values_altered(
 ) -> dict[str, list[tuple[str, str]]]:
     """Columns of which values read otherwise although no row was written → each such
     value as it read before and reads now. What was not there before is no change."""
-    if not _is_same_table(before, now):
-        return {}
+    return forms_altered(before.forms, now.forms) if _is_same_table(before, now) else {}
+
+
+def forms_altered(
+    before: Mapping[str, Mapping[str, str]], now: Mapping[str, Mapping[str, str]]
+) -> dict[str, list[tuple[str, str]]]:
+    """The same of one table's columns."""
     found = {}
-    for column, forms in now.forms.items():
-        former = before.forms.get(column, {})
+    for column, forms in now.items():
+        former = before.get(column, {})
         pairs = [
             (former[kept], form)
             for kept, form in forms.items()

@@ -11,6 +11,7 @@ import psycopg
 from ingest.sources.fingerprint import MOST_FILES, ServerFingerprint
 
 One = Callable[[str, Sequence[object] | None], tuple[Any, ...]]
+Forms = dict[str, dict[str, str]]
 
 
 def read_fingerprint(
@@ -35,19 +36,22 @@ def read_fingerprint(
         timeline=timeline or int(of_checkpoint),
         log={"transaction": int(xid)},
         columns={name: int(numbers[name]) for name in columns if name in numbers},
-        forms=_forms(one, relation, columns),
+        forms=_forms(one, oid, columns),
         is_subscriber=bool(is_subscriber),
     )
 
 
-def _forms(
-    one: One, relation: str, columns: Collection[str]
-) -> dict[str, dict[str, str]]:
-    (found,) = one(_FORMS, [relation] * 2)
-    forms: dict[str, dict[str, str]] = {}
-    for column, kept, form in json.loads(found):
-        if column in columns:
-            forms.setdefault(column, {})[kept] = form
+def _forms(one: One, relation: int, columns: Collection[str]) -> Forms:
+    found = read_forms(one, [relation]).get(relation, {})
+    return {name: forms for name, forms in found.items() if name in columns}
+
+
+def read_forms(one: One, relations: Sequence[int]) -> dict[int, Forms]:
+    """See `ServerFingerprint.forms`, by table and column."""
+    (found,) = one(_FORMS, [[*relations]] * 2)
+    forms: dict[int, Forms] = {}
+    for relation, column, kept, form in json.loads(found):
+        forms.setdefault(relation, {}).setdefault(column, {})[kept] = form
     return forms
 
 
@@ -71,11 +75,12 @@ SELECT (SELECT system_identifier FROM pg_control_system()),
 # for, a composite's attributes, a range's bounds. The text of a composite has no names
 # of attributes, so only how many there are counts.
 _FORMS = """
-WITH RECURSIVE kind(attname, oid) AS (
-  SELECT a.attname, a.atttypid FROM pg_attribute a
-  WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND NOT a.attisdropped
+WITH RECURSIVE kind(relid, attname, oid) AS (
+  SELECT a.attrelid, a.attname, a.atttypid FROM pg_attribute a
+  JOIN pg_type t ON t.oid = a.atttypid AND (t.typtype <> 'b' OR t.typelem <> 0)
+  WHERE a.attrelid = ANY(%s::oid[]) AND a.attnum > 0 AND NOT a.attisdropped
 UNION
-  SELECT k.attname, inside.oid
+  SELECT k.relid, k.attname, inside.oid
   FROM kind k JOIN pg_type t ON t.oid = k.oid, LATERAL (
     SELECT t.typbasetype WHERE t.typtype = 'd'
     UNION ALL SELECT t.typelem WHERE t.typelem <> 0
@@ -87,19 +92,20 @@ UNION
     WHERE t.typtype IN ('r', 'm')
       AND t.oid IN (r.rngtypid, (to_jsonb(r) ->> 'rngmultitypid')::oid)
   ) inside(oid)
-), form(attname, kept, form) AS (
-  SELECT k.attname, e.oid::text, e.enumlabel
+), form(relid, attname, kept, form) AS (
+  SELECT k.relid, k.attname, e.oid::text, e.enumlabel
   FROM kind k JOIN pg_enum e ON e.enumtypid = k.oid
 UNION ALL
-  SELECT k.attname, t.oid::text, 'attributes ' || (
+  SELECT k.relid, k.attname, t.oid::text, 'attributes ' || (
     SELECT coalesce(string_agg(a.attnum::text, ' ' ORDER BY a.attnum), '')
     FROM pg_attribute a
     WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped)
   FROM kind k JOIN pg_type t ON t.oid = k.oid AND t.typtype = 'c'
 UNION ALL
-  SELECT a.attname, 'generated', pg_get_expr(d.adbin, d.adrelid)
+  SELECT a.attrelid, a.attname, 'generated', pg_get_expr(d.adbin, d.adrelid)
   FROM pg_attribute a JOIN pg_attrdef d ON (d.adrelid, d.adnum) = (a.attrelid, a.attnum)
-  WHERE a.attrelid = %s::regclass AND a.attgenerated <> '' AND NOT a.attisdropped
+  WHERE a.attrelid = ANY(%s::oid[]) AND a.attgenerated <> '' AND NOT a.attisdropped
 )
-SELECT coalesce(jsonb_agg(jsonb_build_array(attname, kept, form)), '[]')::text FROM form
+SELECT coalesce(jsonb_agg(jsonb_build_array(relid::bigint, attname, kept, form)),
+  '[]')::text FROM form
 """

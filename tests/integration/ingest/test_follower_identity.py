@@ -163,6 +163,38 @@ def test_what_came_under_the_name_of_a_followed_table_is_not_forgotten(
 
 
 @pytest.mark.parametrize(
+    ("altered", "words"),
+    [
+        ("ALTER TYPE m RENAME VALUE 'a' TO 'z'", "v (a → z)"),
+        ("ALTER TYPE c ADD ATTRIBUTE y int", "w (attributes 1 → attributes 1 2)"),
+    ],
+)
+def test_values_that_read_otherwise_since_their_type_was_altered(
+    followed: World, altered: str, words: str
+) -> None:
+    """No row is written by that. New labels are no such thing, nor are columns that are
+    not planned."""
+    link = followed.link
+    link.execute("CREATE TYPE m AS ENUM ('a', 'b'); CREATE TYPE n AS ENUM ('a', 'b')")
+    link.execute("CREATE TYPE c AS (x int)")
+    link.execute("CREATE TABLE t (id int PRIMARY KEY, v m[], w c, o n)")
+    columns = {"id": "integer as int", "v": "m as array<string>", "w": "c as string"}
+    of_types = replace(FIRST, table=table(1, columns=columns, left_out=("o",)))
+    run = followed.following(of_types)
+    link.execute("INSERT INTO t VALUES (1, '{a}', ROW(1), 'a')")
+    followed.durable(run)
+    link.execute("ALTER TYPE m ADD VALUE 'c'; ALTER TYPE n RENAME VALUE 'a' TO 'z'")
+    run.want(of_types)  # who gets a list looks at once
+    followed.durable(run)
+    assert run.problem(1) == ""
+    run.kill()
+    link.execute(altered)
+    run = followed.following(of_types)
+    run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
+    assert words in run.problem(1)
+
+
+@pytest.mark.parametrize(
     "statements",
     [
         "ALTER PUBLICATION {own} DROP TABLE t; ALTER PUBLICATION {own} ADD TABLE t",

@@ -23,6 +23,7 @@ from catalog.sources.postgresql.types import SourceType
 from ingest.contract.table import TableSpec
 from ingest.sources.port import Row, SourceAccess
 from ingest.sources.postgresql.connection import CONTROL_SETTINGS, DIALECT, connect
+from ingest.sources.postgresql.fingerprint import read_forms
 from ingest.sources.postgresql.log.parts import Came, Part
 from ingest.sources.postgresql.log.pgoutput import Relation
 from ingest.sources.postgresql.log.slot import Slot, read_slot
@@ -116,7 +117,7 @@ class FoundTable:
     and added again does not keep. lesser_parts: see `TableLog`. file: as `Identity` has
     it, and made: by which transaction, where nothing of it was altered behind. oldest:
     no transaction before this one is open. highest: number that a column has got.
-    dropped: numbers of columns, and who did."""
+    dropped: numbers of columns, and who did. forms: as `Identity` has them."""
 
     oid: int
     kind: str
@@ -133,6 +134,7 @@ class FoundTable:
     altered: Mapping[str, Altered] = field(default_factory=dict)
     dropped: Mapping[int, int] = field(default_factory=dict)
     uniques: tuple[Unique, ...] = ()
+    forms: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def sent(self) -> dict[str, int]:
@@ -186,6 +188,7 @@ class Control:
             return {}
         for row in self.rows(COLUMNS, {"oids": [row[2] for row in found]}):
             columns.setdefault(int(row[0]), []).append(row)
+        forms = read_forms(lambda *one: self.rows(*one)[0], [row[2] for row in found])
         return {
             (schema, name): FoundTable(
                 oid,
@@ -203,6 +206,7 @@ class Control:
                 {name: Altered(*map(int, more)) for name, *more in altered},
                 {int(number): int(xid) for number, xid in dropped},
                 tuple(map(_unique, uniques or ())),
+                forms.get(oid, {}),
             )
             for schema, name, oid, kind, persistence, identity, key, made, has_children,
             lesser, file, by, highest, oldest, parts, altered, dropped, uniques

@@ -258,8 +258,7 @@ class PostgresLogReader:
 
     def look(self) -> SourceLog:
         after = replace(self.started, lsn=self.log.durable)
-        name = self.names.slot
-        slot = kept_slot(self.control.slot(name), name, after)
+        slot = kept_slot(self.control.slot(self.names.slot), self.names.slot, after)
         behind = max(0, lsn_of(str(self.control.rows(_HERE)[0][0])) - self.log.durable)
         if time.monotonic() - self._looked > _LOOK_SECONDS and not self._is_unchanged():
             self._look_at_tables()
@@ -511,6 +510,7 @@ class PostgresLogReader:
             since=found.oldest,
             met=found.oldest,
             highest=found.highest,
+            forms=found.forms,
             parts=Parts({**found_empty(found.parts, empty)}),
         )
         then = Identity.decode(said) if said else now

@@ -16,6 +16,7 @@ from core.sentences import Sentence
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.sources.ahead import is_as_wide, undecided
 from ingest.sources.dialects import dialect_of
+from ingest.sources.fingerprint import forms_altered, in_words
 from ingest.sources.postgresql.log.parts import Parts
 
 _DIALECT = dialect_of("postgresql")
@@ -89,7 +90,8 @@ class Identity:
     of transactions before this one were in that file. met: as it was met, all before
     this one were over. highest: the number of a column that was there then. altered: of
     planned columns.
-    uniques: that keep its key unique at every moment."""
+    uniques: that keep its key unique at every moment. forms: how values of its columns
+    read, see `ServerFingerprint`."""
 
     oid: int
     columns: Mapping[str, int]
@@ -101,6 +103,7 @@ class Identity:
     parts: Parts = field(default_factory=Parts)
     altered: Mapping[str, Altered] = field(default_factory=dict)
     uniques: tuple[Unique, ...] = ()
+    forms: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -142,6 +145,14 @@ class Identity:
                 table=table.at_source,
                 key=_words(table.key),
                 names=_words(one.name for one in self.uniques),
+            )
+        altered = forms_altered(self.forms, now.forms)
+        if altered := {n: one for n, one in altered.items() if n in now.columns}:
+            return Sentence(
+                "%(table)s: values of %(values)s read otherwise since an ALTER TYPE at"
+                " the source, and its log does not show that; resync the table",
+                table=table.at_source,
+                values=in_words(altered),
             )
         if self.members and now.members and not {*self.members} & {*now.members}:
             return unsent_for_a_while(table)
