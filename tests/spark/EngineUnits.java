@@ -218,15 +218,25 @@ public final class EngineUnits {
 
   private static void placesAtSource() {
     SourcePlaces places = new SourcePlaces(3);
-    boolean isTwo = places.tryTake("one") && places.tryTake("one");
+    SourcePlaces.Place first = places.tryTake("one", 1);
+    boolean isTwo = first != null && places.tryTake("one", 2) != null;
     System.out.println("one user has all connections but the last: " + isTwo);
-    System.out.println("one user has the last connection, too: " + places.tryTake("one"));
-    System.out.println("the last one is for who has none: " + places.tryTake("another"));
-    System.out.println("there are more than so many: " + places.tryTake("third"));
-    places.giveBack("one");
-    System.out.println("what becomes free goes to who has none: " + places.tryTake("third"));
+    boolean isLast = places.tryTake("one", 3) != null;
+    System.out.println("one user has the last connection, too: " + isLast);
+    System.out.println("the last one is for who has none: " + (places.tryTake("other", 4) != null));
+    System.out.println("there are more than so many: " + (places.tryTake("third", 5) != null));
+    System.out.println("who has one takes one away: " + (places.givingWayTo("other") != null));
+    Long youngest = places.givingWayTo("third");
+    System.out.println("the youngest of who has most gives way: " + Long.valueOf(2).equals(youngest));
+    System.out.println("two give way for one: " + (places.givingWayTo("fourth") != null));
+    first.close();
+    System.out.println("what becomes free goes to who has none: " + (places.tryTake("third", 6) != null));
+    SourcePlaces each = new SourcePlaces(2);
+    boolean areTwo = each.tryTake("one", 1) != null && each.tryTake("other", 2) != null;
+    System.out.println("two users have one each: " + areTwo);
+    System.out.println("somebody's only one is taken: " + (each.givingWayTo("third") != null));
     SourcePlaces narrow = new SourcePlaces(1);
-    System.out.println("a single one is for everybody: " + narrow.tryTake("one"));
+    System.out.println("a single one is for everybody: " + (narrow.tryTake("one", 1) != null));
   }
 
   private static void keptByWeight() {

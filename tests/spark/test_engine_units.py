@@ -189,7 +189,9 @@ def test_rows_wait_where_there_is_room(what: str, found: dict[str, bool]) -> Non
     [
         "one user has all connections but the last",
         "the last one is for who has none",
+        "the youngest of who has most gives way",
         "what becomes free goes to who has none",
+        "two users have one each",
         "a single one is for everybody",
         "what was used last is kept",
         "the weight of what went is forgotten",
@@ -205,6 +207,9 @@ def test_shares_caches_and_names(what: str, found: dict[str, bool]) -> None:
     [
         "one user has the last connection, too",
         "there are more than so many",
+        "who has one takes one away",
+        "two give way for one",
+        "somebody's only one is taken",
         "more than one heavy thing is kept",
         "it is another's, too",
         "rights at a source are those of the lake",

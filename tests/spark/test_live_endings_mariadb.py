@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -41,6 +42,7 @@ CREATE VIEW deaf AS SELECT i AS id FROM generate_series(1, 9) i WHERE doze();
 CREATE TABLE few AS SELECT i AS id FROM generate_series(1, 9) i;
 """
 SLOW, LATE = "slow_pg.public.slow", "slow_pg.public.late"
+SLEEPY = ["slow_pg", "narrow_pg", "three_pg", "split_pg"]
 Ending = Callable[[EngineOperation], Awaitable[None]]
 
 
@@ -103,7 +105,7 @@ class Sleeper:
 def link(bench: EngineBench, source_pg: Any) -> Iterator[psycopg.Connection[Any]]:
     dsn = source_pg.create_database("sleepy")
     access = postgresql_at(dsn, application="sluice:sql")
-    for name, connections in (("slow_pg", 2), ("narrow_pg", 1)):
+    for name, connections in (("slow_pg", 2), ("narrow_pg", 1), ("three_pg", 3)):
         source = LiveSource(bench, name, access, connections)
         for table in ("slow", "late", "few"):
             source.table("public", table, ID)
@@ -116,7 +118,7 @@ def link(bench: EngineBench, source_pg: Any) -> Iterator[psycopg.Connection[Any]
 
 @pytest.fixture
 def client(bench: EngineBench) -> Iterator[Client]:
-    bench.policy("sly", sources=["slow_pg", "narrow_pg", "split_pg", "slow_my"])
+    bench.policy("sly", sources=[*SLEEPY, "slow_my"])
     made = bench.connect("sly")
     yield made
     made.close()
@@ -209,6 +211,37 @@ def test_one_user_leaves_a_connection_to_the_others(
 
     bench.wait(waited())
     eve.close()
+
+
+def test_several_users_leave_a_connection_to_the_others(
+    bench: EngineBench, sleeper: Sleeper
+) -> None:
+    """Who has most gives one to who has none, and goes on."""
+    session = sleeper.client.session
+    sleeps = "select count(id + 0) from three_pg.public.slow"
+    for name in ("eve", "ann"):
+        bench.policy(name, sources=["three_pg"])
+    eve, ann = bench.connect("eve"), bench.connect("ann")
+
+    async def through() -> None:
+        begun = [await session.execute(sleeps), await session.execute(sleeps)]
+        full = partial(wait_for, lambda: sleeper.asleep() == 2, "two to sleep there")
+        await asyncio.to_thread(full)
+        third = await eve.session.execute(sleeps)
+        full = partial(wait_for, lambda: sleeper.asleep() == 3, "all to sleep there")
+        await asyncio.to_thread(full)
+        counted = await ann._run("select count(id + 0) from three_pg.public.few")
+        assert counted.rows == [(9,)], counted.error
+        for operation in begun:
+            status = await session.status(operation)
+            assert status.state is OperationState.RUNNING, status
+            await session.cancel(operation)
+        await eve.session.cancel(third)
+        await sleeper.wait(sleeps=False)
+
+    bench.wait(through())
+    eve.close()
+    ann.close()
 
 
 def test_who_changes_the_table_does_not_wait_for_the_whole_statement(

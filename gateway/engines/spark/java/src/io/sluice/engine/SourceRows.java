@@ -16,7 +16,7 @@ final class SourceRows implements PartitionReader<InternalRow> {
   private final SourceQuery query;
   private final TaskContext task = TaskContext.get();
   private final SourceValue[] values;
-  private Sources.Place place;
+  private SourcePlaces.Place place;
   private SourceStatement statement;
   private ResultSet rows;
   private boolean isDone;

@@ -108,7 +108,7 @@ final class SourceScan implements Batch, SupportsReportStatistics {
     SourceQuery both =
         new SourceQuery(table.datasource(), table.relation(), items, List.of(), 0, -1);
     String planned = TaskWatch.statementHere();
-    Sources.Place place = Sources.placeNow(table.datasource(), planned);
+    SourcePlaces.Place place = Sources.placeNow(table.datasource(), planned);
     if (place == null) {
       return null;
     }

@@ -7,6 +7,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
+import org.apache.spark.SparkContext;
 import org.apache.spark.TaskContext;
 import org.apache.spark.TaskKilledException;
 
@@ -21,17 +22,10 @@ final class Sources {
   private static final long KEPT_TABLES = 16L << 20;
 
   private static final long WAIT_STEP_MILLIS = 100;
+  private static final int PATIENT_STEPS = 20;
   private static final long END_SECONDS = 2;
 
   private record Known(SourceAccess access, SourcePlaces places) {}
-
-  /** A connection that a user may have; given back by {@link #close}. */
-  record Place(SourcePlaces places, String user) implements AutoCloseable {
-    @Override
-    public void close() {
-      places.giveBack(user);
-    }
-  }
 
   private static final Map<String, Known> KNOWN = new ConcurrentHashMap<>();
   private static final Set<SourceStatement> RUNNING = ConcurrentHashMap.newKeySet();
@@ -93,17 +87,15 @@ final class Sources {
   }
 
   /** One at once for a statement that is planned; null when its user can have none now. */
-  static Place placeNow(String datasource, String statement) {
-    SourcePlaces places = known(datasource).places;
-    String user = userOf(statement);
-    return places.tryTake(user) ? new Place(places, user) : null;
+  static SourcePlaces.Place placeNow(String datasource, String statement) {
+    return known(datasource).places.tryTake(userOf(statement), SourcePlaces.NO_TASK);
   }
 
   /**
    * Waits for a connection's place, as long as the task is wanted; null for a task that has one,
    * and would wait for itself.
    */
-  static Place place(String datasource, TaskContext task) {
+  static SourcePlaces.Place place(String datasource, TaskContext task) {
     if (RUNNING.stream().anyMatch(each -> each.isOf(task, datasource))) {
       return null;
     }
@@ -111,20 +103,34 @@ final class Sources {
     String name = task == null ? TaskWatch.statementHere() : TaskWatch.statementOf(task);
     String user = userOf(name);
     Statement statement = Engine.get().identity().statements().running(name);
+    long id = task == null ? SourcePlaces.NO_TASK : task.taskAttemptId();
     try {
-      while (!places.tryTake(user)) {
+      SourcePlaces.Place found = places.tryTake(user, id);
+      for (int step = 1; found == null; step++) {
         tell(statement, places.reason(datasource, user));
+        if (step % PATIENT_STEPS == 0) {
+          makeRoom(places, user);
+        }
         Thread.sleep(WAIT_STEP_MILLIS);
         if (task != null && task.isInterrupted()) {
           throw new TaskKilledException("its statement was ended");
         }
+        found = places.tryTake(user, id);
       }
-      return new Place(places, user);
+      return found;
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
       throw new TaskKilledException("its statement was ended");
     } finally {
       tell(statement, null);
+    }
+  }
+
+  /** Else statements that several users leave unread, or slow ones, held all of them. */
+  private static void makeRoom(SourcePlaces places, String user) {
+    Long task = places.givingWayTo(user);
+    if (task != null) {
+      SparkContext.getOrCreate().killTaskAttempt(task, true, "it gives way to other users");
     }
   }
 
