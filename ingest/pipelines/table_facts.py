@@ -132,12 +132,20 @@ class _Taken:
             *self._promised.values_list("plan__database", flat=True).distinct(),
         }
         # where somebody chose to send one table says nothing about the next one
-        mine = carried.filter(source_table__database__datasource=source)
-        derived = mine.filter(plan__is_target_chosen=False)
-        pairs = derived.values_list("source_table__database__name", "plan__database")
+        mine = Q(source_table__database__datasource=source)
+        derived = Pipeline.objects.filter(mine, plan__is_target_chosen=False)
+        names = derived.values_list("source_table__database__name", "plan__database")
+        pairs = names.annotate(first=Min("pk")).order_by("first")
         self.pinned: dict[SourceName, str] = {}
-        for schema, plan, _ in pairs.annotate(first=Min("pk")).order_by("first"):
+        for schema, plan, _ in pairs.exclude(state=RETIRED):
             self.pinned.setdefault((source.name, schema), plan)
+        # of what was removed the name is free, unless it is another source's by now
+        left = {schema: plan for schema, plan, _ in pairs.filter(state=RETIRED)}
+        theirs = carried.exclude(mine).filter(plan__database__in=left.values())
+        lost = set(theirs.values_list("plan__database", flat=True))
+        for schema, plan in left.items():
+            if plan not in lost:
+                self.pinned.setdefault((source.name, schema), plan)
 
     def tables(self, databases: Iterable[str]) -> dict[str, set[str]]:
         """By database, of these alone: the lake may hold a million others."""

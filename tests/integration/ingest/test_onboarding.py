@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 
-from catalog.models import Column, Table
+from catalog.models import Column, Datasource, Table
 from core.errors import InvalidRequest, NotFound, TerminalError, TransientError
 from core.leases import release_all, take_lease
 from core.models import Job, Lease
@@ -277,6 +277,11 @@ def test_removal_keeps_the_data(world) -> None:
     table.refresh_from_db()
     assert table.is_queryable
     assert Path(table.path).exists()
+    # which has its name; what comes instead is beside it
+    ask(world, include=["public.orders"], approve=True)
+    again = Pipeline.objects.exclude(state="RETIRED").get().lake_table
+    assert again.database == table.database
+    assert again.name.startswith("orders_")
 
 
 def test_removal_drops_the_data_in_pages(world, monkeypatch) -> None:
@@ -293,6 +298,22 @@ def test_removal_drops_the_data_in_pages(world, monkeypatch) -> None:
     assert not Table.objects.filter(pk=table.pk).exists()
     assert not Column.objects.filter(table_id=table.pk).exists()
     ask(world, include=["public.orders"], approve=True)
+    again = Pipeline.objects.exclude(state="RETIRED").get().lake_table
+    assert str(again) == str(table)
+
+
+def test_a_name_that_is_another_source_s_by_now_is_not_taken_back(world) -> None:
+    world.live("orders")
+    job = removal.start_removal(world.lake("orders"), drop_data=True, actor="ann")
+    world.until(lambda: Job.objects.get(pk=job.pk).state == "SUCCEEDED")
+    other = Datasource.objects.create(name="other", kind="postgresql")
+    make_tables(other, ["orders"])
+    asked = {"datasource": "other", "include": ["public.orders"]}
+    ask(world, **asked, target_database="shop", approve=True)
+    ask(world, include=["public.orders"], approve=True)
+    mine = Pipeline.objects.exclude(state="RETIRED")
+    mine = mine.get(source_table__database__datasource=world.source)
+    assert mine.plan["database"].startswith("shop_")
 
 
 def test_a_removal_deletes_nothing_while_another_job_has_the_table(
