@@ -17,7 +17,6 @@ from catalog.selectors.tables import TableFilter, datasources_for, tables_for
 from core.jobs import ACTIVE, WAITING
 from core.models import Job
 from frontend.reading.alerts import row_of
-from frontend.reading.pipelines import NEXT_STEPS
 from ingest.alerts.selectors import ILL, Concern, concerns_for
 from ingest.models import Onboarding
 from ingest.models.states import LIVE
@@ -33,7 +32,7 @@ MOST_PROBLEMS = 200
 @dataclass(frozen=True, slots=True)
 class Problem:
     """state      of the table, kind of its alert, or `problem` where its score tells
-    next_step  "" where its page has it
+    next_step  "" where the reason has it
     others     (name, url) of tables that have the same"""
 
     name: str
@@ -140,9 +139,9 @@ def grouped(concerns: Iterable[Concern]) -> list[Problem]:
         reason = one.reason.replace(one.name, "").replace(table, "")
         problem = found.get((one.state, reason))
         if problem is None:
-            step = one.alert.hint if one.alert else NEXT_STEPS.get(one.state, "")
+            step = one.alert.hint if one.alert else ""
             found[one.state, reason] = Problem(
-                one.name, _page_of(one), one.state, one.reason, str(step)
+                one.name, _page_of(one), one.state, one.reason, step
             )
         else:
             problem.others.append((one.name, _page_of(one)))

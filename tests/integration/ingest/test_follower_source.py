@@ -85,6 +85,9 @@ ALTERED = [
     ),
     Case("ALTER TABLE {u} DROP CONSTRAINT {u}_pkey", "would refuse updates"),
     Case("DROP TABLE {u}", "there is no table public.{u}"),
+    Case(
+        "ALTER TABLE {u} RENAME TO {u}_kept", "is called public.{u}_kept at the source"
+    ),
     Case("DROP TABLE {u}; " + MADE, "was dropped and made again"),
     Case("ALTER TABLE {u} DROP v, ADD v text", "v was dropped at the source and added"),
 ]

@@ -42,6 +42,10 @@ _SETTINGS = {
     "lock_timeout": f"{LIMITS.glance_lock}s",
     "statement_timeout": f"{_SECONDS}s",
 }
+_NAME = (
+    "SELECT concat(relnamespace::regnamespace::name, '.', relname) FROM pg_class"
+    " WHERE oid = %s"
+)
 # A part that was made as one has its columns two commands before it is one, three where
 # it has defaults of its own; one that was attached by the transaction that made it has
 # them six before or more. The number of the command tells what came in between: a name
@@ -175,6 +179,11 @@ class Control:
     def snapshot(self) -> str:
         """Another one once any transaction that changed something has ended."""
         return str(self.rows(_SNAPSHOT)[0][0])
+
+    def name_of(self, oid: int) -> str:
+        """With its schema; "" when there is no such table."""
+        found = self.rows(_NAME, [oid])
+        return str(found[0][0]) if found else ""
 
     def money_digits(self) -> int:
         return int(self.rows(_MONEY)[0][0])

@@ -46,6 +46,7 @@ from ingest.sources.postgresql.log.tables import (
     Identity,
     SourceTable,
     changed_parts,
+    gone,
     is_shuffled,
     new_columns,
     passed_over,
@@ -454,11 +455,9 @@ class PostgresLogReader:
     def _problem_of_table(self, table: TableSpec, found: FoundTable | None) -> str:
         name = table.at_source
         if found is None:
-            return Sentence(
-                "there is no table %(table)s at the source any more; discover it"
-                " again, and remove the table or resync it",
-                table=name,
-            )
+            said = self.identities.get(table.table_id)
+            now = self.control.name_of(Identity.decode(said).oid) if said else ""
+            return gone(table, now=now)
         if found.kind not in _KINDS or found.persistence != "p":
             return Sentence(
                 "%(table)s is not an ordinary table, so the log has nothing of it;"

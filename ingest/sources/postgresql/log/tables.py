@@ -316,6 +316,22 @@ def passed_over(table: TableSpec, other: str) -> str:
     )
 
 
+def gone(table: TableSpec, *, now: str) -> str:
+    """now: as it is called by now, "" = it was dropped, or was never there."""
+    if now:
+        return Sentence(
+            "%(table)s is called %(now)s at the source now; give it its name back and"
+            " resync it, or remove the table and add %(now)s",
+            table=table.at_source,
+            now=now,
+        )
+    return Sentence(
+        "there is no table %(table)s at the source any more; discover it again, and"
+        " remove the table or resync it",
+        table=table.at_source,
+    )
+
+
 def changed_parts(table: TableSpec, why: str) -> str:
     return Sentence(
         "%(table)s: %(why)s at the source, and its log does not show which rows"
