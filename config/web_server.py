@@ -11,9 +11,11 @@ import signal
 import socket
 import time
 from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any
-from wsgiref.types import WSGIApplication
+from wsgiref.types import StartResponse, WSGIApplication
 
 from waitress import wasyncore
 from waitress.channel import HTTPChannel
@@ -78,6 +80,11 @@ class Channel(HTTPChannel):  # type: ignore[misc]
             rest, self._rest = self._rest, b""
             self.received(rest)
 
+    def hang_up(self) -> None:
+        """From any thread, whatever the client has not read; the loop sees it."""
+        with suppress(OSError):  # it is closed
+            self.socket.shutdown(socket.SHUT_RDWR)
+
     @property
     def is_at_work(self) -> bool:
         return bool(self.requests or self._rest) and not self.total_outbufs_len
@@ -100,7 +107,7 @@ def serve(
     # request is from is believed of a named proxy only: others could name anybody.
     told = {"x-forwarded-proto", "x-forwarded-for"} if proxy else {"x-forwarded-proto"}
     server = create_server(
-        application,
+        partial(_with_hang_up, application),
         sockets=[listener],
         threads=THREADS,
         connection_limit=CONNECTIONS + _OWN_SOCKETS,
@@ -127,6 +134,15 @@ def serve(
         _turn(server)
     server.task_dispatcher.shutdown(timeout=0)  # what still runs ends with the process
     wasyncore.close_all(server._map)
+
+
+def _with_hang_up(
+    application: WSGIApplication, environ: dict[str, Any], start: StartResponse
+) -> Iterable[bytes]:
+    """`sluice.hang_up` ends the request's connection."""
+    channel = environ["waitress.client_disconnected"].__self__
+    environ["sluice.hang_up"] = channel.hang_up
+    return application(environ, start)
 
 
 def _stop_signals(server: Any) -> list[int]:

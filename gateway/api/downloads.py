@@ -71,13 +71,15 @@ def download_of(user: str, statement_id: str, name: str) -> Download:
     return Download(user, statement_id, form, columns, headers)
 
 
-def send(wanted: Download) -> StreamingHttpResponse:
+def send(
+    wanted: Download, *, hang_up: Callable[[], None] | None
+) -> StreamingHttpResponse:
     """The whole result. What goes wrong on the way cuts the transfer off, so that
-    a part is never taken for the whole."""
+    a part is never taken for the whole; so does `hang_up`, for a user who has none."""
     columns = [ResultColumn(c["name"], c["type"]) for c in wanted.columns]
     pages = client.batches_of(wanted.user, wanted.statement_id)
     chunks = wanted.form.write(columns, pages)
-    place = DOWNLOADS.take(wanted.user)
+    place = DOWNLOADS.take(wanted.user, end=hang_up)
     if place is None:
         raise TransientError(
             "too many downloads are under way",

@@ -31,6 +31,7 @@ LONGEST_STATEMENT = 1_000_000
 LONGEST_WAIT = 30
 # Who waits holds a thread of the web process.
 WAITS = Places(most=5, most_each=3)
+HANG_UP = "sluice.hang_up"  # as the web server has it
 
 
 class StatementNew(s.Serializer[Any]):
@@ -141,8 +142,9 @@ class ResultsView(ApiView):
         if token:
             raise InvalidRequest("a file has no pages: leave page_token away")
         file = download_of(self.principal.name, str(id), wanted)
-        is_head = request.method == "HEAD"
-        return HttpResponse(headers=file.headers) if is_head else send(file)
+        if request.method == "HEAD":
+            return HttpResponse(headers=file.headers)
+        return send(file, hang_up=request.META.get(HANG_UP))
 
 
 class CancelView(ApiView):

@@ -36,11 +36,26 @@ def stream():
     finally:
         print("closed", flush=True)
 
+unread = []
+
+def flood():
+    try:
+        while True:
+            yield bytes(1_000_000)
+    finally:
+        print("hung up", flush=True)
+
 def application(environ, start):
     path = environ["PATH_INFO"]
     if path == "/stream":
         start("200 OK", [])
         return stream()
+    if path == "/flood":
+        unread.append(environ["sluice.hang_up"])
+        start("200 OK", [])
+        return flood()
+    if path == "/hang-up":
+        unread.pop()()
     if path == "/slow":
         print("at work", flush=True)
         time.sleep(0.5)
@@ -290,6 +305,15 @@ def test_a_stream_arrives_as_it_is_made_and_ends_with_its_client(
             read += link.recv(100)
     assert server.process.stdout
     assert server.process.stdout.readline() == b"closed\n"
+
+
+def test_what_a_client_does_not_read_can_be_ended(server: Server) -> None:
+    with server.connect() as link:
+        link.sendall(b"GET /flood HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert link.recv(1)
+        assert server.get("/hang-up") == (200, bytes(2))
+        assert server.process.stdout
+        assert server.process.stdout.readline() == b"hung up\n"
 
 
 def test_what_was_begun_is_answered_before_the_end(server: Server) -> None:
