@@ -208,6 +208,16 @@ def test_use_of_a_source_says_what_to_write(lia: Client, spelled: str) -> None:
     assert lia.run("use shop_pg.nowhere").sql_state == "42704"
 
 
+@pytest.mark.parametrize(
+    "older",
+    ["timestamp as of '2024-01-01'", "timestamp /* */ as of '2024-01-01'"],
+)
+def test_a_source_has_no_older_states(lia: Client, older: str) -> None:
+    found = lia.run(f"select * from {ORDERS_NAME} {older}")
+    assert found.sql_state == "0A000", found
+    assert "no older states" in found.error
+
+
 def test_a_database_may_have_no_tables(shop: Shop, lia: Client) -> None:
     shop.source.table("Bare", "", [])
     for named in ("shop_pg.Bare", "shop_pg.bare"):

@@ -327,7 +327,7 @@ final class CommandGate {
     return hasCatalog ? names.subList(1, names.size()) : names;
   }
 
-  private static boolean isLake(String name) {
+  static boolean isLake(String name) {
     return name.equalsIgnoreCase("lake") || name.equalsIgnoreCase("spark_catalog");
   }
 

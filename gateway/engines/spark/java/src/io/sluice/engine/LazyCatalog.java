@@ -103,6 +103,9 @@ public final class LazyCatalog extends HoodieCatalog {
   }
 
   private static Denied olderState(Identifier visible) {
+    if (visible.namespace().length > 1) {
+      return Denied.olderSource();
+    }
     return Denied.unsupported(
         "An older state of "
             + String.join(".", visible.namespace())

@@ -37,10 +37,19 @@ final class ParsedCheck extends PlanWalk {
           "VERSION AS OF is not read here. An older state of a table is read by"
               + " TIMESTAMP AS OF '<instant or time in UTC>'.");
     }
+    if (node instanceof TimeTravelRelation older && isOfSource(older.relation())) {
+      throw Denied.olderSource();
+    }
     if (node.getClass().getSimpleName().contains("TimeTravel")) {
       node.expressions().foreach(Functions.of(ParsedCheck::requireConstant));
     }
     return true;
+  }
+
+  private static boolean isOfSource(LogicalPlan table) {
+    return table instanceof UnresolvedRelation named
+        && named.multipartIdentifier().size() > 2
+        && !CommandGate.isLake(named.multipartIdentifier().head());
   }
 
   /** Analysis would already run a sub-query in a point in time. */
