@@ -68,7 +68,7 @@ def read_bound(
     """The source's clock, and up to where every row of the table is committed by this
     reading. What it cannot tell is warned of. TransientError `clock_ahead`."""
     clock = checked_clock(source.clock)
-    _require_readable(run, clock)
+    _require_readable(run, clock, was_read=bool(low))
     column = cursor_column(run.spec.table)
     before = from_data(run.spec.sync.source_fingerprint if run.spec.sync else {}).clock
     is_zoned = column.type == "timestamp"
@@ -111,15 +111,17 @@ def _warn_of_others(run: JobRun, source: Source, lag_seconds: float) -> None:
     )
 
 
-def _require_readable(run: JobRun, clock: SourceClock) -> None:
+def _require_readable(run: JobRun, clock: SourceClock, *, was_read: bool) -> None:
     """Whether a high watermark can be told at this server. InvalidRequest for one that
     applies what others commit without a chosen lag, TransientError while it does not
-    know how far it is."""
+    know how far it is. was_read: by syncs before, from a primary: this one may be
+    promoted soon."""
     work = run.spec.sync or run.spec.snapshot
     if clock.replica is None:
         return
     if work is None or not work.lag_is_chosen:
-        raise InvalidRequest(
+        refused = TransientError if was_read else InvalidRequest
+        raise refused(
             "the source is a standby, a replica or one of several members of a cluster:"
             " it does not show the open transactions of other servers, so rows could be"
             " passed over. Nothing was written",

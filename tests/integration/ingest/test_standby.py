@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from core.errors import InvalidRequest, TerminalError
+from core.errors import InvalidRequest, TerminalError, TransientError
 from ingest.contract.table import SourceSpec
 from ingest.driver.capture import reading
 from ingest.driver.capture.reading import read_bound
@@ -48,6 +48,19 @@ def opened(dsn: str) -> Iterator[tuple[Source, SourceSpec]]:
 def replayed_by(source: Source) -> datetime | None:
     replica = source.clock().replica
     return replica.replayed if replica else None
+
+
+def test_a_table_that_was_read_from_a_primary_waits_for_one(
+    standby: tuple[str, str],
+) -> None:
+    """As in a fail-over, where a standby answers until it is promoted."""
+    table = table_of("public", "timestamp with time zone")
+    low = "2024-01-01T00:00:00.000000Z"
+    with opened(standby[1]) as (source, spec):
+        run = run_of(spec, table, chosen=False)
+        with pytest.raises(TransientError) as waits:
+            read_bound(run, source, lag_seconds=5, low=low)
+    assert waits.value.code == "standby_without_lag"
 
 
 def test_a_standby_is_followed_behind_what_it_has_replayed(
