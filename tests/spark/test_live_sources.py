@@ -147,6 +147,26 @@ def test_a_condition_may_have_a_null_in_it(
 
 
 @pytest.mark.parametrize(
+    ("condition", "ids"),
+    [
+        ("cast(id - 1 as boolean) and id < 4", "2,3"),
+        ("cast(id as boolean) and not cast(amount as boolean)", ""),
+        ("not cast(if(id > 1, 'no', 'yes') as boolean) and id < 3", "2"),
+        ("cast(item as boolean) or id = 1", "CAST_INVALID_INPUT"),
+    ],
+)
+def test_a_condition_may_be_a_cast_in_ansi_mode(
+    lia: Client, condition: str, ids: str
+) -> None:
+    found = lia.run(
+        f"select id from {ORDERS_NAME} where {condition} order by id",
+        {"spark.sql.ansi.enabled": "true"},
+    )
+    shown = ",".join(str(row[0]) for row in found.rows)
+    assert ids in found.error if found.is_refused else shown == ids, found.error
+
+
+@pytest.mark.parametrize(
     "statement",
     [
         f"select * from {HIDDEN_NAME}",
