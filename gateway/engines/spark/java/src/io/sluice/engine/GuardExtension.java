@@ -19,7 +19,7 @@ public final class GuardExtension extends AbstractFunction1<SparkSessionExtensio
     extensions.injectResolutionRule(TableRules::new);
     extensions.injectOptimizerRule(session -> new OpenGuarded());
     extensions.injectOptimizerRule(session -> new SourceScans());
-    extensions.injectOptimizerRule(session -> new NullConditions());
+    extensions.injectOptimizerRule(session -> new UnofferedConditions());
     extensions.injectPlannerStrategy(session -> new OpenGuarded.Planning());
     extensions.injectCheckRule(session -> Functions.of(plan -> check(session, plan)));
     extensions.injectColumnar(session -> new InterruptibleStages());

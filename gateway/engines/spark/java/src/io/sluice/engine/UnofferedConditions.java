@@ -24,13 +24,13 @@ import scala.Tuple2;
  * CASE, which it makes itself of a comparison with a number beyond the column's type, and a cast to
  * BOOLEAN in ANSI mode in a wrapper that it does not offer.
  */
-final class NullConditions extends Rule<LogicalPlan> {
+final class UnofferedConditions extends Rule<LogicalPlan> {
   private static final TreeNodeTag<Boolean> WRAPPED = new TreeNodeTag<>("sluice.wrapped");
 
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
     return readsLive(plan)
-        ? (LogicalPlan) plan.transformAllExpressions(Functions.partial(NullConditions::inAnotherWay))
+        ? (LogicalPlan) plan.transformAllExpressions(Functions.partial(UnofferedConditions::inAnotherWay))
         : plan;
   }
 
