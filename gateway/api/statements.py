@@ -39,7 +39,10 @@ class StatementNew(s.Serializer[Any]):
 
     sql = Text(max_length=LONGEST_STATEMENT)
     wait_seconds = s.FloatField(
-        required=False, default=0.0, min_value=0, max_value=LONGEST_WAIT
+        required=False,
+        default=0.0,
+        min_value=0,
+        help_text=f"more than {LONGEST_WAIT} waits {LONGEST_WAIT} s",
     )
     row_limit = Whole(required=False, allow_null=True, default=None, min_value=1)
     database = Text(required=False, default="", allow_blank=True, max_length=200)
@@ -99,7 +102,7 @@ def submitted(
         return client.submit_statement(
             user,
             given["sql"],
-            wait_seconds=given["wait_seconds"] if place else 0.0,
+            wait_seconds=min(LONGEST_WAIT, given["wait_seconds"]) if place else 0.0,
             row_limit=given["row_limit"],
             database=given["database"],
         )

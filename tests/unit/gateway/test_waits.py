@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+from catalog.api.views import body_of
 from gateway.api import statements
 
 GIVEN = {"sql": "SELECT 1", "row_limit": None, "database": "", "wait_seconds": 30.0}
@@ -38,6 +42,19 @@ def test_calls_that_repetitions_would_wait_for_are_answered_at_once(monkeypatch)
     statements.submitted("ann", GIVEN, is_repeatable=True)
     statements.submitted("ann", GIVEN, is_repeatable=False)
     assert waits == [0, 30]
+
+
+def test_a_longer_wait_than_there_is_ends_sooner_and_is_not_refused(monkeypatch):
+    waits: list[float] = []
+    request: Any = SimpleNamespace(headers={}, data=GIVEN | {"wait_seconds": 600})
+
+    def submit(*_, wait_seconds, **given):
+        waits.append(wait_seconds)
+        return {}
+
+    monkeypatch.setattr(statements.client, "submit_statement", submit)
+    statements.submitted("ann", body_of(statements.StatementNew, request))
+    assert waits == [30]
 
 
 def test_who_does_not_wait_takes_no_place(monkeypatch):
