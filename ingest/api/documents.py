@@ -35,6 +35,7 @@ class StatedTarget(Stated, AlertTargetNew):
 
 
 class StatedTable(Stated, TableChoices):
+    lake_name = None  # type: ignore[assignment]  # `lake` says it
     capture = None  # type: ignore[assignment]
     schedule = None  # type: ignore[assignment]
     policy = s.DictField()

@@ -45,7 +45,12 @@ class TableChoices(s.Serializer[Any]):
     buckets = Whole(required=False, allow_null=True)
     exclude_columns = _Names(required=False)
     as_text = _Names(required=False, help_text="columns that are synced as text")
-    lake = Text(required=False, allow_null=True, help_text="database.table in the lake")
+    lake = Text(
+        required=False,
+        allow_null=True,
+        help_text="database.table in the lake, or the table's name alone",
+    )
+    lake_name = Text(required=False, allow_null=True, help_text="the same as `lake`")
     updates = OneOf(
         choices=["full", "partial"],
         required=False,
@@ -79,6 +84,15 @@ class TableDefaults(_NullIsAbsent, s.Serializer[Any]):
         required=False,
         allow_null=True,
         help_text="snapshot: tables that cannot be kept fresh are loaded once",
+    )
+    capture = OneOf(
+        choices=["snapshot", "timestamp", "log"],
+        required=False,
+        allow_null=True,
+        help_text="the same as the request's own",
+    )
+    schedule = s.JSONField(
+        required=False, allow_null=True, help_text="the same as the request's own"
     )
 
 
@@ -118,7 +132,22 @@ class OnboardingNew(s.Serializer[Any]):
         for name, choices in (self.initial_data.get("tables") or {}).items():
             _refuse_unknown(choices, TableChoices(), below("/tables", name))
         _refuse_unknown(self.initial_data.get("defaults"), TableDefaults(), "/defaults")
+        for name, choices in (attrs.get("tables") or {}).items():
+            at = f"{below('/tables', name)}/lake_name"
+            _take(choices, "lake", choices.pop("lake_name", None), at)
+        for name in ("capture", "schedule"):
+            given = (attrs.get("defaults") or {}).pop(name, None)
+            _take(attrs, name, given, f"/defaults/{name}")
         return attrs
+
+
+def _take(attrs: dict[str, Any], name: str, given: Any, pointer: str) -> None:
+    """`given` is another way to write the member `name`."""
+    if given is None:
+        return
+    if attrs.get(name) not in (None, given):
+        refuse(pointer, "'%(name)s' is given as something else, too", name=name)
+    attrs[name] = given
 
 
 def _refuse_unknown(

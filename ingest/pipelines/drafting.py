@@ -194,7 +194,6 @@ def _targets(
         replace(one[0], database=group.pattern.database) if group.pattern else one[0]
         for group, one in zip(groups, found, strict=True)
     ]
-    lakes = [request.tables.get(name, Choices()).lake for name in names]
     try:
         derived = reading.targets_of(
             source, facts, target_database=request.target_database
@@ -207,12 +206,21 @@ def _targets(
         replace(target, is_chosen=True) if group.pattern else target
         for group, target in zip(groups, derived, strict=True)
     ]
+    lakes = [
+        _in_database(request.tables.get(name, Choices()).lake, target)
+        for name, target in zip(names, derived, strict=True)
+    ]
     require_targets(principal, source, _written_to(derived, lakes))
     try:
         return reading.pin_targets(derived, lakes, names)
     except InvalidRequest as error:
         mistakes.take(error)
         return derived
+
+
+def _in_database(lake: str | None, target: Target) -> str | None:
+    """A name alone is one in the database where the table goes anyway."""
+    return f"{target.database}.{lake}" if lake and "." not in lake else lake
 
 
 def _written_to(

@@ -94,6 +94,17 @@ def test_lake_names_do_not_depend_on_what_is_onboarded_first(world) -> None:
     assert lake["public.Twin"].startswith("twin_")
 
 
+def test_a_table_is_named_within_the_database_where_it_goes_anyway(world) -> None:
+    make_tables(world.source, ["orders", "items"])
+    ask(world, tables={"public.orders": {"lake": "first"}}, approve=True)
+    lake = Table.objects.filter(kind="lake").select_related("database")
+    names = {str(t): t.source_name for t in lake}
+    assert names == {
+        "lake.shop.first": "public.orders",
+        "lake.shop.items": "public.items",
+    }
+
+
 def test_the_lake_table_carries_the_pinned_identity(world) -> None:
     make_tables(world.source, ["orders"])
     ask(world, approve=True)

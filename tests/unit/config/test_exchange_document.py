@@ -109,7 +109,7 @@ def test_entries_have_the_members_of_the_requests_of_rest():
         (StatedDatasource, DatasourceNew, {"password"}),
         (StatedPolicy, PolicyChange, set()),
         (StatedTarget, AlertTargetNew, {"url", "secret"}),
-        (StatedTable, TableChoices, {"capture", "schedule"}),
+        (StatedTable, TableChoices, {"capture", "schedule", "lake_name"}),
         (StatedOnboarding, OnboardingNew, {"defaults", "dry_run", "approve"}),
     ]:
         assert set(request().fields) - set(stated().fields) == left_out

@@ -54,6 +54,37 @@ def test_everything() -> None:
     assert asked.tables["public.c"].record_key is None
 
 
+def test_members_under_their_other_names() -> None:
+    asked = parse_request(
+        {
+            **GOOD,
+            "defaults": {"capture": "timestamp", "schedule": {"every_seconds": 5}},
+            "tables": {"public.a": {"lake_name": "first"}},
+        }
+    )
+    assert (asked.capture, asked.schedule) == ("timestamp", Every(5))
+    assert asked.tables["public.a"].lake == "first"
+
+
+@pytest.mark.parametrize(
+    ("given", "pointer"),
+    [
+        (
+            {"capture": "log", "defaults": {"capture": "snapshot"}},
+            "/defaults/capture",
+        ),
+        (
+            {"tables": {"public.a": {"lake": "mart.a", "lake_name": "b"}}},
+            "/tables/public.a/lake_name",
+        ),
+    ],
+)
+def test_what_is_said_twice_must_agree(given: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        parse_request({**GOOD, **given})
+    assert caught.value.facts["errors"][0]["pointer"] == pointer
+
+
 @pytest.mark.parametrize("capture", ["log", "snapshot"])
 def test_what_has_no_syncs_takes_no_schedule(capture: str) -> None:
     given = {"capture": capture, "schedule": {"every_seconds": 5}}
