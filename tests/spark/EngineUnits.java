@@ -208,6 +208,9 @@ public final class EngineUnits {
     told("a locked account", "HY000", 4151, "login");
     told("an ended connection", "57P01", 0, "Run it again");
     told("what nobody knows", "XX000", 0, "test of it");
+    String wide = "Result set exceeded maxResultBuffer limit. Received:  9; Current limit: 8";
+    String said = Denied.source("shop", new SQLException(wide, "08S01")).getMessage();
+    System.out.println("error: rows that are too wide: " + said.contains("Leave wide columns out"));
   }
 
   private static void told(String what, String state, int number, String expected) {

@@ -232,6 +232,7 @@ def test_what_shares_caches_and_names_refuse(what: str, found: dict[str, bool]) 
         "a locked account",
         "an ended connection",
         "what nobody knows",
+        "rows that are too wide",
     ],
 )
 def test_errors_of_sources_say_what_to_do(what: str, found: dict[str, bool]) -> None:

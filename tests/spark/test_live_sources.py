@@ -321,6 +321,31 @@ def test_an_error_of_the_source_has_no_secret_in_it(
     client.close()
 
 
+WIDE = """
+CREATE VIEW {name} AS SELECT i AS id,
+  repeat('x', CASE WHEN i {at} THEN {wide} ELSE 1 END) AS doc FROM generate_series(1, {rows}) i;
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "wide", "rows"),
+    [("first_wide", "<= 90", 1_000_000, 200), ("later_wide", "> 300", 40_000, 2_300)],
+)
+def test_rows_may_be_wide(
+    shop: Shop, bench: EngineBench, name: str, at: str, wide: int, rows: int
+) -> None:
+    """More of them than a reader's buffer holds, before or behind narrow ones."""
+    shop.link.execute(WIDE.format(name=name, at=at, wide=wide, rows=rows))
+    shop.source.table(
+        "public", name, [("id", "integer", "int"), ("doc", "text", "string")]
+    )
+    bench.policy("wes", sources=["shop_pg"])
+    client = bench.connect("wes")
+    counted = f"select count(*), max(length(doc)) from shop_pg.public.{name}"
+    assert client.rows(counted) == [(rows, wide)]
+    client.close()
+
+
 def test_parts_by_ranges_of_the_key_are_the_whole(
     shop: Shop, bench: EngineBench
 ) -> None:

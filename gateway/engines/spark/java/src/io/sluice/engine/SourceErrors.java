@@ -11,6 +11,9 @@ final class SourceErrors {
       "has no connection left for the datasource's user%s. Try again later.";
   private static final String CHANGED =
       "has another table or other columns by now%s: discover it again.";
+  private static final String WIDE =
+      "sends rows that are too wide to be read together%s. Leave wide columns out, or read the"
+          + " lake's copy.";
   private static final String LOGIN = "refuses the datasource's login%s.";
 
   private SourceErrors() {}
@@ -18,9 +21,14 @@ final class SourceErrors {
   /** Completes "The source x …". */
   static String meaning(SQLException error) {
     String state = error.getSQLState() == null ? "" : error.getSQLState();
-    String known = ofNumber(error.getErrorCode());
+    String known = isTooWide(error) ? WIDE : ofNumber(error.getErrorCode());
     String meaning = known == null ? ofState(state) : known;
     return meaning.formatted(state.isEmpty() ? "" : " (" + state + ")");
+  }
+
+  /** PostgreSQL's driver calls it a failure to communicate. */
+  private static boolean isTooWide(SQLException error) {
+    return String.valueOf(error.getMessage()).startsWith("Result set exceeded maxResultBuffer");
   }
 
   /** MariaDB's number: one state stands for many things there. PostgreSQL's errors have none. */

@@ -25,8 +25,8 @@ record SourceQuery(
     int groups,
     int limit)
     implements Serializable {
-  /** Rows that are asked for at first; PostgreSQL's driver then goes by how wide they are. */
-  private static final int FETCHED = 100;
+  /** Rows at a time; PostgreSQL's driver goes by how wide they are after the first ones. */
+  private static final int FETCHED = 16;
 
   record Item(String expression, DataType type) implements Serializable {}
 
