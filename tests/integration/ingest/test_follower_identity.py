@@ -162,6 +162,30 @@ def test_what_came_under_the_name_of_a_followed_table_is_not_forgotten(
     assert [one.values["id"] for one in followed.changes(2)] == [3]
 
 
+@pytest.mark.parametrize("has_both", [True, False])
+def test_what_came_as_a_partition_of_another_table_is_not_forgotten(
+    followed: World, *, has_both: bool
+) -> None:
+    """It was one for a while, and nobody looked then."""
+    link = followed.link
+    link.execute(T)
+    link.execute("CREATE TABLE u (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)")
+    via_root = "WITH (publish_via_partition_root)"
+    if not has_both:
+        link.execute(f"CREATE PUBLICATION theirs FOR ALL TABLES {via_root}")
+    other = FollowTable(table(2, "u"), load="first")
+    run = followed.following(*([FIRST, other] if has_both else [FIRST]))
+    link.execute("INSERT INTO t VALUES (1, 'a')")
+    followed.durable(run)
+    link.execute("ALTER TABLE u ATTACH PARTITION t FOR VALUES FROM (0) TO (100)")
+    link.execute("INSERT INTO t VALUES (2, 'b')")
+    link.execute("ALTER TABLE u DETACH PARTITION t")
+    link.execute("INSERT INTO t VALUES (3, 'c')")
+    followed.durable(run)
+    assert ("deferred", 1) in followed.controls()
+    assert "public.u at the source, or attached to it" in run.problem(1)
+
+
 @pytest.mark.parametrize(
     ("altered", "words"),
     [

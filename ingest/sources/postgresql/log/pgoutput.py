@@ -136,6 +136,8 @@ class _Table:
 Wanted = Callable[[Relation], tuple[int, ...] | None]
 # Whether `Wanted` is asked of a table at all.
 IsWanted = Callable[[Named], bool]
+# Told of a wanted table whose rows come under the name of that which it is a part of.
+Renamed = Callable[[Named], None]
 
 
 class Decoder:
@@ -148,9 +150,15 @@ class Decoder:
     size  bytes of the messages whose rows wait
     """
 
-    def __init__(self, wanted: Wanted, is_wanted: IsWanted = lambda _: True) -> None:
+    def __init__(
+        self,
+        wanted: Wanted,
+        is_wanted: IsWanted = lambda _: True,
+        renamed: Renamed = lambda _: None,
+    ) -> None:
         self._wanted = wanted
         self._is_wanted = is_wanted
+        self._renamed = renamed
         self._tables: dict[bytes, _Table] = {}
         # the message that describes each table, wanted or not
         self._descriptions: dict[bytes, bytes] = {}
@@ -261,11 +269,15 @@ class Decoder:
         rows.values.append(row)
 
     def _note_part(self, key: bytes) -> None:
-        table = self._tables.get(key)
-        if table is not None and key in self._described[-2:-1]:
+        if key in self._described[-2:-1]:
             part = key, self._described[-1]
-            times = self._met[part] = self._met.get(part, 0) + 1
-            table.rows.parts.append((int.from_bytes(part[1]), self._xid, times))
+            if table := self._tables.get(key):
+                times = self._met[part] = self._met.get(part, 0) + 1
+                table.rows.parts.append((int.from_bytes(part[1]), self._xid, times))
+            if part[1] in self._tables:
+                under, _ = _named(self._descriptions[key])
+                oid = self._tables[part[1]].rows.relation.oid
+                self._renamed(Named(oid, under.schema, under.name))
         self._described.clear()
 
     def _begin(self, message: bytes) -> Begin:

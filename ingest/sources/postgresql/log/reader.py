@@ -130,7 +130,7 @@ class PostgresLogReader:
     _probed: float = 0.0
 
     def __post_init__(self) -> None:
-        self._decoder = Decoder(self._wanted, self._is_wanted)
+        self._decoder = Decoder(self._wanted, self._is_wanted, self._note_other_name)
         self._money = self.control.money_digits()
 
     @property

@@ -309,8 +309,8 @@ def swapped_names(table: TableSpec) -> str:
 def passed_over(table: TableSpec, other: str) -> str:
     """other: the name that it had while its changes came."""
     return Sentence(
-        "%(table)s was renamed to %(other)s at the source, and changes that came under"
-        " that name were passed over; resync the table",
+        "%(table)s was renamed to %(other)s at the source, or attached to it, and"
+        " changes that came under that name were passed over; resync the table",
         table=table.at_source,
         other=other,
     )
