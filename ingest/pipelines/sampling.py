@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog.access import audit
+from catalog.access.effective import rights_on
 from catalog.access.enforcement import absent
 from catalog.access.grants import GROUP, parse_grantee, parse_securable
-from catalog.access.policy import Principal, Securable
+from catalog.access.policy import Principal, Privilege, Securable
 from catalog.access.principals import principal_for
 from catalog.access.rules import limits_for
 from catalog.models import Table
@@ -95,8 +96,20 @@ def preview_for(who: str, on: str, *, by: str, limit: int) -> Sample:
     table = _lake_table(securable)
     principal = principal_for(name)
     audit.record("access.preview", on=str(securable), actor=by, principal=who)
+    if not _may_read(principal, securable):
+        return Sample([], [])
     remark = f"/* preview by {by} */ "
     return rows_seen_by(principal, table, limit=limit, remark=remark)
+
+
+def _may_read(principal: Principal, on: Securable) -> bool:
+    """All of its columns or some; else the table does not exist for them."""
+    (select,) = (
+        right
+        for right in rights_on(principal, on)
+        if right.privilege is Privilege.SELECT
+    )
+    return select.decision.allowed or select.decision.reason == "columns"
 
 
 def _lake_table(on: Securable) -> Table:

@@ -221,6 +221,18 @@ def test_a_preview_is_of_her_rows_and_columns_and_in_the_audit(
     problem(ann("GET", path), 403, "admin_only")
 
 
+def test_a_preview_of_who_may_not_read_there_is_empty(
+    admin, ann, lake_orders, monkeypatch
+):
+    """Her statement would end with an error, which reads as a lake that is away."""
+    grants.grant(principal="user:ann", privilege="discover", on=str(ORDERS), by="t")
+    monkeypatch.setattr(
+        sampling.registered, "query", lambda *a: pytest.fail("a statement")
+    )
+    found = admin("GET", "access/preview?principal=user:ann&on=lake.shop.orders")
+    assert (found.status_code, found.json()) == (200, {"columns": [], "rows": []})
+
+
 def test_a_sample_of_a_limited_table_comes_from_the_engine(
     admin, ann, lake_orders, monkeypatch
 ):
