@@ -28,7 +28,7 @@ from core.outbox import NewEvent
 from core.sentences import Sentence, joined
 from ingest.contract.members import as_data
 from ingest.models import Pipeline
-from ingest.models.states import LOADED, RESUMABLE, RETIRED
+from ingest.models.states import LOADED, LOADING, RESUMABLE, RETIRED
 from ingest.pipelines import needed_resync, shards
 from ingest.pipelines.policies.store import Policies, policy_of
 from ingest.planning.drift import (
@@ -241,7 +241,11 @@ def _judged(
 ) -> SchemaDrift:
     policy = policies.of_pipeline(pipeline) if policies else policy_of(pipeline)
     source = _source_of(pipeline, plan)
-    return judge_drift(plan, source.schema, policy.schema_changes, source.log)
+    log = source.log
+    if pipeline.state not in LOADING:
+        # rows of the log went on without these: only a fresh copy has their values
+        log = dataclasses.replace(log, untold=(*log.untold, *plan.left_out))
+    return judge_drift(plan, source.schema, policy.schema_changes, log)
 
 
 @dataclass(frozen=True, slots=True)

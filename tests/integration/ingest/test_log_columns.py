@@ -121,6 +121,23 @@ def test_what_the_log_tells_of_older_rows_counts(
     assert logged.pipeline("orders").drift == {}
 
 
+def test_rows_that_went_on_without_a_column_keep_its_change_open(logged: Any) -> None:
+    """The policy lets it in later: its values of meanwhile are in no row."""
+    note_log(logged, older={"note": "none"})
+    change_table_policy(logged.pipeline("orders"), {"schema_changes": "ask"})
+    lake = alter(logged, note=("text", "string"))
+    assert spec(logged).left_out == ("note",)
+    change_table_policy(logged.pipeline("orders"), {"schema_changes": "follow"})
+    shown = proposal_of(lake)
+    assert shown.changes == ("column 'note' (string) was added",)
+    assert shown.needs_resync
+    alter(logged, other=("text", "string"))
+    assert [column.source_name for column in spec(logged).columns][-1] == "other"
+    start_resync(lake, actor="ann")
+    logged.until(lambda: {"note", "other"} <= set(columns_of(lake)))
+    assert not proposal_of(lake).changes
+
+
 @pytest.mark.parametrize(
     ("older", "value"), [({"note": "7"}, "7"), ({"note": None}, None), ({}, "later")]
 )
