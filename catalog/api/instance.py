@@ -40,18 +40,23 @@ from core.errors import NotFound
 
 
 class OneGenerator(SchemaGenerator):
-    """Makes one document at a time: each class of views has one object for the schema
-    of all, which generators at work beside each other take from each other."""
+    """Makes the document once in a process, which takes a second. One at a time: each
+    class of views has one object for the schema of all, which generators at work beside
+    each other take from each other."""
 
     _turn: ClassVar = threading.Lock()
+    _made: ClassVar[Any] = None
 
     def get_schema(self, *args: Any, **kwargs: Any) -> Any:
         with self._turn:
-            return super().get_schema(*args, **kwargs)  # type: ignore[no-untyped-call]
+            if OneGenerator._made is None:
+                made = super().get_schema(*args, **kwargs)  # type: ignore[no-untyped-call]
+                OneGenerator._made = made
+            return OneGenerator._made
 
 
 class SchemaView(ApiView, SpectacularJSONAPIView):
-    """The OpenAPI document, made anew by each call: in a place of the caller's."""
+    """The OpenAPI document."""
 
     generator_class = OneGenerator
     permission_classes = (IsAuthenticated,)

@@ -16,4 +16,4 @@ def test_those_who_ask_at_once_get_the_same_whole_document() -> None:
     with ThreadPoolExecutor(4) as callers:
         first, *others = callers.map(made, range(6))
     assert first["paths"]
-    assert all(other == first for other in others)
+    assert all(other is first for other in others), "it is made once"
