@@ -30,6 +30,8 @@ from ingest.sources.postgresql.snapshot import answered_within
 
 # Of the server that refuses a connection for the log, by its release.
 _NO_RIGHT = ("replication role", "start WAL sender", "REPLICATION attribute")
+# A setting's name is the same in all languages of a server.
+_SENDERS = "max_wal_senders"
 _KEEPALIVE = struct.Struct(">xQqB")
 _STATUS = struct.Struct(">cQQQqB")
 _HEAD = 25  # of a message: its kind, two places of the log, the server's clock
@@ -169,6 +171,16 @@ def _connected(access: SourceAccess) -> psycopg.Connection[Row]:
         return connect(access, replication="database")
     except psycopg.OperationalError as error:
         words = str(error)
+        if _SENDERS in words:
+            raise TransientError(
+                "the source has no connection for its log left: %(why)s",
+                why=words.strip().splitlines()[-1],
+                code="source_log_busy",
+                hint=Sentence(
+                    "it is tried again; at the source: raise max_wal_senders, and"
+                    " restart the server, or end what pg_stat_replication shows"
+                ),
+            ) from error
         if not any(sign in words for sign in _NO_RIGHT):
             raise
         raise InvalidRequest(
