@@ -38,8 +38,11 @@ class _Source:
         if "pg_has_role" in sql:
             return [("own", True, True)]
         if "unnest" in sql:
-            return [("public", one, "new", "r1") for one in self.published]
-        return [("public", one) for one in self.members] if "pubname = " in sql else []
+            return [("public", one, "new", "r1", []) for one in self.published]
+        is_of_one_table = "LEFT JOIN pg_publication_rel" in sql
+        if is_of_one_table or "pubname = " not in sql:
+            return []
+        return [("public", one) for one in self.members]
 
     def run(self, statement: str) -> None:
         name = statement.rpartition(".")[2].strip('"')
