@@ -52,7 +52,7 @@ SYNC = TableAction(
     blocks="Nothing.",
     undo="Not needed: the schedule would bring the same rows.",
     states=LOADED,
-    is_open=lambda pipeline: pipeline.capture != LOG,
+    is_open=lambda pipeline: pipeline.capture == TIMESTAMP,
     effects=(
         "One sync runs now: rows changed since the last position are read "
         "from the source and committed.",

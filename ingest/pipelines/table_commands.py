@@ -42,8 +42,8 @@ from ingest.planning.facts import LOG
 
 
 def start_sync(table: Table, *, actor: str) -> Job:
-    """One sync now. For a table that is loaded once, this is a re-sync's work, and one
-    that follows its source's log has none to begin."""
+    """One sync now, of a table that is synced by a cursor: one that is loaded once or
+    follows its source's log has none to begin."""
     with transaction.atomic():
         pipeline = locked_pipeline(table)
         if pipeline.capture == "snapshot":

@@ -130,3 +130,12 @@ def test_config_lists_it(table, browse) -> None:
         "dry_run",
     ]
     assert "paint" not in config["capabilities"]["repairs"]
+
+
+@pytest.mark.parametrize(
+    ("capture", "is_offered"),
+    [("timestamp", True), ("snapshot", False), ("log", False)],
+)
+def test_a_sync_is_offered_where_there_is_one(capture: str, is_offered: bool) -> None:
+    row = Pipeline(capture=capture, state="LIVE")
+    assert registry.ACTIONS["sync"].is_offered_to(row) is is_offered

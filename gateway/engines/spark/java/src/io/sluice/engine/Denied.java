@@ -98,13 +98,13 @@ final class Denied extends RuntimeException implements SparkThrowable {
         "SHOW PARTITIONS is not allowed on " + table + ", which is not partitioned.");
   }
 
-  /** The clause would be read otherwise than it is written. */
   static Denied olderSource() {
     return unsupported(
         "A live source is read as it is now: it has no older states. Of its tables' copies in the"
             + " lake TIMESTAMP AS OF reads them.");
   }
 
+  /** The clause would be read otherwise than it is written. */
   static Denied unsupported(String what) {
     return new Denied("UNSUPPORTED_FEATURE", "0A000", what + " Nothing was run.");
   }
