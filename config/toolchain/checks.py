@@ -314,8 +314,9 @@ def main(arguments: list[str]) -> int:
         say(f"NOT TESTED: {names} (apt-get install {one.package})")
     name_slice(long)
     if failed:
-        for line in (line for name in failed for line in reasons(name)):
-            say(line)
+        for name in failed:
+            for line in reasons(name):
+                say(line)
         say(f"FAILED: {', '.join(failed)}")
         return 1
     return 1 if missing and may_install() else 0
