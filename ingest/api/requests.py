@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from rest_framework import serializers as s
 from rest_framework.fields import empty
@@ -17,6 +17,9 @@ from catalog.api.serializers import Flag, Items, OneOf, Patch, Text, Whole
 from core.json_values import below
 from core.sentences import Sentence
 from ingest.pipelines.requests import refuse
+from ingest.planning.facts import Capture
+
+CAPTURES = list(get_args(Capture))
 
 
 class _NullIsAbsent:
@@ -57,9 +60,7 @@ class TableChoices(s.Serializer[Any]):
         allow_null=True,
         help_text="partial: NULL in a changed row leaves the lake's value",
     )
-    capture = OneOf(
-        choices=["snapshot", "timestamp", "log"], required=False, allow_null=True
-    )
+    capture = OneOf(choices=CAPTURES, required=False, allow_null=True)
     schedule = s.JSONField(required=False, allow_null=True)
 
 
@@ -86,7 +87,7 @@ class TableDefaults(_NullIsAbsent, s.Serializer[Any]):
         help_text="snapshot: tables that cannot be kept fresh are loaded once",
     )
     capture = OneOf(
-        choices=["snapshot", "timestamp", "log"],
+        choices=CAPTURES,
         required=False,
         allow_null=True,
         help_text="the same as the request's own",
@@ -110,7 +111,7 @@ class OnboardingNew(s.Serializer[Any]):
     )
     exclude = _Names(required=False)
     capture = OneOf(
-        choices=["snapshot", "timestamp", "log"],
+        choices=CAPTURES,
         required=False,
         help_text="absent: each table by the log where that can be followed, else by"
         " timestamp; its plan says why",

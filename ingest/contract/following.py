@@ -15,6 +15,7 @@ whatever the reason, and its host starts another. What it does is decided by the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -25,6 +26,17 @@ from ingest.contract.table import SourceSpec, TableSpec
 # starting: connects, makes what is missing at the source, takes the stream over.
 # waiting: for something at the source, which `reason` names. following: it reads.
 Observed = Literal["starting", "waiting", "following"]
+_NAME_AT_SOURCE = re.compile(r"sluice_\d+_[0-9a-f]{8}")
+
+
+def name_at_source(datasource_id: int, lake_id: str) -> str:
+    """Of the slot and of the publication of a stream: no two lakes have the same."""
+    return f"sluice_{datasource_id}_{lake_id}"
+
+
+def is_name_at_source(name: str) -> bool:
+    """Of any stream, of whatever lake."""
+    return _NAME_AT_SOURCE.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)

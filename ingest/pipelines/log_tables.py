@@ -20,6 +20,7 @@ from core.errors import TerminalError
 from core.jobs import RUNNING
 from core.models import Job
 from core.sentences import Sentence
+from ingest.contract import following
 from ingest.contract.following import FollowSpec, FollowTable
 from ingest.contract.job import REPAIR, SYNC, VERIFY
 from ingest.contract.table import TableSpec
@@ -55,8 +56,9 @@ def stream_of(datasource_id: int) -> str:
 
 
 def name_at_source(datasource_id: int) -> str:
-    """Of the slot and of the publication: no two lakes have the same."""
-    return f"sluice_{datasource_id}_{lake_id(settings.SLUICE_LAKE_URI)}"
+    """As `ingest.contract.following` has it, for this lake."""
+    lake = lake_id(settings.SLUICE_LAKE_URI)
+    return following.name_at_source(datasource_id, lake)
 
 
 def follow_spec(

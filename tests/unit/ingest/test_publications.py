@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from ingest.contract.following import is_name_at_source, name_at_source
 from ingest.contract.table import TableSpec
 from ingest.sources.port import LogNames
 from ingest.sources.postgresql.log.publications import Publications
@@ -88,3 +89,9 @@ def test_a_publication_that_is_made_during_a_look_is_for_the_next_one() -> None:
     publications = Publications(source, LogNames("slot", "own"))
     problems = publications.cover([table(1)])
     assert "lock timeout" in problems[1]
+
+
+def test_what_is_named_for_a_stream_is_known_by_its_name() -> None:
+    assert is_name_at_source(name_at_source(7, "0123abcd"))
+    for theirs in ("sluice", "sluice_7", "theirs", "sluice_7_0123abcd_old"):
+        assert not is_name_at_source(theirs)

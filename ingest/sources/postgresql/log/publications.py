@@ -9,7 +9,6 @@ the slot has passed its making.
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ import psycopg
 
 from core.errors import InvalidRequest, TerminalError, TransientError
 from core.sentences import Sentence, as_sentence
+from ingest.contract.following import is_name_at_source
 from ingest.contract.table import TableSpec
 from ingest.sources.port import LogNames
 from ingest.sources.postgresql.connection import DIALECT
@@ -99,8 +99,6 @@ _MAKE = (
     f"CREATE PUBLICATION {{}} WITH (publish = '{_KINDS}',"
     " publish_via_partition_root = true)"
 )
-# As `ingest.pipelines.log_tables` names what is made for a source.
-_OF_A_STREAM = re.compile(r"sluice_\d+_[0-9a-f]{8}")
 # The source's own log gets a line each time that it refuses us.
 _REFUSED_SECONDS = 300
 # Somebody works on the table: for one of those a look waits, not for each.
@@ -320,7 +318,7 @@ class Publications:
     def _may_go(self, name: str) -> bool:
         """Another stream's: its table is taken out, or all of it dropped, as nobody
         wants that one any more."""
-        return name != self.names.publication and bool(_OF_A_STREAM.fullmatch(name))
+        return name != self.names.publication and is_name_at_source(name)
 
     def _statement(self, table: TableSpec) -> str:
         """By which our own one gets all of a table's changes."""
