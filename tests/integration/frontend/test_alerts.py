@@ -8,7 +8,7 @@ from django.db import connection
 
 from catalog.access.grants import grant
 from ingest.models.alerts import Alert, AlertDelivery, AlertMute, AlertTarget
-from tests.integration.frontend.page_cost import cost_of
+from tests.integration.frontend.page_cost import cost_of, settle_statistics
 from tests.integration.frontend.reading import html_of
 
 SECRET = "a secret of a webhook"
@@ -175,7 +175,7 @@ def test_ten_thousand_alerts_cost_a_page_little(world, browse):
     """None of them are ann's to see: hers are behind all of them."""
     with connection.cursor() as cursor:
         cursor.execute(MANY)
-        cursor.execute("ANALYZE ingest_alert")
+    settle_statistics()
     for user, paths in {
         "root": ["/alerts", "/alerts?page=100", "/alerts?state=all&q=x"],
         "ann": ["/alerts", "/alerts/badge"],
