@@ -71,6 +71,7 @@ def described_columns(
                 "name": column.name,
                 "type": column.type,
                 "nullable": is_nullable,
+                "stored": dialect.name(column.source_name),
                 "read": read.expression,
                 "fits": read.fits,
                 "compared": [list(pair) for pair in compared.pairs],

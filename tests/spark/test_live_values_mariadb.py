@@ -12,6 +12,8 @@ import psycopg
 import pytest
 
 from catalog.sources.mariadb.types import lake_type
+from catalog.sources.postgresql.types import SourceType
+from catalog.sources.postgresql.types import lake_type as postgresql_type
 from ingest.contract.table import TableSpec
 from tests.source_access import mariadb_at, postgresql_at
 from tests.spark.engine_bench import Client, EngineBench
@@ -199,3 +201,85 @@ def test_a_database_need_not_have_every_character(
             f"select i from old_pg.public.t where {condition} order by i"
         )
         assert ([row[0] for row in found.rows], found.error) == (wanted, ""), condition
+
+
+# The type that discovery found, a value that such a column may have by now, its type.
+CHANGED_MARIADB = {
+    "int": [("'abc'", "varchar(9)"), ("1.5", "decimal(5,2)"), ("'2026-01-02'", "date")],
+    "bigint": [("18446744073709551615", "bigint unsigned"), ("1.5", "double")],
+    "decimal(10,2)": [("1.239", "decimal(10,3)"), ("123456789.5", "decimal(12,2)")],
+    "double": [("'1x'", "text")],
+    "float": [("0.1234567890123", "double")],
+    "date": [("'2026-01-02 03:04:05'", "datetime")],
+    "datetime": [("'2026-01-02 03:04:05'", "timestamp")],
+}
+WIDER_MARIADB = {
+    "int": [("7", "smallint"), ("7", "bigint"), ("7", "int unsigned")],
+    "decimal(10,2)": [("1.25", "decimal(9,2)")],
+    "varchar(9)": [("'abc'", "varchar(20)"), ("'abc'", "longtext")],
+}
+CHANGED_POSTGRESQL = {
+    "integer": [("1.5", "numeric(5,2)"), ("1.5", "real")],
+    "numeric(10,2)": [("1.239", "numeric(10,3)"), ("1.239", "numeric")],
+    "real": [("0.1234567890123", "double precision")],
+    "boolean": [("5", "integer")],
+    "date": [("'2026-01-02 03:04:05'", "timestamp")],
+    "timestamp without time zone": [("'2026-01-02 03:04:05+08'", "timestamptz")],
+}
+WIDER_POSTGRESQL = {
+    "integer": [("7", "smallint"), ("7", "bigint")],
+    "numeric(10,2)": [("1.25", "numeric(9,2)")],
+    "character varying(9)": [("'abc'", "text")],
+}
+
+
+def kinds(found: dict[str, list[tuple[str, str]]]) -> list[tuple[str, str, str]]:
+    return [(of, value, now) for of, all in found.items() for value, now in all]
+
+
+@pytest.mark.parametrize("is_changed", [True, False])
+def test_a_column_of_another_type_has_to_be_discovered(
+    bench: EngineBench,
+    maria: LiveSource,
+    mariadb_server: Any,
+    lake_bench: LakeBench,
+    reader: Client,
+    is_changed: bool,
+) -> None:
+    """Sources convert: a text that is no number would read as 0."""
+    odd_pg = LiveSource(bench, "odd_pg", postgresql_at(lake_bench.dsn))
+    found = kinds(CHANGED_MARIADB if is_changed else WIDER_MARIADB)
+    for at, (before, value, now) in enumerate(found):
+        name = f"now_{is_changed}_{at}".lower()
+        mariadb_server.run(
+            f"CREATE TABLE {name} (id int PRIMARY KEY, other int, v {now})",
+            f"INSERT INTO {name} VALUES (1, 1, {value})",
+            database="live",
+        )
+        planned = [("id", "int(11)", "int"), ("v", before, lake_type(before).type)]
+        maria.table("live", name, planned)
+        require_told(reader, f"shop_my.live.{name}", is_changed, now)
+    found = kinds(CHANGED_POSTGRESQL if is_changed else WIDER_POSTGRESQL)
+    for at, (before, value, now) in enumerate(found):
+        name = f"now_{is_changed}_{at}".lower()
+        lake_bench.sql(f"CREATE TABLE {name} (id int PRIMARY KEY, v {now})")
+        lake_bench.sql(f"INSERT INTO {name} VALUES (1, {value})")
+        lake = postgresql_type(SourceType(before)).type
+        odd_pg.table("public", name, [("id", "integer", "int"), ("v", before, lake)])
+        require_told(reader, f"odd_pg.public.{name}", is_changed, now)
+
+
+def require_told(reader: Client, table: str, is_changed: bool, now: str) -> None:
+    assert reader.rows(f"select count(id), max(id) from {table} where id > 0") == [
+        (1, 1)
+    ], "v is in nobody's way"
+    for statement in (
+        f"select v from {table}",
+        f"select id from {table} where v is not null",
+        f"select count(v) from {table}",
+    ):
+        told = reader.run(statement)
+        if is_changed:
+            assert "discover it again" in told.error, (now, statement, told.rows)
+        else:
+            assert (told.error, len(told.rows)) == ("", 1), (now, statement)

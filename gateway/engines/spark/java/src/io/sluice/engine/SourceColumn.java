@@ -9,6 +9,7 @@ import org.apache.spark.sql.types.DataType;
 /**
  * A column of a live source as SQL users see it: the name and the type of its copy in the lake.
  *
+ * @param stored the column itself in the source's SQL
  * @param read the source's expression for the value in the form that a load reads
  * @param fits the source's condition for values that have such a form, others are NULL; "" for all
  * @param compared what may be compared there, and the form of a parameter; all must be equal; empty
@@ -19,6 +20,7 @@ record SourceColumn(
     String name,
     DataType type,
     boolean isNullable,
+    String stored,
     String read,
     String fits,
     List<Compared> compared,
@@ -37,6 +39,7 @@ record SourceColumn(
         column.required("name").asText(),
         DataType.fromDDL(column.required("type").asText()),
         column.required("nullable").asBoolean(),
+        column.required("stored").asText(),
         column.required("read").asText(),
         column.required("fits").asText(),
         List.copyOf(compared),

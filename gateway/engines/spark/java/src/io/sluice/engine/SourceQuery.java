@@ -5,14 +5,18 @@ import java.sql.Connection;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
 import java.sql.SQLException;
+import java.sql.Statement;
 import java.util.ArrayList;
+import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Set;
 import java.util.stream.Collectors;
 import org.apache.spark.sql.types.DataType;
 
 /**
  * A SELECT for a source, without any secret. Values that a user wrote are parameters.
  *
+ * @param columns those that it looks at
  * @param where conditions that must all be true
  * @param groups the first so many items of the output are what rows are grouped by; -1 = no groups
  * @param limit rows at most; -1 = all
@@ -20,6 +24,7 @@ import org.apache.spark.sql.types.DataType;
 record SourceQuery(
     String datasource,
     String relation,
+    List<SourceColumn> columns,
     List<Item> output,
     List<SourceCondition> where,
     int groups,
@@ -30,14 +35,14 @@ record SourceQuery(
 
   record Item(String expression, DataType type) implements Serializable {}
 
-  SourceQuery and(SourceCondition condition) {
+  /** Of it the rows in a range of that column. */
+  SourceQuery part(SourceColumn column, String range) {
+    Set<SourceColumn> looked = new LinkedHashSet<>(columns);
+    looked.add(column);
     List<SourceCondition> all = new ArrayList<>(where);
-    all.add(condition);
-    return new SourceQuery(datasource, relation, output, all, groups, limit);
-  }
-
-  SourceQuery of(List<Item> items) {
-    return new SourceQuery(datasource, relation, items, where, groups, limit);
+    all.add(new SourceCondition(range, List.of(), true));
+    return new SourceQuery(
+        datasource, relation, List.copyOf(looked), output, all, groups, limit);
   }
 
   /** Below the SELECT: shown by EXPLAIN, with no value in it. */
@@ -56,6 +61,26 @@ record SourceQuery(
       text.append(" GROUP BY ").append(all);
     }
     return text.append(limit < 0 ? "" : " LIMIT " + limit).toString();
+  }
+
+  /**
+   * Fails when one of its columns has another type by now. Within the connection's transaction, in
+   * which nobody can change the table any more once this has looked at it.
+   */
+  void requireTypes(Connection connection, String mark) throws SQLException {
+    if (columns.isEmpty()) {
+      return;
+    }
+    String all = columns.stream().map(SourceColumn::stored).collect(Collectors.joining(", "));
+    String sql = "SELECT /* " + mark + " */ " + all + " FROM " + relation + " LIMIT 0";
+    try (Statement made = connection.createStatement();
+        ResultSet none = made.executeQuery(sql)) {
+      for (int i = 0; i < columns.size(); i++) {
+        if (!SourceTypes.isExact(columns.get(i).type(), none.getMetaData(), i + 1)) {
+          throw new SQLException(columns.get(i).name(), "42804");
+        }
+      }
+    }
   }
 
   PreparedStatement prepare(Connection connection, String mark) throws SQLException {

@@ -80,9 +80,10 @@ final class SourceScan implements Batch, SupportsReportStatistics {
 
   /** Every value is in exactly one of them, also one below or above those that there are now. */
   private List<SourceQuery> ranges(int wanted) {
+    SourceColumn split = table.column(table.splitBy());
     // as it is: of an expression over it no index tells the least and the greatest
-    String column = table.column(table.splitBy()).compared().get(0).raw();
-    long[] ends = ends(column);
+    String column = split.compared().get(0).raw();
+    long[] ends = ends(split, column);
     if (ends == null || ends[1] - ends[0] < wanted) {
       return List.of(query);
     }
@@ -94,19 +95,20 @@ final class SourceScan implements Batch, SupportsReportStatistics {
       String below = column + " < " + to;
       String above = column + " >= " + from;
       String range = i == 0 ? below : i == wanted - 1 ? above : above + " AND " + below;
-      parts.add(query.and(new SourceCondition(range, List.of(), true)));
+      parts.add(query.part(split, range));
     }
     return parts;
   }
 
   /** The least and the greatest key; null when the source does not tell them soon. */
-  private long[] ends(String column) {
+  private long[] ends(SourceColumn split, String column) {
     List<SourceQuery.Item> items =
         List.of(
             new SourceQuery.Item("min(" + column + ")", DataTypes.LongType),
             new SourceQuery.Item("max(" + column + ")", DataTypes.LongType));
     SourceQuery both =
-        new SourceQuery(table.datasource(), table.relation(), items, List.of(), 0, -1);
+        new SourceQuery(
+            table.datasource(), table.relation(), List.of(split), items, List.of(), 0, -1);
     String planned = TaskWatch.statementHere();
     SourcePlaces.Place place = Sources.placeNow(table.datasource(), planned);
     if (place == null) {

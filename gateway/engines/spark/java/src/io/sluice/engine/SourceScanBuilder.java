@@ -1,7 +1,11 @@
 package io.sluice.engine;
 
 import java.util.ArrayList;
+import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Set;
+import org.apache.spark.sql.connector.expressions.Expression;
+import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Scan;
@@ -20,6 +24,7 @@ final class SourceScanBuilder
         SupportsPushDownRequiredColumns {
   private final SourceTable table;
   private final List<SourceCondition> where = new ArrayList<>();
+  private final Set<SourceColumn> columns = new LinkedHashSet<>();
   private Predicate[] pushed = {};
   private StructType schema;
   private SourceAggregates aggregates;
@@ -41,6 +46,7 @@ final class SourceScanBuilder
       } else {
         taken.add(predicate);
         where.add(condition);
+        looksAt(predicate);
       }
     }
     pushed = taken.toArray(Predicate[]::new);
@@ -60,7 +66,12 @@ final class SourceScanBuilder
   @Override
   public boolean pushAggregation(Aggregation aggregation) {
     aggregates = SourceAggregates.of(aggregation, table);
-    return aggregates != null;
+    if (aggregates == null) {
+      return false;
+    }
+    looksAt(aggregation.groupByExpressions());
+    looksAt(aggregation.aggregateExpressions());
+    return true;
   }
 
   @Override
@@ -83,6 +94,7 @@ final class SourceScanBuilder
     List<SourceQuery.Item> items = new ArrayList<>();
     for (StructField field : schema.fields()) {
       SourceColumn column = table.column(field.name());
+      columns.add(column);
       items.add(new SourceQuery.Item(column.read(), column.type()));
     }
     return new SourceScan(table, schema, query(items, -1));
@@ -90,6 +102,20 @@ final class SourceScanBuilder
 
   private SourceQuery query(List<SourceQuery.Item> items, int groups) {
     return new SourceQuery(
-        table.datasource(), table.relation(), items, List.copyOf(where), groups, limit);
+        table.datasource(),
+        table.relation(),
+        List.copyOf(columns),
+        items,
+        List.copyOf(where),
+        groups,
+        limit);
+  }
+
+  private void looksAt(Expression... expressions) {
+    for (Expression expression : expressions) {
+      for (NamedReference name : expression.references()) {
+        columns.add(table.column(name.fieldNames()[0]));
+      }
+    }
   }
 }
