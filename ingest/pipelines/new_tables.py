@@ -1,7 +1,9 @@
-"""Tables that came to a source after an onboarding whose patterns mean them: they join
-it, are proposed, or are left alone, as the policy `new_tables` says.
+"""What a discovery changes for onboardings.
 
-A table that was ever onboarded is not new, also when it was removed since.
+Tables that came to a source after an onboarding whose patterns mean them join it, are
+proposed, or are left alone, as the policy `new_tables` says. A table that was ever
+onboarded is not new, also when it was removed since. Plans that were blocked are made
+anew: what they lacked may be there.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from core.errors import SluiceError
 from core.jobs.moves import SCHEDULE
 from ingest.models import Onboarding, Pipeline, Shard
 from ingest.models.states import RETIRED
-from ingest.pipelines import schema_diff, shard_joins, shards
+from ingest.pipelines import plan_overrides, schema_diff, shard_joins, shards
 from ingest.pipelines.deferred_onboardings import OPERATOR
 from ingest.pipelines.onboarding import start_onboarding
 from ingest.pipelines.onboarding_rights import require_plan
@@ -57,9 +59,7 @@ def take_new_tables() -> int:
 
 def _not_looked_through() -> QuerySet[Onboarding]:
     is_older = Q(looked_at=None) | Q(looked_at__lt=F("datasource__discovered_at"))
-    return Onboarding.objects.filter(
-        is_older, approved_at__isnull=False, datasource__discovered_at__isnull=False
-    )
+    return Onboarding.objects.filter(is_older, datasource__discovered_at__isnull=False)
 
 
 _is_any_left = AnyRow(_not_looked_through)
@@ -73,7 +73,10 @@ def _look_through(source_id: int) -> int:
         if source is None:
             return 0
         rows = list(_not_looked_through().filter(datasource=source).order_by("pk"))
-        found = _take(source, rows)
+        for row in rows:
+            if row.created_at < source.discovered_at:
+                plan_overrides.plan_blocked(row, actor=SCHEDULE)
+        found = _take(source, [row for row in rows if row.approved_at])
         pks = [row.pk for row in rows]
         Onboarding.objects.filter(pk__in=pks).update(looked_at=source.discovered_at)
     return found

@@ -17,7 +17,7 @@ from catalog.access.policy import Principal
 from core.advance import advance, record_moves
 from core.errors import InvalidRequest, StaleState
 from core.sentences import Sentence
-from ingest.models import Pipeline
+from ingest.models import Onboarding, Pipeline
 from ingest.models.states import PROPOSED
 from ingest.pipelines import table_facts as reading
 from ingest.pipelines.drafting import Asked, own_policy, plan_group
@@ -94,6 +94,15 @@ class Chosen:
 
     planned: int
     refused: tuple[tuple[str, str], ...]
+
+
+def plan_blocked(row: Onboarding, *, actor: str) -> None:
+    """Plans that something at the source kept back, with the same choices."""
+    blocked = row.tables.exclude(status_reason="").filter(state=PROPOSED)
+    pks = blocked.order_by("pk").values_list("pk")[:MOST_AT_ONCE]
+    choose_for_many(
+        Pipeline.objects.filter(pk__in=pks), Everywhere(), principal=Principal(actor)
+    )
 
 
 def choose_for_many(

@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db.models.functions import Now
 
-from catalog.models import Datasource
+from catalog.models import Datasource, Table
 from core.errors import InvalidRequest
 from ingest.models import Onboarding, Pipeline
 from ingest.pipelines import new_tables
@@ -113,3 +113,27 @@ def test_a_table_has_no_say_in_it(onboarded: World) -> None:
     onboarded.until_live("orders")
     with pytest.raises(InvalidRequest, match="unknown field 'new_tables'"):
         change_table_policy(onboarded.pipeline("orders"), {"new_tables": "join"})
+
+
+def test_a_plan_that_the_source_kept_back_is_made_anew(world: World) -> None:
+    """Its statement was run there and the source discovered again, as the plan asks;
+    the plan said the same for ever."""
+    (table,) = make_tables(world.source, ["orders"])
+    lacking = {**table.identity, "log_lacks": [["its log is off", "SET log = ON;"]]}
+    Table.objects.filter(pk=table.pk).update(identity=lacking)
+    discovered(world)
+    body = {
+        "datasource": world.source.name,
+        "include": ["public.orders"],
+        "capture": "log",
+        "approve": True,
+    }
+    start_onboarding(parse_request(body), principal=ANN)
+    take_new_tables()
+    assert "its log is off" in Pipeline.objects.get().status_reason
+    Table.objects.filter(pk=table.pk).update(identity=table.identity)
+    discovered(world)
+    take_new_tables()
+    pipeline = Pipeline.objects.get()
+    assert (pipeline.state, pipeline.capture) == ("PROPOSED", "log")
+    assert "its log is off" not in pipeline.status_reason
