@@ -27,7 +27,7 @@ NAMES = {
 
 # States of a step that something at the source may mend.
 UNMET = frozenset({"failed", "warning"})
-_STATEMENT = re.compile(r"\b(?:GRANT|ALTER|CREATE) [^;]+;")
+_STATEMENT = re.compile(r"\b(?:GRANT|ALTER|CREATE|SET) [^;]+;")
 
 
 @dataclass(frozen=True, slots=True)

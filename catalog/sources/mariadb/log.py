@@ -86,8 +86,8 @@ def read_server(
 
 _NO_LOG = Lack(
     "the server writes no binary log",
-    "log_bin = binlog -- in its configuration, with a server_id; then restart the"
-    " server",
+    "log_bin = binlog /* in its configuration, with a server_id, then restart the"
+    " server */",
 )
 
 
@@ -104,8 +104,8 @@ def setting_lacks(settings: Mapping[str, str]) -> tuple[Lack, ...]:
                 value=settings.get(name, ""),
                 why=why,
             ),
-            f"SET GLOBAL {name} = '{wanted}'; -- and in its configuration; sessions"
-            " that are open keep what they have",
+            f"SET GLOBAL {name} = '{wanted}'; /* and in its configuration, sessions"
+            " that are open keep what they have */",
         )
         for name, (wanted, why) in _WANTED.items()
         if settings.get(name, "").upper() != wanted
@@ -168,7 +168,7 @@ def lacks_of(server: LogServer, who: str) -> Iterator[Lack]:
     if server.is_replica and server.settings.get("log_slave_updates") != "ON":
         yield Lack(
             "the server is a replica, and its log lacks what it replicates",
-            "log_slave_updates = ON -- in its configuration, then restart the server",
+            "log_slave_updates = ON /* in its configuration, then restart the server */",
         )
     if not server.rights & _READS:
         yield Lack(

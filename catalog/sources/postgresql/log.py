@@ -72,7 +72,7 @@ def lacks_of(row: tuple[Any, ...], username: str) -> Iterator[Lack]:
                 "wal_level is '%(level)s', and only 'logical' tells of rows",
                 level=wal_level,
             ),
-            "ALTER SYSTEM SET wal_level = logical; -- then restart the server",
+            "ALTER SYSTEM SET wal_level = logical; /* then restart the server */",
         )
     if not may_replicate:
         mends = f"GRANT rds_replication TO {user};" if has_grant else ""
@@ -106,7 +106,7 @@ def doubts_of(fsync: str) -> tuple[str, ...]:
 def _used_up(setting: str, what: Sentence) -> Lack:
     return Lack(
         Sentence("all %(what)s are in use", what=what),
-        f"ALTER SYSTEM SET {setting} = 20; -- then restart the server",
+        f"ALTER SYSTEM SET {setting} = 20; /* then restart the server */",
     )
 
 

@@ -181,7 +181,10 @@ def test_a_pasted_password_is_sealed_like_a_typed_one(world, browse):
 
 
 def test_a_step_with_a_remark_is_amber_and_its_statement_is_copied(world, browse):
-    hint = "run at the source: GRANT PROCESS ON *.* TO 'a'@'%'; GRANT SUPER ON x TO b;"
+    hint = (
+        "run at the source: GRANT PROCESS ON *.* TO 'a'@'%';"
+        " SET GLOBAL binlog_format = 'ROW'; /* and elsewhere */ GRANT SUPER ON x TO b;"
+    )
     step = {"name": "privileges", "status": "ok", "message": "", "hint": hint}
     steps = [step | {"raw": "", "seconds": 0.1}]
     Datasource.objects.filter(name="shop").update(test_result={"steps": steps})
@@ -189,6 +192,7 @@ def test_a_step_with_a_remark_is_amber_and_its_statement_is_copied(world, browse
     assert line.state == "warning"
     assert line.statements.splitlines() == [
         "GRANT PROCESS ON *.* TO 'a'@'%';",
+        "SET GLOBAL binlog_format = 'ROW';",
         "GRANT SUPER ON x TO b;",
     ]
     Job.objects.filter(kind="test").delete()
