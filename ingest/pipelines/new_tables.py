@@ -70,7 +70,7 @@ def _look_through(source_id: int) -> int:
     with transaction.atomic():
         mine = Datasource.objects.select_for_update(skip_locked=True)
         source = mine.filter(pk=source_id).first()
-        if source is None:
+        if source is None or source.discovered_at is None:
             return 0
         rows = list(_not_looked_through().filter(datasource=source).order_by("pk"))
         for row in rows:

@@ -168,7 +168,8 @@ def lacks_of(server: LogServer, who: str) -> Iterator[Lack]:
     if server.is_replica and server.settings.get("log_slave_updates") != "ON":
         yield Lack(
             "the server is a replica, and its log lacks what it replicates",
-            "log_slave_updates = ON /* in its configuration, then restart the server */",
+            "log_slave_updates = ON /* in its configuration, then restart the server"
+            " */",
         )
     if not server.rights & _READS:
         yield Lack(
