@@ -15,7 +15,10 @@ from core.errors import InvalidRequest
 Order = Literal["before", "equal", "after", "unordered"]
 
 _LSN = re.compile(r"[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}")
-_POSITION = re.compile(r"lsn:(\d{1,20}):(\d{1,10}):([^:]+)", re.ASCII)
+_POSITION = re.compile(
+    r"lsn:(\d{1,20}):(\d{1,10}):([^:]+)(?::((?:[\dA-F]{1,16}-){3}[\dA-F]{1,8}))?",
+    re.ASCII,
+)
 _BINLOG = re.compile(
     r"binlog:(\d{1,10}):([^:]*):([^:/]+\.)(\d{6,10}):(\d{1,10}):(\d{1,20}):([-,\d]*)",
     re.ASCII,
@@ -29,6 +32,9 @@ class PostgresLog:
     server    the system identifier, which a restored copy keeps
     timeline  changes when a standby is promoted or a backup is restored up to some
               moment: an LSN of another timeline may be of another history
+    last      by what its reader knows the last transaction with changes before it
+              again: a history may differ where both of these are the same; "" = by
+              nothing
 
     Whether one goes on from another of these is decided by who knows what happened to
     the server, never by an order of numbers.
@@ -37,6 +43,7 @@ class PostgresLog:
     server: str
     timeline: int
     lsn: int
+    last: str = ""
 
     @property
     def identity(self) -> str:
@@ -44,7 +51,8 @@ class PostgresLog:
         return f"{self.server}:{self.timeline}"
 
     def encode(self) -> str:
-        return f"lsn:{self.identity}:{lsn_text(self.lsn)}"
+        last = f":{self.last}" if self.last else ""
+        return f"lsn:{self.identity}:{lsn_text(self.lsn)}{last}"
 
     @classmethod
     def decode(cls, text: str) -> Self:
@@ -52,7 +60,7 @@ class PostgresLog:
         found = _POSITION.fullmatch(text)
         if found is None:
             raise _no_position(text)
-        return cls(found[1], int(found[2]), lsn_of(found[3]))
+        return cls(found[1], int(found[2]), lsn_of(found[3]), found[4] or "")
 
     def order(self, other: Self) -> Order:
         """Where this one is, seen from the other. "unordered" is an error of whoever

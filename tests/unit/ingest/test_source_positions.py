@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,6 +55,9 @@ def test_other_texts_are_refused(text: str) -> None:
 def test_places_are_ordered_as_numbers(one: int, other: int) -> None:
     mine, theirs = PostgresLog("7", 1, one), PostgresLog("7", 1, other)
     assert PostgresLog.decode(mine.encode()) == mine
+    known = replace(mine, last="1F-A0-2-0")
+    assert PostgresLog.decode(known.encode()) == known
+    assert known.order(mine) == "equal"
     assert lsn_of(lsn_text(one)) == one
     assert (mine.order(theirs) == "before") == (one < other)
 

@@ -79,7 +79,7 @@ class LogConnection:
         found = self.connection.pgconn.exec_(command.encode())
         if found.status != ExecStatus.COPY_BOTH:
             raise _refused(found.error_message.decode(errors="replace").strip())
-        self.durable = after
+        self.durable, self.sent_to = after, 0
         self._last_heard = time.monotonic()
 
     def read(self, seconds: float) -> list[bytes]:
@@ -95,6 +95,15 @@ class LogConnection:
             # asked to answer when it is quiet: half a connection would be quiet, too
             self._tell(wants_answer=now - self._last_heard > LIMITS.beat)
         return found
+
+    def renew(self, access: SourceAccess) -> None:
+        """What was sent and not read is forgotten: the server starts no log twice on
+        one connection."""
+        self.connection.close()
+        self.connection, _ = _opened(access)
+
+    def close(self) -> None:
+        self.connection.close()
 
     def acknowledge(self, end: int) -> None:
         """All up to there is durable: the server may forget it."""
@@ -151,8 +160,15 @@ class LogConnection:
 @contextlib.contextmanager
 def open_log(access: SourceAccess) -> Iterator[LogConnection]:
     """A connection for the log, with the settings under which values are printed."""
-    connection = _connected(access)
-    with contextlib.closing(connection):
+    log = LogConnection(*_opened(access))
+    with contextlib.closing(log):
+        yield log
+
+
+def _opened(access: SourceAccess) -> tuple[psycopg.Connection[Row], PostgresLog]:
+    with contextlib.ExitStack() as behind_errors:
+        connection = _connected(access)
+        behind_errors.callback(connection.close)
         for setting, value in (SESSION_SETTINGS | LOG_SETTINGS).items():
             connection.execute(f"SET {setting} = {DIALECT.literal(value)}".encode())
         server, timeline, flushed, *_ = (
@@ -163,7 +179,8 @@ def open_log(access: SourceAccess) -> Iterator[LogConnection]:
             # it sends no row whose bytes are no UTF-8, nor any behind that; as they are
             # they stop the table alone that has them
             connection.execute("SET client_encoding = 'SQL_ASCII'")
-        yield LogConnection(connection, position)
+        behind_errors.pop_all()
+    return connection, position
 
 
 def _connected(access: SourceAccess) -> psycopg.Connection[Row]:

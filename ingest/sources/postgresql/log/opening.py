@@ -8,13 +8,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from core.errors import InvalidRequest, TerminalError
+from core.errors import InvalidRequest, TerminalError, TransientError
+from core.sentences import Sentence
 from ingest.contract.source_positions import PostgresLog, lsn_text
 from ingest.contract.table import TableSpec
 from ingest.sources.port import LogNames, SourceAccess
 from ingest.sources.postgresql.log.connection import open_log
 from ingest.sources.postgresql.log.control import Control, open_control
+from ingest.sources.postgresql.log.history import Last, Reread, last_text
 from ingest.sources.postgresql.log.new_slot import begun_slot
+from ingest.sources.postgresql.log.pgoutput import Begin
 from ingest.sources.postgresql.log.publications import Publications
 from ingest.sources.postgresql.log.reader import FREE_SECONDS, PostgresLogReader
 from ingest.sources.postgresql.log.slot import (
@@ -25,6 +28,11 @@ from ingest.sources.postgresql.log.slot import (
     kept_slot,
 )
 
+_READ_SECONDS = 0.2
+_AGAIN = Sentence(
+    "the source's slot stands before what was read, as after a crash: the end of that"
+    " is compared with what the source has there now"
+)
 _SERVER = "SELECT current_setting('wal_level'), pg_is_in_recovery()"
 
 
@@ -58,6 +66,8 @@ def open_log_reader(
                 if end is not None:
                     _require_whole(slot, names.slot, end, log.started)
                 _publish(reader, tables, tries=not begin_anew)
+                if end is not None:
+                    _require_read(reader, PostgresLog.decode(end), wait)
             except TerminalError as error:
                 if not begin_anew or end is None:
                     raise
@@ -68,7 +78,8 @@ def open_log_reader(
             if end is None:
                 begin = begun_slot(access, control, names.slot, wait)
                 publications.note_first()
-                reader.started = replace(log.started, lsn=begin)
+                none = last_text(Begin(begin, 0, 0), publications.in_use)
+                reader.started = replace(log.started, lsn=begin, last=none)
             yield reader
 
 
@@ -107,15 +118,54 @@ def _require_whole(slot: Slot | None, name: str, after: str, here: PostgresLog) 
     kept_slot(slot, name, position)
 
 
-def _free(control: Control, name: str) -> None:
+def _require_read(
+    reader: PostgresLogReader, read: PostgresLog, wait: Callable[[str], None]
+) -> None:
+    """TerminalError `source_changed` where the log is another one up to there. What was
+    read by other publications, or before the last transaction was noted, is not looked
+    at."""
+    log, control, name = reader.log, reader.control, reader.names.slot
+    last, by = Last.decode(read.last), reader.publications.in_use
+    slot = control.slot(name)
+    if last is None or not last.is_by(by) or not slot or slot.confirmed >= read.lsn:
+        return
+    slot = _free(control, name) or slot
+    again = Reread(read.lsn, last, by, slot.confirmed)
+    log.start(name, by, after=again.start)
+    if (now := control.slot(name)) is None or now.confirmed != slot.confirmed:
+        raise TransientError(
+            "the slot %(slot)s was moved by another session just now",
+            slot=name,
+            code="slot_in_use",
+            hint="it is tried again",
+        )
+    while not again.is_over and log.sent_to < read.lsn:
+        messages = log.read(_READ_SECONDS)
+        for message in messages:
+            again.take(message)
+        if not messages:
+            wait(_AGAIN)
+    log.renew(reader.access)
+    if not again.is_same:
+        raise TerminalError(
+            "the source's log has other transactions before %(read)s now than it was"
+            " read with: an older state of its disk was put back, or it lost the log's"
+            " end (fsync = off). Nothing was read",
+            read=lsn_text(read.lsn),
+            code="source_changed",
+            hint=ANEW,
+        )
+
+
+def _free(control: Control, name: str) -> Slot | None:
     """Ends the session of another reader."""
     until = time.monotonic() + FREE_SECONDS
-    while time.monotonic() < until:
-        slot = control.slot(name)
-        if slot is None or not slot.is_active:
-            return
+    slot = control.slot(name)
+    while slot and slot.is_active and time.monotonic() < until:
         end_holder(control.connection, name)
         time.sleep(0.1)
+        slot = control.slot(name)
+    return slot
 
 
 def _require_logical(control: Control) -> None:

@@ -148,6 +148,7 @@ class Decoder:
     sent again if they are wanted later: a publication may have any number of them.
 
     size  bytes of the messages whose rows wait
+    last  the last transaction with changes of any table, that is over
     """
 
     def __init__(
@@ -168,6 +169,9 @@ class Decoder:
         # how often, of which table and partition, since that was truncated
         self._met: dict[tuple[bytes, bytes], int] = {}
         self._xid = -1
+        self._begun: Begin | None = None
+        self._has_changes = False
+        self.last: Begin | None = None
         self.size = 0
 
     @property
@@ -185,6 +189,7 @@ class Decoder:
         try:
             kind = message[0]
             if kind == 73 or kind == 85 or kind == 68:
+                self._has_changes = True
                 self._row(kind, message)
                 if self._described:
                     self._note_part(message[1:5])
@@ -287,13 +292,17 @@ class Decoder:
         self._xid = xid
         self._described.clear()
         self._met.clear()
-        return Begin(commit, committed + _EPOCH, xid)
+        self._has_changes = False
+        self._begun = Begin(commit, committed + _EPOCH, xid)
+        return self._begun
 
     def _commit(self, message: bytes) -> Commit:
         _, commit, end, committed = _whole(_COMMIT, message)
         if self._xid < 0:
             _refuse(message, Sentence("a commit of no transaction"))
         self._xid = -1
+        if self._has_changes:
+            self.last = self._begun
         return Commit(commit, end, committed + _EPOCH)
 
     def _other(self, kind: int, message: bytes) -> Relation | Message | None:
@@ -342,6 +351,7 @@ class Decoder:
         oids = message[_TRUNCATED.size :]
         if self._xid < 0 or len(oids) != count * 4:
             _refuse(message, Sentence("tables that were emptied"))
+        self._has_changes = True
         self.size += len(message)
         self._described.clear()
         for at in range(0, len(oids), 4):

@@ -15,7 +15,7 @@ from core.errors import TerminalError, TransientError
 from core.sentences import Sentence, joined
 from ingest.contract.following import Replaced, SourceLog
 from ingest.contract.segments import AHEAD
-from ingest.contract.source_positions import PostgresLog, lsn_of
+from ingest.contract.source_positions import PostgresLog, lsn_of, order_of
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.sources.ahead import ahead_of
 from ingest.sources.port import LogNames, LogRows, SourceAccess
@@ -25,6 +25,7 @@ from ingest.sources.postgresql.log.connection import (
     sender_of,
 )
 from ingest.sources.postgresql.log.control import Control, FoundTable, Name
+from ingest.sources.postgresql.log.history import last_text
 from ingest.sources.postgresql.log.parts import Parts, Rewritten, found_empty, is_since
 from ingest.sources.postgresql.log.pgoutput import (
     Begin,
@@ -73,7 +74,6 @@ _BUSY_SECONDS = 600
 _HERE = "SELECT pg_current_wal_lsn()::text"
 # Behind all that can be seen.
 _INSERTED = "SELECT pg_current_wal_insert_lsn()::text"
-_KINDS = {"r", "p"}
 
 
 @dataclass(slots=True)
@@ -151,15 +151,16 @@ class PostgresLogReader:
 
     @property
     def position(self) -> str:
-        return replace(self.started, lsn=self._reached).encode()
+        last = last_text(self._decoder.last, self.publications.in_use)
+        now = replace(self.started, lsn=self._reached, last=last or self.started.last)
+        return now.encode()
 
     @property
     def passed(self) -> int:
         return self._reached - self.log.durable
 
     def has_passed(self, wanted: str, *, at: str = "") -> bool:
-        here = PostgresLog.decode(at or self.position)
-        return here.order(PostgresLog.decode(wanted)) in {"after", "equal"}
+        return order_of(at or self.position, wanted) in {"after", "equal"}
 
     def here(self) -> str:
         here = lsn_of(str(self.control.rows(_HERE)[0][0]))
@@ -200,7 +201,7 @@ class PostgresLogReader:
         self._anew = ()
 
     def start(self, after: str) -> None:
-        position = PostgresLog.decode(after)
+        self.started = position = PostgresLog.decode(after)
         name, in_use = self.names.slot, self.publications.in_use
         until = time.monotonic() + FREE_SECONDS
         while True:
@@ -458,7 +459,7 @@ class PostgresLogReader:
             said = self.identities.get(table.table_id)
             now = self.control.name_of(Identity.decode(said).oid) if said else ""
             return gone(table, now=now)
-        if found.kind not in _KINDS or found.persistence != "p":
+        if found.kind not in "rp" or found.persistence != "p":
             return Sentence(
                 "%(table)s is not an ordinary table, so the log has nothing of it;"
                 " sync it by a timestamp or by loads",
