@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from catalog.sources.access import SourceAccess
 from core.errors import SluiceError, TerminalError, TransientError
@@ -32,7 +32,56 @@ class Known:
     message: Sentence
     hint: Sentence
 
+    def at(self, states: tuple[str, ...], text: str) -> Known:
+        """The same of a server that tells it by these."""
+        return replace(self, states=states, text=text)
 
+
+# What servers of every kind tell, each by states and words of its own.
+TLS_NOT_OFFERED = Known(
+    "tls_not_offered",
+    TerminalError,
+    (),
+    "",
+    Sentence("%(host)s:%(port)s does not offer TLS"),
+    Sentence("switch TLS on at the server, or set tls to 'off' on a network you trust"),
+)
+CERTIFICATE = Known(
+    "tls_certificate",
+    TerminalError,
+    (),
+    "",
+    Sentence("the TLS certificate of %(host)s:%(port)s was not accepted"),
+    Sentence(
+        "tls 'verify' needs a certificate for this host name from an authority "
+        "this machine trusts (SSL_CERT_FILE names others); 'require' encrypts only"
+    ),
+)
+MISSING_PRIVILEGE = Known(
+    "missing_privilege",
+    TerminalError,
+    (),
+    "",
+    Sentence("user '%(username)s' may not do this at the source"),
+    Sentence("run the statements of 'what this user needs' at the source"),
+)
+LOCKED = Known(
+    "source_locked",
+    TransientError,
+    (),
+    "",
+    Sentence("a lock at the source was not released in time"),
+    Sentence("wait for the other session to finish; it is tried again automatically"),
+)
+LOST = Known(
+    "connection_lost",
+    TransientError,
+    (),
+    "",
+    Sentence("the connection to %(host)s:%(port)s was lost"),
+    Sentence("it is tried again automatically, from where it stopped"),
+)
+# What sockets tell.
 REFUSED = Known(
     "connection_refused",
     TransientError,

@@ -13,7 +13,12 @@ import pymysql
 
 from catalog.sources.access import SourceAccess
 from catalog.sources.errors import (
+    CERTIFICATE,
+    LOCKED,
+    LOST,
+    MISSING_PRIVILEGE,
     REFUSED,
+    TLS_NOT_OFFERED,
     UNREACHABLE,
     Known,
     SourceMessage,
@@ -71,26 +76,9 @@ _KNOWN = (
         Sentence("%(host)s:%(port)s takes connections with TLS only"),
         Sentence("set tls to 'require' or 'verify'"),
     ),
-    Known(
-        "tls_not_offered",
-        TerminalError,
-        (),
-        r"server doesn't support SSL|SSL is required but",
-        Sentence("%(host)s:%(port)s does not offer TLS"),
-        Sentence(
-            "switch TLS on at the server, or set tls to 'off' on a network you trust"
-        ),
-    ),
-    Known(
-        "tls_certificate",
-        TerminalError,
-        (),
-        r"certificate verify failed|certificate is not valid|CERTIFICATE",
-        Sentence("the TLS certificate of %(host)s:%(port)s was not accepted"),
-        Sentence(
-            "tls 'verify' needs a certificate for this host name from an authority "
-            "this machine trusts (SSL_CERT_FILE names others); 'require' encrypts only"
-        ),
+    TLS_NOT_OFFERED.at((), r"server doesn't support SSL|SSL is required but"),
+    CERTIFICATE.at(
+        (), r"certificate verify failed|certificate is not valid|CERTIFICATE"
     ),
     Known(
         "login_method",
@@ -115,13 +103,8 @@ _KNOWN = (
             "check the name, upper and lower case may count; the field may be empty"
         ),
     ),
-    Known(
-        "missing_privilege",
-        TerminalError,
-        ("1044", "1142", "1143", "1227", "1370"),
-        r"command denied|Access denied",
-        Sentence("user '%(username)s' may not do this at the source"),
-        Sentence("run the statements of 'what this user needs' at the source"),
+    MISSING_PRIVILEGE.at(
+        ("1044", "1142", "1143", "1227", "1370"), r"command denied|Access denied"
     ),
     Known(
         "too_many_connections",
@@ -141,16 +124,7 @@ _KNOWN = (
         Sentence("%(host)s:%(port)s is starting or stopping, or ended this connection"),
         Sentence("wait until the server is up; it is tried again automatically"),
     ),
-    Known(
-        "source_locked",
-        TransientError,
-        ("1205", "1213"),
-        r"Lock wait timeout|Deadlock",
-        Sentence("a lock at the source was not released in time"),
-        Sentence(
-            "wait for the other session to finish; it is tried again automatically"
-        ),
-    ),
+    LOCKED.at(("1205", "1213"), r"Lock wait timeout|Deadlock"),
     Known(
         "source_timeout",
         TransientError,
@@ -183,13 +157,9 @@ _KNOWN = (
     ),
     REFUSED,
     UNREACHABLE,
-    Known(
-        "connection_lost",
-        TransientError,
+    LOST.at(
         ("2006", "2013", "2055"),
         r"Lost connection|gone away|Connection reset|Broken pipe|closed",
-        Sentence("the connection to %(host)s:%(port)s was lost"),
-        Sentence("it is tried again automatically, from where it stopped"),
     ),
 )
 

@@ -6,7 +6,12 @@ import psycopg
 
 from catalog.sources.access import SourceAccess
 from catalog.sources.errors import (
+    CERTIFICATE,
+    LOCKED,
+    LOST,
+    MISSING_PRIVILEGE,
     REFUSED,
+    TLS_NOT_OFFERED,
     UNREACHABLE,
     Known,
     SourceMessage,
@@ -66,16 +71,7 @@ _KNOWN = (
         Sentence("%(host)s:%(port)s is starting or stopping"),
         Sentence("wait until the server is up; it is tried again automatically"),
     ),
-    Known(
-        "tls_not_offered",
-        TerminalError,
-        (),
-        r"server does not support SSL",
-        Sentence("%(host)s:%(port)s does not offer TLS"),
-        Sentence(
-            "switch TLS on at the server, or set tls to 'off' on a network you trust"
-        ),
-    ),
+    TLS_NOT_OFFERED.at((), r"server does not support SSL"),
     Known(
         "not_postgresql",
         TerminalError,
@@ -86,35 +82,9 @@ _KNOWN = (
         Sentence("%(host)s:%(port)s does not speak PostgreSQL's protocol"),
         Sentence("check the port: another kind of server answers there"),
     ),
-    Known(
-        "tls_certificate",
-        TerminalError,
-        (),
-        r"certificate|SSL error|root\.crt",
-        Sentence("the TLS certificate of %(host)s:%(port)s was not accepted"),
-        Sentence(
-            "tls 'verify' needs a certificate for this host name from an authority "
-            "this machine trusts (SSL_CERT_FILE names others); 'require' encrypts only"
-        ),
-    ),
-    Known(
-        "missing_privilege",
-        TerminalError,
-        ("42501",),
-        r"permission denied",
-        Sentence("user '%(username)s' may not do this at the source"),
-        Sentence("run the statements of 'what this user needs' at the source"),
-    ),
-    Known(
-        "source_locked",
-        TransientError,
-        ("55P03",),
-        r"lock timeout",
-        Sentence("a lock at the source was not released in time"),
-        Sentence(
-            "wait for the other session to finish; it is tried again automatically"
-        ),
-    ),
+    CERTIFICATE.at((), r"certificate|SSL error|root\.crt"),
+    MISSING_PRIVILEGE.at(("42501",), r"permission denied"),
+    LOCKED.at(("55P03",), r"lock timeout"),
     Known(
         "source_timeout",
         TransientError,
@@ -128,14 +98,10 @@ _KNOWN = (
     ),
     REFUSED,
     UNREACHABLE,
-    Known(
-        "connection_lost",
-        TransientError,
+    LOST.at(
         ("57P01", "57P02", "08006", "08003", "08000", "25P03", "25P04", "57P05"),
         r"server closed the connection|connection (is )?(closed|lost)"
         r"|terminating connection|Connection reset|Broken pipe|EOF detected",
-        Sentence("the connection to %(host)s:%(port)s was lost"),
-        Sentence("it is tried again automatically, from where it stopped"),
     ),
 )
 
