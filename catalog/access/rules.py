@@ -162,14 +162,7 @@ def rule_of(rule_id: int) -> AccessRule:
 
 def stated_as(row: AccessRule) -> Stated:
     """The request that would make it."""
-    return Stated(
-        as_value(row).kind.value,
-        row.on,
-        row.applies_to,
-        row.excepted,
-        row.mask or None,
-        row.expression or None,
-    )
+    return _stated(as_value(row))
 
 
 def as_document(stated: Stated) -> dict[str, object]:
@@ -192,7 +185,10 @@ def as_stated(document: Mapping[str, Any]) -> Stated:
 
 def normal_rule(stated: Stated) -> Stated:
     """With names and lists as they are stored; InvalidRequest as for saving."""
-    held = _checked(stated)
+    return _stated(_checked(stated))
+
+
+def _stated(held: HeldRule) -> Stated:
     return Stated(
         held.kind.value,
         join_name(*held.on.parts, held.column),

@@ -287,19 +287,9 @@ def _write_columns(tables: Sequence[tuple[Table, DiscoveredTable]]) -> None:
     Column.objects.filter(table__in=[row.pk for row, _ in tables]).delete()
     Column.objects.bulk_create(
         [
-            Column(
-                table=row,
-                position=position,
-                name=column.name,
-                source_name=column.source_name,
-                source_type=column.source_type,
-                type=column.type,
-                nullable=column.nullable,
-                key=column.key,
-                comment=column.comment,
-            )
+            Column(table=row, position=position, **column)
             for row, table in tables
-            for position, column in enumerate(table.schema.columns, start=1)
+            for position, column in enumerate(columns_as_json(table.schema), start=1)
         ]
     )
     SchemaVersion.objects.bulk_create(

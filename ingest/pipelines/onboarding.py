@@ -34,12 +34,11 @@ from ingest.pipelines import shards
 from ingest.pipelines.drafting import Draft, Planned, plan_onboarding
 from ingest.pipelines.onboarding_rights import require_targets
 from ingest.pipelines.requests import OnboardingRequest
-from ingest.pipelines.schema_diff import source_changed
+from ingest.pipelines.schema_diff import column_rows, source_changed
 from ingest.planning.plan import (
     ApplyChanges,
     CreateTable,
     LoadSnapshot,
-    PlannedColumn,
     TablePlan,
     plan_from_json,
     plan_to_json,
@@ -236,11 +235,7 @@ def _create_lake_tables(
         for table, (_, plan) in zip(tables, ready, strict=True)
     ]
     Column.objects.bulk_create(
-        [
-            lake_column_row(table, position, column)
-            for table, planned in columns
-            for position, column in enumerate(planned, start=1)
-        ],
+        [row for table, planned in columns for row in column_rows(table, planned)],
         batch_size=2000,
     )
     SchemaVersion.objects.bulk_create(
@@ -286,16 +281,3 @@ def _rows_of(plan: TablePlan, source: Table) -> int:
         load: LoadSnapshot = plan.step(LoadSnapshot)
         return load.estimated_rows
     return known_rows(source) or 0
-
-
-def lake_column_row(table: Table, position: int, column: PlannedColumn) -> Column:
-    return Column(
-        table=table,
-        position=position,
-        name=column.name,
-        source_name=column.source_name,
-        source_type=column.source_type,
-        type=column.type,
-        nullable=column.nullable,
-        key=column.key,
-    )

@@ -30,8 +30,9 @@ from ingest.lake.records import (
 )
 from ingest.models import Onboarding, Pipeline, Policy, SourceFollower, states
 from ingest.pipelines import needed_resync, shards
-from ingest.pipelines.onboarding import lake_column_row, lake_table_row
+from ingest.pipelines.onboarding import lake_table_row
 from ingest.pipelines.requests import OnboardingRequest
+from ingest.pipelines.schema_diff import column_rows
 from ingest.planning.facts import TIMESTAMP
 from ingest.planning.plan import CreateTable, PlannedColumn, TablePlan, plan_from_json
 
@@ -269,9 +270,7 @@ def _lake_table(lost: _Lost, source: Table) -> Table:
     table.last_commit_position = {"to": record.position} if record.instant else None
     table.save(force_insert=True)
     columns = value_of(list[PlannedColumn], list(record.columns))
-    Column.objects.bulk_create(
-        [lake_column_row(table, at, each) for at, each in enumerate(columns, start=1)]
-    )
+    Column.objects.bulk_create(column_rows(table, columns))
     SchemaVersion.objects.create(
         table=table, version=table.schema_version, columns=as_data(columns)
     )

@@ -446,16 +446,24 @@ def _is_planned(
     return same is not None and same.type == column["type"]
 
 
-_SHOWN = ("source_name", "source_type", "type", "nullable", "key")
+_SHOWN = ("name", "source_name", "source_type", "type", "nullable", "key")
 
 
 def _shown(column: PlannedColumn) -> dict[str, Any]:
     return {name: getattr(column, name) for name in _SHOWN}
 
 
+def column_rows(table: Table, columns: Sequence[PlannedColumn]) -> list[Column]:
+    """Those of a lake table's plan, not stored yet."""
+    return [
+        Column(table=table, position=position, **_shown(column))
+        for position, column in enumerate(columns, start=1)
+    ]
+
+
 def _are_shown(table: Table, wanted: Sequence[PlannedColumn]) -> bool:
-    rows = Column.objects.filter(table=table).values("name", *_SHOWN)
-    shown = {row.pop("name"): row for row in rows}
+    rows = Column.objects.filter(table=table).values(*_SHOWN)
+    shown = {row["name"]: row for row in rows}
     return shown == {column.name: _shown(column) for column in wanted}
 
 
@@ -471,7 +479,7 @@ def _write_columns(table: Table, wanted: Sequence[PlannedColumn]) -> bool:
         row = rows.get(column.name)
         if row is None:
             last += 1
-            Column.objects.create(table=table, position=last, name=column.name, **facts)
+            Column.objects.create(table=table, position=last, **facts)
         elif any(getattr(row, name) != value for name, value in facts.items()):
             Column.objects.filter(pk=row.pk).update(**facts)
         else:
