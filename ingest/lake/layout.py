@@ -14,6 +14,7 @@ from typing import Any
 from core.errors import TerminalError
 from ingest.lake.commits import read_properties, record_of
 from ingest.lake.hudi.layout import (
+    CompactionPlan,
     FileGroup,
     GroupKey,
     Layout,
@@ -28,17 +29,6 @@ from ingest.lake.port import Place, folder_order
 META = ".hoodie"
 # Of partitions that a page of file groups has read: it reads no further one then.
 MOST_FILES = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class CompactionPlan:
-    """What a compaction will merge. `is_readable` False: its request file is gone or
-    damaged, so Hudi can neither execute nor undo it."""
-
-    groups: frozenset[GroupKey] = frozenset()
-    log_files: int = 0
-    log_bytes: int = 0
-    is_readable: bool = True
 
 
 def read_layout(path: str, timeline: Timeline) -> Layout:

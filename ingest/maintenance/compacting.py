@@ -6,34 +6,12 @@ group's base file is written again together with its log files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ingest.lake.hudi.layout import FileGroup, GroupKey
+from ingest.lake.hudi.layout import CompactionPlan, FileGroup
 
 GROUPS_SHOWN = 50
-
-
-@dataclass(frozen=True, slots=True)
-class GroupWork:
-    """A file group that is merged."""
-
-    partition: str
-    file_id: str
-    bucket: int | None
-    base_bytes: int
-    log_files: int
-    log_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """A compaction that stands on the timeline: what it will merge, by its request."""
-
-    instant: str
-    groups: frozenset[GroupKey]
-    log_files: int
-    log_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,37 +24,28 @@ class Compaction:
     base_bytes: int = 0
     log_files: int = 0
     log_bytes: int = 0
-    groups: tuple[GroupWork, ...] = ()
+    groups: tuple[FileGroup, ...] = ()
 
 
-def foresee(groups: Iterable[FileGroup], planned: Iterable[Planned]) -> Compaction:
-    """What `:compact` would do now: what is planned, else everything with log files."""
-    plans = tuple(planned)
-    wanted = frozenset(key for plan in plans for key in plan.groups)
+def foresee(
+    groups: Iterable[FileGroup], plans: Mapping[str, CompactionPlan]
+) -> Compaction:
+    """What `:compact` would do now: what is planned, else everything with log files.
+    plans: of compactions on the timeline, by their instants."""
+    wanted = frozenset(key for plan in plans.values() for key in plan.groups)
     found = [
-        _work(group)
+        group
         for group in groups
         if ((group.partition, group.file_id) in wanted if plans else group.log_files)
     ]
-    found.sort(key=lambda work: (-work.log_bytes, work.partition, work.file_id))
+    found.sort(key=lambda group: (-group.log_bytes, group.partition, group.file_id))
     # log files that came after a plan are not merged by it
-    files = plans or found
+    files = plans.values() or found
     return Compaction(
-        tuple(plan.instant for plan in plans),
+        tuple(plans),
         len(found),
-        sum(work.base_bytes for work in found),
+        sum(group.base_bytes for group in found),
         sum(one.log_files for one in files),
         sum(one.log_bytes for one in files),
         tuple(found[:GROUPS_SHOWN]),
-    )
-
-
-def _work(group: FileGroup) -> GroupWork:
-    return GroupWork(
-        group.partition,
-        group.file_id,
-        group.bucket,
-        group.base_bytes,
-        group.log_files,
-        group.log_bytes,
     )

@@ -9,8 +9,7 @@ from core.clock import SystemClock
 from core.errors import InvalidRequest
 from core.sentences import Sentence
 from ingest.contract.job import DriverSpec
-from ingest.lake.layout import CompactionPlan
-from ingest.maintenance.compacting import Planned, foresee
+from ingest.maintenance.compacting import foresee
 from ingest.maintenance.compaction_drivers import DriverRequest, payload_for
 from ingest.maintenance.facts import LakeFacts
 from ingest.maintenance.observation import look_into
@@ -31,9 +30,11 @@ def preview_compaction(table: Table, asked: DriverRequest) -> Preview:
     read, a driver of its own that the table's lock does not allow."""
     driver = payload_for(table, asked).get("driver")
     seen = look_into(table, now=SystemClock().now())
-    planned = [_planned(table, asked, plan) for asked, plan in seen.plans.items()]
+    for instant, plan in seen.plans.items():
+        if not plan.is_readable:
+            raise plan_unreadable(table, instant)
     groups, facts = seen.layout.groups, seen.facts
-    found = foresee(groups, planned)
+    found = foresee(groups, seen.plans)
     lines = [*_begun(facts), *compacted(found, len(groups))]
     if any(one.is_held for one in facts.pending_compactions):
         lines.insert(0, waits_for_a_job())
@@ -175,12 +176,6 @@ def plan_unreadable(table: Table, asked: str) -> InvalidRequest:
         code="plan_unreadable",
         hint="unschedule it first",
     )
-
-
-def _planned(table: Table, asked: str, plan: CompactionPlan) -> Planned:
-    if not plan.is_readable:
-        raise plan_unreadable(table, asked)
-    return Planned(asked, plan.groups, plan.log_files, plan.log_bytes)
 
 
 def where_it_runs(driver: DriverSpec | None) -> str:

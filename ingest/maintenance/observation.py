@@ -19,10 +19,9 @@ from ingest.jobs.leases import SERVICE, WRITE, lease_name
 from ingest.lake.commits import read_properties, read_timeline
 from ingest.lake.fence import fence_path, foreign_token
 from ingest.lake.hudi.identity import TableIdentity, property_drift
-from ingest.lake.hudi.layout import Layout
+from ingest.lake.hudi.layout import CompactionPlan, Layout
 from ingest.lake.hudi.timeline import Timeline
 from ingest.lake.layout import (
-    CompactionPlan,
     metadata_partitions,
     read_begun_restore,
     read_compaction_plan,

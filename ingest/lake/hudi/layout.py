@@ -60,6 +60,17 @@ class FileGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """What a compaction will merge. `is_readable` False: its request file is gone or
+    damaged, so Hudi can neither execute nor undo it."""
+
+    groups: frozenset[GroupKey] = frozenset()
+    log_files: int = 0
+    log_bytes: int = 0
+    is_readable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Twins:
     """Base files of one file group and one instant: tasks of a superseded writer went
     on after the commit. The commit lists the one that counts."""
