@@ -16,6 +16,7 @@ from pyhive.exc import OperationalError
 from gateway.operation import Operation
 from tests.integration.gateway.conftest import PASSWORD
 from tests.integration.gateway.running import RunningGateway
+from tests.integration.gateway.test_pyhive import connect
 from tests.spark.conftest import Lake
 from tests.spark.engine_bench import EngineBench, write_table
 from tests.spark.test_large_results import HASHES
@@ -51,13 +52,7 @@ def gateway(
 
 @pytest.fixture
 def cursor(gateway: RunningGateway) -> Iterator[hive.Cursor]:
-    connection = hive.connect(
-        host="127.0.0.1",
-        port=gateway.port,
-        username=USER,
-        password=PASSWORD,
-        auth="LDAP",
-    )
+    connection = connect(gateway, USER)
     with connection.cursor(arraysize=500) as made:
         yield made
     connection.close()

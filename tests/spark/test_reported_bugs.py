@@ -23,6 +23,7 @@ from TCLIService import ttypes
 
 from tests.integration.gateway.conftest import PASSWORD
 from tests.integration.gateway.running import RunningGateway
+from tests.integration.gateway.test_pyhive import connect
 from tests.spark.engine_bench import EngineBench
 from tests.spark.warm_gateway import WarmEngine
 from tests.waiting import wait_for
@@ -67,13 +68,7 @@ def gateway(
 
 @pytest.fixture
 def connection(gateway: RunningGateway) -> Iterator[hive.Connection]:
-    made = hive.connect(
-        host="127.0.0.1",
-        port=gateway.port,
-        username=USER,
-        password=PASSWORD,
-        auth="LDAP",
-    )
+    made = connect(gateway, USER)
     yield made
     made.close()
 

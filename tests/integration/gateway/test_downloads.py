@@ -17,7 +17,6 @@ from gateway.api import downloads
 from gateway.engines.port import EngineColumn
 from gateway.hs2.values import TypeId
 from tests.doubles.engine import FakeAnswer
-from tests.integration.gateway.running import SECRET
 
 URL = "/api/v1/sql/statements"
 KINDS = [
@@ -27,17 +26,9 @@ KINDS = [
 ]
 
 
-@pytest.fixture
-def rest(gateway, users, settings):
-    settings.SLUICE_GATEWAY_INTERNAL = str(gateway.internal_file)
-    settings.SLUICE_SERVICE_SECRET = SECRET
-
-    def make(name: str) -> APIClient:
-        made = APIClient()
-        made.force_login(users[name])
-        return made
-
-    yield make
+@pytest.fixture(autouse=True)
+def _places():
+    yield
     assert downloads.DOWNLOADS.taken == 0
 
 

@@ -18,20 +18,6 @@ from tests.doubles.engine import FakeAnswer
 from tests.integration.gateway.running import SECRET
 from tests.waiting import wait_for
 
-
-@pytest.fixture
-def rest(gateway, users, settings):
-    settings.SLUICE_GATEWAY_INTERNAL = str(gateway.internal_file)
-    settings.SLUICE_SERVICE_SECRET = SECRET
-
-    def client(name: str) -> APIClient:
-        made = APIClient()
-        made.force_login(users[name])
-        return made
-
-    return client
-
-
 URL = "/api/v1/sql/statements"
 NUMBERED = [EngineColumn("n", TypeId.INT), EngineColumn("t", TypeId.STRING)]
 

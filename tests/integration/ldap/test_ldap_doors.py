@@ -6,14 +6,13 @@ from dataclasses import replace
 
 import pytest
 from django.contrib.auth.models import User
-from pyhive import hive
 from thrift.transport.TTransport import TTransportException
 
 from catalog.access import ldap_login
 from catalog.models import AuditEntry
 from gateway.limits import GatewayLimits
 from tests.integration.gateway.running import RunningGateway
-from tests.integration.gateway.test_pyhive import eventually
+from tests.integration.gateway.test_pyhive import connect, eventually
 from tests.integration.ldap.conftest import spec_of
 
 pytestmark = [
@@ -33,21 +32,11 @@ def gateway(directory, tmp_path):
     running.close()
 
 
-def connect(gateway, name, password=PASSWORD):
-    return hive.connect(
-        host="127.0.0.1",
-        port=gateway.port,
-        username=name,
-        password=password,
-        auth="LDAP",
-    )
-
-
 def test_a_sql_client_comes_in_and_goes_when_the_directory_forgets_him(
     gateway, directory, settings
 ):
     dn = directory.add_person("ann", PASSWORD)
-    link = connect(gateway, "ANN")
+    link = connect(gateway, "ANN", PASSWORD)
     link.cursor().execute("SELECT 1")
     assert set(gateway.gateway.server.users()) == {"ann"}
     with pytest.raises(Exception, match="not right"):
@@ -64,7 +53,7 @@ def test_sessions_end_with_the_password_they_began_with(
     gateway, directory, settings, client
 ):
     dn = directory.add_person("ann", PASSWORD, pwdLastSet=NOON)
-    link = connect(gateway, "ann")
+    link = connect(gateway, "ann", PASSWORD)
     link.cursor().execute("SELECT 1")
     client.post("/login", {"username": "ann", "password": PASSWORD})
     settings.SLUICE_LDAP = replace(settings.SLUICE_LDAP, recheck_seconds=-1)
@@ -84,7 +73,7 @@ def test_sessions_end_with_the_password_they_began_with(
 def test_a_directory_that_is_away_is_told_as_such(gateway, directory, settings):
     settings.SLUICE_LDAP = spec_of(directory, urls=("ldaps://127.0.0.1:1",))
     with pytest.raises(Exception, match=r"directory.*08S01"):
-        connect(gateway, "ann")
+        connect(gateway, "ann", PASSWORD)
     assert gateway.gateway.store.is_open  # the database's fuse is not the directory's
 
 
