@@ -5,7 +5,7 @@ Loads are never started: tables arrive PROPOSED, or wait for a discovery.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from django.db import transaction
@@ -77,38 +77,27 @@ class _Import:
         self.notes: list[str] = []
 
     def run(self) -> Outcome:
-        self._people_and_sources()
-        for change in self._of(POLICY):
-            with located(change.item):
-                is_still = change.action in STILL
-                self.done.append(change if is_still else apply_policy(change))
-        self._tables()
-        # what keeps back comes before what gives
-        for kind, apply in ((RULE, apply_rule), (GRANT, apply_grant)):
+        for kind, bring in ((USER, apply_user), (DATASOURCE, apply_datasource)):
             for change in self._of(kind):
                 with located(change.item):
-                    is_still = change.action in STILL
-                    self.done.append(change if is_still else apply(change))
-        for change in self._of(TARGET):
-            with located(change.item):
-                is_still = change.action in STILL
-                self.done.append(
-                    change if is_still else apply_target(change, self._variable)
-                )
+                    done = bring(change, self._password(change), self.notes)
+                self.done.append(done)
+        self._apply(POLICY, apply_policy)
+        self._tables()
+        # what keeps back comes before what gives
+        self._apply(RULE, apply_rule)
+        self._apply(GRANT, apply_grant)
+        self._apply(TARGET, lambda change: apply_target(change, self._variable))
         return Outcome(tuple(self.done), tuple(self.notes))
 
     def _of(self, *kinds: str) -> list[Change]:
         return [change for change in self.changes if change.item.kind in kinds]
 
-    def _people_and_sources(self) -> None:
-        for change in self._of(USER):
+    def _apply(self, kind: str, bring: Callable[[Change], Change]) -> None:
+        for change in self._of(kind):
             with located(change.item):
-                done = apply_user(change, self._password(change), self.notes)
-            self.done.append(done)
-        for change in self._of(DATASOURCE):
-            with located(change.item):
-                done = apply_datasource(change, self._password(change), self.notes)
-            self.done.append(done)
+                is_still = change.action in STILL
+                self.done.append(change if is_still else bring(change))
 
     def _tables(self) -> None:
         new = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from config.config_export.document import POLICY, Document, Item
@@ -28,6 +28,12 @@ class Change:
     item: Item
     differences: tuple[Difference, ...] = ()
     reason: str = ""
+
+
+def with_password(change: Change) -> Change:
+    """The change, with a password that is another one."""
+    changed = (*change.differences, Difference("password", "(secret)", "(secret)"))
+    return replace(change, action="change", differences=changed)
 
 
 def compare(have: Iterable[Item], wanted: Document) -> list[Change]:

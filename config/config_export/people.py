@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 
 from catalog.access import grants, rules, users
 from catalog.models import ExternalIdentity
-from config.config_export.diff import Change, Difference
+from config.config_export.diff import Change, with_password
 from core.clock import SystemClock
 
 ACTOR = "manage.py"
@@ -32,7 +32,7 @@ def apply_user(change: Change, password: str | None, notes: list[str]) -> Change
     row = User.objects.get(username=name)
     fields = dict(item.fields)
     if password is not None and not row.check_password(password):
-        change = _with_password(change)
+        change = with_password(change)
     is_local = "identity" not in fields
     if not row.has_usable_password() and change.action == "create" and is_local:
         notes.append(f"user {name} needs a password: PATCH /api/v1/users/{name}")
@@ -68,8 +68,3 @@ def apply_rule(change: Change) -> Change:
     stated = rules.as_stated(change.item.fields)
     rules.save_rule(stated, by=ACTOR, allow_unknown=True)
     return change
-
-
-def _with_password(change: Change) -> Change:
-    changed = (*change.differences, Difference("password", "(secret)", "(secret)"))
-    return replace(change, action="change", differences=changed)

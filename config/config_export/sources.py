@@ -13,7 +13,7 @@ from catalog.labels import check_tags
 from catalog.models import Database, Datasource
 from catalog.names import join_name, split_name
 from catalog.secrets import password_of
-from config.config_export.diff import Change, Difference
+from config.config_export.diff import Change, with_password
 from config.config_export.document import GRANT, POLICY, RULE, TARGET, Item, rule_item
 from config.config_export.located import located
 from config.config_export.targets import normal_target
@@ -67,9 +67,7 @@ def apply_datasource(change: Change, password: str | None, notes: list[str]) -> 
     if any(each.field == "kind" for each in change.differences):
         return replace(change, action="skip", reason=FIXED)
     if password is not None and not _has(row, password):
-        secret = Difference("password", "(secret)", "(secret)")
-        differences = (*change.differences, secret)
-        change = replace(change, action="change", differences=differences)
+        change = with_password(change)
     if change.action == "change":
         given = _grouped({d.field: d.after for d in change.differences})
         update = datasources.DatasourceChange(**given | {"password": password})

@@ -38,14 +38,10 @@ def wait_for_discovery(source: Datasource, body: Body) -> Onboarding:
     return Onboarding.objects.create(
         datasource=source,
         request={
+            "include": [],
+            "tables": {},
+            **body,
             "datasource": source.name,
-            "capture": body.get("capture"),
-            "include": list(body.get("include") or []),
-            "exclude": list(body.get("exclude") or []),
-            "target_database": body.get("target_database"),
-            "tables": dict(body.get("tables") or {}),
-            "policy": dict(body.get("policy") or {}),
-            "shards": body.get("shards"),
             "waits": NOT_DISCOVERED,
         },
         requested_by=OPERATOR.name,
