@@ -77,7 +77,9 @@ def examine() -> list[Finding]:
     for what, check in checks:
         try:
             found += check()
-        except (OSError, ValueError, DatabaseError, SluiceError) as error:
+        except DatabaseError:
+            found.append(Finding(what, "unknown", "the database comes first"))
+        except (OSError, ValueError, SluiceError) as error:
             found.append(Finding(what, str(error).strip(), "see the message"))
     return found
 
@@ -209,8 +211,6 @@ def lake_tables() -> list[Finding]:
         require_same_lake()
     except InvalidRequest as error:
         return [Finding("lake tables", error.message, error.hint)]
-    except DatabaseError:
-        return [Finding("lake tables", "unknown", "the database comes first")]
     if not unknown:
         return [Finding("lake tables", f"all {len(recorded)} are in the database")]
     text = f"the database does not know {unknown} that the lake has records of"
@@ -220,10 +220,7 @@ def lake_tables() -> list[Finding]:
 
 def sources() -> list[Finding]:
     """Whether each enabled source lets us in. The full test is on its page."""
-    try:
-        rows = list(Datasource.objects.exclude(name="lake").order_by("name"))
-    except DatabaseError:
-        return [Finding("sources", "unknown", "the database comes first")]
+    rows = Datasource.objects.exclude(name="lake").order_by("name")
     return [_source(row) for row in rows] or [Finding("sources", "none registered")]
 
 
@@ -243,11 +240,7 @@ def _source(row: Datasource) -> Finding:
 
 def captures() -> list[Finding]:
     """Whether the log of each source that shall be followed is read."""
-    try:
-        rows = followers_of_sources()
-    except DatabaseError:
-        return [Finding("log capture", "unknown", "the database comes first")]
-    return [_capture(row) for row in rows]
+    return [_capture(row) for row in followers_of_sources()]
 
 
 def _capture(row: SourceFollower) -> Finding:
