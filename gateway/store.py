@@ -11,8 +11,9 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
+from typing import Concatenate, ParamSpec, TypeVar
 
 from catalog.access import policy_feed
 from catalog.access.authentication import (
@@ -20,14 +21,15 @@ from catalog.access.authentication import (
     authenticate,
     authenticate_bearer,
 )
+from catalog.access.policy import Principal
 from catalog.access.principal_policy import PrincipalPolicy
 from catalog.access.principals import principal_for
 from catalog.access.proofs import Proof, lapsed
 from catalog.like import escaped
 from catalog.selectors import lake, live
+from catalog.selectors.locations import LakeLocation, LiveTable
 from core.errors import TransientError
 from gateway.audit_lines import AuditRecord
-from gateway.engines.port import LakeTable, LiveTable
 from gateway.fair import Caller
 from gateway.logins import LoginTurns
 from gateway.metrics import AUDIT_LOST
@@ -35,6 +37,8 @@ from gateway.version_reader import LinesRefused, VersionReader
 from gateway.work_queue import BREAKER_SECONDS, DatabaseAway, WorkQueue
 
 log = logging.getLogger(__name__)
+P = ParamSpec("P")
+T = TypeVar("T")
 
 CALL_SECONDS = 8.0
 LOGIN_SECONDS = 12.0
@@ -112,12 +116,11 @@ class Store:
         read = partial(policy_feed.policy_for, username)
         return await self.statements.run(_user(username), read)
 
-    async def look_up(self, database: str, table: str) -> LakeTable | None:
-        found = await self.statements.run(
+    async def look_up(self, database: str, table: str) -> LakeLocation | None:
+        return await self.statements.run(
             _table(database, table),
             lambda: lake.lake_table_location(database, table),
         )
-        return LakeTable(found.path, found.schema_version) if found else None
 
     async def lake_name_of(
         self, datasource: str, database: str, table: str
@@ -133,14 +136,8 @@ class Store:
         """Return a source's table that the user may see; with how it is reached, for
         who may read it. SluiceError when it cannot be reached."""
 
-        def work() -> LiveTable | None:
-            user = principal_for(principal)
-            found = live.live_table(user, datasource, database, table)
-            if found is None:
-                return None
-            return LiveTable(found.table, found.access, found.source, found.version)
-
-        return await self.sources.run(_user(principal), work)
+        read = live.live_table
+        return await _read(self.sources, principal, read, datasource, database, table)
 
     async def live_versions(self, sources: Collection[str]) -> dict[str, str]:
         work = partial(live.live_versions, sources)
@@ -157,11 +154,8 @@ class Store:
     async def live_names(
         self, principal: str, datasource: str, database: str
     ) -> list[str]:
-        def work() -> list[str]:
-            user = principal_for(principal)
-            return live.live_names(user, datasource, database, limit=MOST_LISTED)
-
-        return await self.metadata.run(_user(principal), work)
+        read = partial(live.live_names, limit=MOST_LISTED)
+        return await _read(self.metadata, principal, read, datasource, database)
 
     async def live_tables(
         self,
@@ -172,14 +166,8 @@ class Store:
         most: int,
     ) -> list[live.LiveName]:
         """Return tables of a live source that the user may see."""
-
-        def work() -> list[live.LiveName]:
-            principal = principal_for(username)
-            return live.live_tables_matching(
-                principal, datasource, patterns, limit=most
-            )
-
-        return await self.metadata.run(_user(username), work)
+        read = partial(live.live_tables_matching, limit=most)
+        return await _read(self.metadata, username, read, datasource, patterns)
 
     async def live_columns(
         self,
@@ -194,9 +182,8 @@ class Store:
         found: list[lake.LakeColumn] = []
         for begin in range(0, len(tables), TABLES_PER_PAGE):
             part = tables[begin : begin + TABLES_PER_PAGE]
-            found += await self.metadata.run(
-                _user(username), partial(_live_columns, username, part, column)
-            )
+            read = live.live_columns_matching
+            found += await _read(self.metadata, username, read, part, column)
             if len(found) >= most:
                 break
         return found[:most]
@@ -204,22 +191,15 @@ class Store:
     async def list_tables(
         self, principal: str, database: str, pattern: str
     ) -> list[tuple[str, str]]:
-        def work() -> list[tuple[str, str]]:
-            found = lake.lake_tables_matching(
-                principal_for(principal), database, pattern, MOST_LISTED
-            )
-            return [(table.database, table.name) for table in found]
-
-        return await self.statements.run(_user(principal), work)
+        read, most = lake.lake_tables_matching, MOST_LISTED
+        found = await _read(self.statements, principal, read, database, pattern, most)
+        return [(table.database, table.name) for table in found]
 
     async def databases(
         self, username: str, pattern: str | None, *, limit: int
     ) -> list[str]:
-        def work() -> list[str]:
-            principal = principal_for(username)
-            return lake.lake_databases_matching(principal, pattern, limit=limit)
-
-        return await self.metadata.run(_user(username), work)
+        read = partial(lake.lake_databases_matching, limit=limit)
+        return await _read(self.metadata, username, read, pattern)
 
     async def tables(
         self,
@@ -231,12 +211,8 @@ class Store:
         after: tuple[str, str] | None = None,
     ) -> list[lake.LakeTable]:
         """Return lake tables the user may see, those after `after` in their order."""
-
-        def work() -> list[lake.LakeTable]:
-            principal = principal_for(username)
-            return lake.lake_tables_matching(principal, schema, table, limit, after)
-
-        return await self.metadata.run(_user(username), work)
+        read = lake.lake_tables_matching
+        return await _read(self.metadata, username, read, schema, table, limit, after)
 
     async def columns(
         self,
@@ -249,11 +225,12 @@ class Store:
     ) -> list[lake.LakeColumn]:
         """Return columns the user may see, read in pages of tables, `most` at most."""
         found: list[lake.LakeColumn] = []
+        patterns = schema, table, column
+        read, size = lake.lake_columns_page, TABLES_PER_PAGE
         after: tuple[str, str] | None = None
         while len(found) < most:
-            columns, after = await self.metadata.run(
-                _user(username),
-                partial(_column_page, username, (schema, table, column), after),
+            columns, after = await _read(
+                self.metadata, username, read, patterns, size, after
             )
             found += columns
             if after is None:
@@ -274,10 +251,8 @@ class Store:
     async def columns_of(
         self, username: str, database: str, table: str
     ) -> list[lake.LakeColumn]:
-        def work() -> list[lake.LakeColumn]:
-            return lake.lake_columns_of(principal_for(username), database, table)
-
-        return await self.metadata.run(_user(username), work)
+        read = lake.lake_columns_of
+        return await _read(self.metadata, username, read, database, table)
 
     def db_read_age_ms(self) -> int:
         newest = max(kind.last_read for kind in self.kinds)
@@ -391,17 +366,16 @@ def _table(database: str, table: str) -> Caller:
     return Caller(f"{database}.{table}", PLACES_EACH)
 
 
-def _column_page(
+async def _read(
+    queue: WorkQueue,
     username: str,
-    patterns: tuple[str | None, str | None, str | None],
-    after: tuple[str, str] | None,
-) -> tuple[list[lake.LakeColumn], tuple[str, str] | None]:
-    """One page of columns and where to go on; None at the end."""
-    principal = principal_for(username)
-    return lake.lake_columns_page(principal, patterns, TABLES_PER_PAGE, after)
+    select: Callable[Concatenate[Principal, P], T],
+    *arguments: P.args,
+    **options: P.kwargs,
+) -> T:
+    """What a selector finds for this user, in a turn of theirs."""
 
+    def work() -> T:
+        return select(principal_for(username), *arguments, **options)
 
-def _live_columns(
-    username: str, tables: Sequence[live.LiveName], pattern: str | None
-) -> list[lake.LakeColumn]:
-    return live.live_columns_matching(principal_for(username), tables, pattern)
+    return await queue.run(_user(username), work)

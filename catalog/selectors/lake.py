@@ -20,14 +20,7 @@ from catalog.like import escaped, for_sql, is_everything, matcher
 from catalog.models import Column, Database, Table
 from catalog.names import LAKE
 from catalog.selectors.lake_sql import Place, matching_tables
-
-
-@dataclass(frozen=True, slots=True)
-class LakeLocation:
-    """Where a lake table's data lies, and which version its columns have."""
-
-    path: str
-    schema_version: int
+from catalog.selectors.locations import LakeLocation
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Upper
@@ -20,6 +19,7 @@ from catalog.like import for_sql, is_everything, matcher
 from catalog.models import Column, Database, Datasource, Table
 from catalog.names import LAKE
 from catalog.selectors.lake import LakeColumn
+from catalog.selectors.locations import LiveTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +28,6 @@ class LiveName:
 
     pk: int
     on: Securable
-
-
-@dataclass(frozen=True, slots=True)
-class LiveTable:
-    """table   what an engine needs to know of it
-    access  how it is reached, with the password; None for who may only see it
-    source, version  of `live_versions`
-    """
-
-    table: dict[str, Any]
-    access: dict[str, Any] | None = field(repr=False)
-    source: str
-    version: str
 
 
 def live_table(

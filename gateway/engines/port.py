@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import ClassVar, Protocol
 
 from catalog.access.principal_policy import PrincipalPolicy, ReadTables
+from catalog.selectors.locations import LakeLocation, LiveTable
 from core.errors import TerminalError, TransientError
 from gateway.engines.lifecycle import EngineFacts, EngineState
 
@@ -55,26 +56,6 @@ class Progress:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class LakeTable:
-    """Answer to an engine's look-up: where the table lies, in which schema version."""
-
-    path: str
-    schema_version: int
-
-
-@dataclass(frozen=True, slots=True)
-class LiveTable:
-    """A live source's table as the engine reads it, and how the source is reached, with
-    its password; None for who may only see the table. `version`: of how the source is
-    reached, see `EngineQuestions.live_versions`."""
-
-    table: Mapping[str, object]
-    access: Mapping[str, object] | None = field(repr=False)
-    source: str = ""
-    version: str = ""
-
-
 class EngineQuestions(Protocol):
     """What an engine may ask over its control channel; the gateway answers.
 
@@ -82,7 +63,7 @@ class EngineQuestions(Protocol):
     with an error instead of "absent".
     """
 
-    async def look_up(self, database: str, table: str) -> LakeTable | None:
+    async def look_up(self, database: str, table: str) -> LakeLocation | None:
         """Return the lake table's place, or None when it does not exist."""
 
     async def lake_name_of(

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import cast
 
 from catalog.access.principal_policy import PrincipalPolicy
+from catalog.selectors.locations import LakeLocation
 from core.class_archive import rehearsal_of
 from gateway.engines.launch import JAVA_OPTIONS, EngineSpec
-from gateway.engines.port import EngineQuestions, EngineSession, LakeTable, Orientation
+from gateway.engines.port import EngineQuestions, EngineSession, Orientation
 from gateway.engines.spark_thrift import SparkEngine
 
 USER = "rehearsal"
@@ -34,8 +35,8 @@ class _Lake:
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
-    async def look_up(self, _database: str, table: str) -> LakeTable | None:
-        return LakeTable(f"{self._folder}/{table}", 1)
+    async def look_up(self, _database: str, table: str) -> LakeLocation | None:
+        return LakeLocation(f"{self._folder}/{table}", 1)
 
     def db_read_age_ms(self) -> int:
         return 0

@@ -16,8 +16,9 @@ from typing import Any
 
 from catalog.access.principal_policy import PrincipalPolicy
 from catalog.access.table_rights import Mask, TableRights
+from catalog.selectors.locations import LakeLocation, LiveTable
 from gateway.engines.launch import EngineSpec
-from gateway.engines.port import EngineOperation, LakeTable, LiveTable
+from gateway.engines.port import EngineOperation
 from gateway.engines.spark_thrift import SparkEngine
 
 
@@ -25,7 +26,7 @@ class Questions:
     """The catalogue: what the test said, nothing else."""
 
     def __init__(self) -> None:
-        self.tables: dict[tuple[str, str], LakeTable] = {}
+        self.tables: dict[tuple[str, str], LakeLocation] = {}
         self.sources: dict[tuple[str, str, str], LiveTable] = {}
         self.age_ms = 0
 
@@ -35,7 +36,7 @@ class Questions:
         # With how it is reached, whoever asks: the engine has to decide for itself.
         return self.sources.get((datasource.lower(), database.lower(), table.lower()))
 
-    async def look_up(self, database: str, table: str) -> LakeTable | None:
+    async def look_up(self, database: str, table: str) -> LakeLocation | None:
         return self.tables.get((database, table))
 
     async def lake_name_of(
@@ -102,7 +103,7 @@ class StandIn:
         database, table = name.split(".")
         self.questions.tables.pop((database, table), None)
         if path is not None:
-            self.questions.tables[database, table] = LakeTable(path, version)
+            self.questions.tables[database, table] = LakeLocation(path, version)
         return {}
 
     async def source(

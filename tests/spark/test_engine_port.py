@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from catalog.access.principal_policy import PrincipalPolicy
+from catalog.selectors.locations import LakeLocation
 from gateway.engines.launch import EngineSpec
 from gateway.engines.port import (
     EngineClient,
     EngineRefused,
     EngineState,
     EngineUnavailable,
-    LakeTable,
     OperationState,
     Orientation,
 )
@@ -28,7 +28,7 @@ SLOW = "SELECT sum(a.id * b.id % 7) FROM range(3000000) a CROSS JOIN range(30000
 
 
 class NoTables:
-    async def look_up(self, database: str, table: str) -> LakeTable | None:
+    async def look_up(self, database: str, table: str) -> LakeLocation | None:
         return None
 
     async def list_tables(

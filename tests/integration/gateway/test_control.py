@@ -11,10 +11,11 @@ import pytest
 
 from catalog.access.principal_policy import PrincipalPolicy, ReadTables
 from catalog.access.table_rights import Mask, TableRights
+from catalog.selectors.locations import LakeLocation, LiveTable
 from core.errors import TransientError
 from gateway import control
 from gateway.control import ControlListener
-from gateway.engines.port import EngineUnavailable, LakeTable, LiveTable
+from gateway.engines.port import EngineUnavailable
 from tests.waiting import LIMIT_SECONDS
 
 SECRET = "start-secret"
@@ -39,7 +40,7 @@ class Questions:
         if table == "broken":
             raise RuntimeError("the database is away")
         is_known = (database, table) == ("shop", "orders")
-        return LakeTable("/lake/shop/orders", 3) if is_known else None
+        return LakeLocation("/lake/shop/orders", 3) if is_known else None
 
     async def list_tables(self, principal, database, pattern):
         return [("shop", "orders")]
