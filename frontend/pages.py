@@ -177,15 +177,6 @@ class NumberedPage:
         return self.first + len(self.items) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class KeyedPage:
-    """One page of a list that goes on by key: it has ways on and back, no number."""
-
-    items: Sequence[Any]
-    before: str
-    after: str
-
-
 def ticked(data: QueryDict, name: str) -> list[int]:
     """Ids of the rows that a form has ticked; what can be none is left out."""
     given = data.getlist(name)
@@ -197,13 +188,10 @@ def page_number(request: HttpRequest) -> int:
     return max(1, int(text)) if text.isascii() and text.isdigit() else 1
 
 
-def keyed_page(request: HttpRequest, rows: Keyed) -> KeyedPage:
+def keyed_page(request: HttpRequest, rows: Keyed) -> Window[Any]:
     """The page after `?after=` or before `?before=`, as cheap wherever it is."""
     get = request.GET.get
-    found = rows.window(
-        size=PAGE_SIZE, after=get("after", ""), before=get("before", "")
-    )
-    return KeyedPage(found.items, before=found.before or "", after=found.after or "")
+    return rows.window(size=PAGE_SIZE, after=get("after", ""), before=get("before", ""))
 
 
 def numbered_page(

@@ -35,15 +35,6 @@ class BandShown:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the page's filter says; "" = all."""
-
-    band: str = ""
-    code: str = ""
-    q: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Row:
     """A table: what costs most, and how much else does."""
 
@@ -73,19 +64,19 @@ class Fleet:
     bands: list[tuple[BandShown, int]]
 
 
-def wanted_from(get: Callable[[str, str], str]) -> Wanted:
-    """What is no choice counts as none."""
+def wanted_from(principal: Principal, get: Callable[[str, str], str]) -> HealthList:
+    """What the page's filter says; what is no choice counts as none."""
     band, code = get("band", ""), get("code", "")
-    return Wanted(
-        band if band in WORDS else "",
-        code if code in TITLES else "",
-        get("q", "").strip()[:300],
+    return HealthList(
+        principal,
+        q=get("q", "").strip()[:300],
+        band=band if band in WORDS else "",
+        code=code if code in TITLES else "",
     )
 
 
-def fleet_for(principal: Principal, wanted: Wanted) -> Fleet:
-    rows = HealthList(principal, wanted.q, wanted.band, wanted.code)
-    counts = rows.counts()
+def fleet_for(wanted: HealthList) -> Fleet:
+    counts = wanted.counts()
     bands = [
         (
             BandShown(band.name, str(WORDS[band.name]), TONES[band.name]),
@@ -93,7 +84,7 @@ def fleet_for(principal: Principal, wanted: Wanted) -> Fleet:
         )
         for band in BANDS
     ]
-    return Fleet(Worst(rows), bands)
+    return Fleet(Worst(wanted), bands)
 
 
 def _row(health: TableHealth) -> Row:

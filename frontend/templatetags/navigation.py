@@ -10,7 +10,8 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from frontend.pages import KeyedPage, NumberedPage
+from catalog.selectors.paging import Window
+from frontend.pages import NumberedPage
 from frontend.places import Place, Section, sections_for
 
 register = template.Library()
@@ -79,14 +80,17 @@ def sorted_column(
 
 @register.inclusion_tag("frontend/parts/pager.html", takes_context=True)
 def pager(
-    context: dict[str, Any], listed: NumberedPage | KeyedPage, of: str, target: str = ""
+    context: dict[str, Any],
+    listed: NumberedPage | Window[Any],
+    of: str,
+    target: str = "",
 ) -> dict[str, object]:
     """Previous and next of a page of a list; nothing when it is the only one.
 
     target: what htmx replaces with the other page; without it a link goes there.
     """
     shown, before, after = "", "", ""
-    if isinstance(listed, KeyedPage):
+    if isinstance(listed, Window):
         if listed.before:
             before = query(context, before=listed.before, after="", page="")
         if listed.after:

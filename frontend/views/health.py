@@ -21,8 +21,8 @@ from ingest.pipelines.table_status import standings
 
 @page()
 def fleet(request: PageRequest) -> HttpResponse:
-    wanted = wanted_from(request.GET.get)
-    found = fleet_for(request.principal, wanted)
+    wanted = wanted_from(request.principal, request.GET.get)
+    found = fleet_for(wanted)
     tables = keyed_page(request, found.worst)
     context = {
         "wanted": wanted,

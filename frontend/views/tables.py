@@ -14,15 +14,9 @@ from catalog.access.policy import Privilege, granting
 from catalog.models import Table
 from catalog.names import LAKE
 from catalog.selectors.listing import ByName, Found, Ordered
+from catalog.selectors.paging import Window
 from catalog.selectors.tables import TableFilter, tables_for
-from frontend.pages import (
-    KeyedPage,
-    NumberedPage,
-    PageRequest,
-    keyed_page,
-    numbered_page,
-    page,
-)
+from frontend.pages import NumberedPage, PageRequest, keyed_page, numbered_page, page
 from frontend.views import table_bulk as bulk
 from ingest.actions.registry import ACTIONS
 from ingest.models.states import APPROVED, MOVING, REMOVING
@@ -68,7 +62,7 @@ class Wanted:
             owner=get("owner", "").strip()[:160],
         )
 
-    def page_of(self, request: PageRequest) -> NumberedPage | KeyedPage:
+    def page_of(self, request: PageRequest) -> NumberedPage | Window[Table]:
         kind = self.where if self.where in {Table.LAKE, Table.SOURCE} else ""
         wanted = TableFilter(
             kind=kind,
