@@ -8,7 +8,7 @@ from django.db import connection
 
 from catalog.access.grants import grant
 from ingest.models.alerts import Alert, AlertDelivery, AlertMute, AlertTarget
-from tests.integration.frontend.page_cost import cost_of, settle_statistics
+from tests.integration.frontend.page_cost import FEW_BLOCKS, cost_of, settle_statistics
 from tests.integration.frontend.reading import html_of
 
 SECRET = "a secret of a webhook"
@@ -184,5 +184,5 @@ def test_ten_thousand_alerts_cost_a_page_little(world, browse):
         for path in paths:
             cost = cost_of(client, path)
             assert cost.statements <= 8, (user, path, cost)  # what is muted, and may be
-            assert cost.blocks <= 8_000, (user, path, cost)
+            assert cost.blocks <= FEW_BLOCKS, (user, path, cost)
             assert cost.size <= 150_000, (user, path, cost)

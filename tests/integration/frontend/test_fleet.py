@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 
 from ingest.models import TableHealth
-from tests.integration.frontend.page_cost import cost_of, settle_statistics
+from tests.integration.frontend.page_cost import FEW_BLOCKS, cost_of, settle_statistics
 
 pytestmark = pytest.mark.django_db
 
@@ -64,7 +64,7 @@ def test_thousands_of_tables_cost_little_and_every_one_is_on_one_page(world, bro
     for path in ("/health", "/health?band=fair", "/health?code=many_logs&q=many"):
         cost = cost_of(client, path)
         assert cost.statements <= 7, (path, cost)
-        assert cost.blocks <= 40_000, (path, cost)
+        assert cost.blocks <= FEW_BLOCKS, (path, cost)
         assert cost.size <= 100_000, (path, cost)
     seen, path = [], "/health?band=unseen"
     while path:
