@@ -35,14 +35,14 @@ final class SourceStatement implements AutoCloseable {
   /** seconds: that its first rows may take; 0 = as long as the source allows. */
   ResultSet run(SourceQuery query, int seconds) throws SQLException {
     relation = query.relation();
-    Sources.running(this);
-    query.requireTypes(connection, mark);
-    PreparedStatement made = query.prepare(connection, mark);
-    made.setQueryTimeout(seconds);
     if (seconds > 0) {
       // of a source that answers nothing any more the driver waits for its own cancel
       connection.setNetworkTimeout(Runnable::run, 2_000 * seconds);
     }
+    Sources.running(this);
+    query.requireTypes(connection, mark);
+    PreparedStatement made = query.prepare(connection, mark);
+    made.setQueryTimeout(seconds);
     return made.executeQuery();
   }
 
