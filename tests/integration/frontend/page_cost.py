@@ -10,7 +10,6 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-
 # A few for each of thousands of rows are little. One statement that reads a table for
 # each of its rows touches millions.
 FEW_BLOCKS = 100_000
