@@ -80,6 +80,14 @@ class Channel(HTTPChannel):  # type: ignore[misc]
             rest, self._rest = self._rest, b""
             self.received(rest)
 
+    def service(self) -> None:
+        """Nothing is done for a client that left while its request waited for a thread:
+        a connection with a request is not read, so nobody has noticed."""
+        with suppress(OSError):  # nothing to read yet
+            if not self.socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
+                self.connected = False
+        super().service()
+
     def hang_up(self) -> None:
         """From any thread, whatever the client has not read; the loop sees it."""
         with suppress(OSError):  # it is closed

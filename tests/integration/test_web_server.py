@@ -223,6 +223,38 @@ def test_who_asks_without_end_has_one_turn_of_many() -> None:
         assert begun().index("127.0.0.1") == web_server.THREADS + 1
 
 
+def test_nothing_is_done_for_a_client_that_left() -> None:
+    """A thousand requests of a client that had hung up held all threads for a minute."""
+    server = Server(prelude=TELLING)
+    with server.process, ExitStack() as kept:
+        kept.callback(server.process.kill)
+        assert server.process.stdin
+        assert server.process.stdout
+        said: list[str] = []
+
+        def hear(word: str, times: int) -> None:
+            while said.count(word) < times:
+                said.append(server.process.stdout.readline().decode().strip())
+
+        for _ in range(web_server.THREADS):
+            link = kept.enter_context(server.connect("127.0.0.2"))
+            link.sendall(b"GET /held HTTP/1.1\r\nHost: x\r\n\r\n")
+        hear("127.0.0.2", web_server.THREADS)
+        for ends in ("127.0.0.3", "127.0.0.4"):
+            with server.connect(ends) as link:
+                link.sendall(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+                hear("waits", said.count("waits") + 1)
+                if ends == "127.0.0.4":
+                    server.process.stdin.write(b"!")
+                    server.process.stdin.flush()
+                    assert b"200 OK" in link.recv(100)
+        hear("127.0.0.3", 1)
+        hear("at work", 1)
+        assert server.get("/client")[0] == 200
+        hear("127.0.0.1", 1)
+        assert said.count("at work") == 1
+
+
 def test_a_request_sent_ahead_in_pieces_is_read_as_one(server: Server) -> None:
     with server.connect() as link:
         link.sendall(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\nGET /cli")
