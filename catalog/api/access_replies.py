@@ -79,12 +79,13 @@ class Right(Reply):
     via = Via(many=True)
 
 
+# `who` is the principal.
 class EffectiveRights(Reply):
     principal = s.CharField()
-    groups = Texts()
-    is_active = s.BooleanField()
-    is_admin = s.BooleanField()
-    on = s.CharField()
+    groups = of(Texts(source="who.groups"), lambda row: sorted(row["who"].groups))
+    is_active = s.BooleanField(source="who.is_active")
+    is_admin = s.BooleanField(source="who.is_admin")
+    on = of(s.CharField(), lambda row: str(row["on"]))
     privileges = Right(many=True)
 
 
@@ -119,13 +120,7 @@ class Rule(Reply):
         return {**super().get_fields(), "except": more}
 
 
-class Explained(Reply):
-    principal = s.CharField()
-    groups = of(Texts(source="who.groups"), lambda row: sorted(row["who"].groups))
-    is_active = s.BooleanField(source="who.is_active")
-    is_admin = s.BooleanField(source="who.is_admin")
-    on = of(s.CharField(source="found.on"), lambda row: str(row["found"].on))
-    privileges = Right(many=True, source="found.privileges")
+class Explained(EffectiveRights):
     columns = Texts(
         source="found.columns",
         allow_null=True,

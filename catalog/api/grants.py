@@ -112,12 +112,6 @@ class EffectiveView(ApiView):
         principal = self.principal if asked == own else effective.principal_named(asked)
         securable = grants.parse_securable(on)
         rights = effective.rights_on(principal, securable)
-        found = {
-            "principal": asked,
-            "groups": sorted(principal.groups),
-            "is_active": principal.is_active,
-            "is_admin": principal.is_admin,
-            "on": str(securable),
-            "privileges": rights,
-        }
-        return Response(replies.EffectiveRights.body(found))
+        found = {"on": securable, "privileges": rights}
+        shown = {"principal": asked, "who": principal, **found}
+        return Response(replies.EffectiveRights.body(shown))

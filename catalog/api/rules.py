@@ -116,7 +116,8 @@ class ExplainView(ApiView):
         found = explained(principal, grants.parse_securable(on))
         if not self.principal.is_admin:
             found = for_the_bound(found)
-        body = Explained.body({"principal": asked, "who": principal, "found": found})
+        shown = {"on": found.on, "privileges": found.privileges, "found": found}
+        body = Explained.body({"principal": asked, "who": principal, **shown})
         if not self.principal.is_admin:
             for rule in (*body["filters"], *body["masks"]):
                 rule["expression"] = None

@@ -72,6 +72,5 @@ def seen_by(request: PageRequest) -> HttpResponse:
         except SluiceError as refused:
             context["failure"] = refused
         else:
-            columns = [{"name": name, "type": kind} for name, kind in sample.columns]
-            context |= {"columns": columns, "rows": sample.rows}
+            context |= {"columns": sample.columns, "rows": sample.rows}
     return render(request, "frontend/admin/seen.html", context)

@@ -241,8 +241,7 @@ def _sample(request: PageRequest, table: Table) -> dict[str, object]:
         found = sample_for(request.principal.name, table, limit=SAMPLE_ROWS)
     except SluiceError as error:
         return {"error": error}
-    columns = [{"name": name, "type": kind} for name, kind in found.columns]
-    return {"columns": columns, "rows": found.rows}
+    return {"columns": found.columns, "rows": found.rows}
 
 
 def _history(table: Table) -> list[SchemaStep]:

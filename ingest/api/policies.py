@@ -115,25 +115,24 @@ def _level_body(source: Datasource, database: Database | None) -> Body:
         if database is None
         else policies.of_database(database)
     )
-    shown = replies.ShownPolicy(
-        given=store.given_at(source, database),
-        policy=policy,
-        timetable=timetable_of(policy.schedule, origin=policy.origins["schedule"]),
-        at={"datasource": source.name, "database": database.name if database else None},
-    )
+    shown = {
+        "given": store.given_at(source, database),
+        "policy": policy,
+        "timetable": timetable_of(policy.schedule, origin=policy.origins["schedule"]),
+        "datasource": source.name,
+        "database": database.name if database else None,
+    }
     return replies.LevelPolicy.body(shown)
 
 
 def _table_body(pipeline: Pipeline) -> Body:
     policy = store.policy_of(pipeline)
-    shown = replies.ShownPolicy(
-        given=pipeline.policy,
-        policy=policy,
-        timetable=timetable_of_pipeline(pipeline, policy),
-        at={
-            "table": pipeline.lake_table_id,
-            "name": str(pipeline.lake_table),
-            "due_at": pipeline.due_at,
-        },
-    )
+    shown = {
+        "given": pipeline.policy,
+        "policy": policy,
+        "timetable": timetable_of_pipeline(pipeline, policy),
+        "table": pipeline.lake_table_id,
+        "name": str(pipeline.lake_table),
+        "due_at": pipeline.due_at,
+    }
     return replies.TablePolicy.body(shown)

@@ -416,30 +416,21 @@ class Changes(Reply):
     is_last = s.BooleanField(help_text="nothing more was there")
 
 
-@dataclass(frozen=True, slots=True)
-class ShownPolicy:
-    """What one level gives, and what counts there."""
-
-    given: Mapping[str, Any]
-    policy: Effective
-    timetable: Timetable
-    at: Mapping[str, Any]
-
-
+# What one level gives, and what counts there.
 class Policy(HasSchedule):
     given = s.DictField()
     effective = of(
-        s.DictField(child=s.DictField()), lambda shown: shown.policy.to_json()
+        s.DictField(child=s.DictField()), lambda shown: shown["policy"].to_json()
     )
     schedule_from = s.CharField(allow_null=True, source="timetable.origin")
 
 
 class LevelPolicy(Policy):
-    datasource = s.CharField(source="at.datasource")
-    database = s.CharField(allow_null=True, source="at.database")
+    datasource = s.CharField()
+    database = s.CharField(allow_null=True)
 
 
 class TablePolicy(Policy):
-    table = s.IntegerField(source="at.table")
-    name = s.CharField(source="at.name")
-    due_at = Instant(allow_null=True, source="at.due_at")
+    table = s.IntegerField()
+    name = s.CharField()
+    due_at = Instant(allow_null=True)

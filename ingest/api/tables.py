@@ -92,8 +92,7 @@ class SampleView(ApiView):
         table = lake_table_of(self, table_id, Privilege.SELECT)
         limit = sample_limit(request)
         sample = sampling.sample_for(self.principal.name, table, limit=limit)
-        columns = [{"name": name, "type": kind} for name, kind in sample.columns]
-        return Response(replies.Sample.body({"columns": columns, "rows": sample.rows}))
+        return Response(replies.Sample.body(sample))
 
 
 class ChangesView(ApiView):
@@ -163,5 +162,4 @@ class AccessPreviewView(ApiView):
             by=self.principal.name,
             limit=sample_limit(request),
         )
-        columns = [{"name": name, "type": kind} for name, kind in sample.columns]
-        return Response(replies.Sample.body({"columns": columns, "rows": sample.rows}))
+        return Response(replies.Sample.body(sample))

@@ -29,9 +29,10 @@ MAX_TEXT = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Source columns only, in their order; `rows` are JSON values, row by row."""
+    """Source columns only, in their order, each with name and type as a statement's
+    result has them; `rows` are JSON values, row by row."""
 
-    columns: list[tuple[str, str]]
+    columns: list[dict[str, str]]
     rows: list[list[Any]]
 
 
@@ -45,17 +46,18 @@ class CommitPage:
 
 def sample_of(table: Table, *, limit: int) -> Sample:
     """At most `limit` alive rows as they are now. Exact values as in results."""
-    columns = [(c.name, c.type) for c in table.columns.order_by("position")]
+    held = table.columns.order_by("position")
+    columns = [{"name": column.name, "type": column.type} for column in held]
     if not table.is_queryable or not columns:
         return Sample(columns, [])
-    if any("timestamp_ntz" in kind for _, kind in columns):
+    if any("timestamp_ntz" in column["type"] for column in columns):
         # hudi-rs 0.5 panics: no local-timestamp of Avro
         raise _unreadable("query it: it has a timestamp without time zone")
     if table.identity.get("partial_update_mode"):
         # hudi-rs 0.5 shows NULL in some columns where the value was kept
         raise _unreadable("query it: it has partial updates")
     rows: list[list[Any]] = []
-    names = [name for name, _ in columns]
+    names = [column["name"] for column in columns]
     for batch in _batches(table.path, names):
         alive = [not deleted for deleted in batch.column(DELETED).to_pylist()]
         values = [batch.column(name).to_pylist() for name in names]

@@ -71,16 +71,17 @@ def rows_seen_by(
     database = table.database.name
     on = limits_for(principal).on(database, table.name)
     held = table.columns.order_by("position")
-    columns = [(c.name, c.type) for c in held if on.shows(c.name, shows_keys=False)]
-    if not columns:
+    shown = [c for c in held if on.shows(c.name, shows_keys=False)]
+    if not shown:
         return Sample([], [])
-    chosen = ", ".join(_chosen(name, kind) for name, kind in columns)
+    chosen = ", ".join(_chosen(column.name, column.type) for column in shown)
     sql = f"SELECT {remark}{chosen} FROM `{database}`.`{table.name}` LIMIT {limit}"
-    kinds = [kind for _, kind in columns]
+    kinds = [column.type for column in shown]
     rows = [
         [as_sampled(value, kind) for value, kind in zip(row, kinds, strict=True)]
         for row in registered.query(principal.name, sql, limit)
     ]
+    columns = [{"name": column.name, "type": column.type} for column in shown]
     return Sample(columns, rows)
 
 

@@ -249,7 +249,7 @@ def test_a_sample_of_a_limited_table_comes_from_the_engine(
 
 def test_rows_of_a_sample_are_in_the_audit(ann, lake_orders, monkeypatch):
     grants.grant(principal="user:ann", privilege="select", on="lake", by="t")
-    found = samples.Sample([("id", "bigint")], [[1], [2]])
+    found = samples.Sample([{"name": "id", "type": "bigint"}], [[1], [2]])
     monkeypatch.setattr(sampling, "sample_of", lambda *a, **k: found)
     assert ann("GET", f"tables/{lake_orders.pk}/sample").json()["rows"] == [[1], [2]]
     line = AuditEntry.objects.get(action="table.sample")
