@@ -10,7 +10,6 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from catalog.access.policy import Principal
-from catalog.selectors.paging import Window
 from core.sentences import with_sentences
 from frontend.reading.health import TITLES
 from frontend.reading.health_charts import TONES, tone_of
@@ -45,25 +44,6 @@ class Row:
     more: int
 
 
-@dataclass(frozen=True, slots=True)
-class Worst:
-    """Tables from where the last page ended."""
-
-    rows: HealthList
-
-    def window(self, *, size: int, after: str, before: str) -> Window[Row]:
-        found = self.rows.window(size=size, after=after, before=before)
-        return Window([_row(one) for one in found.items], found.before, found.after)
-
-
-@dataclass(frozen=True, slots=True)
-class Fleet:
-    """bands: how many tables each of them has, whatever is filtered by them."""
-
-    worst: Worst
-    bands: list[tuple[BandShown, int]]
-
-
 def wanted_from(principal: Principal, get: Callable[[str, str], str]) -> HealthList:
     """What the page's filter says; what is no choice counts as none."""
     band, code = get("band", ""), get("code", "")
@@ -75,19 +55,19 @@ def wanted_from(principal: Principal, get: Callable[[str, str], str]) -> HealthL
     )
 
 
-def fleet_for(wanted: HealthList) -> Fleet:
+def bands_of(wanted: HealthList) -> list[tuple[BandShown, int]]:
+    """How many tables each has, whatever is filtered by them."""
     counts = wanted.counts()
-    bands = [
+    return [
         (
             BandShown(band.name, str(WORDS[band.name]), TONES[band.name]),
             counts[band.name],
         )
         for band in BANDS
     ]
-    return Fleet(Worst(wanted), bands)
 
 
-def _row(health: TableHealth) -> Row:
+def row_of(health: TableHealth) -> Row:
     first = with_sentences(health.issues[0]) if health.issues else {}
     code = first.get("code", "")
     return Row(

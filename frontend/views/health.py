@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext
@@ -10,7 +12,7 @@ from catalog.access.enforcement import require
 from catalog.access.policy import Privilege
 from catalog.selectors.tables import securable_of
 from frontend.pages import PageRequest, attempt, keyed_page, page
-from frontend.reading.fleet import fleet_for, wanted_from
+from frontend.reading.fleet import bands_of, row_of, wanted_from
 from frontend.reading.health import TITLES, health_for, open_alerts
 from frontend.reading.policy import policy_rows
 from frontend.reading.tables import pipeline_for
@@ -22,13 +24,12 @@ from ingest.pipelines.table_status import standings
 @page()
 def fleet(request: PageRequest) -> HttpResponse:
     wanted = wanted_from(request.principal, request.GET.get)
-    found = fleet_for(wanted)
-    tables = keyed_page(request, found.worst)
+    found = keyed_page(request, wanted)
     context = {
         "wanted": wanted,
-        "fleet": found,
-        "tables": tables,
-        "standings": standings(row.health.table_id for row in tables.items),
+        "bands": bands_of(wanted),
+        "tables": replace(found, items=list(map(row_of, found.items))),
+        "standings": standings(health.table_id for health in found.items),
         "titles": TITLES.items(),
     }
     return render(request, "frontend/health.html", context)
