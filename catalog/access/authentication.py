@@ -9,6 +9,7 @@ per name and address, and are audited.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from django.contrib.auth.hashers import check_password, make_password
 from django.contrib.auth.models import User
@@ -73,7 +74,7 @@ def authenticate(
 def authenticate_bearer(token: str, *, door: str, address: str) -> AuthenticatedUser:
     """The owner of a bearer token, for doors that keep the caller logged in."""
     user = prove_bearer(token, door=door, address=address).user
-    audit.record("login", actor=user.name, door=door, on=user.name, address=address)
+    _audit(user.name, door, address)
     return user
 
 
@@ -93,8 +94,7 @@ def prove(username: str, secret: str, *, door: str, address: str = "") -> Proven
         _note_failure(slate, door, address)
         raise _refusal()
     throttle.forget_failures(slate, address)
-    name = proven.user.name
-    audit.record("login", actor=name, door=door, on=name, address=address)
+    _audit(proven.user.name, door, address)
     return proven
 
 
@@ -129,11 +129,10 @@ def _by_password(
         if found is None:
             return None
         row = rows.get(pk=found.pk)
-        return _proven(row, group_names_of(row), password_sum=sum_of(row.password))
-    if row is None:
+    elif row is None:
         make_password(password)  # costs what a check costs: no telling by time
         return None
-    if not check_password(password, row.password) or not row.is_active:
+    elif not check_password(password, row.password) or not row.is_active:
         return None
     return _proven(row, group_names_of(row), password_sum=sum_of(row.password))
 
@@ -144,15 +143,7 @@ def _by_directory(
     try:
         return ldap_login.log_in(username, password)
     except AccessDenied as refused:  # proven, so the reason may be told
-        audit.record(
-            "login",
-            actor=username,
-            door=door,
-            on=username,
-            is_allowed=False,
-            address=address,
-            **refused.facts,
-        )
+        _audit(username, door, address, is_allowed=False, **refused.facts)
         raise
 
 
@@ -190,15 +181,14 @@ def _require_patience(username: str, address: str) -> None:
 def _note_failure(username: str, door: str, address: str) -> None:
     failures = throttle.count_failure(username, address)
     if failures <= AUDITED_FAILURES:
-        audit.record(
-            "login",
-            actor=username,
-            door=door,
-            on=username,
-            is_allowed=False,
-            address=address,
-            failures=failures,
-        )
+        _audit(username, door, address, is_allowed=False, failures=failures)
+
+
+def _audit(
+    name: str, door: str, address: str, *, is_allowed: bool = True, **facts: Any
+) -> None:
+    about = {"actor": name, "on": name, "door": door, "address": address}
+    audit.record("login", is_allowed=is_allowed, **about, **facts)
 
 
 def _is_sane(text: str, longest: int) -> bool:
