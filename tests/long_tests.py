@@ -17,9 +17,10 @@ from config.toolchain import slices
 
 
 def first_then_long(*values: Any, first: int = 1) -> list[Any]:
-    """Parameters of a test of which so many always run and the others are long."""
-    others = values[first:]
-    long = (pytest.param(one, marks=pytest.mark.long) for one in others)
+    """Parameters of a test of which so many always run and the others are long; a tuple
+    is those of several names."""
+    rows = (one if isinstance(one, tuple) else (one,) for one in values[first:])
+    long = (pytest.param(*row, marks=pytest.mark.long) for row in rows)
     return [*values[:first], *long]
 
 

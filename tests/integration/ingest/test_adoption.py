@@ -302,6 +302,7 @@ def dying(module: Any, name: str, *, is_behind: bool) -> Callable[..., Any]:
     return dies
 
 
+@pytest.mark.long
 def test_adoption_scales_with_what_differs(
     world, django_assert_max_num_queries
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from ingest.contract.following import FollowTable
 from tests.integration.ingest.following import Running, World, table
+from tests.long_tests import first_then_long
 from tests.waiting import wait_for
 
 T = "CREATE TABLE t (id int PRIMARY KEY, v text)"
@@ -38,13 +39,13 @@ def until_deferred(
 
 @pytest.mark.parametrize(
     ("statements", "words"),
-    [
+    first_then_long(
         ("DROP TABLE t; " + T, "public.t was dropped and made again"),
         (
             "ALTER TABLE t DROP v; ALTER TABLE t ADD v text",
             "v was dropped at the source",
         ),
-    ],
+    ),
 )
 def test_what_was_made_again_while_nobody_followed_is_another(
     followed: World, statements: str, words: str
@@ -76,6 +77,7 @@ def test_what_was_made_again_while_nobody_followed_is_another(
     assert followed.changes()[-1].values["id"] == 3
 
 
+@pytest.mark.long
 def test_a_table_that_was_made_again_outside_their_publication(
     followed: World, reader: str
 ) -> None:
@@ -162,7 +164,7 @@ def test_what_came_under_the_name_of_a_followed_table_is_not_forgotten(
     assert [one.values["id"] for one in followed.changes(2)] == [3]
 
 
-@pytest.mark.parametrize("has_both", [True, False])
+@pytest.mark.parametrize("has_both", first_then_long(True, False))
 def test_what_came_as_a_partition_of_another_table_is_not_forgotten(
     followed: World, *, has_both: bool
 ) -> None:
@@ -188,10 +190,10 @@ def test_what_came_as_a_partition_of_another_table_is_not_forgotten(
 
 @pytest.mark.parametrize(
     ("altered", "words"),
-    [
+    first_then_long(
         ("ALTER TYPE m RENAME VALUE 'a' TO 'z'", "v (a → z)"),
         ("ALTER TYPE c ADD ATTRIBUTE y int", "w (attributes 1 → attributes 1 2)"),
-    ],
+    ),
 )
 def test_values_that_read_otherwise_since_their_type_was_altered(
     followed: World, altered: str, words: str
@@ -501,7 +503,9 @@ UNSENT = [
 
 @pytest.mark.parametrize(
     ("cases", "publication"),
-    [(ALTERED, ""), (UNSENT, "CREATE PUBLICATION theirs FOR ALL TABLES")],
+    first_then_long(
+        (ALTERED, ""), (UNSENT, "CREATE PUBLICATION theirs FOR ALL TABLES")
+    ),
 )
 def test_keys_and_values_that_the_log_does_not_show(
     followed: World, cases: list[tuple[list[str], str]], publication: str
@@ -530,6 +534,7 @@ def test_keys_and_values_that_the_log_does_not_show(
     until_deferred(followed, run, wanted, why)
 
 
+@pytest.mark.long
 def test_a_unique_index_of_no_constraint_that_was_made_anew(followed: World) -> None:
     """Beside itself it was, or a moment after it was dropped: both look alike."""
     link, wanted = followed.link, FollowTable(table(30, "t30_"), load="first")

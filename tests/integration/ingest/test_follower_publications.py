@@ -9,6 +9,7 @@ import pytest
 
 from ingest.contract.following import FollowTable
 from tests.integration.ingest.following import World, table
+from tests.long_tests import first_then_long
 from tests.waiting import wait_for
 
 T = "CREATE TABLE t (id int PRIMARY KEY, v text)"
@@ -57,6 +58,7 @@ def test_the_publication_of_another_stream_is_not_relied_on(followed: World) -> 
     assert [one.values["id"] for one in followed.changes()] == [1, 2]
 
 
+@pytest.mark.long
 def test_the_publication_of_another_stream_serves_who_may_make_none(
     followed: World, reader: str
 ) -> None:
@@ -95,11 +97,11 @@ def test_a_publication_of_some_changes_or_rows_does_not_serve(
 
 @pytest.mark.parametrize(
     "lessens",
-    [
+    first_then_long(
         "DROP TABLE t; ALTER PUBLICATION {own} ADD TABLE t (id)",
         "DROP TABLE t; ALTER PUBLICATION {own} ADD TABLE t WHERE (id > 5)",
         "SET (publish = 'insert')",
-    ],
+    ),
 )
 def test_what_makes_our_publication_whole_is_said(
     followed: World, lessens: str
@@ -167,6 +169,7 @@ def test_a_publication_that_was_made_later_is_used_in_time(
     assert [one.values["id"] for one in followed.changes()] == [1]
 
 
+@pytest.mark.long
 def test_a_slot_that_seems_older_than_a_publication_is_read_by_it(
     followed: World, reader: str
 ) -> None:

@@ -171,6 +171,7 @@ def assert_no_secret_is_where_others_see_it(
     assert not [name for name in follower.environ() if name.startswith("SLUICE_")]
 
 
+@pytest.mark.long
 def test_another_host_takes_over_from_one_that_was_killed(followed: Followed) -> None:
     followed.start_host()
     before = followed.until(is_following)

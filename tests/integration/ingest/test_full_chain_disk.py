@@ -8,6 +8,8 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from ingest.contract.following import FollowTable
 from tests.doubles.launcher import write_applied
 from tests.integration.ingest.following import World, table
@@ -33,6 +35,7 @@ def test_what_had_no_room_comes_when_there_is_some(followed: World) -> None:
         run.kill()
 
 
+@pytest.mark.long
 def test_what_was_applied_makes_room_for_what_comes(
     followed: World, tmp_path: Path
 ) -> None:

@@ -290,6 +290,7 @@ def test_what_may_change_values_defers_that_table_and_no_other(
         assert words or maria.changes(number)[0].values["id"] == 1, name
 
 
+@pytest.mark.long
 def test_a_column_that_came_outside_of_the_log_needs_a_load(maria: MariaWorld) -> None:
     run = maria.following(FIRST)
     maria.durable(run)
@@ -348,6 +349,7 @@ def test_a_dropped_column_that_comes_again_needs_a_load(maria: MariaWorld) -> No
     assert "what n gave to rows" in run.problem(1)
 
 
+@pytest.mark.long
 def test_one_that_the_plan_has_not_may_come_again(maria: MariaWorld) -> None:
     run = maria.following(FIRST)
     maria.run("ALTER TABLE t DROP n")

@@ -20,6 +20,7 @@ from tests.integration.ingest.mariadb_following import (
     maria_table,
     maria_world,
 )
+from tests.long_tests import first_then_long
 from tests.mariadb import MariaDbServer
 from tests.waiting import wait_for
 
@@ -292,7 +293,9 @@ def shops(maria: MariaWorld) -> Iterator[tuple[str, str]]:
         maria.server.drop_database(name)
 
 
-@pytest.mark.parametrize("end", ["DROP TABLE {t}", "RENAME TABLE {t} TO {t}_former"])
+@pytest.mark.parametrize(
+    "end", first_then_long("DROP TABLE {t}", "RENAME TABLE {t} TO {t}_former")
+)
 def test_a_shard_that_was_made_anew_is_not_taken_for_the_former_one(
     maria: MariaWorld, shops: tuple[str, str], end: str
 ) -> None:

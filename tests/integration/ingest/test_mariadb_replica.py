@@ -79,6 +79,7 @@ def make_table(primary: MariaDbServer) -> None:
 MIRRORS = "--replicate-wild-do-table=mirrored.%"
 
 
+@pytest.mark.long
 def test_a_silent_primary_is_not_taken_for_an_idle_one(started: Any) -> None:
     primary, replica = started(), started("--server-id=2", MIRRORS)
     proxy = proxy_of("mariadb", primary.host, primary.port)

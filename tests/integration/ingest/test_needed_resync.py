@@ -125,6 +125,7 @@ def test_a_change_that_is_taken_back_may_have_altered_values(
     resync(live)
 
 
+@pytest.mark.long
 def test_one_that_a_person_has_paused_stays_so_and_needs_it_when_resumed(
     live: Any,
 ) -> None:
@@ -138,6 +139,7 @@ def test_one_that_a_person_has_paused_stays_so_and_needs_it_when_resumed(
     resync(live)
 
 
+@pytest.mark.long
 def test_a_change_that_comes_and_goes_under_a_load_is_decided_after_it(
     live: Any,
 ) -> None:

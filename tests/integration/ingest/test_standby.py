@@ -50,6 +50,7 @@ def replayed_by(source: Source) -> datetime | None:
     return replica.replayed if replica else None
 
 
+@pytest.mark.long
 def test_a_table_that_was_read_from_a_primary_waits_for_one(
     standby: tuple[str, str],
 ) -> None:
