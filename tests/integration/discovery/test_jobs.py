@@ -150,6 +150,7 @@ def test_a_crash_at_any_statement_of_the_catalog_loses_nothing(
     is_complete(tables.datasource)
 
 
+@pytest.mark.long
 @pytest.mark.django_db(transaction=True)
 def test_workers_killed_at_seeded_times_and_resumed(
     tables, sluice_environment, redis_url

@@ -23,6 +23,7 @@ from frontend.views import table_bulk
 from ingest.models import Pipeline, TableHealth
 from tests.integration.frontend.healths import WELL, show_health
 from tests.integration.frontend.reading import html_of
+from tests.long_tests import first_then_long
 
 
 def address(action: str, tables) -> str:
@@ -121,7 +122,7 @@ def test_rights_hold_for_each_table_without_a_statement_each(world, browse) -> N
     assert statements(several) == statements(several[:1])
 
 
-@pytest.mark.parametrize("action", ["compact", "resync", "remove"])
+@pytest.mark.parametrize("action", first_then_long("compact", "resync", "remove"))
 def test_a_preview_of_a_full_page_takes_the_statements_of_three_tables(
     world, browse, action
 ) -> None:
