@@ -189,6 +189,7 @@ def followed(
     return table, log
 
 
+@pytest.mark.long
 def test_a_table_that_follows_its_log_goes_on_behind_it(
     lake_bench: LakeBench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -242,6 +242,7 @@ def test_closing_a_result_stops_the_job_that_reads_ahead(client: Client) -> None
     assert client.rows("select 1") == [(1,)]
 
 
+@pytest.mark.long
 def test_closing_a_result_stops_the_read_that_has_no_job_yet(client: Client) -> None:
     """A batch of many parts takes a job each: Spark cancels those that are there."""
     many = "select 1" + " union all select 1" * 150
