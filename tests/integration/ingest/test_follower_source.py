@@ -523,3 +523,17 @@ def test_another_server_is_never_read_on(followed: World) -> None:
     run = followed.following(FIRST, begin_anew=True)
     followed.durable(run)
     assert followed.controls() == [("added", 1), ("deferred", 1), ("cut", 1)]
+
+
+def test_a_slot_that_is_older_than_its_publication_is_made_anew(
+    followed: World,
+) -> None:
+    """As where the server crashed just after both were made, and had lost one."""
+    link, spec = followed.link, followed.spec
+    link.execute(T)
+    slot = "SELECT pg_create_logical_replication_slot(%s, 'pgoutput')"
+    link.execute(slot, [spec.slot])
+    run = followed.following(FIRST)
+    link.execute("INSERT INTO t VALUES (1, 'a')")
+    followed.durable(run)
+    assert [one.values["id"] for one in followed.changes()] == [1]

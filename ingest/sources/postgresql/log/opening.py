@@ -69,9 +69,10 @@ def open_log_reader(
                 if end is not None:
                     _require_read(reader, PostgresLog.decode(end), wait)
             except TerminalError as error:
-                if not begin_anew or end is None:
+                if not begin_anew or (end is None and slot is None):
                     raise
-                reader.anew, end = error.message, None
+                # a slot without a stream may be older than its publication
+                reader.anew, end = error.message if end is not None else "", None
                 _free(control, names.slot)
                 drop_slot(control.connection, names.slot)
                 _publish(reader, tables, tries=False)
