@@ -47,7 +47,7 @@ def refuse_repeated_keys(
     rows = read_staged(spark, selection, [staged.uri])
     repeated = duplicate_keys(rows, table, selection)
     if not repeated and may_ask:
-        repeated = _repeated_at_source(source, table, changed)
+        repeated = repeated_at_source(source, table, changed)
     if repeated:
         raise InvalidRequest(
             "%(repeated)s keys of %(table)s occur more than once in %(key)s:"
@@ -186,7 +186,12 @@ def _no_more_unique(table: TableSpec) -> InvalidRequest:
     )
 
 
-def _repeated_at_source(source: Source, table: TableSpec, changed: str) -> int:
-    """Keys of changed rows that other rows have as well, changed or not."""
+def repeated_at_source(source: Source, table: TableSpec, changed: str) -> int:
+    """Keys of changed rows that other rows have as well, changed or not. Within a
+    snapshot there are operators for types of extensions, too."""
     sql = repeated_keys(source.dialect, table, changed, most=_MOST_COUNTED)
-    return int(source.one(sql)[0])
+    try:
+        with source.within(table):
+            return int(source.one(sql)[0])
+    finally:
+        source.give_back()

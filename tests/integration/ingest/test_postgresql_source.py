@@ -16,6 +16,7 @@ from core.errors import TerminalError
 from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.driver.capture.chunking import cut_table, key_parts
 from ingest.driver.capture.jdbc import Fetch, fetch_rows
+from ingest.driver.capture.keys import repeated_at_source
 from ingest.sources.chunks import predicate_for
 from ingest.sources.failures import failure_of
 from ingest.sources.fingerprint import (
@@ -157,6 +158,19 @@ def test_keys_are_in_one_range_each_whatever_a_database_sets(
                 read += read_as_jdbc(dsn, jdbc_options(access, sql, snapshot))
     wanted = link.execute(f"SELECT k::text FROM public.{table}").fetchall()
     assert sorted(read) == sorted(key for (key,) in wanted)
+
+
+@pytest.mark.parametrize("table", ["trees", "words"])
+def test_keys_of_types_of_extensions_may_be_repeated(
+    link: psycopg.Connection, dsn: str, table: str
+) -> None:
+    """Each sync of such a table failed: the type had no operator."""
+    link.execute(HOSTILE)
+    link.execute(f"ALTER TABLE {table} DROP CONSTRAINT {table}_pkey")
+    link.execute(f"INSERT INTO {table} SELECT k FROM {table} LIMIT 3")
+    spec = spec_of(table, ("k",))
+    with open_source(postgresql_at(dsn)) as source:
+        assert repeated_at_source(source, spec, "true") == 3
 
 
 def read_as_jdbc(dsn: str, options: Mapping[str, str]) -> list[str]:
