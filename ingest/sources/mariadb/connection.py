@@ -24,13 +24,14 @@ _IDLE_SECONDS = 28_800
 _SSL = {"off": "disable", "require": "trust", "verify": "verify-full"}
 DIALECT = dialect_of("mariadb")
 
-# Values must not depend on what the server or its administrator chose; the empty
-# mode neither refuses zero dates in comparisons nor pads CHAR. Nor must it depend on
-# that which rows there are: a limit cuts every SELECT off without a word, and another
-# level of isolation shows rows that were never committed.
+# Values, and definitions of tables, must not depend on what the server or its
+# administrator chose; the empty mode neither refuses zero dates in comparisons nor pads
+# CHAR. Nor must it depend on that which rows there are: a limit cuts every SELECT off
+# without a word, and another level of isolation shows rows that were never committed.
 _SETTINGS = (
     "SET time_zone = '+00:00', sql_mode = '',"
     f" sql_select_limit = {EVERY_ROW}, sql_big_selects = 1,"
+    " sql_quote_show_create = 1,"
     # Spark may be slow to take rows while it writes others
     f" net_write_timeout = {LIMITS.reader_idle}, wait_timeout = {_IDLE_SECONDS},"
     f" lock_wait_timeout = {LIMITS.lock}, innodb_lock_wait_timeout = {LIMITS.lock}"

@@ -349,8 +349,15 @@ def test_a_statement_in_place_of_rows_defers_what_it_may_have_changed(
     assert "INSERT INTO w" in run.problem(1)
 
 
-def test_tables_that_cannot_be_followed_are_named(maria: MariaWorld) -> None:
+@pytest.mark.parametrize("quotes", ["ON", "OFF"])
+def test_tables_that_cannot_be_followed_are_named(
+    maria: MariaWorld, request: pytest.FixtureRequest, quotes: str
+) -> None:
+    """However the server shows definitions to others."""
+    default = "SET GLOBAL sql_quote_show_create = ON"
+    request.addfinalizer(lambda: maria.run(default))
     maria.run(
+        f"SET GLOBAL sql_quote_show_create = {quotes}",
         "CREATE TABLE m (id int PRIMARY KEY, v text) ENGINE = Aria",
         "CREATE TABLE c (id int PRIMARY KEY, v text, t int,"
         " FOREIGN KEY (t) REFERENCES t (id) ON DELETE CASCADE)",
