@@ -20,6 +20,7 @@ from catalog.discovery.facts import known_rows
 from catalog.models import Table
 from core.sentences import without_origins
 from core.translation import translated
+from ingest.contract.source_positions import place_of
 from ingest.maintenance.descriptions import sized
 
 register = template.Library()
@@ -210,6 +211,7 @@ def _short(position: str) -> str:
     try:
         at = datetime.fromisoformat(position)
     except ValueError:
+        position = place_of(position)
         return position if len(position) <= 20 else f"…{position[-19:]}"
     return f"{timezone.localtime(at) if at.tzinfo else at:%H:%M:%S}"
 

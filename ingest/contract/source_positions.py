@@ -161,6 +161,12 @@ def is_of_log(position: str) -> bool:
     return position.startswith(("lsn:", "binlog:"))
 
 
+def place_of(position: str) -> str:
+    """Without what a reader of PostgreSQL's log knows it by, as people read it."""
+    is_lsn = position.startswith("lsn:")
+    return ":".join(position.split(":")[:4]) if is_lsn else position
+
+
 def lsn_of(text: str) -> int:
     """`16/B374D848` as a number. InvalidRequest `bad_position` when it is none."""
     if not _LSN.fullmatch(text):

@@ -125,3 +125,9 @@ def test_a_sentence_keeps_the_name_that_it_begins_with(text, shown):
 def test_a_long_name_breaks_behind_its_parts() -> None:
     found = figures.breakable("lake.shop.first_<b>")
     assert found == "lake.<wbr>shop.<wbr>first_<wbr>&lt;b&gt;"
+
+
+def test_where_a_sync_went() -> None:
+    before, after = "lsn:7374893290034028614:1:16/B374D120", "lsn:7374893290034028614"
+    position = {"from": before, "to": f"{after}:1:16/B374D848:B374D800-64A-2FC-828C1A"}
+    assert figures.span(position) == "…28614:1:16/B374D120 → …28614:1:16/B374D848"
