@@ -10,42 +10,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from django import forms
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from core.errors import InvalidRequest
 from frontend.forms.quantities import QuantityField
 from frontend.forms.schedules import INHERIT, WHEN, ScheduleFields, schedule_initial
-from frontend.reading.policy import level_words
-from frontend.reading.schedules import schedule_words
-from frontend.templatetags.figures import duration, size
-from ingest.pipelines.policies.policy import DEFAULT, KEYS, NEW_TABLES, Effective
-from ingest.pipelines.policies.schedule import parse_schedule
-from ingest.planning.drift import SCHEMA_POLICIES
+from frontend.reading.policy import (
+    CHOICES,
+    GROUPS,
+    LABELS,
+    NUMBERS,
+    Number,
+    described,
+    label,
+    level_words,
+)
+from ingest.pipelines.policies.policy import DEFAULT, KEYS, Effective
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """unit: of the value, for people: "s", "bytes", or "" """
-
-    key: str
-    label: StrOrPromise
-    help: StrOrPromise
-    unit: str = ""
-    is_whole: bool = True
-
-    def field(self) -> forms.Field:
-        said: dict[str, Any] = {
-            "required": False,
-            "label": self.label,
-            "help_text": self.help,
-        }
-        if self.unit:
-            return QuantityField(unit=self.unit, is_whole=self.is_whole, **said)
-        return forms.IntegerField(**said) if self.is_whole else forms.FloatField(**said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,86 +43,11 @@ class FieldGroup:
         return any(one.value() not in (None, "") or one.errors for one in self.fields)
 
 
-COMPACTION = _("Compaction")
-GROUPS: tuple[tuple[StrOrPromise, tuple[Number, ...]], ...] = (
-    (
-        _("Reading and lag"),
-        (
-            Number("lag_seconds", _("Safety lag"), _("How far syncs stay "
-                   "behind the source's clock."), "s", is_whole=False),
-            Number("late_after_seconds", _("Late after"), _("Behind its "
-                   "schedule; then the table counts as late."), "s"),
-        ),
-    ),
-    (
-        _("Log capture"),
-        (
-            Number("freshness_seconds", _("Fresh within"), _("Within which "
-                   "changes of the source's log shall be in the lake."), "s",
-                   is_whole=False),
-            Number("max_waiting_bytes", _("Waiting log, at most"), _("Of the log, for "
-                   "a table that does not go on."), "bytes"),
-            Number("max_waiting_seconds", _("Waiting time, at most"), _("Then a "
-                   "table that does not go on needs a resync."), "s"),
-            Number("keep_changes_seconds", _("Keep changes for"), _("So long "
-                   "its changes can be read one by one."), "s"),
-        ),
-    ),
-    (
-        _("Verification"),
-        (
-            Number("verify_every", _("Verify every"), _("Compares source and "
-                   "lake automatically; 0 switches off what a level above asks for."),
-                   "s"),
-            Number("verify_rows_per_second", _("Rows a second, at most"), _("What an "
-                   "automatic verification reads; 0 is as fast as it goes.")),
-        ),
-    ),
-    (
-        COMPACTION,
-        (
-            Number("max_write_amplification", _("Write amplification, at most"),
-                   _("Bytes written per byte changed."), is_whole=False),
-            Number("compact_after", _("Commits, from"),
-                   _("Since the last compaction.")),
-            Number("compact_log_bytes", _("Log files, from"), "", "bytes"),
-            Number("compact_log_ratio", _("Log bytes per base byte, from"), "",
-                   is_whole=False),
-            Number("compact_log_age_seconds", _("Oldest log file, from"), "", "s"),
-            Number("stuck_after_seconds", _("Stuck after"), _("Then "
-                   "unfinished work counts as waiting for too long."), "s"),
-        ),
-    ),
-)  # fmt: skip
-NUMBERS = {number.key: number for _, group in GROUPS for number in group}
-_SCHEMA = {
-    "follow": _("Appear with the next sync"),
-    "ask": _("Wait for approval"),
-    "ignore": _("Are left out"),
-}
-_NEW = {
-    "join": _("Join the onboarding"),
-    "ask": _("Wait for approval"),
-    "ignore": _("Are left out"),
-}
-_RESYNC = {"ask": _("Waits for a decision"), "auto": _("Begins automatically")}
-INHERITED = _("Inherited")
-# Of settings that are no number.
-_TITLES = {
-    "schedule": _("Schedule"),
-    "maintenance_window": _("Maintenance window"),
-    "compact_driver": _("Own driver of compactions"),
-    "schema_changes": _("Columns added at the source"),
-    "new_tables": _("New tables that an onboarding's pattern means"),
-    "resync": _("A resync that is needed"),
-}
-
-
 class PolicyForm(ScheduleFields):
     """given: what this level gives now. above: what counts without it."""
 
     when = forms.ChoiceField(
-        choices=[(INHERIT, INHERITED), *WHEN[1:]], label=_("Syncs run")
+        choices=[(INHERIT, _("Inherited")), *WHEN[1:]], label=_("Syncs run")
     )
     quiet_from = forms.CharField(
         max_length=5,
@@ -158,23 +67,14 @@ class PolicyForm(ScheduleFields):
     driver_memory = forms.CharField(
         max_length=10,
         label=_("Own driver's memory"),
-        help_text=_("Such as 4g; empty: no driver of its own."),
+        help_text=_("Such as 4g. Empty: inherited."),
     )
     driver_cores = forms.IntegerField(
         min_value=1, max_value=1000, label=_("Own driver's cores")
     )
-    schema_changes = forms.ChoiceField(
-        label=_TITLES["schema_changes"],
-        choices=[("", INHERITED), *((name, _SCHEMA[name]) for name in SCHEMA_POLICIES)],
-    )
-    new_tables = forms.ChoiceField(
-        label=_TITLES["new_tables"],
-        choices=[("", INHERITED), *((name, _NEW[name]) for name in NEW_TABLES)],
-    )
-    resync = forms.ChoiceField(
-        label=_TITLES["resync"],
-        choices=[("", INHERITED), *_RESYNC.items()],
-    )
+    schema_changes = forms.ChoiceField(label=LABELS["schema_changes"])
+    new_tables = forms.ChoiceField(label=LABELS["new_tables"])
+    resync = forms.ChoiceField(label=LABELS["resync"])
 
     def __init__(
         self,
@@ -187,22 +87,21 @@ class PolicyForm(ScheduleFields):
         kwargs["initial"] = _initial(given)
         super().__init__(*args, **kwargs)
         self.given, self.above = given, above
-        for number in NUMBERS.values():
-            self.fields[number.key] = number.field()
-            shown = self.fields[number.key].widget.attrs
-            shown["placeholder"] = self._inherited(number.key)
+        for key, number in NUMBERS.items():
+            self.fields[key] = _number_field(number, self._inherited(key))
+        inherited = self._inherited("compact_driver")
+        self.fields["driver_memory"].widget.attrs["placeholder"] = inherited
         if is_of_table:
             del self.fields["new_tables"]
-        for key in {"schema_changes", "new_tables", "resync"} & self.fields.keys():
+        for key in CHOICES.keys() & self.fields.keys():
             field: Any = self.fields[key]
-            inherited = gettext("Inherited: %(value)s")
-            first = ("", inherited % {"value": self._inherited(key)})
-            field.choices = [first, *field.choices[1:]]
+            first = gettext("Inherited: %(value)s") % {"value": self._inherited(key)}
+            field.choices = [("", first), *CHOICES[key].items()]
 
     def _inherited(self, key: str) -> str:
         """What counts when this level says nothing, and which level says so."""
         origin = self.above.origins[key]
-        value = _described(key, self.above.values[key])
+        value = described(key, self.above.values[key])
         said = {"value": value, "level": level_words(origin)}
         if origin == DEFAULT:
             return gettext("%(value)s, default") % said
@@ -224,7 +123,7 @@ class PolicyForm(ScheduleFields):
     def overrides(self) -> list[tuple[str, str]]:
         """What this level gives, and what that takes the place of."""
         return [
-            (f"{_title(key)}: {_described(key, value)}", self._inherited(key))
+            (f"{label(key)}: {described(key, value)}", self._inherited(key))
             for key, value in self.given.items()
         ]
 
@@ -286,30 +185,17 @@ def _initial(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _title(key: str) -> StrOrPromise:
-    return NUMBERS[key].label if key in NUMBERS else _TITLES[key]
-
-
-def _described(key: str, value: Any) -> str:
-    if key == "schedule":
-        return schedule_words(parse_schedule(value))
-    if key == "maintenance_window":
-        if not value:
-            return gettext("at any time")
-        text = gettext("%(from)s to %(to)s, %(timezone)s")
-        return text % {name: str(value[name]) for name in ("from", "to", "timezone")}
-    if key == "compact_driver":
-        if not value:
-            return gettext("no own driver")
-        cores = ngettext("%(count)s core", "%(count)s cores", value["cores"])
-        return f"{value['memory']}, {cores % {'count': value['cores']}}"
-    if key == "schema_changes":
-        return str(_SCHEMA[value]).lower()
-    if key == "new_tables":
-        return str(_NEW[value]).lower()
-    if key == "resync":
-        return str(_RESYNC[value]).lower()
-    unit = NUMBERS[key].unit
-    if unit == "s":
-        return duration(value) if value else gettext("off")
-    return size(value) if unit == "bytes" else f"{value:g}"
+def _number_field(number: Number, inherited: str) -> forms.Field:
+    shown: dict[str, Any] = {
+        "required": False,
+        "label": number.label,
+        "help_text": number.help,
+    }
+    if number.unit:
+        field: forms.Field = QuantityField(
+            unit=number.unit, is_whole=number.is_whole, **shown
+        )
+    else:
+        field = (forms.IntegerField if number.is_whole else forms.FloatField)(**shown)
+    field.widget.attrs["placeholder"] = inherited
+    return field

@@ -1,19 +1,123 @@
-"""What a table's policy asks for, described, and which level sets it."""
+"""The settings of a source, a database or a table as people read them: label, help,
+value, and which level sets it. The form and the health page show the same ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from catalog.models import Table
-from frontend.templatetags.figures import duration, size
+from frontend.reading.schedules import schedule_words
+from frontend.templatetags.figures import duration, figure, size
 from ingest.maintenance import compaction_drivers
-from ingest.pipelines.policies.policy import DEFAULT, OWN, Effective
+from ingest.pipelines.policies.policy import DEFAULT, OWN, TABLE_KEYS
+from ingest.pipelines.policies.schedule import parse_schedule
 from ingest.pipelines.policies.store import policy_of
 from ingest.pipelines.transitions import pipeline_of
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """unit: of the value: "s", "bytes", or "". zero: what 0 means, unless nothing"""
+
+    key: str
+    label: StrOrPromise
+    help: StrOrPromise
+    unit: str = ""
+    is_whole: bool = True
+    zero: StrOrPromise = ""
+
+
+GROUPS: tuple[tuple[StrOrPromise, tuple[Number, ...]], ...] = (
+    (
+        _("Reading and lag"),
+        (
+            Number("lag_seconds", _("Safety lag"),
+                   _("How far syncs stay behind the source's clock."), "s",
+                   is_whole=False),
+            Number("late_after_seconds", _("Late after"),
+                   _("How far behind its schedule a table counts as late."), "s"),
+        ),
+    ),
+    (
+        _("Log capture"),
+        (
+            Number("freshness_seconds", _("Freshness target"),
+                   _("How soon changes in the source's log are to be in the lake."),
+                   "s", is_whole=False),
+            Number("max_waiting_bytes", _("Waiting log, at most"),
+                   _("How much of the log is kept for a stopped table."), "bytes"),
+            Number("max_waiting_seconds", _("Waiting time, at most"),
+                   _("After this, a stopped table needs a resync."), "s"),
+            Number("keep_changes_seconds", _("Change retention"),
+                   _("How long changes can be read one by one once they are applied."),
+                   "s", zero=_("until applied")),
+        ),
+    ),
+    (
+        _("Verification"),
+        (
+            Number("verify_every", _("Verification interval"),
+                   _("Compares source and lake automatically; 0 switches off what a"
+                     " level above sets."), "s", zero=_("off")),
+            Number("verify_rows_per_second", _("Rows verified per second, at most"),
+                   _("What an automatic verification reads; 0: no limit."),
+                   zero=_("no limit")),
+        ),
+    ),
+    (
+        _("Compaction"),
+        (
+            Number("max_write_amplification", _("Write amplification, at most"),
+                   _("Bytes written per byte changed."), is_whole=False),
+            Number("compact_after", _("Compaction trigger: commits"),
+                   _("Since the last compaction.")),
+            Number("compact_log_bytes", _("Compaction trigger: log size"),
+                   _("All log files of the table."), "bytes"),
+            Number("compact_log_ratio", _("Compaction trigger: log ratio"),
+                   _("Log bytes per base byte, from 1 MB of log files on."),
+                   is_whole=False),
+            Number("compact_log_age_seconds", _("Compaction trigger: log age"),
+                   _("Age of the oldest log file."), "s"),
+            Number("stuck_after_seconds", _("Stuck after"),
+                   _("Unfinished work that is older counts as stuck."), "s"),
+        ),
+    ),
+)  # fmt: skip
+NUMBERS = {number.key: number for _, group in GROUPS for number in group}
+# Of settings that are no number.
+LABELS = {
+    "schedule": _("Schedule"),
+    "maintenance_window": _("Maintenance window"),
+    "compact_driver": _("Compaction driver"),
+    "schema_changes": _("Columns added at the source"),
+    "new_tables": _("New tables that match an onboarding's pattern"),
+    "resync": _("When a resync is needed"),
+}
+CHOICES: Mapping[str, Mapping[str, StrOrPromise]] = {
+    "schema_changes": {
+        "follow": _("Appear with the next sync"),
+        "ask": _("Wait for approval"),
+        "ignore": _("Are left out"),
+    },
+    "new_tables": {
+        "join": _("Join the onboarding"),
+        "ask": _("Wait for approval"),
+        "ignore": _("Are left out"),
+    },
+    "resync": {
+        "ask": _("Wait for a decision"),
+        "auto": _("Start automatically, three a day at most"),
+    },
+}
+_LEVELS = {"datasource": _("datasource %(name)s"), "database": _("database %(name)s")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,23 +125,10 @@ class PolicyRow:
     """key: as REST and documents call it. origin: the level that says so."""
 
     key: str
-    title: str
-    description: str
+    label: StrOrPromise
+    help: StrOrPromise
+    value: str
     origin: str
-
-
-_FOLLOWED = {
-    "follow": _("appear in the lake table with the next sync"),
-    "ask": _("wait for approval on the table's page"),
-    "ignore": _("are left out"),
-}
-_LEVELS = {"datasource": _("datasource %(name)s"), "database": _("database %(name)s")}
-
-
-def level_words(origin: str) -> str:
-    """The level that a setting is from: "database shop.public"."""
-    kind, _space, name = origin.partition(" ")
-    return str(_LEVELS[kind]) % {"name": name} if kind in _LEVELS else origin
 
 
 def policy_rows(table: Table) -> list[PolicyRow]:
@@ -46,103 +137,61 @@ def policy_rows(table: Table) -> list[PolicyRow]:
     if pipeline is None:
         return []
     policy = policy_of(pipeline)
+    own = compaction_drivers.by_policy(table)
+    values = {**policy.values, "compact_driver": own and asdict(own)}
     labels = {DEFAULT: gettext("default"), OWN: gettext("this table")}
     return [
-        PolicyRow(key, title, description, labels.get(origin) or level_words(origin))
-        for key, title, description in _described(policy, table)
+        PolicyRow(
+            key,
+            label(key),
+            NUMBERS[key].help if key in NUMBERS else "",
+            described(key, values[key]),
+            labels.get(origin) or level_words(origin),
+        )
+        for key in (*NUMBERS, *LABELS)
+        if key in TABLE_KEYS
         for origin in (policy.origins[key],)
     ]
 
 
-def _described(policy: Effective, table: Table) -> Iterator[tuple[str, str, str]]:
-    yield from _compactions(policy, table)
-    late = gettext("%(time)s after its time") % {"time": duration(policy.late_after)}
-    yield "late_after_seconds", gettext("The table counts as late"), late
-    checked = policy.verification
-    every = (
-        gettext("every %(time)s") % {"time": duration(checked.every_seconds)}
-        if checked.is_on
-        else gettext("on request")
-    )
-    verified = gettext("The table is verified against its source")
-    yield "verify_every", verified, every
-    most = checked.rows_per_second
-    limit = ngettext(
-        "at most %(count)s row per second", "at most %(count)s rows per second", most
-    )
-    reads = limit % {"count": most} if most else gettext("as fast as it goes")
-    yield "verify_rows_per_second", gettext("An automatic verification reads"), reads
-    fresh = gettext("within %(time)s") % {"time": duration(policy.freshness)}
-    yield (
-        "freshness_seconds",
-        gettext("Changes of a followed log are in the lake"),
-        fresh,
-    )
-    stopped = gettext("A log waits for a stopped table")
-    waiting = gettext("at most %(size)s") % {"size": size(policy.max_waiting)}
-    yield "max_waiting_bytes", stopped, waiting
-    longest = gettext("for %(time)s") % {"time": duration(policy.max_waiting_seconds)}
-    yield "max_waiting_seconds", stopped, longest
-    kept = gettext("for %(time)s") % {"time": duration(policy.keep_changes)}
-    yield (
-        "keep_changes_seconds",
-        gettext("Changes of a followed log can be read one by one"),
-        kept if policy.keep_changes else gettext("while they wait"),
-    )
-    added = gettext("Columns added at the source")
-    yield "schema_changes", added, str(_FOLLOWED[policy.schema_changes])
-    needed = gettext("A resync that is needed")
-    is_auto = policy.values["resync"] == "auto"
-    how = gettext("begins automatically, three a day at most")
-    yield "resync", needed, how if is_auto else gettext("waits for a decision")
+def level_words(origin: str) -> str:
+    """The level that a setting is from: "database shop.public"."""
+    kind, _space, name = origin.partition(" ")
+    return str(_LEVELS[kind]) % {"name": name} if kind in _LEVELS else origin
 
 
-def _compactions(policy: Effective, table: Table) -> Iterator[tuple[str, str, str]]:
-    keeping, due = policy.keeping, gettext("A compaction is planned")
-    many = ngettext(
-        "%(count)s commit after the last one",
-        "%(count)s commits after the last one",
-        keeping.compact_after,
+def label(key: str) -> StrOrPromise:
+    return NUMBERS[key].label if key in NUMBERS else LABELS[key]
+
+
+def described(key: str, value: Any) -> str:
+    """A value as it reads within a sentence."""
+    if key in NUMBERS:
+        return _described_number(NUMBERS[key], value)
+    if key in CHOICES:
+        return str(CHOICES[key][value]).lower()
+    if key == "schedule":
+        return schedule_words(parse_schedule(value))
+    if key == "maintenance_window":
+        if not value:
+            return gettext("at any time")
+        text = gettext("%(from)s to %(to)s, %(timezone)s")
+        return text % {name: str(value[name]) for name in ("from", "to", "timezone")}
+    if not value:
+        return gettext("shared driver")
+    own = ngettext(
+        "own driver, %(memory)s and %(count)s core",
+        "own driver, %(memory)s and %(count)s cores",
+        value["cores"],
     )
-    yield "compact_after", due, many % {"count": keeping.compact_after}
-    logs = gettext("at %(size)s of log files") % {"size": size(keeping.log_bytes)}
-    yield "compact_log_bytes", due, logs
-    times = gettext(
-        "at %(ratio)s times the bytes of its base files in log files, from 1 MB of "
-        "these on"
-    )
-    yield "compact_log_ratio", due, times % {"ratio": f"{keeping.log_ratio:g}"}
-    age = gettext("when its oldest log file is %(age)s old")
-    old = age % {"age": duration(keeping.log_age_seconds)}
-    yield "compact_log_age_seconds", due, old
-    most = gettext("%(ratio)s bytes written per byte changed")
-    goal = most % {"ratio": f"{keeping.max_write_amplification:g}"}
-    yield "max_write_amplification", gettext("Compactions keep within"), goal
-    yield "maintenance_window", gettext("Maintenance window"), _hours(policy)
-    yield "compact_driver", gettext("It runs"), _driver(table)
-    stuck = gettext("after %(time)s") % {"time": duration(keeping.stuck_after_seconds)}
-    waits = gettext("It counts as waiting for too long")
-    yield "stuck_after_seconds", waits, stuck
+    return own % {"memory": value["memory"], "count": value["cores"]}
 
 
-def _hours(policy: Effective) -> str:
-    quiet = policy.quiet
-    if quiet is None:
-        return gettext("at any time")
-    return gettext("from %(start)s to %(end)s only, %(timezone)s time") % {
-        "start": f"{quiet.start:%H:%M}",
-        "end": f"{quiet.end:%H:%M}",
-        "timezone": quiet.timezone,
-    }
-
-
-def _driver(table: Table) -> str:
-    own = compaction_drivers.by_policy(table)
-    if own is None:
-        return gettext("in the shared driver")
-    cores = ngettext(
-        "in a driver of its own, %(memory)s and %(count)s core",
-        "in a driver of its own, %(memory)s and %(count)s cores",
-        own.cores,
-    )
-    return cores % {"memory": own.memory, "count": own.cores}
+def _described_number(number: Number, value: Any) -> str:
+    if number.zero and not value:
+        return str(number.zero)
+    if number.unit == "s":
+        return duration(value)
+    if number.unit == "bytes":
+        return size(value)
+    return figure(value) if number.is_whole else f"{value:g}"

@@ -48,7 +48,7 @@ def test_a_tables_settings_are_changed_and_taken_back(world, browse, at):
     assert "Next:" in page
     assert not optional(page, "id_every_seconds"), "its placeholder tells"
     assert not optional(page, "id_when"), "a list always has a choice"
-    assert "Verify every: 1 d" in page
+    assert "Verification interval: 1 d" in page
     assert "instead of off, default" in page
     assert sent(client, at, when="inherit").status_code == 302
     assert pipeline(world).policy == {}
@@ -121,12 +121,14 @@ def test_levels_above_are_changed_and_named_below(world, browse, at):
     client = browse("root")
     sent(client, "/sources/shop/policy", when="every", every_seconds="3600")
     of_public = "/sources/shop/policy?database=public"
-    sent(client, of_public, when="inherit", compact_after="7")
+    given = {"compact_after": "7", "verify_rows_per_second": "1000000"}
+    sent(client, of_public, when="inherit", **given)
     public = world.source.databases.get(name="public")
     assert given_at(world.source, None)["schedule"] == {"every_seconds": 3600}
-    assert given_at(world.source, public) == {"compact_after": 7}
+    assert given_at(world.source, public) == {name: int(n) for name, n in given.items()}
     page = client.get(at).content.decode()
     assert 'placeholder="7, from database shop.public"' in page
+    assert 'placeholder="1,000,000, from database shop.public"' in page
     assert "instead of Every hour, from datasource shop" in page
 
 
