@@ -11,9 +11,10 @@ import signal
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
+from operator import attrgetter
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication
 
@@ -29,7 +30,10 @@ CONNECTIONS = 1_000
 # More than REST takes, so that REST can name its own limit.
 BODY_BYTES = 6 * 2**20
 BODIES_BYTES = 128 * 2**20
-# So much is read from one count of all bodies to the next, which asks each connection.
+# Of replies that their clients have not read yet.
+REPLIES_BYTES = 128 * 2**20
+# So much is read and written from one count of both to the next, which asks each
+# connection.
 UNCOUNTED_BYTES = 2**20
 HEADER_BYTES = 64 * 1024
 IDLE_SECONDS = 30
@@ -61,6 +65,12 @@ class Channel(HTTPChannel):  # type: ignore[misc]
                 self._rest, self.request = self.request.data, None
         self.server.uncounted_bytes += len(data)
         return is_kept
+
+    def write_soon(self, data: Any) -> int:
+        """Part of a reply, by the thread that makes it."""
+        written: int = super().write_soon(data)
+        self.server.uncounted_bytes += written
+        return written
 
     @property
     def body_bytes(self) -> int:
@@ -172,7 +182,9 @@ def _turn(server: Any) -> None:
     wasyncore.loop(timeout=1.0, use_poll=True, map=server._map, count=1)
     if server.uncounted_bytes >= UNCOUNTED_BYTES:
         server.uncounted_bytes = 0
-        _bound_bodies(list(server.active_channels.values()))
+        channels = list(server.active_channels.values())
+        _bound(channels, attrgetter("body_bytes"), BODIES_BYTES)
+        _bound(channels, attrgetter("total_outbufs_len"), REPLIES_BYTES)
 
 
 def _make_room(channels: list[Channel]) -> None:
@@ -185,18 +197,20 @@ def _make_room(channels: list[Channel]) -> None:
         greediest.handle_close()
 
 
-def _bound_bodies(channels: list[Channel]) -> None:
-    """While all bodies are too large together, close the connection with the largest
-    one, of the address that has sent most."""
-    sizes = {one: one.body_bytes for one in channels}
-    sent: Counter[str] = Counter()
+def _bound(
+    channels: list[Channel], size_of: Callable[[Channel], int], most: int
+) -> None:
+    """While all of them hold too much together, close the connection that holds most,
+    of the address that holds most."""
+    sizes = {one: size_of(one) for one in channels}
+    held: Counter[str] = Counter()
     for one, size in sizes.items():
-        sent[network_of(one.addr[0])] += size
-    while sent.total() > BODIES_BYTES:
-        greediest = sent.most_common(1)[0][0]
-        his = (one for one in sizes if network_of(one.addr[0]) == greediest)
-        largest = max(his, key=sizes.__getitem__)
-        sent[greediest] -= sizes.pop(largest)
+        held[network_of(one.addr[0])] += size
+    while held.total() > most:
+        greediest = held.most_common(1)[0][0]
+        theirs = (one for one in sizes if network_of(one.addr[0]) == greediest)
+        largest = max(theirs, key=sizes.__getitem__)
+        held[greediest] -= sizes.pop(largest)
         largest.handle_close()
 
 

@@ -292,6 +292,23 @@ def test_bodies_of_one_address_are_bounded_together(server: Server) -> None:
         assert other.recv(100).startswith(b"HTTP/1.1 200 ")
 
 
+def test_replies_that_are_not_read_are_bounded_together(server: Server) -> None:
+    """One user left 900 replies of 0.8 MB unread: the web process had 1.1 GB."""
+    asked = b"GET /large HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    with ExitStack() as kept:
+        other = kept.enter_context(server.connect(source="127.0.0.2"))
+        other.sendall(asked)
+        links = []
+        for _ in range(web_server.REPLIES_BYTES // 2**21):
+            links.append(kept.enter_context(server.connect()))
+            links[-1].sendall(asked)
+        assert server.get("/") == (200, bytes(2))
+        whole = sum(body_of(link.makefile("rb")) == bytes(8_000_000) for link in links)
+        assert whole < len(links)
+        with other.makefile("rb") as stream:
+            assert body_of(stream) == bytes(8_000_000)
+
+
 def test_nothing_is_served_behind_a_body_with_two_ends(server: Server) -> None:
     with server.connect() as link:
         head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 60\r\n"
