@@ -11,9 +11,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import BinaryIO
 
 import pytest
+from waitress.adjustments import Adjustments
 
 from catalog.api.views import LARGEST_BODY
 from config import web_server
@@ -307,6 +309,23 @@ def test_replies_that_are_not_read_are_bounded_together(server: Server) -> None:
         assert whole < len(links)
         with other.makefile("rb") as stream:
             assert body_of(stream) == bytes(8_000_000)
+
+
+def test_nothing_is_kept_of_a_reply_that_was_sent() -> None:
+    """It was kept until the connection's next reply, or its end half a minute later."""
+    ours, theirs = socket.socketpair()
+    adjusted = Adjustments(outbuf_overflow=2**20)
+    told = SimpleNamespace(active_channels={}, uncounted_bytes=0, pull_trigger=int)
+    with ours, theirs:
+        ours.setblocking(False)
+        channel = web_server.Channel(told, ours, ("127.0.0.1", 1), adjusted, map={})
+        channel.write_soon(bytes(900_000))
+        while channel.total_outbufs_len:
+            theirs.recv(2**20)
+            channel.handle_write()
+        (kept,) = channel.outbufs
+        assert kept.getfile().seek(0, os.SEEK_END) == 0
+    assert told.uncounted_bytes == 900_000
 
 
 def test_nothing_is_served_behind_a_body_with_two_ends(server: Server) -> None:
