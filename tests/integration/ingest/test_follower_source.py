@@ -537,3 +537,14 @@ def test_a_slot_that_is_older_than_its_publication_is_made_anew(
     link.execute("INSERT INTO t VALUES (1, 'a')")
     followed.durable(run)
     assert [one.values["id"] for one in followed.changes()] == [1]
+
+
+def test_a_source_that_is_read_only_by_default_is_followed(followed: World) -> None:
+    """As a login may be that is meant to read."""
+    link, name = followed.link, followed.dsn.rpartition("/")[2]
+    link.execute(T)
+    link.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    run = followed.following(FIRST)
+    link.execute("INSERT INTO t VALUES (1, 'a')")
+    followed.durable(run)
+    assert [one.values["id"] for one in followed.changes()] == [1]

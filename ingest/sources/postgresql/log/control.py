@@ -41,6 +41,8 @@ _SETTINGS = {
     **CONTROL_SETTINGS,
     "lock_timeout": f"{LIMITS.glance_lock}s",
     "statement_timeout": f"{_SECONDS}s",
+    # a login that only reads may have it; publications are altered here
+    "default_transaction_read_only": "off",
 }
 _NAME = (
     "SELECT concat(relnamespace::regnamespace::name, '.', relname) FROM pg_class"
