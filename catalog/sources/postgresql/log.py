@@ -99,7 +99,7 @@ def doubts_of(fsync: str) -> tuple[str, ...]:
     return (
         "fsync is off: a power failure may take the end of a log that was read, and all"
         " followed tables need a resync then; once the log has grown beyond that place,"
-        " this cannot be seen: ALTER SYSTEM SET fsync = on; SELECT pg_reload_conf();",
+        " it is not always seen: ALTER SYSTEM SET fsync = on; SELECT pg_reload_conf();",
     )
 
 
