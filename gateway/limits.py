@@ -72,8 +72,8 @@ class GatewayLimits:
     max_fetch_rows: int = 100_000
     # of replies that a client may leave; then no further call of that client is served
     write_high_water: int = 256 * 1024
-    # of all replies that are left, beyond that of each connection
-    unread_bytes: int = 256 * 1024 * 1024
+    # of all replies that are left, beyond that of each connection: sixty large ones
+    unread_bytes: int = 512 * 1024 * 1024
     read_ahead_bytes: int = 64 * 1024 * 1024
     read_ahead_batch_bytes: int = 8 * 1024 * 1024
     close_disabled_within: float = 2.0

@@ -17,12 +17,16 @@ from gateway.partial_message_limit import Deadline
 
 log = logging.getLogger(__name__)
 
-_KEEPALIVE = (
+# Of replies that are not read, in the kernel, which takes twice of it. By itself that
+# grows to 4 MiB, past `limits.unread_bytes`: 6 GB for the connections of one user.
+SENT_AHEAD_BYTES = 256 * 1024
+_OPTIONS = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60),
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 20),
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    (socket.SOL_SOCKET, socket.SO_SNDBUF, SENT_AHEAD_BYTES),
 )
 
 
@@ -60,7 +64,7 @@ class Peer(asyncio.Protocol):
         self._socket = transport  # type: ignore[assignment]
         limits = self._connections.limits
         self._socket.set_write_buffer_limits(high=limits.write_high_water)  # type: ignore[union-attr]
-        _keep_alive(transport)
+        _set_up(transport)
         if not self._is_counted:
             name = transport.get_extra_info("peername")
             if not self.arrive(str(name[0]) if isinstance(name, tuple) else ""):
@@ -130,11 +134,11 @@ class Peer(asyncio.Protocol):
             self._unread.stop()
 
 
-def _keep_alive(transport: asyncio.BaseTransport) -> None:
-    """Let the system ask a silent peer, and send small replies at once."""
+def _set_up(transport: asyncio.BaseTransport) -> None:
+    """Let the system ask a silent peer, send small replies at once, and keep little."""
     raw = transport.get_extra_info("socket")
     if raw is None:
         return
-    for level, option, value in _KEEPALIVE:
+    for level, option, value in _OPTIONS:
         with contextlib.suppress(OSError):
             raw.setsockopt(level, option, value)

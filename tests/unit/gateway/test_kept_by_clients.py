@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,6 +18,7 @@ from gateway.hs2.messages import StatusReply
 from gateway.hs2.values import SERVER_VERSION, OperationType
 from gateway.limits import GatewayLimits
 from gateway.operation import LocalRows, Operation, Run
+from gateway.peer import SENT_AHEAD_BYTES, _set_up
 from gateway.server import ClientProtocol, GatewayServer
 from gateway.services import Services
 from gateway.session import Session
@@ -292,3 +294,13 @@ class Transport:
         return False
 
     def close(self) -> None: ...
+
+
+def test_the_kernel_keeps_little_of_what_a_client_does_not_read() -> None:
+    """4 MiB of each connection, which no limit of ours counted."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX)
+    with ours, theirs:
+        told = {"socket": ours}
+        _set_up(cast(Any, SimpleNamespace(get_extra_info=told.get)))
+        kept = ours.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+    assert kept == 2 * SENT_AHEAD_BYTES
