@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from core.sentences import Sentence, origins_in, with_sentences
+from ingest.contract.members import as_data, value_of
 
 # Rows below the position are counted when it has passed a step, and once more so much
 # later.
@@ -93,62 +94,16 @@ class SourceFingerprint:
 
 
 def to_data(fingerprint: SourceFingerprint) -> dict[str, Any]:
-    server = fingerprint.server
-    return {
-        "relation": server.relation,
-        "is_exact": server.is_exact,
-        "files": list(server.files),
-        "counter": server.counter,
-        "server": server.server,
-        "timeline": server.timeline,
-        "log": dict(server.log),
-        "columns": dict(server.columns),
-        "forms": {name: dict(forms) for name, forms in server.forms.items()},
-        "clock": fingerprint.clock,
-        "counted_at": fingerprint.counted_at,
-        "edges": list(fingerprint.edges),
-        "counts": list(fingerprint.counts),
-        "late": fingerprint.late,
-        "notices": list(fingerprint.notices),
-        "sentences": origins_in(fingerprint.notices),
-        "is_unique": fingerprint.is_unique,
-    }
+    """The members of both beside each other, and what its notices were made of."""
+    data = as_data(fingerprint)
+    server = data.pop("server")
+    return {**server, **data, "sentences": origins_in(fingerprint.notices)}
 
 
 def from_data(data: Mapping[str, Any]) -> SourceFingerprint:
     """What is not there is not known."""
-    server = ServerFingerprint(
-        relation=str(data.get("relation") or ""),
-        is_exact=bool(data.get("is_exact")),
-        files=tuple(int(n) for n in data.get("files") or ()),
-        counter=int(data.get("counter") or 0),
-        server=str(data.get("server") or ""),
-        timeline=int(data.get("timeline") or 0),
-        log=_numbers(data.get("log")),
-        columns=_numbers(data.get("columns")),
-        forms=_forms(data.get("forms")),
-    )
-    return SourceFingerprint(
-        server=server,
-        clock=str(data.get("clock") or ""),
-        counted_at=str(data.get("counted_at") or ""),
-        edges=tuple(str(e) for e in data.get("edges") or ()),
-        counts=tuple(int(c) for c in data.get("counts") or ()),
-        late=int(data.get("late") or 0),
-        notices=tuple(with_sentences(data).get("notices") or ()),
-        is_unique=bool(data.get("is_unique")),
-    )
-
-
-def _numbers(data: Mapping[str, Any] | None) -> dict[str, int]:
-    return {str(name): int(number) for name, number in (data or {}).items()}
-
-
-def _forms(data: Mapping[str, Any] | None) -> dict[str, dict[str, str]]:
-    return {
-        str(column): {str(kept): str(form) for kept, form in forms.items()}
-        for column, forms in (data or {}).items()
-    }
+    members = with_sentences(data)
+    return value_of(SourceFingerprint, {**members, "server": members})
 
 
 def is_maybe_emptied(before: ServerFingerprint, now: ServerFingerprint) -> bool:
