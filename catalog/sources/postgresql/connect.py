@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
-import threading
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import psycopg
 from psycopg import IsolationLevel
@@ -19,10 +16,9 @@ from psycopg import IsolationLevel
 from catalog.schema.limits import LIBPQ_KEEPALIVE, LIMITS
 from catalog.sources.access import HANG_UP_AFTER, LONGEST_STATEMENT, SourceAccess
 from catalog.sources.postgresql import statements
+from catalog.sources.postgresql.answers import Link, answered_within
 from catalog.sources.postgresql.errors import source_error
 from catalog.sources.tls import ca_file
-
-Link = psycopg.Connection[tuple[Any, ...]]
 
 SSL_MODES = {"off": "disable", "require": "require", "verify": "verify-full"}
 
@@ -63,12 +59,9 @@ def connect(access: SourceAccess, addresses: Sequence[str]) -> Link:
 def transaction(link: Link, access: SourceAccess) -> Iterator[Link]:
     """One read-only transaction with time-outs on both sides of the wire."""
     seconds = min(access.statement_timeout, LONGEST_STATEMENT)
-    # A stopped server cannot time its statements out, so the client does too.
-    guard = threading.Timer(seconds + HANG_UP_AFTER, _hang_up, [link])
-    guard.daemon = True
-    guard.start()
     try:
-        with link.transaction():
+        # A stopped server cannot time its statements out, so the client does too.
+        with answered_within(link, seconds + HANG_UP_AFTER), link.transaction():
             limits = {
                 "statement_ms": str(int(seconds * 1_000)),
                 "lock_ms": str(LIMITS.glance_lock * 1_000),
@@ -78,14 +71,3 @@ def transaction(link: Link, access: SourceAccess) -> Iterator[Link]:
             yield link
     except (psycopg.Error, OSError) as error:
         raise source_error(error, access) from error
-    finally:
-        guard.cancel()
-
-
-def _hang_up(link: Link) -> None:
-    """Wake the thread that waits on this connection with an end of file."""
-    with (
-        contextlib.suppress(OSError, psycopg.Error),
-        socket.socket(fileno=os.dup(link.fileno())) as twin,
-    ):
-        twin.shutdown(socket.SHUT_RDWR)

@@ -25,8 +25,9 @@ from catalog.sources.port import (
     zone_delay,
 )
 from catalog.sources.postgresql import log, statements
+from catalog.sources.postgresql.answers import Link
 from catalog.sources.postgresql.columns import COLUMNS
-from catalog.sources.postgresql.connect import Link, connect, transaction
+from catalog.sources.postgresql.connect import connect, transaction
 from catalog.sources.postgresql.types import SourceType, key_forms, lake_type
 
 # Bounds the memory of a page of wide tables: PostgreSQL allows 1,600 columns each.

@@ -11,7 +11,8 @@ from psycopg import sql
 
 from catalog.sources.access import SourceAccess
 from catalog.sources.postgresql import log, privileges, statements
-from catalog.sources.postgresql.connect import Link, connect, transaction
+from catalog.sources.postgresql.answers import Link
+from catalog.sources.postgresql.connect import connect, transaction
 from catalog.sources.postgresql.errors import source_error
 from catalog.sources.steps import (
     NOTHING_TO_READ,

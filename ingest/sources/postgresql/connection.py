@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Collection, Sequence
 from urllib.parse import quote
 
@@ -11,10 +10,11 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from catalog.schema.limits import LIBPQ_KEEPALIVE, LIMITS
+from catalog.sources.postgresql.answers import answered_within
 from core.sentences import Sentence
 from ingest.sources.dialects import dialect_of
 from ingest.sources.port import Row, Snapshot, SourceAccess, pinned_to, session_in_words
-from ingest.sources.postgresql.snapshot import IMPORT, OPERATORS, UNLIMITED, hang_up
+from ingest.sources.postgresql.snapshot import IMPORT, OPERATORS, UNLIMITED
 
 DIALECT = dialect_of("postgresql")
 _SSL = {"off": "disable", "require": "require", "verify": "verify-full"}
@@ -87,15 +87,11 @@ def _asked(access: SourceAccess, sql: str, parameters: Sequence[object]) -> list
         connection = connect(access, application="sluice:probe")
     except psycopg.errors.ConnectionTimeout as error:
         raise TimeoutError(str(error)) from error
-    late = threading.Timer(LIMITS.connect, hang_up, [connection])
-    with contextlib.closing(connection):
-        late.start()
+    with contextlib.closing(connection), answered_within(connection, LIMITS.connect):
         try:
             return connection.execute(sql, parameters).fetchall()
         except psycopg.OperationalError as error:
             raise TimeoutError(str(error)) from error
-        finally:
-            late.cancel()
 
 
 _SESSIONS = """

@@ -16,6 +16,7 @@ from typing import Any
 import psycopg
 
 from catalog.schema.limits import LIMITS
+from catalog.sources.postgresql.answers import answered_within, hang_up
 from catalog.sources.postgresql.columns import COLUMNS, readable
 from core.errors import TransientError
 from core.sentences import Sentence
@@ -42,10 +43,8 @@ from ingest.sources.postgresql.snapshot import (
     OPERATORS,
     UNLIMITED,
     SnapshotHolder,
-    answered_within,
     describe_holder,
     guard_of,
-    hang_up,
 )
 from ingest.sources.select import relation_of
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +17,7 @@ from collections.abc import Callable, Iterator
 import psycopg
 
 from catalog.schema.limits import LIMITS
+from catalog.sources.postgresql.answers import answered_within, hang_up
 from core.sentences import Sentence
 from ingest.sources.dialects import Dialect
 from ingest.sources.port import Row
@@ -127,30 +126,6 @@ def describe_holder(
     if is_granted:
         return Sentence("held by pid %(pid)s (%(query)s)", **shown)
     return Sentence("asked for by pid %(pid)s (%(query)s)", **shown)
-
-
-def hang_up(connection: psycopg.Connection[Row]) -> None:
-    """Wakes the thread that waits on this connection with an end of file."""
-    with (
-        contextlib.suppress(OSError, psycopg.Error),
-        socket.socket(fileno=os.dup(connection.fileno())) as twin,
-    ):
-        twin.shutdown(socket.SHUT_RDWR)
-
-
-@contextlib.contextmanager
-def answered_within(
-    connection: psycopg.Connection[Row], seconds: float
-) -> Iterator[None]:
-    """Hangs up when what waits on it inside has waited for so long: libpq would for
-    ever."""
-    guard = threading.Timer(seconds, hang_up, [connection])
-    guard.daemon = True
-    guard.start()
-    try:
-        yield
-    finally:
-        guard.cancel()
 
 
 class SnapshotHolder:

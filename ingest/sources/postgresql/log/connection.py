@@ -19,6 +19,7 @@ import psycopg
 from psycopg.pq import ExecStatus
 
 from catalog.schema.limits import LIMITS
+from catalog.sources.postgresql.answers import answered_within
 from core.errors import InvalidRequest, SluiceError, TerminalError, TransientError
 from core.sentences import Sentence
 from ingest.contract.source_positions import PostgresLog, lsn_of, lsn_text
@@ -26,7 +27,6 @@ from ingest.sources.port import Row, SourceAccess
 from ingest.sources.postgresql.connection import DIALECT, SESSION_SETTINGS, connect
 from ingest.sources.postgresql.log.slot import ANEW
 from ingest.sources.postgresql.log.values import LOG_SETTINGS
-from ingest.sources.postgresql.snapshot import answered_within
 
 # Of the server that refuses a connection for the log, by its release.
 _NO_RIGHT = ("replication role", "start WAL sender", "REPLICATION attribute")

@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 
 from catalog.schema.limits import LIMITS
+from catalog.sources.postgresql.answers import answered_within
 from catalog.sources.postgresql.columns import (
     COLUMNS,
     IDENTITY,
@@ -33,7 +34,6 @@ from ingest.sources.postgresql.log.tables import (
     SourceTable,
     Unique,
 )
-from ingest.sources.postgresql.snapshot import answered_within
 
 # Nobody else's work waits for these, but a log's reader does.
 _SECONDS = 15

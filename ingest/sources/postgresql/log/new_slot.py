@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import psycopg
 
+from catalog.sources.postgresql.answers import hang_up
 from core.errors import TransientError
 from core.sentences import Sentence
 from ingest.sources.port import SourceAccess
 from ingest.sources.postgresql.connection import connect
 from ingest.sources.postgresql.log.control import Control
 from ingest.sources.postgresql.log.slot import drop_slot, make_slot
-from ingest.sources.postgresql.snapshot import hang_up
 
 # Transactions that are open at the source may be for so long before a slot is given up.
 _SLOT_SECONDS = 600
