@@ -75,7 +75,9 @@ class FollowedSource:
 
     def note_state(self, state: FollowerState, now: float) -> None:
         self.state, self.is_heard = state, True
-        self.show(state.observed, reason=state.reason or state.unread)
+        # one that fails at each start has not recovered while it starts again
+        if (self.observed, state.observed) != ("failed", "starting"):
+            self.show(state.observed, reason=state.reason or state.unread)
         self.counts.append((now, state.rows))
         while now - self.counts[0][0] > RATE_SECONDS:
             self.counts.popleft()

@@ -135,6 +135,21 @@ def test_a_follower_that_does_not_reach_its_source_says_nothing_of_its_end(
     assert (found.heartbeat_at, found.log_behind) == (before.heartbeat_at, 512)
 
 
+def test_one_that_fails_at_each_start_has_not_recovered_while_it_starts(
+    start: Start, followed: World
+) -> None:
+    """Its page told no reason half of the time, and no alert opened for minutes."""
+    host = start()
+    until(host, is_following(followed))
+    (source,) = host.sources.values()
+    source.show("failed", "the source cannot be reached", "source_unreachable")
+    starting = replace(source.state, observed="starting")
+    source.note_state(starting, 0.0)
+    assert (source.observed, source.code) == ("failed", "source_unreachable")
+    source.note_state(replace(starting, observed="waiting", reason="a lock"), 0.0)
+    assert (source.observed, source.reason) == ("waiting", "a lock")
+
+
 def test_sources_without_log_tables_are_left_alone(start: Start, world: World) -> None:
     world.onboard("orders")
     host = start()
