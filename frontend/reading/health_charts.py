@@ -175,7 +175,10 @@ def _rollbacks_by_hour(facts: LakeFacts) -> list[Point]:
     found = [(hour, counts[f"{hour:%Y%m%d%H}"]) for hour in hours]
     if not any(count for _, count in found):
         return []
-    return [Point(f"{hour:%H:%M}", float(count), "warn") for hour, count in found]
+    return [
+        Point(f"{timezone.localtime(hour):%H:%M}", float(count), "warn")
+        for hour, count in found
+    ]
 
 
 def _of_files(facts: LakeFacts) -> list[Chart | None]:

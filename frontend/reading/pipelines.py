@@ -103,7 +103,10 @@ def _throughput(
     if not found:
         return None
     minutes = [start + timedelta(minutes=number) for number in range(MINUTES)]
-    points = [Point(f"{at:%H:%M}", float(found.get(at) or 0)) for at in minutes]
+    points = [
+        Point(f"{timezone.localtime(at):%H:%M}", float(found.get(at) or 0))
+        for at in minutes
+    ]
     return chart_of(gettext("Rows synced per minute"), points, shown=rows_shown)
 
 

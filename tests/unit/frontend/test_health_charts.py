@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from django.utils import timezone
 
 from frontend.charts import Mark, lane_of
 from frontend.reading.health_charts import charts_of, timeline_of
@@ -93,6 +94,10 @@ def test_charts_are_drawn_of_what_there_is() -> None:
     rollbacks = charts["Rollbacks, by hour"]
     assert [b.tip for b in rollbacks.bars if b.height != "0.00"] == ["11:00: 2"]
     assert len(rollbacks.bars) == 24
+    with timezone.override("Asia/Kolkata"):
+        local = {one.title: one for one in charts_of(facts, trend, Written())}
+    begun = [b.tip for b in local["Rollbacks, by hour"].bars if b.height != "0.00"]
+    assert begun == ["16:30: 2"]
     # a point from before lag was kept has none
     assert [b.tip for b in charts["Lag"].bars] == ["01-01 11:00: 7.0 s"]
 
