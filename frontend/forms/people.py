@@ -206,12 +206,14 @@ class GrantForm(OptionalForm):
                 if not missing:
                     require_columns(on, _names(data.get("columns", "")))
             except SluiceError as refused:
-                self.add_error("on", translated(refused.as_sentence))
-            else:
-                if missing:
-                    tick = gettext("%(missing)s. Tick “%(box)s” if it will be.")
-                    told = {"missing": translated(missing), "box": IS_TO_COME}
-                    self.add_error("on", tick % told)
+                if refused.code != "unknown_column":
+                    self.add_error("on", translated(refused.as_sentence))
+                    return data
+                missing = refused.message
+            if missing:
+                tick = gettext("%(missing)s. Tick “%(box)s” if it will be.")
+                told = {"missing": translated(missing), "box": IS_TO_COME}
+                self.add_error("on", tick % told)
         return data
 
     @property

@@ -11,11 +11,13 @@ from django.utils.translation import gettext
 from catalog.access.rules import remove_rule, save_rule
 from catalog.models import AccessRule
 from core.errors import SluiceError
+from core.translation import translated
 from frontend.forms.rules import RuleForm
 from frontend.pages import PageRequest, attempt, numbered_page, page
 from ingest.pipelines.sampling import preview_for
 
 PREVIEW_ROWS = 20
+UNKNOWN = {"unknown_name", "unknown_column"}  # what to do is told for REST
 
 
 @page("GET", "POST", for_admins=True)
@@ -26,7 +28,10 @@ def rule_list(request: PageRequest) -> HttpResponse:
         try:
             row = save_rule(form.stated, by=request.principal.name)
         except SluiceError as refused:
-            error = refused
+            if refused.code in UNKNOWN:
+                form.add_error("on", translated(refused.message))
+            else:
+                error = refused
         else:
             messages.success(request, gettext("Saved: %(rule)s.") % {"rule": row})
             return redirect("frontend:rules")

@@ -356,6 +356,11 @@ def test_rules(world, browse, monkeypatch):
     assert "id &lt; 3" in client.get("/rules?q=orders").content.decode()
     wrong = client.post("/rules", {**given, "what": "redact"})
     assert "does not name a column" in wrong.content.decode()
+    for on in ("lake.shop.ordres", "lake.shop.orders.nope"):
+        what = "redact" if on.count(".") == 3 else "row_filter"
+        text = client.post("/rules", {**given, "what": what, "on": on}).content.decode()
+        assert " has no " in text, on
+        assert "allow_unknown" not in text, on
 
     asked = {"who": "user:ann", "on": "lake.shop.orders"}
     why = client.get("/grants/effective", asked).content.decode()
