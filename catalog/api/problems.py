@@ -6,6 +6,7 @@ The one place that turns the error tree into HTTP statuses.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.template import loader
+from django.utils import translation
 from django.views import defaults
 from rest_framework import exceptions
 from rest_framework.response import Response
@@ -253,10 +256,27 @@ def page_not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """handler500, the same way."""
+    """handler500, the same way; 503 with what to do while the metadata database is
+    away, which no page can be shown without."""
+    error = sys.exception()
+    is_away = False
+    shown: dict[str, object] = {}
+    headers: dict[str, str] = {}
+    if isinstance(error, OperationalError | InterfaceError):
+        is_away = True
+        shown, headers = problem_of(error)
+    status = 503 if is_away else 500
     if request.path.startswith("/api/"):
-        return _plain(500, "internal_error", "something failed that should not")
-    return defaults.server_error(request)
+        if not is_away:
+            return _plain(500, "internal_error", "something failed that should not")
+        return JsonResponse(
+            shown, status=status, headers=headers, content_type=CONTENT_TYPE
+        )
+    shown |= {"request_id": current().request_id}
+    # who asks may not be known yet
+    with translation.override(translation.get_language_from_request(request)):
+        text = loader.render_to_string(f"{status}.html", shown)
+    return HttpResponse(text, status=status, headers=headers)
 
 
 def _plain(status: int, code: str, detail: str) -> HttpResponse:

@@ -207,15 +207,26 @@ function setOffline(isOffline) {
   const banner = document.getElementById("offline");
   if (banner) banner.hidden = !isOffline;
 }
+const AWAY = [502, 503, 504]; // of Sluice without its database, or of a proxy before it
+let failedPath = ""; // what failed is said until the same goes well
+
+function setFailed(path) {
+  failedPath = path;
+  const banner = document.getElementById("failed");
+  if (banner) banner.hidden = !path;
+}
 document.addEventListener("htmx:sendError", () => setOffline(true));
+document.addEventListener("htmx:timeout", () => setOffline(true));
 document.addEventListener("htmx:afterRequest", (event) => {
-  if (event.detail.successful) setOffline(false);
+  if (!event.detail.successful) return;
+  setOffline(false);
+  if (event.detail.pathInfo.requestPath === failedPath) setFailed("");
 });
 document.addEventListener("htmx:responseError", (event) => {
   const status = event.detail.xhr.status;
   if (status === 401 || status === 403) location.reload();
-  const failed = document.getElementById("failed");
-  if (failed && status >= 500) failed.hidden = false;
+  if (AWAY.includes(status)) setOffline(true);
+  else if (status >= 500) setFailed(event.detail.pathInfo.requestPath);
 });
 
 // The search at the top: results while typing, arrows and Enter, Ctrl+K or ⌘K to get there.
