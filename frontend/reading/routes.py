@@ -16,6 +16,7 @@ from django.utils.translation import gettext, ngettext
 
 from catalog.access.policy import Principal
 from catalog.access.scope import scope_of
+from catalog.selectors.tables import datasources_for
 from core.jobs import FAILED
 from core.models import Job
 from frontend.charts import Bar, Chart, Point, chart_of, shares_of
@@ -67,7 +68,8 @@ SPANS = {
 @dataclass(frozen=True, slots=True)
 class RouteShown:
     """One row. bars: its tables by state. rows, rate: per minute over the range and at
-    its end, None where they may not be seen. failures: of a day, as it is shown."""
+    its end, None where they may not be seen. failures: of a day, as it is shown.
+    is_open: whether the source has a page for this person."""
 
     route: Route
     states: list[tuple[str, int]]
@@ -76,6 +78,7 @@ class RouteShown:
     rate: float | None
     failures: str
     newest: Job | None
+    is_open: bool = True
 
     @property
     def failed_jobs(self) -> str:
@@ -132,6 +135,10 @@ def routes_shown(principal: Principal, span: Span) -> RoutesShown:
         slots.setdefault(row.at, _Slot()).add(row)
     charts = seen.timeline.charts(slots)
     shown = [seen.row(route, {route.pair}) for route in routes[:MOST_ROUTES]]
+    if not principal.is_admin:
+        visible = datasources_for(principal).values_list("name", flat=True)
+        names = set(visible.filter(name__in={one.route.source for one in shown}))
+        shown = [replace(one, is_open=one.route.source in names) for one in shown]
     return RoutesShown(span, charts, shown, len(routes))
 
 

@@ -8,7 +8,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext
 
-from catalog.access.enforcement import require
+from catalog.access.enforcement import decision_for, require
 from catalog.access.policy import Privilege
 from catalog.selectors.tables import securable_of
 from frontend.pages import PageRequest, attempt, keyed_page, page
@@ -46,6 +46,9 @@ def table_health(request: PageRequest, table_id: int) -> HttpResponse:
         "repairs": {action.name: action for action in pipeline.repairs},
         "rests": standings([table.pk]).resting.get(table.pk, ""),
         "policy": policy_rows(table),
+        "manages": decision_for(
+            request.principal, Privilege.MANAGE, securable_of(table)
+        ).allowed,
         "alerts": open_alerts(request.principal, table),
         "here": "health",
     }

@@ -95,7 +95,9 @@ def approve(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     require_plan(request.principal, onboarding)
     refused = attempt(
         request,
-        gettext("Approved. Snapshots start when the driver is free."),
+        gettext(
+            "Approved. Snapshots run when the driver is free; their progress is below."
+        ),
         lambda: approve_onboarding(onboarding, principal=request.principal),
     )
     if refused is None:

@@ -224,7 +224,7 @@ def _taken_over(drift: SchemaDrift) -> str:
     if not drift.along:
         return over
     along = Sentence(
-        "So does it with what is followed: %(changes)s",
+        "with it, what is followed automatically: %(changes)s",
         changes=in_sentence(drift.along),
     )
     return joined([over, along])

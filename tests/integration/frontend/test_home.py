@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from catalog.access.grants import grant
 from catalog.api.gauges import CatalogGauges
 from catalog.datasources import lake_database
 from catalog.models import Database, Table
@@ -261,3 +262,21 @@ def test_why_a_lag_grows_is_said_in_the_readers_language(world, browse):
 def test_tables_are_added_by_who_manages_a_source(world, browse):
     assert "Add tables" in browse("root").get("/tables").content.decode()
     assert "Add tables" not in browse("ann").get("/tables").content.decode()
+
+
+def test_a_source_that_one_may_not_see_is_no_link(world, browse):
+    """It led to "Page not found"."""
+    grant(principal="user:eve", privilege="select", on="lake.shop", by="root")
+    path = "/sources/shop/pipeline"
+    text = html_of(browse("eve").get("/"))
+    assert "→ shop" in text
+    assert path not in text
+    assert path in html_of(browse("root").get("/"))
+
+
+def test_settings_are_a_link_for_who_may_change_them(world, browse):
+    grant(principal="user:eve", privilege="select", on="lake.shop", by="root")
+    table = world.lake_tables["orders"].pk
+    path, settings = f"/tables/{table}/health", f"/tables/{table}/policy"
+    assert settings not in html_of(browse("eve").get(path))
+    assert settings in html_of(browse("root").get(path))
