@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from django.db.models import Q
 from django.utils.translation import gettext, ngettext
 
 from catalog.access.policy import Principal
@@ -32,7 +33,9 @@ from ingest.maintenance.health_list import SEVERE
 from ingest.maintenance.remedies import ways_out
 from ingest.maintenance.table_action import TableAction
 from ingest.maintenance.write_amplification import Written, written_from
-from ingest.models import TableHealth
+from ingest.models import Pipeline, TableHealth
+from ingest.models.states import RETIRED
+from ingest.planning.facts import LOG
 
 STEPS = {
     "execute": "A planned compaction runs",
@@ -158,8 +161,11 @@ def health_for(table: Table, pipeline: TablePipeline) -> Health:
 
 
 def open_alerts(principal: Principal, table: Table) -> list[AlertRow]:
-    """Of this table, the newest first."""
-    rows = alerts_for(principal).filter(table=table, closed_at__isnull=True)
+    """Of this table and of the log that it is read from, the newest first."""
+    read = Pipeline.objects.filter(lake_table=table, capture=LOG)
+    sources = read.exclude(state=RETIRED).values("source_table__database__datasource")
+    about = Q(table=table) | Q(datasource__in=sources)
+    rows = alerts_for(principal).filter(about, closed_at__isnull=True)
     return rows_of(principal, list(rows.order_by("-id")))
 
 

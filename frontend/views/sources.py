@@ -205,6 +205,8 @@ def pipeline_page(request: PageRequest, name: str) -> HttpResponse:
         "status": status,
         "is_filtered": bool(status),
         "is_moving": any(table.status in MOVING for table in found.items),
+        # its numbers stand below others of the same tables, which are read anew
+        "is_live": True,
     }
     part = target == "table-list"
     template = "tables/rows.html" if part else "sources/pipeline.html"

@@ -8,10 +8,12 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
+from ingest.alerts.capture import look_at_captures
 from ingest.models import Pipeline, SourceFollower
 from tests.integration.frontend.world import HOSTILE
 
 pytestmark = pytest.mark.django_db
+AGES = "2026-01-01T00:00Z"
 PAGE = reverse("frontend:source-pipeline", args=["shop"])
 
 
@@ -100,3 +102,22 @@ def test_what_is_lost_is_begun_anew_by_a_button_of_its_own(world, browse, follow
     client.post(begin)
     follower.refresh_from_db()
     assert follower.begin_anew
+
+
+def test_a_table_tells_that_its_source_is_not_read(world, browse, follower):
+    """Its lag grew beside the state "live", and nothing on its page told why."""
+    orders, events = (world.lake_tables[name].pk for name in ("orders", "events"))
+    change(follower, observed="failed", reason="it is away", observed_at=AGES)
+    look_at_captures()
+    told = "its log is not read since"
+    client = browse("root")
+    assert told in client.get(f"/tables/{orders}").content.decode().lower()
+    assert told in client.get(f"/tables/{orders}/health").content.decode().lower()
+    assert told not in client.get(f"/tables/{events}").content.decode().lower()
+
+
+def test_lags_of_one_page_are_read_anew_together(world, browse, follower):
+    """Of one table it showed 1 min 47 s above and 4.5 s below."""
+    text = shown(browse("root"))
+    at = text.index('id="table-list"')
+    assert 'hx-trigger="every' in text[at : at + 200]
