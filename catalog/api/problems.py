@@ -259,16 +259,13 @@ def server_error(request: HttpRequest) -> HttpResponse:
     """handler500, the same way; 503 with what to do while the metadata database is
     away, which no page can be shown without."""
     error = sys.exception()
-    is_away = False
-    shown: dict[str, object] = {}
-    headers: dict[str, str] = {}
-    if isinstance(error, OperationalError | InterfaceError):
-        is_away = True
-        shown, headers = problem_of(error)
-    status = 503 if is_away else 500
-    if request.path.startswith("/api/"):
-        if not is_away:
-            return _plain(500, "internal_error", "something failed that should not")
+    away = error if isinstance(error, OperationalError | InterfaceError) else None
+    is_rest = request.path.startswith("/api/")
+    if away is None and is_rest:
+        return _plain(500, "internal_error", "something failed that should not")
+    status = 503 if away else 500
+    shown, headers = problem_of(away) if away else ({}, {})
+    if is_rest:
         return JsonResponse(
             shown, status=status, headers=headers, content_type=CONTENT_TYPE
         )
