@@ -103,11 +103,13 @@ HALVES = {
 class Server:
     def __init__(self, proxy: str = "", *, prelude: str = "") -> None:
         self.address = ("127.0.0.1", free_port())
+        self.said: list[str] = []
         self.process = subprocess.Popen(
             [sys.executable, "-c", prelude + SERVER, str(self.address[1]), proxy],
             env=os.environ | {"PYTHONPATH": str(ROOT)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            text=True,
         )
         wait_for(self._is_up, "the server to listen")
 
@@ -115,6 +117,18 @@ class Server:
         return socket.create_connection(
             self.address, timeout=10, source_address=(source, 0)
         )
+
+    def hear(self, word: str, times: int = 1) -> None:
+        """Read what it says until the word came so many times."""
+        assert self.process.stdout
+        while self.said.count(word) < times:
+            self.said.append(self.process.stdout.readline().strip())
+
+    def let_go(self) -> None:
+        """Let requests of /held end."""
+        assert self.process.stdin
+        self.process.stdin.write("!")
+        self.process.stdin.flush()
 
     def get(self, path: str, **headers: str) -> tuple[int, bytes]:
         host, port = self.address
@@ -200,29 +214,20 @@ def test_who_asks_without_end_has_one_turn_of_many() -> None:
     server = Server(prelude=TELLING)
     with server.process, ExitStack() as kept:
         kept.callback(server.process.kill)
-        assert server.process.stdin
-        assert server.process.stdout
-        said: list[str] = []
-
-        def hear(waits: int, begins: int) -> None:
-            while said.count("waits") < waits or len(begun()) < begins:
-                said.append(server.process.stdout.readline().decode().strip())
-
-        def begun() -> list[str]:
-            return [line for line in said if line != "waits"]
-
         many = web_server.THREADS + 8
         for _ in range(many):
             link = kept.enter_context(server.connect("127.0.0.2"))
             link.sendall(b"GET /held HTTP/1.1\r\nHost: x\r\n\r\n")
-        hear(many, web_server.THREADS)
+        server.hear("waits", many)
+        server.hear("127.0.0.2", web_server.THREADS)
         other = kept.enter_context(server.connect())
         other.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-        hear(many + 1, web_server.THREADS)
-        server.process.stdin.write(b"!")
-        server.process.stdin.flush()
-        hear(many + 1, many + 1)
-        assert begun().index("127.0.0.1") == web_server.THREADS + 1
+        server.hear("waits", many + 1)
+        server.let_go()
+        server.hear("127.0.0.2", many)
+        server.hear("127.0.0.1")
+        begun = [line for line in server.said if line != "waits"]
+        assert begun.index("127.0.0.1") == web_server.THREADS + 1
 
 
 def test_nothing_is_done_for_a_client_that_left() -> None:
@@ -230,31 +235,22 @@ def test_nothing_is_done_for_a_client_that_left() -> None:
     server = Server(prelude=TELLING)
     with server.process, ExitStack() as kept:
         kept.callback(server.process.kill)
-        assert server.process.stdin
-        assert server.process.stdout
-        said: list[str] = []
-
-        def hear(word: str, times: int) -> None:
-            while said.count(word) < times:
-                said.append(server.process.stdout.readline().decode().strip())
-
         for _ in range(web_server.THREADS):
             link = kept.enter_context(server.connect("127.0.0.2"))
             link.sendall(b"GET /held HTTP/1.1\r\nHost: x\r\n\r\n")
-        hear("127.0.0.2", web_server.THREADS)
+        server.hear("127.0.0.2", web_server.THREADS)
         for ends in ("127.0.0.3", "127.0.0.4"):
             with server.connect(ends) as link:
                 link.sendall(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
-                hear("waits", said.count("waits") + 1)
+                server.hear("waits", server.said.count("waits") + 1)
                 if ends == "127.0.0.4":
-                    server.process.stdin.write(b"!")
-                    server.process.stdin.flush()
+                    server.let_go()
                     assert b"200 OK" in link.recv(100)
-        hear("127.0.0.3", 1)
-        hear("at work", 1)
+        server.hear("127.0.0.3")
+        server.hear("at work")
         assert server.get("/client")[0] == 200
-        hear("127.0.0.1", 1)
-        assert said.count("at work") == 1
+        server.hear("127.0.0.1")
+        assert server.said.count("at work") == 1
 
 
 def test_a_request_sent_ahead_in_pieces_is_read_as_one(server: Server) -> None:
@@ -371,8 +367,7 @@ def test_a_stream_arrives_as_it_is_made_and_ends_with_its_client(
         read = b""
         while b"event" not in read:
             read += link.recv(100)
-    assert server.process.stdout
-    assert server.process.stdout.readline() == b"closed\n"
+    server.hear("closed")
 
 
 def test_what_a_client_does_not_read_can_be_ended(server: Server) -> None:
@@ -380,15 +375,13 @@ def test_what_a_client_does_not_read_can_be_ended(server: Server) -> None:
         link.sendall(b"GET /flood HTTP/1.1\r\nHost: x\r\n\r\n")
         assert link.recv(1)
         assert server.get("/hang-up") == (200, bytes(2))
-        assert server.process.stdout
-        assert server.process.stdout.readline() == b"hung up\n"
+        server.hear("hung up")
 
 
 def test_what_was_begun_is_answered_before_the_end(server: Server) -> None:
     with server.connect() as link:
         link.sendall(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert server.process.stdout
-        server.process.stdout.readline()
+        server.hear("at work")
         server.process.send_signal(signal.SIGTERM)
         assert link.recv(100).startswith(b"HTTP/1.1 200 ")
         assert server.process.wait(LIMIT_SECONDS) == 0
