@@ -16,11 +16,7 @@ from functools import partial
 from typing import Concatenate, ParamSpec, TypeVar
 
 from catalog.access import policy_feed
-from catalog.access.authentication import (
-    AuthenticatedUser,
-    authenticate,
-    authenticate_bearer,
-)
+from catalog.access.authentication import Proven, prove, prove_to_stay
 from catalog.access.policy import Principal
 from catalog.access.principal_policy import PrincipalPolicy
 from catalog.access.principals import principal_for
@@ -86,15 +82,15 @@ class Store:
 
     async def authenticate(
         self, username: str, secret: str, *, address: str, gives_way: bool = False
-    ) -> AuthenticatedUser:
+    ) -> Proven:
         """Return the proven user; AccessDenied, TooManyWait or DatabaseAway
         otherwise. `username` is empty for a bearer token; `gives_way`: others come
         first."""
 
-        def work() -> AuthenticatedUser:
+        def work() -> Proven:
             if not username:
-                return authenticate_bearer(secret, door="gateway", address=address)
-            return authenticate(username, secret, door="gateway", address=address)
+                return prove_to_stay(secret, door="gateway", address=address)
+            return prove(username, secret, door="gateway", address=address)
 
         turn = self._turns.turn(username, secret, address=address, gives_way=gives_way)
         async with turn as caller:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 from catalog.models import AuditEntry
 from core.context import current
@@ -18,26 +19,9 @@ LONGEST_OBJECT = 600
 _denials: ContextVar[tuple[list[AuditEntry], ...]] = ContextVar("denials", default=())
 
 
-def record(
-    action: str,
-    *,
-    on: str = "",
-    actor: str = "",
-    door: str = "",
-    is_allowed: bool = True,
-    address: str = "",
-    **facts: object,
-) -> None:
-    """Append one entry. `action` is "noun.verb", e.g. "grant.create"."""
-    row = entry(
-        action,
-        on=on,
-        actor=actor,
-        door=door,
-        is_allowed=is_allowed,
-        address=address,
-        **facts,
-    )
+def record(action: str, *, is_allowed: bool = True, **given: Any) -> None:
+    """Append one entry, as `entry` takes it."""
+    row = entry(action, is_allowed=is_allowed, **given)
     row.save(force_insert=True)
     if not is_allowed:
         for kept in _denials.get():
@@ -69,7 +53,8 @@ def entry(
     address: str = "",
     **facts: object,
 ) -> AuditEntry:
-    """Return what `record` would append, for callers that append many at once."""
+    """Return what `record` would append, for callers that append many at once.
+    `action` is "noun.verb", e.g. "grant.create"."""
     context = current()
     return AuditEntry(
         action=action,

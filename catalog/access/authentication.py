@@ -30,56 +30,33 @@ _BEARER = "(token)"
 
 
 @dataclass(frozen=True, slots=True)
-class AuthenticatedUser:
-    """A proven caller. `token_id` is set when a token proved it, `password_sum` when
-    a password did; a directory's user gets another one with each new password there."""
-
-    id: int
-    name: str
-    is_admin: bool
-    groups: frozenset[str]
-    token_id: int | None = None
-    password_sum: str = ""
-
-    @property
-    def proof(self) -> Proof:
-        """What must stay true for the login to stay valid."""
-        return Proof(self.id, self.token_id, self.password_sum)
-
-    @property
-    def principal(self) -> Principal:
-        return Principal(self.name, self.groups, is_admin=self.is_admin)
-
-
-@dataclass(frozen=True, slots=True)
 class Proven:
-    """The user row behind an AuthenticatedUser, for doors inside Django."""
+    """A caller who is who they say, with their row. `proof` is what must stay true for
+    the login to stay valid."""
 
     row: User
-    user: AuthenticatedUser
+    principal: Principal
+    proof: Proof
+
+    @property
+    def name(self) -> str:
+        return self.principal.name
 
 
-def authenticate(
-    username: str, secret: str, *, door: str, address: str = ""
-) -> AuthenticatedUser:
+def prove_to_stay(token: str, *, door: str, address: str) -> Proven:
+    """`prove_bearer`, for doors that keep the caller logged in."""
+    proven = prove_bearer(token, door=door, address=address)
+    _audit(proven.name, door, address)
+    return proven
+
+
+def prove(username: str, secret: str, *, door: str, address: str = "") -> Proven:
     """The user proven by password or token.
 
     Raises AccessDenied with code `bad_credentials`, `login_refused` (proven, but may
     not come in) or `too_many_attempts` with the fact `retry_after_seconds`; and what
     `ldap_login` raises when the directory cannot be asked.
     """
-    return prove(username, secret, door=door, address=address).user
-
-
-def authenticate_bearer(token: str, *, door: str, address: str) -> AuthenticatedUser:
-    """The owner of a bearer token, for doors that keep the caller logged in."""
-    user = prove_bearer(token, door=door, address=address).user
-    _audit(user.name, door, address)
-    return user
-
-
-def prove(username: str, secret: str, *, door: str, address: str = "") -> Proven:
-    """`authenticate`, with the user row."""
     address = (address or current().address)[:64]
     if not _is_sane(username, 150) or not _is_sane(secret, LONGEST_SECRET):
         raise _refusal()
@@ -94,7 +71,7 @@ def prove(username: str, secret: str, *, door: str, address: str = "") -> Proven
         _note_failure(slate, door, address)
         raise _refusal()
     throttle.forget_failures(slate, address)
-    _audit(proven.user.name, door, address)
+    _audit(proven.name, door, address)
     return proven
 
 
@@ -154,16 +131,8 @@ def _proven(
     token_id: int | None = None,
     password_sum: str = "",
 ) -> Proven:
-    principal = principal_of(row, groups)
-    user = AuthenticatedUser(
-        id=row.pk,
-        name=principal.name,
-        is_admin=principal.is_admin,
-        groups=principal.groups,
-        token_id=token_id,
-        password_sum=password_sum,
-    )
-    return Proven(row=row, user=user)
+    proof = Proof(row.pk, token_id, password_sum)
+    return Proven(row, principal_of(row, groups), proof)
 
 
 def _require_patience(username: str, address: str) -> None:

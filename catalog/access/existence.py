@@ -34,7 +34,7 @@ def what_is_missing(on: Securable) -> str:
             "there is no datasource '%(datasource)s'", datasource=on.datasource
         )
         return joined([missing, _meant(on)])
-    of_source = Database.objects.filter(datasource__name=on.datasource)
+    of_source = _names_in([on.datasource])
     if on.database and not of_source.filter(name=on.database).exists():
         missing = Sentence(
             "%(datasource)s has no database '%(database)s'",
@@ -42,9 +42,7 @@ def what_is_missing(on: Securable) -> str:
             database=on.database,
         )
         return joined([missing, _meant(on)])
-    tables = Table.objects.filter(
-        database__datasource__name=on.datasource, database__name=on.database
-    )
+    tables = _names_in([on.datasource, on.database])
     if on.table and not tables.filter(name=on.table).exists():
         return Sentence(
             "%(database)s has no table '%(table)s'",
@@ -69,13 +67,7 @@ def require_known(on: Securable) -> None:
 
 def require_columns(on: Securable, columns: Iterable[str]) -> None:
     """InvalidRequest when the table has no column of such a name."""
-    known = set(
-        Column.objects.filter(
-            table__database__datasource__name=on.datasource,
-            table__database__name=on.database,
-            table__name=on.table,
-        ).values_list("name", flat=True)
-    )
+    known = set(columns_of(on).values_list("name", flat=True))
     missing = sorted({c for c in columns if c.lower() not in known})
     if missing:
         raise InvalidRequest(
@@ -86,6 +78,15 @@ def require_columns(on: Securable, columns: Iterable[str]) -> None:
             hint=_ALLOW,
             facts={"errors": [{"pointer": "/columns", "detail": missing[0]}]},
         )
+
+
+def columns_of(on: Securable) -> QuerySet[Column]:
+    """Of the table of that name."""
+    return Column.objects.filter(
+        table__database__datasource__name=on.datasource,
+        table__database__name=on.database,
+        table__name=on.table,
+    )
 
 
 def nearest(on: Securable) -> list[str]:
@@ -115,25 +116,9 @@ def _names_in(above: Sequence[str]) -> QuerySet[Any]:
 
 def names_like(typed: str) -> list[str]:
     """Full names that begin like `typed`, part by part."""
-    parts = typed.split(".")
-    if len(parts) == 1:
-        rows = Datasource.objects.filter(name__like=_prefix(typed))
-        return list(rows.order_by("name").values_list("name", flat=True)[:MOST])
-    source, *rest = parts
-    if len(rest) == 1:
-        found = Database.objects.filter(
-            datasource__name=source, name__like=_prefix(rest[0])
-        )
-        names = found.order_by("name").values_list("name", flat=True)[:MOST]
-        return [join_name(source, name) for name in names]
-    table = ".".join(rest[1:])
-    tables = Table.objects.filter(
-        database__datasource__name=source,
-        database__name=rest[0],
-        name__like=_prefix(table),
-    )
-    last = tables.order_by("name").values_list("name", flat=True)[:MOST]
-    return [join_name(source, rest[0], name) for name in last]
+    *above, begun = typed.split(".", 2)
+    rows = _names_in(above).filter(name__like=f"{escaped(begun)}%").order_by("name")
+    return [join_name(*above, each.name) for each in rows.only("name")[:MOST]]
 
 
 def _meant(on: Securable) -> str:
@@ -143,7 +128,3 @@ def _meant(on: Securable) -> str:
         return ""
     meant = [name for name in (LAKE, on.datasource, on.database) if name]
     return Sentence(_MEANT, name=join_name(*meant))
-
-
-def _prefix(text: str) -> str:
-    return f"{escaped(text)}%"

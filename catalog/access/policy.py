@@ -175,14 +175,10 @@ def giving(
     grants: Iterable[HeldGrant],
 ) -> tuple[HeldGrant, ...]:
     """All grants by which an active principal has `privilege` there."""
-    sufficient = granting(privilege)
     return tuple(
         grant
         for grant in grants
-        if grant.grantee in principal.grantees
-        and grant.privilege in sufficient
-        and grant.on.covers(securable)
-        and not grant.columns
+        if grant.on.covers(securable) and _gives(grant, principal, privilege)
     )
 
 
@@ -194,16 +190,8 @@ def lake_patterns(
         return ()
     if principal.is_admin:
         return ("*",)
-    sufficient = granting(privilege)
-    found = {
-        _pattern(g.on)
-        for g in grants
-        if g.grantee in principal.grantees
-        and g.privilege in sufficient
-        and g.on.datasource == LAKE
-        and not g.columns
-    }
-    return tuple(sorted(found))
+    held = _things(principal, privilege, grants)
+    return tuple(sorted({_pattern(on) for on in held if on.datasource == LAKE}))
 
 
 def source_patterns(
@@ -213,16 +201,20 @@ def source_patterns(
     an administrator none: all is open."""
     if not principal.is_active or principal.is_admin:
         return ()
-    sufficient = granting(privilege)
-    found = {
-        str(g.on)
-        for g in grants
-        if g.grantee in principal.grantees
-        and g.privilege in sufficient
-        and g.on.datasource != LAKE
-        and not g.columns
-    }
-    return tuple(sorted(found))
+    held = _things(principal, privilege, grants)
+    return tuple(sorted({str(on) for on in held if on.datasource != LAKE}))
+
+
+def _things(
+    principal: Principal, privilege: Privilege, grants: Iterable[HeldGrant]
+) -> list[Securable]:
+    """What the grants name by which they have the privilege."""
+    return [each.on for each in grants if _gives(each, principal, privilege)]
+
+
+def _gives(grant: HeldGrant, principal: Principal, privilege: Privilege) -> bool:
+    is_sufficient = grant.privilege in granting(privilege) and not grant.columns
+    return is_sufficient and grant.grantee in principal.grantees
 
 
 def _pattern(on: Securable) -> str:

@@ -19,7 +19,7 @@ from django.db.models import QuerySet
 from catalog import extensions
 from catalog.access import audit
 from catalog.access.enforcement import decision_for
-from catalog.access.existence import require_columns, require_known
+from catalog.access.existence import columns_of, require_columns, require_known
 from catalog.access.grants import grants_of, parse_grantee, parse_securable
 from catalog.access.policy import Principal, Privilege, Securable
 from catalog.access.policy_version import bump_version
@@ -31,7 +31,7 @@ from catalog.access.table_rights import (
     RuleKind,
     limits_of,
 )
-from catalog.models import AccessRule, Column
+from catalog.models import AccessRule
 from catalog.names import LAKE, join_name, split_name
 from core.errors import InvalidRequest, NotFound, StaleState
 from core.sentences import Sentence
@@ -278,12 +278,7 @@ def _require_fitting(rule: HeldRule) -> None:
     types = _TYPES.get(MaskKind(rule.mask)) if rule.mask else None
     if types is None:
         return
-    column = Column.objects.filter(
-        table__database__datasource__name=rule.on.datasource,
-        table__database__name=rule.on.database,
-        table__name=rule.on.table,
-        name=rule.column,
-    ).first()
+    column = columns_of(rule.on).filter(name=rule.column).first()
     if column is not None and column.type not in types:
         raise _invalid(
             "the mask %(mask)s does not fit the type %(type)s",
@@ -300,12 +295,7 @@ def _require_single(rule: HeldRule) -> None:
     """StaleState when another mask of the column binds somebody whom this one binds."""
     if rule.kind is not RuleKind.MASK:
         return
-    others = AccessRule.objects.exclude(pk=rule.id).filter(
-        datasource=rule.on.datasource,
-        database=rule.on.database,
-        table=rule.on.table,
-        column=rule.column,
-    )
+    others = rows_on(rule.on).exclude(pk=rule.id).filter(column=rule.column)
     held = [as_value(row) for row in others]
     if not held:
         return

@@ -7,7 +7,7 @@ from rest_framework.authentication import BaseAuthentication, get_authorization_
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
-from catalog.access.authentication import AuthenticatedUser, prove_bearer
+from catalog.access.authentication import Proven, prove_bearer
 from catalog.access.policy import Principal
 from catalog.access.principals import principal_of
 from core.context import name_actor
@@ -15,7 +15,7 @@ from core.errors import AccessDenied
 
 
 class BearerTokenAuthentication(BaseAuthentication):
-    def authenticate(self, request: Request) -> tuple[User, AuthenticatedUser] | None:
+    def authenticate(self, request: Request) -> tuple[User, Proven] | None:
         scheme, _, token = get_authorization_header(request).partition(b" ")
         if scheme.lower() != b"bearer":
             return None
@@ -23,8 +23,8 @@ class BearerTokenAuthentication(BaseAuthentication):
             proven = prove_bearer(token.decode("latin-1").strip(), door="rest")
         except AccessDenied as error:
             raise AuthenticationFailed(error.message) from None
-        name_actor(proven.user.name)
-        return proven.row, proven.user
+        name_actor(proven.name)
+        return proven.row, proven
 
     def authenticate_header(self, request: Request) -> str:
         return 'Bearer realm="sluice"'
@@ -32,7 +32,7 @@ class BearerTokenAuthentication(BaseAuthentication):
 
 def principal_from(request: Request) -> Principal:
     """The caller as policy principal, read at most once per request."""
-    if isinstance(request.auth, AuthenticatedUser):
+    if isinstance(request.auth, Proven):
         return request.auth.principal
     found: Principal | None = getattr(request, "_sluice_principal", None)
     if found is None:

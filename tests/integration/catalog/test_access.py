@@ -235,13 +235,14 @@ def test_a_missing_privilege_on_a_visible_thing_is_named_and_audited(ann, source
 
 # ------------------------------------------------------------------ authentication
 def test_password_and_token_prove_the_same_user(ann):
-    by_password = authentication.authenticate("ann", PASSWORD, door="gateway")
+    by_password = authentication.prove("ann", PASSWORD, door="gateway")
     made = tokens.create_token(ann, name="cli", expires_in_days=1, by="ann")
-    by_token = authentication.authenticate("ann", made.text, door="gateway")
-    bearer = authentication.prove_bearer(made.text, door="rest").user
+    by_token = authentication.prove("ann", made.text, door="gateway")
+    bearer = authentication.prove_bearer(made.text, door="rest")
     assert by_password.name == by_token.name == bearer.name == "ann"
-    assert by_token.groups == frozenset({"bi"})
-    assert (by_password.token_id, by_token.token_id) == (None, made.row.pk)
+    assert by_token.principal.groups == frozenset({"bi"})
+    ids = by_password.proof.token_id, by_token.proof.token_id
+    assert ids == (None, made.row.pk)
 
 
 def test_one_user_has_so_many_tokens(ann, monkeypatch):
@@ -258,7 +259,7 @@ def test_a_token_prefix_is_never_tried_as_a_password(ann):
     ann.set_password("slt_looks_like_a_token")
     ann.save()
     with pytest.raises(AccessDenied):
-        authentication.authenticate("ann", "slt_looks_like_a_token", door="gateway")
+        authentication.prove("ann", "slt_looks_like_a_token", door="gateway")
 
 
 def test_tokens_end_by_expiry_revocation_and_their_user(ann):
@@ -272,7 +273,7 @@ def test_tokens_end_by_expiry_revocation_and_their_user(ann):
     assert is_alive(made.text)
     assert not is_alive(made.text[:-1] + ("A" if made.text[-1] != "A" else "B"))
     with pytest.raises(AccessDenied):
-        authentication.authenticate("bob", made.text, door="gateway")
+        authentication.prove("bob", made.text, door="gateway")
     ApiToken.objects.filter(pk=made.row.pk).update(
         expires_at=timezone.now() - timedelta(seconds=1)
     )
@@ -308,15 +309,13 @@ def test_the_database_holds_neither_token_nor_password(ann):
 def test_guessing_is_slowed_down_per_name_and_address(ann):
     for _ in range(10):
         with pytest.raises(AccessDenied) as failure:
-            authentication.authenticate("ann", "wrong", door="web", address="1.2.3.4")
+            authentication.prove("ann", "wrong", door="web", address="1.2.3.4")
         assert failure.value.code == "bad_credentials"
     with pytest.raises(AccessDenied) as failure:
-        authentication.authenticate("ann", PASSWORD, door="web", address="1.2.3.4")
+        authentication.prove("ann", PASSWORD, door="web", address="1.2.3.4")
     assert failure.value.code == "too_many_attempts"
     assert failure.value.facts["retry_after_seconds"] >= 1
-    elsewhere = authentication.authenticate(
-        "ann", PASSWORD, door="web", address="5.6.7.8"
-    )
+    elsewhere = authentication.prove("ann", PASSWORD, door="web", address="5.6.7.8")
     assert elsewhere.name == "ann"
 
 
@@ -333,9 +332,9 @@ def test_the_table_of_failures_is_bounded(ann, monkeypatch):
 @pytest.mark.parametrize("secret", ["", "\x00", "x" * 2_000, "slt_", "slt_x_y"])
 def test_odd_secrets_are_refused_without_an_error(ann, secret):
     with pytest.raises(AccessDenied):
-        authentication.authenticate("ann", secret, door="gateway")
+        authentication.prove("ann", secret, door="gateway")
     with pytest.raises(AccessDenied):
-        authentication.authenticate("a\x00nn", secret or "x", door="gateway")
+        authentication.prove("a\x00nn", secret or "x", door="gateway")
 
 
 # ------------------------------------------------------------------ users

@@ -10,7 +10,7 @@ from django.contrib.auth.models import Group, User
 from django.core.management import CommandError, call_command
 
 from catalog.access import users
-from catalog.access.authentication import authenticate
+from catalog.access.authentication import prove
 from catalog.access.ldap_spec import DirectoryAway
 from config.supervisor import doctor
 from core.errors import AccessDenied
@@ -98,10 +98,10 @@ def test_a_local_user_is_handed_over_with_what_he_has(directory, capsys):
     with pytest.raises(CommandError, match="no active user"):
         call_command("ldap_link", "bob")
     call_command("ldap_link", "ann")
-    proven = authenticate("ann", "the right one", door="web")
-    assert (proven.id, proven.groups) == (ann.pk, {"bi"})
+    proven = prove("ann", "the right one", door="web")
+    assert (proven.row, proven.principal.groups) == (ann, {"bi"})
     with pytest.raises(AccessDenied):
-        authenticate("ann", "a long password", door="web")
+        prove("ann", "a long password", door="web")
     with pytest.raises(CommandError, match="already belongs to a user"):
         call_command("ldap_link", "ann")
 

@@ -11,7 +11,7 @@ import pytest
 from django.contrib.auth.models import Group, User
 
 from catalog.access import grants, ldap_login, policy_feed, users
-from catalog.access.authentication import authenticate
+from catalog.access.authentication import prove
 from catalog.access.group_rules import rules_from
 from catalog.access.ldap_directory import (
     Directory,
@@ -30,7 +30,7 @@ PASSWORD = "ann's long password"
 
 
 def log_in(name: str = "ann", password: str = PASSWORD) -> Any:
-    return authenticate(name, password, door="gateway", address="10.0.0.1")
+    return prove(name, password, door="gateway", address="10.0.0.1")
 
 
 def refused(name: str = "ann", password: str = PASSWORD) -> str:
@@ -54,8 +54,12 @@ def test_the_first_login_makes_the_user_and_later_ones_find_him(directory):
     dn = directory.add_person("ann", PASSWORD)
     directory.put_group("bi", dn)
     first = log_in()
-    assert (first.name, first.groups, first.is_admin) == ("ann", {"bi"}, False)
-    assert log_in("ANN").id == first.id
+    assert (first.name, first.principal.groups, first.principal.is_admin) == (
+        "ann",
+        {"bi"},
+        False,
+    )
+    assert log_in("ANN").row.pk == first.row.pk
     assert User.objects.filter(username__iexact="ann").count() == 1
     assert not User.objects.get(username="ann").has_usable_password()
     actions = AuditEntry.objects.filter(object="ann").values_list("action", flat=True)
@@ -183,7 +187,7 @@ def test_without_the_directory_local_users_go_on(directory, settings, caplog):
             with pytest.raises(DirectoryAway) as caught:
                 log_in(password="a very secret word")
     assert caught.value.code == "directory_unavailable"
-    assert log_in("root").is_admin
+    assert log_in("root").principal.is_admin
     assert "a very secret word" not in caplog.text + str(caught.value)
 
 
@@ -248,7 +252,7 @@ def test_a_renamed_person_is_the_same_user_and_his_old_name_nobody_elses(directo
     dn = directory.add_person("ann", PASSWORD)
     ann = log_in()
     directory.rename(dn, "anna")
-    assert log_in("anna").id == ann.id
+    assert log_in("anna").row.pk == ann.row.pk
     assert refused("ann") == "bad_credentials"
     directory.add_person("ann", "the new one's password")
     assert refused("ann", "the new one's password") == "login_refused"
@@ -260,7 +264,7 @@ def test_the_password_is_changed_there_and_createadmin_makes_the_name_local(dire
     with pytest.raises(InvalidRequest, match="directory"):
         users.update_user("ann", users.UserChange(password="x" * 20), by="x")
     users.ensure_admin("ann", "a way back in")
-    assert log_in(password="a way back in").is_admin
+    assert log_in(password="a way back in").principal.is_admin
     assert refused() == "bad_credentials"
 
 
@@ -291,16 +295,16 @@ def test_a_mapping_names_groups_administrators_and_who_may_come(directory, setti
     Group.objects.create(name="finance")
     directory.put_group("Bi People", dn)
     with_rules(settings, "bi people=finance", "chiefs", "bi people")
-    assert log_in().groups == {"finance"}
+    assert log_in().principal.groups == {"finance"}
     directory.put_group("chiefs", dn)
-    assert log_in().is_admin
+    assert log_in().principal.is_admin
     directory.put_group("chiefs")
-    assert not log_in().is_admin
+    assert not log_in().principal.is_admin
     directory.put_group("Bi People")
     assert refused() == "login_refused"
     assert not User.objects.get(username="ann").is_active
     directory.put_group("Bi People", dn)
-    assert log_in().groups == {"finance"}
+    assert log_in().principal.groups == {"finance"}
 
 
 def test_a_slow_directory_leaves_threads_to_local_logins(directory, monkeypatch):

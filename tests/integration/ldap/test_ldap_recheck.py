@@ -25,7 +25,7 @@ def recheck(settings: Any) -> int:
 
 def test_who_is_gone_there_is_out_here_and_comes_back(directory, settings):
     dn = directory.add_person("ann", PASSWORD)
-    ann = User.objects.get(pk=log_in().id)
+    ann = User.objects.get(pk=log_in().row.pk)
     token = tokens.create_token(ann, name="t", expires_in_days=None, by="x").text
     assert recheck(settings) == 1
     assert tokens.find_token(token)
@@ -71,19 +71,19 @@ def test_only_a_later_date_is_a_new_password(
     directory, settings, before, after, is_new
 ):
     dn = directory.add_person("ann", PASSWORD, pwdLastSet=before)
-    first = log_in().password_sum
+    first = log_in().proof.password
     directory.date_password(dn, after)
     recheck(settings)
-    assert (log_in().password_sum != first) is is_new
+    assert (log_in().proof.password != first) is is_new
 
 
 def test_a_directory_that_dates_no_passwords_ends_nothing(directory, settings):
     dn = directory.add_person("ann", PASSWORD)
-    first = log_in().password_sum
+    first = log_in().proof.password
     recheck(settings)
     directory.date_password(dn, "134000000000000000")  # the first date seen
     recheck(settings)
-    assert log_in().password_sum == first
+    assert log_in().proof.password == first
 
 
 def test_an_outage_suspends_nobody_and_who_was_switched_off_stays_off(
