@@ -23,7 +23,6 @@ import select
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Protocol
 
 import django.db
@@ -165,24 +164,17 @@ class SecretBroker:
 
     def ask(self, ref: str, origin: str) -> None:
         """Begin to answer. Errors of the database go up, and nothing has begun."""
-        number = next(self._numbers)
-        if ref == LAKE_SECRET:
-            self._asked[number] = origin
-            self._done.put((number, _lake_store()))
-            return
-        if ref == CLOCK:
-            self._done.put((number, SecretAnswer(CLOCK, _database_time())))
-            self._asked[number] = origin
-            return
         try:
-            access = _access_of(ref)
+            known = _known_answer(ref)
         except SluiceError as error:
-            self._asked[number] = origin
-            self._done.put((number, _refused(ref, error)))
-            return
+            known = _refused(ref, error)
+        number = next(self._numbers)
         self._asked[number] = origin
+        if isinstance(known, SecretAnswer):
+            self._done.put((number, known))
+            return
         thread = threading.Thread(
-            target=self._look_up, args=(number, ref, access), daemon=True
+            target=self._look_up, args=(number, ref, known), daemon=True
         )
         thread.start()
         thread.join(QUICK_SECONDS)
@@ -215,7 +207,12 @@ class SecretBroker:
         self._done.put((number, answer))
 
 
-def _access_of(ref: str) -> SourceAccess:
+def _known_answer(ref: str) -> SecretAnswer | SourceAccess:
+    """Of a source its access, of which the name has to be looked up yet."""
+    if ref == LAKE_SECRET:
+        return _lake_store()
+    if ref == CLOCK:
+        return SecretAnswer(CLOCK, _database_time())
     pk = ref.removeprefix(SECRET_PREFIX)
     found = Datasource.objects.filter(pk=int(pk)).first() if pk.isdecimal() else None
     if found is None:
@@ -228,21 +225,18 @@ def _access_of(ref: str) -> SourceAccess:
 def _database_time() -> str:
     with connection.cursor() as cursor:
         cursor.execute("SELECT clock_timestamp()")
-        row = cursor.fetchone()
-    assert row is not None
-    now: datetime = row[0]
-    return now.isoformat()
+        ((now,),) = cursor.fetchall()
+    return str(now.isoformat())
 
 
 def _lake_store() -> SecretAnswer:
     access = settings.SLUICE_OBJECT_STORE
     if access is None:
-        error = TerminalError(
+        raise TerminalError(
             "the lake is on an object store, and there is no key for it",
             code="unsupported_lake",
             hint="set SLUICE_S3_ACCESS_KEY and SLUICE_S3_SECRET_KEY",
         )
-        return _refused(LAKE_SECRET, error)
     return SecretAnswer(LAKE_SECRET, json.dumps(dataclasses.asdict(access)))
 
 

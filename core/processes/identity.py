@@ -93,7 +93,7 @@ def ask(identities: Sequence[ProcessIdentity], *, sign: int, seconds: float) -> 
     """Signal the processes and wait; whether all of them ended in time."""
     for one in identities:
         _signal(one, sign)
-    return _wait_gone(identities, seconds)
+    return _wait_until(lambda: not any(one.is_alive() for one in identities), seconds)
 
 
 def _signal(identity: ProcessIdentity, sign: int) -> None:
@@ -107,10 +107,6 @@ def _signal(identity: ProcessIdentity, sign: int) -> None:
         process.send_signal(sign)
     except psutil.Error:
         return
-
-
-def _wait_gone(identities: Sequence[ProcessIdentity], seconds: float) -> bool:
-    return _wait_until(lambda: not any(one.is_alive() for one in identities), seconds)
 
 
 def wait_group_gone(pgid: int, *, seconds: float) -> bool:

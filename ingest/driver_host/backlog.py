@@ -22,27 +22,26 @@ class Backlog(Generic[T]):
     """Items in the order they came, each with how often writing it failed."""
 
     def __init__(self) -> None:
-        self._items: list[T] = []
-        self._failures: list[int] = []
+        self._items: list[tuple[T, int]] = []
 
     def __bool__(self) -> bool:
         return bool(self._items)
 
     def __iter__(self) -> Iterator[T]:
-        return iter(list(self._items))
+        return iter([item for item, _ in self._items])
 
     def add(self, item: T) -> None:
-        self._items.append(item)
-        self._failures.append(0)
+        self._items.append((item, 0))
 
     def keep(self, is_wanted: Callable[[T], bool]) -> None:
         """Forget all others."""
-        kept = [pair for pair in self._pairs() if is_wanted(pair[0])]
-        self._items = [item for item, _ in kept]
-        self._failures = [failures for _, failures in kept]
+        self._items = [pair for pair in self._items if is_wanted(pair[0])]
 
     def write_all(
-        self, write: Callable[[T], object], *, give_up: Callable[[T, Exception], None]
+        self,
+        write: Callable[[T], object],
+        *,
+        give_up: Callable[[T, Exception], None] = lambda item, error: None,
     ) -> None:
         """Write every item. One that is refused stays for the next time, and is given
         up after `TRIES`; the items behind it are written all the same.
@@ -50,7 +49,8 @@ class Backlog(Generic[T]):
         Errors of a database that is away go up: then nothing is lost or counted. One of
         this statement alone (a lock, a time-out, a limit) is a refusal like others.
         """
-        for item, failures in self._pairs():
+        for pair in list(self._items):
+            item, failures = pair
             try:
                 write(item)
             except Exception as error:
@@ -60,11 +60,7 @@ class Backlog(Generic[T]):
                 # host and the other jobs must go on
                 log.exception("writing %s failed", type(item).__name__)
                 if failures + 1 < TRIES:
-                    self._failures[self._items.index(item)] += 1
+                    self._items[self._items.index(pair)] = item, failures + 1
                     continue
                 give_up(item, error)
-            place = self._items.index(item)
-            del self._items[place], self._failures[place]
-
-    def _pairs(self) -> list[tuple[T, int]]:
-        return list(zip(self._items, self._failures, strict=True))
+            self._items.remove(pair)

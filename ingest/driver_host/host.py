@@ -435,17 +435,13 @@ class DriverHost:
             job_id, why = next(iter(self._unreachable.items()))
             reconcile.mark_unreachable(UUID(job_id), why)
             del self._unreachable[job_id]
-        self._ended.write_all(
-            self._note_end,
-            # once its heartbeat is old, it counts as ended all the same
-            give_up=lambda end, error: None,
-        )
+        # one that is given up counts as ended all the same, once its heartbeat is old
+        self._ended.write_all(self._note_end)
+        # and `_look` finds what is lost again
         self._jobs.lost.write_all(
             lambda lost: reconcile.judge_lost(
                 lost.job_id, lost.why, attempt=lost.attempt
-            ),
-            # `_look` finds it again
-            give_up=lambda lost, error: None,
+            )
         )
 
     def _note_end(self, end: tuple[UUID, bool]) -> None:
@@ -506,8 +502,7 @@ class DriverHost:
         if now - self._progressed < FLUSH_SECONDS:
             return
         self._accepted.write_all(
-            lambda said: queue.note_accepted(UUID(said[0]), said[1]),
-            give_up=lambda said, error: None,
+            lambda said: queue.note_accepted(UUID(said[0]), said[1])
         )
         self._progressed = now  # not before: what is lost is judged behind this
         self._sessions.renew_leases()

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 from core.processes.marks import Mark
 from ingest.contract.applying import ApplyWork
 from ingest.contract.job import JobSpec, SecretAnswer
-from ingest.contract.members import as_data
 
 # In the environment of a driver, and so of everything it starts.
 MARK = "SLUICE_DRIVER_BOOT"
@@ -46,11 +45,7 @@ class Message:
     origin: str = ""
 
 
-KINDS = frozenset(
-    {
-        "ready", "accepted", "secret_request", "heartbeat", "log", "report", "applied",
-    }
-)  # fmt: skip
+KINDS = frozenset(get_args(MessageKind)) - {"died", "unreachable", "woken"}
 
 
 def message_from(data: Mapping[str, Any], origin: str) -> Message | None:
@@ -59,10 +54,6 @@ def message_from(data: Mapping[str, Any], origin: str) -> Message | None:
     kind = rest.pop("type", None)
     is_known = isinstance(kind, str) and kind in KINDS
     return Message(kind, rest, origin) if is_known else None
-
-
-def secret_order(answer: SecretAnswer) -> dict[str, Any]:
-    return {"type": "secret", **as_data(answer)}
 
 
 def mark_of(value: str) -> Mark:

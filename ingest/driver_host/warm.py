@@ -25,14 +25,7 @@ from ingest.contract.driver_size import arguments_for
 from ingest.contract.job import JobSpec, SecretAnswer
 from ingest.contract.members import as_data
 from ingest.driver_host.cluster import Cluster, confirm_gone, tag_of, watch
-from ingest.driver_host.launcher import (
-    MARK,
-    CancelMode,
-    Message,
-    mark_of,
-    message_from,
-    secret_order,
-)
+from ingest.driver_host.launcher import MARK, CancelMode, Message, mark_of, message_from
 
 STOP_SECONDS = 8.0
 
@@ -121,7 +114,7 @@ class WarmLauncher:
         self._send("", {"type": "apply", "work": as_data(work)})
 
     def give_secret(self, answer: SecretAnswer, *, origin: str) -> None:
-        self._send(origin, secret_order(answer))
+        self._send(origin, {"type": "secret", **as_data(answer)})
 
     def ping(self) -> None:
         for child in self._children.values():

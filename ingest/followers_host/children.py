@@ -61,10 +61,6 @@ class FollowerChild:
     start: int
     tables: tuple[FollowTable, ...]
 
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
     def send_tables(self, tables: tuple[FollowTable, ...]) -> None:
         self.tables = tables
         self.process.send({"type": "tables", **told("tables", tables)})

@@ -214,7 +214,7 @@ class FollowersHost:
         self._keep_leases()
         for pk in [pk for pk, source in self.sources.items() if source.is_released]:
             self._give_up(self.sources[pk])
-            followers.forget_follower(pk)
+            SourceFollower.objects.filter(datasource=pk).delete()
             found.pop(pk, None)
         for pk in self.sources.keys() - found.keys():
             self._give_up(self.sources[pk])

@@ -82,7 +82,7 @@ def _row(source: FollowedSource, host: str) -> dict[str, Any]:
         "code": source.code[:80],
         "hint": stored(source.hint),
         "host": host if child else "",
-        "pid": child.pid if child else None,
+        "pid": child.process.pid if child else None,
         "position": state.position,
         "number": state.number,
         "first": state.first,
