@@ -13,8 +13,8 @@ from ingest.maintenance import compact_job
 from ingest.maintenance.compaction_drivers import parse_driver_request
 from ingest.maintenance.impact_on_many import (
     foresee_compactions,
-    foresee_removals,
     foresee_resyncs,
+    removals_of,
 )
 from ingest.maintenance.impact_preview import (
     preview_compaction,
@@ -332,7 +332,7 @@ LEAVE_SHARDS = TableAction(
         "None if the rows are deleted. A table that comes back is read as a new one."
     ),
     states=gone_shards.STATES,
-    is_open=gone_shards.is_undecided,
+    is_open=lambda pipeline: bool(gone_shards.undecided(pipeline)),
     request=Request(
         "LeaveShardsNew",
         (
@@ -406,7 +406,7 @@ REMOVE = TableAction(
     ),
     describe=_describe_removal,
     preview=_preview_removal,
-    preview_many=foresee_removals,
+    preview_many=lambda carried: removals_of([table for table, _ in carried]),
     run=_remove,
     is_dangerous=True,
 )

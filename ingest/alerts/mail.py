@@ -141,9 +141,7 @@ def _trust() -> ssl.SSLContext:
 
 def _said(error: smtplib.SMTPResponseException) -> str:
     words = error.smtp_error
-    return (words.decode("utf-8", "replace") if isinstance(words, bytes) else words)[
-        :300
-    ]
+    return str(words, "utf-8", "replace")[:300] if isinstance(words, bytes) else words
 
 
 def _hang_up(server: smtplib.SMTP) -> None:

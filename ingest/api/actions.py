@@ -81,18 +81,6 @@ class _CheckedLater:
         return data
 
 
-class _LaterChoice(_CheckedLater, s.ChoiceField):
-    pass
-
-
-class _LaterText(_CheckedLater, Text):
-    pass
-
-
-class _LaterWhole(_CheckedLater, Whole):
-    pass
-
-
 KINDS: dict[declared.Kind, tuple[type[s.Field[Any, Any, Any, Any]], _StrPromise]] = {
     "flag": (Flag, _("'{name}' must be true or false")),
     "whole": (Whole, _("{name} must be a whole number")),
@@ -100,11 +88,6 @@ KINDS: dict[declared.Kind, tuple[type[s.Field[Any, Any, Any, Any]], _StrPromise]
     "choice": (s.ChoiceField, _("{name} must be one of: {choices}")),
     "instant": (Instant, _("{name} has 17 digits, as the table's health names it")),
     "names": (Names, _("{name} must be a list of names")),
-}
-LATER: dict[declared.Kind, type[s.Field[Any, Any, Any, Any]]] = {
-    "choice": _LaterChoice,
-    "text": _LaterText,
-    "whole": _LaterWhole,
 }
 
 
@@ -136,7 +119,9 @@ def _field(each: declared.Field) -> s.Field[Any, Any, Any, Any]:
         about |= {"allow_null": each.is_nullable, "allow_blank": True}
     bounds = {"min_value": each.least, "max_value": each.most}
     about |= {name: bound for name, bound in bounds.items() if bound is not None}
-    return (LATER[each.kind] if each.is_checked_later else kind)(**about)
+    if each.is_checked_later:
+        kind = type("CheckedLater", (_CheckedLater, kind), {})
+    return kind(**about)
 
 
 # ---------------------------------------------------------------- the view

@@ -297,9 +297,10 @@ class CaptureWaiting(Reply):
 
 
 class SourceLog(Reply):
-    kept_bytes = Count(help_text="that the source keeps for its reader")
+    kept_bytes = Count(help_text="that the source keeps for its reader", source="kept")
     safe_bytes = Count(
         allow_null=True,
+        source="safe",
         help_text="that may come before it stops keeping them; null: without a limit",
     )
     status = s.CharField()

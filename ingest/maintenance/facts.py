@@ -193,7 +193,8 @@ def read_facts(
     """`held`: which of "write" and "service" a job holds now; `plans`: of pending
     compactions, by instant."""
     groups = layout.groups
-    conflicts = _conflicts(layout)
+    found = [Conflict(p, b) for p, b in layout.conflicts]
+    conflicts = sorted(found, key=lambda c: (c.partition, c.bucket))
     oldest_log = min((g.oldest_log for g in groups if g.oldest_log), default="")
     done = timeline.completed_writes
     return LakeFacts(
@@ -212,11 +213,13 @@ def read_facts(
         instants=len(timeline.instants),
         held_instants=_held_instants(timeline),
         delta_commits=timeline.deltas_since_compaction,
-        compacted_at=_when(_last_whole(done)),
+        compacted_at=_when(next((i.completed for i in done[::-1] if i.is_whole), "")),
         written_at=_when(done[-1].completed) if done else "",
         oldest_log_at=_when(oldest_log),
         rollbacks_of_a_day=sum(age_of(r, now) <= _DAY for r in _rollbacks(timeline)),
-        highest_bucket=_highest(groups),
+        highest_bucket=max(
+            (g.bucket for g in groups if g.bucket is not None), default=-1
+        ),
         conflicts_total=len(conflicts),
         strays=sum(len(t.names) - 1 for t in layout.twins),
         sizes=_sizes(groups),
@@ -303,10 +306,6 @@ def in_buckets(facts: LakeFacts, layout: Layout, buckets: int) -> LakeFacts:
     )
 
 
-def _last_whole(done: tuple[Instant, ...]) -> str:
-    return next((i.completed for i in reversed(done) if i.is_whole), "")
-
-
 def _held_instants(timeline: Timeline) -> int:
     holders = [
         *timeline.savepoints,
@@ -318,15 +317,6 @@ def _held_instants(timeline: Timeline) -> int:
 
 def _rollbacks(timeline: Timeline) -> list[str]:
     return [i.asked for i in timeline.instants if i.action == "rollback"]
-
-
-def _highest(groups: Iterable[FileGroup]) -> int:
-    return max((g.bucket for g in groups if g.bucket is not None), default=-1)
-
-
-def _conflicts(layout: Layout) -> list[Conflict]:
-    found = [Conflict(p, b) for p, b in layout.conflicts]
-    return sorted(found, key=lambda c: (c.partition, c.bucket))
 
 
 def _skew(found: list[int], buckets: int) -> float:

@@ -26,7 +26,7 @@ from core.outbox import NewEvent
 from core.sentences import Sentence, joined
 from ingest.contract.job import COMPACT, REPAIR
 from ingest.lake.hudi.budget import choose, credit_after, first_credit
-from ingest.lake.hudi.timeline import at_of, instant_of
+from ingest.lake.hudi.timeline import instant_of
 from ingest.lake.place import place_at
 from ingest.lake.upkeep import read_written
 from ingest.maintenance.compact_job import start_compaction
@@ -277,8 +277,10 @@ def _start(table: Table, steps: tuple[Step, ...]) -> None:
 def _trend(
     before: list[Any], facts: LakeFacts, points: int, caught_up_at: datetime | None
 ) -> list[Any]:
-    last = at_of_text(before[-1]["at"]) if before else None
-    now = at_of_text(facts.at)
+    now = datetime.fromisoformat(facts.at)
+    if before and now - datetime.fromisoformat(before[-1]["at"]) < TREND_STEP:
+        return before
+    lag = now - caught_up_at if caught_up_at else None
     point = {
         "at": facts.at,
         "score": points,
@@ -286,21 +288,6 @@ def _trend(
         "log_bytes": facts.log_bytes,
         "old_bytes": facts.old_bytes,
         "groups": facts.groups,
-        "lag": _lag(now, caught_up_at),
+        "lag": max(0.0, round(lag.total_seconds(), 1)) if lag is not None else None,
     }
-    if last is not None and now is not None and now - last < TREND_STEP:
-        return before
     return [*before, point][-TREND_KEPT:]
-
-
-def _lag(now: datetime | None, caught_up_at: datetime | None) -> float | None:
-    if now is None or caught_up_at is None:
-        return None
-    return max(0.0, round((now - caught_up_at).total_seconds(), 1))
-
-
-def at_of_text(text: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return at_of(text)

@@ -62,12 +62,8 @@ def foresee_compactions(carried: Sequence[Carried]) -> Mapping[int, Foreseen]:
     }
 
 
-def foresee_removals(carried: Sequence[Carried]) -> Mapping[int, Foreseen]:
-    """By lake table; both of what can be chosen."""
-    return removals_of([table for table, _ in carried])
-
-
 def removals_of(tables: Sequence[Table]) -> dict[int, tuple[str, ...]]:
+    """By lake table; both of what can be chosen."""
     facts = _facts_of(tables)
     return {
         table.pk: (stopped(table), IF_KEPT, _if_deleted(facts.get(table.pk)))

@@ -127,27 +127,19 @@ class Adopted:
     jobs: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Page:
-    """What one query each tells of the tables of a page, by table id."""
-
-    pipelines: list[Pipeline]
-    jobs: dict[str, list[Job]]
-    live: frozenset[str]
-
-
 def adopt(*, dry_run: bool) -> Iterator[Adopted]:
     """Every table that the database knows a pipeline of, in the order of their ids.
     With `dry_run` nothing is changed."""
     streams = Streams()
     for page in _pages():
-        for pipeline in page.pipelines:
-            jobs = page.jobs.get(str(pipeline.lake_table_id), [])
-            yield (
-                _preview(pipeline, jobs, page.live)
-                if dry_run
-                else _adopt(pipeline.pk, streams)
-            )
+        if not dry_run:
+            yield from (_adopt(pipeline.pk, streams) for pipeline in page)
+            continue
+        jobs_of, live = _jobs_of(page), _live_incarnations()
+        for pipeline in page:
+            jobs = jobs_of.get(str(pipeline.lake_table_id), [])
+            finding, _ = _look(pipeline, jobs, live)
+            yield Adopted(str(pipeline.lake_table), finding, len(jobs))
 
 
 def lift_ids(*, dry_run: bool) -> int:
@@ -199,16 +191,13 @@ def unknown_tables() -> list[str]:
             continue
         for name in sorted((lake / database).names()):
             place = lake / database / name
-            if place.uri not in known and _is_table(place.uri):
+            is_table = (place / ".hoodie" / "hoodie.properties").exists
+            if place.uri not in known and is_table():
                 found.append(f"{database}.{name}")
     return found
 
 
-def _is_table(uri: str) -> bool:
-    return (place_at(uri) / ".hoodie" / "hoodie.properties").exists()
-
-
-def _pages() -> Iterator[_Page]:
+def _pages() -> Iterator[list[Pipeline]]:
     last = 0
     while True:
         rows = Pipeline.objects.exclude(state=RETIRED).select_related(
@@ -219,7 +208,7 @@ def _pages() -> Iterator[_Page]:
         if not found:
             return
         last = found[-1].pk
-        yield _Page(found, _jobs_of(found), _live_incarnations())
+        yield found
 
 
 def _jobs_of(found: Sequence[Pipeline]) -> dict[str, list[Job]]:
@@ -248,11 +237,6 @@ def _is_at_work(job: Job, live: frozenset[str]) -> bool:
         late = SystemClock().now() - timedelta(seconds=settings.SLUICE_LEASE_SECONDS)
         return job.progress_at is not None and job.progress_at > late
     return job.handle.get("boot", "") in live
-
-
-def _preview(pipeline: Pipeline, jobs: Sequence[Job], live: frozenset[str]) -> Adopted:
-    finding, _ = _look(pipeline, jobs, live)
-    return Adopted(str(pipeline.lake_table), finding, len(jobs))
 
 
 def _look(
@@ -332,7 +316,10 @@ def _adopt(pk: int, streams: Streams) -> Adopted:
         for job in jobs:
             _end(job, pipeline)
         if not jobs:
-            _pause_unloaded(pipeline)
+            # nothing would begin the load of a table that comes back without a job
+            pipeline.refresh_from_db(fields=["state", "resume_event"])
+            if pipeline.state == APPROVED:
+                transitions.stop(pipeline, "pause", reason=_BEFORE_LOADED, actor=ACTOR)
         return Adopted(str(pipeline.lake_table), finding, len(jobs))
 
 
@@ -418,19 +405,10 @@ def _only_by_load(pipeline: Pipeline, state: LakeState | None, streams: Streams)
     return follow_stream(pipeline, position, streams)
 
 
-def _pause_unloaded(pipeline: Pipeline) -> None:
-    """Nothing would begin the load of a table that comes back without a job."""
-    pipeline.refresh_from_db(fields=["state", "resume_event"])
-    if pipeline.state == APPROVED:
-        reason = _BEFORE_LOADED
-        transitions.stop(pipeline, "pause", reason=reason, actor=ACTOR)
-
-
 def _end(job: Job, pipeline: Pipeline) -> None:
     """A job of the backup never runs again: what it was for may be done, or wrong."""
-    event = "cancel" if job.state in WAITING else "cancelled"
-    reason = _JOB_ENDED
-    move_job(job, event, reason=reason, actor=ACTOR, finished_at=SystemClock().now())
+    event, now = "cancel" if job.state in WAITING else "cancelled", SystemClock().now()
+    move_job(job, event, reason=_JOB_ENDED, actor=ACTOR, finished_at=now)
     Lease.objects.filter(owner__startswith=f"job:{job.pk}:").update(
         owner="", expires_at=None
     )

@@ -15,6 +15,7 @@ from catalog.selectors.contents import whole_sources
 from catalog.selectors.tables import TableFilter, tables_for
 from core.clock import SystemClock
 from core.sentences import Sentence
+from ingest.contract.following import SourceLog
 from ingest.models import Pipeline, SourceFollower
 from ingest.models.states import LOADED, RETIRED
 from ingest.pipelines import followers
@@ -59,15 +60,6 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceLogState:
-    """As `ingest.contract.following.SourceLog` has it."""
-
-    kept_bytes: int = 0
-    safe_bytes: int | None = None
-    status: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class CaptureStatus:
     """observed: as of `SourceFollower`, or silent: nothing was reported for a while.
     lag_seconds, lag_bytes: of the reader behind the source; None = not known.
@@ -85,7 +77,7 @@ class CaptureStatus:
     rows_per_second: float
     heartbeat_at: datetime | None
     waiting: Waiting
-    source_log: SourceLogState
+    source_log: SourceLog
     tables: Sequence[TableCapture]
 
 
@@ -117,7 +109,9 @@ def capture_status(principal: Principal, source: Datasource) -> CaptureStatus:
             bytes=row.waiting_bytes,
             oldest_at=min(since, default=None),
         ),
-        source_log=SourceLogState(row.log_kept, row.log_safe, row.log_status),
+        source_log=SourceLog(
+            row.log_kept, row.log_safe, row.log_behind, row.log_status
+        ),
         tables=[_shown(one, now, is_lost=row.code in followers.LOST) for one in tables],
     )
 
