@@ -21,7 +21,7 @@ from ingest.alerts.selectors import ILL, Concern, concerns_for
 from ingest.models import Onboarding
 from ingest.models.states import LIVE
 from ingest.pipelines.job_selectors import JobFilter
-from ingest.pipelines.selectors import plans_awaiting_approval
+from ingest.pipelines.selectors import plans_with_open_tables
 from ingest.pipelines.source_overview import most_lagging
 
 SHOWN = 8
@@ -103,7 +103,9 @@ def overview_for(principal: Principal) -> Overview:
         problems=grouped(concerns[:MOST_PROBLEMS]),
         troubled=min(len(concerns), MOST_PROBLEMS),
         has_more_problems=len(concerns) > MOST_PROBLEMS,
-        waiting=list(plans_awaiting_approval(principal)[:SHOWN]),
+        waiting=list(
+            plans_with_open_tables(principal).filter(approved_at=None)[:SHOWN]
+        ),
     )
 
 

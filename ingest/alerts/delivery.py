@@ -103,7 +103,10 @@ def take() -> Claim | None:
         )
         if target is None:
             return None
-        _drop_old(target, now)
+        old = target.deliveries.filter(
+            next_try_at__isnull=False, created_at__lt=now - LONGEST_KEPT
+        )
+        old.update(next_try_at=None, gave_up_at=now)
         most = HOLDS.get(target.kind, chat.HOLDS)
         due = _for_one_message(list(_in_turn(target, now)[:most]))
         if not due:
@@ -129,13 +132,6 @@ def _for_one_message(due: list[AlertDelivery]) -> list[AlertDelivery]:
 
 def _is_refused(row: AlertDelivery) -> bool:
     return row.attempts >= HARD_AFTER and (row.last_code or 0) >= REFUSED
-
-
-def _drop_old(target: AlertTarget, now: datetime) -> None:
-    old = target.deliveries.filter(
-        next_try_at__isnull=False, created_at__lt=now - LONGEST_KEPT
-    )
-    old.update(next_try_at=None, gave_up_at=now)
 
 
 def _lease(target: AlertTarget, due: list[AlertDelivery], until: datetime) -> None:

@@ -149,7 +149,8 @@ class Follower:
             self._specs(),
             after=lambda: _end_of(index),
             # nothing is lost where no table goes on by the stream
-            begin_anew=self.spec.begin_anew or not _is_used(index),
+            begin_anew=self.spec.begin_anew
+            or not any(state.state != "removed" for state in index.tables().values()),
             wait=self._wait,
         ) as log:
             chain = self._take_over(log, index)
@@ -441,10 +442,6 @@ def _micros(seconds: float) -> int:
 def _move(log: LogReader, builder: SegmentBuilder) -> None:
     for rows in log.take():
         builder.add(rows.table_id, rows.schema_version, rows.batch)
-
-
-def _is_used(index: ChainIndex) -> bool:
-    return any(state.state != "removed" for state in index.tables().values())
 
 
 def _tables_of(index: ChainIndex) -> dict[int, StreamTable]:

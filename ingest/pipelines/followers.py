@@ -58,11 +58,6 @@ def abandoned_followers() -> list[SourceFollower]:
     return list(rows.select_related("datasource").order_by("pk"))
 
 
-def forget_follower(datasource_id: int) -> None:
-    """Nothing of it is left at the source."""
-    SourceFollower.objects.filter(datasource=datasource_id).delete()
-
-
 def release_before_deletion(source: Datasource) -> None:
     """InvalidRequest `log_not_released` while what was made at the source is being
     dropped there. Where that does not come to an end, what is left is in the audit."""

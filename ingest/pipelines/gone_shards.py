@@ -33,10 +33,6 @@ def undecided(pipeline: Pipeline) -> tuple[ShardSpec, ...]:
     return _of(pipeline, "undecided")
 
 
-def is_undecided(pipeline: Pipeline) -> bool:
-    return bool(undecided(pipeline))
-
-
 def _of(pipeline: Pipeline, *states: Gone) -> tuple[ShardSpec, ...]:
     if not shards.is_sharded(pipeline):
         return ()

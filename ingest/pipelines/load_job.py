@@ -95,7 +95,8 @@ def spec_for(job: Job) -> Attempt | Refused | None:
     if schema_drift.waits_for_look(job):
         return None
     locked = schema_drift.lock_settled(job)
-    if locked is not None and _begins_anew(job, locked):
+    # no attempt of this resync has begun to read
+    if locked is not None and job.kind == RESYNC and not locked.load_name:
         if schema_drift.waits_for_shards(job, locked):
             return None
         try:
@@ -140,11 +141,6 @@ def _awaits(job: Job, source: Datasource) -> str:
     if is_long or not job.payload.get(_LACKS_CUT):
         return ""
     return followers.how_far_behind(source)
-
-
-def _begins_anew(job: Job, pipeline: Pipeline) -> bool:
-    """Whether no attempt of this resync has begun to read."""
-    return job.kind == RESYNC and not pipeline.load_name
 
 
 def _admitted(job: Job, pipeline: Pipeline | None) -> Pipeline | Refused:

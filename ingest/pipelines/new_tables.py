@@ -177,7 +177,8 @@ def _onboard(row: Onboarding, names: Sequence[str], *, joins: bool) -> bool:
         "defaults": asked.get("defaults"),
         "approve": joins,
     }
-    principal = _approver(row) if joins else _proposer()
+    # proposing gives nobody anything: who approves it is asked for rights then
+    principal = _approver(row) if joins else Principal(SCHEDULE, is_admin=True)
     try:
         with transaction.atomic():
             start_onboarding(parse_request(body), principal=principal)
@@ -195,8 +196,3 @@ def _approver(row: Onboarding) -> Principal:
     if row.approved_by == OPERATOR.name:
         return OPERATOR
     return principal_for(row.approved_by)
-
-
-def _proposer() -> Principal:
-    """Proposing gives nobody anything: who approves it is asked for rights then."""
-    return Principal(SCHEDULE, is_admin=True)

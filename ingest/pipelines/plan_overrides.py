@@ -130,7 +130,13 @@ def choose_for_many(
             name = str(row.plan.get("source", ""))
             try:
                 choices, defaults = _changed(row, given)
-                _refuse_given_out(choices.lake, given_out)
+                # tables of several schemas may be called the same
+                if choices.lake is not None and choices.lake in given_out:
+                    raise InvalidRequest(
+                        "%(table)s becomes lake.%(lake)s",
+                        table=given_out[choices.lake],
+                        lake=choices.lake,
+                    )
                 plan = new.plan(row, choices, defaults, own=_own(row, given))
             except InvalidRequest as error:
                 refused.append((name, error.message))
@@ -150,14 +156,6 @@ def choose_for_many(
 
 def _shown_name(row: Pipeline) -> str:
     return f"{row.plan['database']}.{row.plan['name']}"
-
-
-def _refuse_given_out(lake: str | None, given_out: Mapping[str, str]) -> None:
-    """Tables of several schemas may be called the same, and none is stored yet."""
-    if lake is not None and lake in given_out:
-        raise InvalidRequest(
-            "%(table)s becomes lake.%(lake)s", table=given_out[lake], lake=lake
-        )
 
 
 def chosen_in(plan: Mapping[str, Any]) -> Choices:

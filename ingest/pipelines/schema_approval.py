@@ -318,7 +318,8 @@ def _go_on(pipeline: Pipeline, table: Table, drift: SchemaDrift, *, actor: str) 
         if pipeline.capture != TIMESTAMP or pipeline.state == NEEDS_RESYNC:
             return table_commands.last_job(pipeline)
         return start_sync(pipeline, actor=actor)
-    if _is_loading(table):
+    loads = Job.objects.filter(subject_id=str(table.pk), kind__in=LOADS)
+    if loads.filter(state__in=ACTIVE).exists():
         raise _busy(pipeline, table)  # it may have read the values of before
     if pipeline.state == PAUSED:
         if pipeline.resume_event == "resume_resync":
@@ -327,11 +328,6 @@ def _go_on(pipeline: Pipeline, table: Table, drift: SchemaDrift, *, actor: str) 
     if pipeline.state not in {*LOADED, NEEDS_RESYNC, FAILED}:
         raise _busy(pipeline, table)
     return table_commands.load_again(pipeline, table, actor=actor)
-
-
-def _is_loading(table: Table) -> bool:
-    loads = Job.objects.filter(subject_id=str(table.pk), kind__in=LOADS)
-    return loads.filter(state__in=ACTIVE).exists()
 
 
 def _busy(pipeline: Pipeline, table: Table) -> InvalidRequest:

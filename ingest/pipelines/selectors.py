@@ -221,11 +221,6 @@ def plans_with_open_tables(principal: Principal) -> QuerySet[Onboarding]:
     return onboardings_for(principal).filter(Exists(planned)).defer("request")
 
 
-def plans_awaiting_approval(principal: Principal) -> QuerySet[Onboarding]:
-    """Requests of which a table is planned and nothing is approved."""
-    return plans_with_open_tables(principal).filter(approved_at=None)
-
-
 def onboarding_for(principal: Principal, onboarding_id: UUID) -> Onboarding:
     row = onboardings_for(principal).filter(pk=onboarding_id).first()
     if row is None:

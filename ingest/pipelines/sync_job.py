@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
@@ -203,7 +203,11 @@ def outcome(job: Job, end: End) -> None:
             note_end(job, end, is_synced=True)
             if pipeline.state in states.LOADED:
                 # it comes again when the schedule says so
-                transitions.set_columns(pipeline, due_at=_next_sync(pipeline, job))
+                began = job.queued_at or SystemClock().now()
+                transitions.set_columns(
+                    pipeline,
+                    due_at=store.due_after(store.policy_of(pipeline).schedule, began),
+                )
         case Rejected(error):
             note_end(job, end, is_synced=True)
             stop_table(pipeline, error)
@@ -360,12 +364,6 @@ def _behind(job: Job, facts: Facts) -> tuple[float, float]:
     lag = float(((job.spec or {}).get("sync") or {}).get("lag_seconds") or 0)
     held = facts.get("held_back") or {}
     return lag, float(held.get("age_seconds") or 0)
-
-
-def _next_sync(pipeline: Pipeline, job: Job) -> datetime | None:
-    """When the sync after this one, which ends now, is due; None = by hand."""
-    began = job.queued_at or SystemClock().now()
-    return store.due_after(store.policy_of(pipeline).schedule, began)
 
 
 def _notes_of(facts: Facts, *, is_held_back: bool) -> Iterator[str]:

@@ -91,7 +91,11 @@ def queue_again(job_id: UUID, by: str, *, revive: Revive | None = None) -> Job:
         raise InvalidRequest(
             "%(subject)s is no longer onboarded", subject=job.subject, code="not_now"
         )
-    _refuse_second(job)
+    # of old jobs that failed the table needs one; no constraint sees that: jobs that
+    # wait for their next attempt are beside fresh ones rightly
+    same = Job.objects.filter(exclusive_key=job.exclusive_key, kind=job.kind)
+    if same.exclude(pk=job.pk).filter(state__in=WAITING).exists():
+        raise already_queued()
     move_job(
         job,
         "retry",
@@ -108,14 +112,6 @@ def queue_again(job_id: UUID, by: str, *, revive: Revive | None = None) -> Job:
         revive(job, pipeline, by)
     wake_host()
     return job
-
-
-def _refuse_second(job: Job) -> None:
-    """Of old jobs that failed the table needs one. No constraint sees that: jobs that
-    wait for their next attempt are beside fresh ones rightly."""
-    same = Job.objects.filter(exclusive_key=job.exclusive_key, kind=job.kind)
-    if same.exclude(pk=job.pk).filter(state__in=WAITING).exists():
-        raise already_queued()
 
 
 def already_queued() -> StaleState:

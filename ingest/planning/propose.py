@@ -62,15 +62,12 @@ _WIDTHS = {
 _VARIABLE_WIDTH = 24
 
 
-def row_width(columns: tuple[Column, ...]) -> int:
-    """Bytes of one row by its types alone, when the source gave no size."""
-    return sum(_WIDTHS.get(c.type, _VARIABLE_WIDTH) for c in columns)
-
-
 def lake_bytes(facts: TableFacts) -> int:
     """Expected bytes of the lake table's base files."""
     rows = max(0, facts.estimated_rows)
-    raw = facts.estimated_bytes or rows * row_width(facts.schema.columns)
+    # by its types alone, when the source gave no size
+    width = sum(_WIDTHS.get(c.type, _VARIABLE_WIDTH) for c in facts.schema.columns)
+    raw = facts.estimated_bytes or rows * width
     return int((raw + rows * META_BYTES) * PARQUET_RATIO)
 
 
@@ -412,7 +409,10 @@ def _warnings(
     elif proposals["cursor"].value:
         found += what_is_late(facts, proposals["cursor"].value)
         found += _missed(facts, proposals, conditions)
-    found += what_holds(_partitions(facts, proposals, target))
+    columns = [facts.schema.column(name) for name in proposals["partition_by"].value]
+    found += what_holds(
+        [(c, target.column_names.get(c.source_name, c.name)) for c in columns]
+    )
     if proposals["updates"].value == "partial":
         found += what_partial_means()
     if proposals["record_key"].value == ROW_HASH:
@@ -431,13 +431,6 @@ def _warnings(
             Sentence("columns under another name: %(names)s", names=", ".join(renamed))
         )
     return tuple(found)
-
-
-def _partitions(
-    facts: TableFacts, proposals: dict[str, Proposal], target: Target
-) -> list[tuple[Column, str]]:
-    columns = [facts.schema.column(name) for name in proposals["partition_by"].value]
-    return [(c, target.column_names.get(c.source_name, c.name)) for c in columns]
 
 
 def _hidden(facts: TableFacts, excluded: Sequence[str]) -> list[str]:

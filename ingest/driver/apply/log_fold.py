@@ -188,7 +188,8 @@ def merge(parts: Iterable[Part], shape: Shape, *, order: int = 1) -> Merged:
     TerminalError `segment_lacks_columns`, `segment_types_differ`, `key_without_form`
     """
     groups: list[_Group] = []
-    for some in _alike(parts):
+    # neighbours of one schema: ten thousand small parts are aligned at once
+    for _, some in groupby(parts, key=lambda part: part.rows.schema.to_string()):
         groups.append(_aligned(list(some), shape))
         shape = shape.carrying(groups[-1].carried)
     behind = rows_behind(_joined(groups, shape), _unsent(groups), shape.shard)
@@ -252,12 +253,6 @@ class _Group:
     rows: pa.Table
     carried: frozenset[str]
     unsent: Mapping[int, int] = field(default_factory=dict)
-
-
-def _alike(parts: Iterable[Part]) -> Iterable[Iterable[Part]]:
-    """Neighbours of one schema: ten thousand small parts are aligned at once."""
-    found = groupby(parts, key=lambda part: part.rows.schema.to_string())
-    return (some for _, some in found)
 
 
 def _aligned(parts: Sequence[Part], shape: Shape) -> _Group:

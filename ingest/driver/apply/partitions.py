@@ -63,7 +63,7 @@ def refuse_long_partitions(
         raise InvalidRequest(
             "a value of %(column)s of %(table)s %(why)s, so it"
             " can be no partition of the lake table. Nothing was written",
-            column=_source_name(table, column),
+            column=next(c.source_name for c in table.columns if c.name == column.name),
             table=table.at_source,
             why=_what_is_wrong(longest, limit),
             code="partition_too_long",
@@ -107,7 +107,3 @@ def _what_is_wrong(longest: int, limit: int) -> str:
         longest=f"{longest:,}",
         limit=limit,
     )
-
-
-def _source_name(table: TableSpec, column: SelectedColumn) -> str:
-    return next(c.source_name for c in table.columns if c.name == column.name)

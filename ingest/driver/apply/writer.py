@@ -62,7 +62,6 @@ from ingest.lake.hudi.options import (
     SharedLock,
     WriterFence,
     encode_position,
-    without_combining,
     write_options,
 )
 from ingest.lake.place import place_at
@@ -253,7 +252,8 @@ def commit_rows(
         position=encode_position(_position(spec, identity, batch.span)),
     )
     if batch.unique_keys:
-        options = without_combining(options)
+        # no key occurs twice: without this the whole batch would be shuffled
+        options = {**options, "hoodie.combine.before.upsert": "false"}
     is_done = False
     if isinstance(batch.rows, LightRows):
         is_done = commit_light(spec, batch.rows, state, options)

@@ -5,7 +5,7 @@ Pure. It must not know Spark: callers pass the mapping to a writer or session.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -161,12 +161,6 @@ def write_options(
             options[allowed] = "true"
         options["hoodie.combine.before.insert"] = "false"
     return options
-
-
-def without_combining(options: Mapping[str, str]) -> dict[str, str]:
-    """For an upsert in which certainly no key occurs twice: saves a shuffle of the
-    whole batch. Of two new rows with one key both would stay in a base file."""
-    return {**options, "hoodie.combine.before.upsert": "false"}
 
 
 def table_options(identity: TableIdentity, *, name: str) -> dict[str, str]:

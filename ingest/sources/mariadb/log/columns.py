@@ -116,7 +116,7 @@ class Identity:
     def touching(self, touches: Collection[str], *, is_strict: bool) -> Identity:
         """Behind a statement that the look has seen. ValueError when that saw what
         another one made of the same columns, or what this one made of NULLs."""
-        if twice := _words(self._twice(touches)):
+        if twice := _words(sorted({*self.touched} & {*touches})):
             raise ValueError(
                 Sentence(
                     "%(columns)s was altered again before its columns were read, so"
@@ -301,9 +301,6 @@ class Identity:
             table=table.at_source,
             columns=wrong,
         )
-
-    def _twice(self, touches: Collection[str]) -> list[str]:
-        return sorted({*self.touched} & {*touches})
 
 
 def read_as(

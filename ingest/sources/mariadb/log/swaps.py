@@ -40,14 +40,6 @@ def tool_of(table: str, shadow: str) -> str:
     return PT_OSC if shadow in names else ""
 
 
-def shadows_of(name: Name, effect: Effect) -> list[str]:
-    """Tables that the statement is about, and that may be filled for this one."""
-    database, table = name
-    return [
-        other for at, other in effect.tables if at == database and tool_of(table, other)
-    ]
-
-
 def shadow_behind(
     shadow: Shadow | None, name: Name, effect: Effect, *, is_copy: Callable[[], bool]
 ) -> Shadow | None:
@@ -55,7 +47,10 @@ def shadow_behind(
     table. is_copy: whether a table that the statement makes is defined as that is."""
     if effect.is_about(name):
         return None
-    found = shadows_of(name, effect)
+    database, table = name
+    found = [
+        other for at, other in effect.tables if at == database and tool_of(table, other)
+    ]
     if found and effect.is_new:
         is_like = effect.like == name if any(effect.like) else is_copy()
         return Shadow(found[0]) if is_like else None
