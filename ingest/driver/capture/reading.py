@@ -390,7 +390,7 @@ def read_patiently(
     source: Source,
     read: Callable[[Trial], T],
     *,
-    drop: Callable[[], None],
+    drop: Callable[[], None] = lambda: None,
     tables: Sequence[TableSpec] = (),
 ) -> T:
     """`read`'s result. What was staged goes by `drop` when it no longer counts. tables:

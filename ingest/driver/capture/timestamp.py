@@ -157,7 +157,7 @@ def _captured_patiently(sync: _Sync, added: Sequence[str]) -> tuple[Window, Stag
                 return window, _staged(sync, source, window, trial)
 
         # what a try before staged is overwritten by the next one
-        window, staged = read_patiently(run, source, read, drop=lambda: None)
+        window, staged = read_patiently(run, source, read)
         sync.gate.account(staged.rows)
     return window, staged
 

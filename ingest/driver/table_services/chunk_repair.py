@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -32,24 +33,20 @@ from ingest.driver.apply.writer import checked_state, commit_of, qualified_name
 from ingest.driver.capture.chunking import Cut, cut_table, fit_throttle
 from ingest.driver.capture.counting import count_rows, refuse_another_count
 from ingest.driver.capture.gate import SourceGate
-from ingest.driver.capture.reading import (
-    Trial,
-    open_stoppable,
-    read_patiently,
-    require_shown,
-)
+from ingest.driver.capture.reading import Trial, require_shown
 from ingest.driver.capture.source_tables import SourceTable, look_at_one
 from ingest.driver.table_services.reread import (
     Reread,
     commit_here,
+    done_facts,
     own_folder,
+    read_anew,
     read_chunks,
     require_all_sent,
     require_rereadable,
     rows_for_lake,
     take_moment_behind_lake,
 )
-from ingest.lake.commits import Commit
 from ingest.lake.hudi.identity import key_column
 from ingest.lake.port import Place
 from ingest.lake.staging import Differences, Differing
@@ -197,29 +194,30 @@ def repair_differences(
     state = checked_state(spec)
     if done := commit_of(spec):
         kept.clear()
-        return _facts(done)
+        return done_facts("repair", done)
     require_rereadable(spec, state)
     record = _record_for(run, kept, work)
     state = roll_back_writes(spark, spec, state)
     at = state.position
     assert at is not None, "a table that was compared has a load"
     selection = select_columns(dialect_of(access.spec.kind), spec.table.columns)
-    with own_folder(run) as folder:
+    with own_folder(spec) as folder:
         here = Reread(run, spark, access, gate, folder, work.stream, at.epoch_to)
         keys = kept.keys(record.verification).uri
         listed = spark.read.schema(f"kind string, {_KEYS}").parquet(keys)
         extra = _tables_of_extra(spec.table, record, listed)
         repair = _Repair(here, record, selection, at.end, extra)
-        read = _read_patiently(repair)
+        sources = [*repair.sources.values()]
+        read = read_anew(here, sources, partial(_read, repair))
         run.enter("comparing", unit="sides")
         rows = _changed_rows(repair, read, listed)
         if rows is None:
             # no commit says so: whoever asks again finds the keys, and nothing to do
-            return {"action": "repair", "written": 0, "deleted": 0}
+            return done_facts("repair", None)
         run.enter("committing", unit="commits")
         done = commit_here(run, state, rows, is_unique=read.is_unique)
     kept.clear()
-    return _facts(done)
+    return done_facts("repair", done)
 
 
 def _record_for(run: JobRun, kept: Differences, work: RepairWork) -> Differing:
@@ -252,35 +250,12 @@ def _tables_of_extra(
     )
 
 
-def _facts(done: Commit) -> dict[str, Any]:
-    return {
-        "action": "repair",
-        "written": done.rows_written,
-        "deleted": done.rows_deleted,
-        "instant": done.instant.asked,
-    }
-
-
 # ------------------------------------------------------------------------- the source
 
 
-def _read_patiently(repair: _Repair) -> _Read:
-    with open_stoppable(repair.run, repair.here.access) as (source, access):
-        inside = replace(repair, here=replace(repair.here, access=access))
-        return read_patiently(
-            repair.run,
-            source,
-            lambda trial: _read(inside, source, trial),
-            drop=lambda: None,
-            tables=[*repair.sources.values()],
-        )
-
-
-def _read(repair: _Repair, source: Source, trial: Trial) -> _Read:
-    run, here, record = repair.run, repair.here, repair.record
-    # what a try before staged is of another moment
-    here.folder.delete_all()
-    run.enter("planning")
+def _read(of: _Repair, here: Reread, source: Source, trial: Trial) -> _Read:
+    # with the access that the source was reached by
+    repair, run, record = replace(of, here=here), of.run, of.record
     _require_same_source(repair, source)
     tables = {
         number: look_at_one(run, source, one, was_wide=trial.was_wide)

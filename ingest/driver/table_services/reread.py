@@ -8,18 +8,19 @@ rows. It must not know why they are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Any, TypeVar
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, types
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
-from core.errors import TransientError
+from core.errors import SluiceError, TransientError
 from ingest.contract.job import JobSpec
 from ingest.contract.positions import MAX_INDEX, seq_of
+from ingest.contract.table import TableSpec
 from ingest.driver.apply.apply import (
     refuse_other_types,
     refuse_unreadable_plan,
@@ -33,7 +34,14 @@ from ingest.driver.apply.writer import Batch, commit_rows, qualified_name
 from ingest.driver.capture.gate import SourceGate
 from ingest.driver.capture.log_load import read_until
 from ingest.driver.capture.parallel import run_parallel
-from ingest.driver.capture.reading import Counts, Reading, read_to_parquet
+from ingest.driver.capture.reading import (
+    Counts,
+    Reading,
+    Trial,
+    open_stoppable,
+    read_patiently,
+    read_to_parquet,
+)
 from ingest.driver.capture.source_tables import SourceTable
 from ingest.driver.table_services.verify_log import (
     Since,
@@ -48,6 +56,8 @@ from ingest.lake.port import Place
 from ingest.sources.chunks import Chunk, ChunkBy
 from ingest.sources.port import Source, SourceAccess
 from ingest.sources.select import Selection
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +101,48 @@ def _require_columns_there(spec: JobSpec, state: LakeState) -> None:
 
 
 @contextmanager
-def own_folder(run: JobRun) -> Iterator[Place]:
-    """Of this attempt; what dead ones left goes first."""
-    area = place_at(run.spec.table.staging) / "repair"
+def own_folder(spec: JobSpec) -> Iterator[Place]:
+    """Of this attempt; what dead ones left goes first. The caller has checked the
+    fence, so no job works there any more."""
+    area = place_at(spec.table.staging) / ("verify" if spec.verify else "repair")
     area.delete_all()
-    own = area / f"{run.spec.job_id}-{run.spec.attempt}"
+    own = area / f"{spec.job_id}-{spec.attempt}"
     try:
         yield own
     finally:
-        own.delete_all()
+        # what is left here goes with the next attempt
+        with suppress(SluiceError):
+            own.delete_all()
+            if not area.names():
+                area.delete_all()
+
+
+def read_anew(
+    here: Reread,
+    tables: Sequence[TableSpec],
+    read: Callable[[Reread, Source, Trial], T],
+) -> T:
+    """What `read` returns, tried as `read_patiently` does."""
+    with open_stoppable(here.run, here.access) as (source, access):
+        inside = replace(here, access=access)
+
+        def tried(trial: Trial) -> T:
+            # what a try before staged is of another moment
+            inside.folder.delete_all()
+            inside.run.enter("planning")
+            return read(inside, source, trial)
+
+        return read_patiently(here.run, source, tried, tables=tables)
+
+
+def done_facts(action: str, done: Commit | None) -> dict[str, Any]:
+    """Of a report; None = there was nothing to commit."""
+    facts: dict[str, Any] = {
+        "action": action,
+        "written": done.rows_written if done else 0,
+        "deleted": done.rows_deleted if done else 0,
+    }
+    return facts | ({"instant": done.instant.asked} if done else {})
 
 
 def take_moment_behind_lake(here: Reread, source: Source) -> Since:
@@ -176,7 +219,7 @@ def rows_for_lake(
     return None if found.isEmpty() else found
 
 
-def _as_solid(field: T.StructField) -> Column:
+def _as_solid(field: types.StructField) -> Column:
     """A file says of no column that it is never NULL, and Hudi would widen the table's
     schema."""
     value = F.col(f"`{field.name}`")

@@ -9,7 +9,8 @@ changes of theirs before, as far as these could be without the rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -25,12 +26,14 @@ from ingest.driver.apply.writer import checked_state, commit_of
 from ingest.driver.capture.chunking import fit_throttle
 from ingest.driver.capture.gate import SourceGate
 from ingest.driver.capture.log_load import wait_for_shards
-from ingest.driver.capture.reading import Trial, open_stoppable, read_patiently
+from ingest.driver.capture.reading import Trial
 from ingest.driver.capture.source_tables import cut_all, look_at_one
 from ingest.driver.table_services.reread import (
     Reread,
     commit_here,
+    done_facts,
     own_folder,
+    read_anew,
     read_chunks,
     require_all_sent,
     require_rereadable,
@@ -71,9 +74,9 @@ def join_shards(
     state = roll_back_writes(spark, spec, state)
     assert state.position is not None, "a table whose shards join has a load"
     applied = state.position.epoch_to
-    with own_folder(run) as folder:
+    with own_folder(spec) as folder:
         here = Reread(run, spark, access, gate, folder, work.stream, applied)
-        read = _read_patiently(here, wanted)
+        read = read_anew(here, wanted, partial(_read, wanted))
         run.enter("comparing", unit="sides")
         rows = _rows(here, wanted, read)
         if rows is None:
@@ -84,34 +87,13 @@ def join_shards(
 
 
 def _facts(work: RepairWork, done: Commit | None) -> dict[str, Any]:
-    facts = {
-        "action": "join",
-        "shards": [*work.shards],
-        "written": done.rows_written if done else 0,
-        "deleted": done.rows_deleted if done else 0,
-    }
-    return facts | ({"instant": done.instant.asked} if done else {})
-
-
-def _read_patiently(here: Reread, wanted: Sequence[TableSpec]) -> _Read:
-    with open_stoppable(here.run, here.access) as (source, access):
-        inside = replace(here, access=access)
-        return read_patiently(
-            here.run,
-            source,
-            lambda trial: _read(inside, wanted, source, trial),
-            drop=lambda: None,
-            tables=wanted,
-        )
+    return {**done_facts("join", done), "shards": [*work.shards]}
 
 
 def _read(
-    here: Reread, wanted: Sequence[TableSpec], source: Source, trial: Trial
+    wanted: Sequence[TableSpec], here: Reread, source: Source, trial: Trial
 ) -> _Read:
     run, limits = here.run, here.access.spec
-    # what a try before staged is of another moment
-    here.folder.delete_all()
-    run.enter("planning")
     tables = [look_at_one(run, source, one, was_wide=trial.was_wide) for one in wanted]
     since = None
     if here.stream:

@@ -7,9 +7,7 @@ nothing but hashes of its own, and must not know how a difference is worded.
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +16,6 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from core.errors import SluiceError
 from ingest.contract.job import JobSpec, VerifyWork
 from ingest.contract.positions import from_text
 from ingest.contract.table import SourceSpec, sources_of
@@ -46,6 +43,7 @@ from ingest.driver.table_services.differences import (
     differing_keys,
     rows_and_hash,
 )
+from ingest.driver.table_services.reread import own_folder
 from ingest.driver.table_services.verify_log import (
     Since,
     changed_keys,
@@ -137,7 +135,10 @@ def verify_table(
     # with settings that are this job's alone
     spark = spark.newSession()
     work = spec.verify or VerifyWork()
-    with _own_folder(spec) as folder:
+    wide = len(spec.table.columns) if spec.table.updates == "partial" else 0
+    row_bytes = _STAGED_BYTES + wide * _STAGED_BYTES_PER_COLUMN
+    require_space(spec.table.staging, spec.table.estimated_rows * row_bytes)
+    with own_folder(spec) as folder:
         lake = _lake_snapshot(spark, spec, state)
         end = lake.state.position.end if lake.state.position else ""
         check = _Check(
@@ -173,26 +174,6 @@ def verify_table(
     )
 
 
-@contextlib.contextmanager
-def _own_folder(spec: JobSpec) -> Iterator[Place]:
-    """A folder of this attempt; what dead attempts left goes first. The caller has
-    checked the fence, so no job works there any more."""
-    wide = len(spec.table.columns) if spec.table.updates == "partial" else 0
-    row_bytes = _STAGED_BYTES + wide * _STAGED_BYTES_PER_COLUMN
-    require_space(spec.table.staging, spec.table.estimated_rows * row_bytes)
-    area = place_at(spec.table.staging) / "verify"
-    area.delete_all()
-    folder = area / f"{spec.job_id}-{spec.attempt}"
-    try:
-        yield folder
-    finally:
-        # what is left here goes with the next attempt
-        with contextlib.suppress(SluiceError):
-            folder.delete_all()
-            if not area.names():
-                area.delete_all()
-
-
 def _lake_snapshot(spark: SparkSession, spec: JobSpec, state: LakeState) -> _Lake:
     """The newest snapshot and a state that is not newer than it; the same one
     unless syncs commit faster than it can be opened."""
@@ -226,7 +207,7 @@ def _stage_source(check: _Check, lake: _Lake) -> _Staged:
             ahead = count_ahead(source, table, until) if until else 0
             return _Staged(sums, ahead, chunks, at, server)
 
-        return read_patiently(check.run, source, read, drop=lambda: None)
+        return read_patiently(check.run, source, read)
 
 
 def _read_beside(

@@ -9,8 +9,9 @@ transaction with changes that came has to be there, and none behind it. Pure.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Self
 
 from ingest.sources.postgresql.log.pgoutput import Begin, Commit, Decoder
@@ -31,9 +32,8 @@ class Last:
     by: int
 
     @classmethod
-    def of(cls, begin: Begin, by: Sequence[str]) -> Self:
-        names = zlib.crc32("\n".join(sorted(by)).encode())
-        return cls(begin.commit, begin.committed, begin.xid, names)
+    def of(cls, begin: Begin, by: Iterable[str]) -> Self:
+        return cls(begin.commit, begin.committed, begin.xid, _number_of(tuple(by)))
 
     @classmethod
     def decode(cls, text: str) -> Self | None:
@@ -42,12 +42,16 @@ class Last:
     def encode(self) -> str:
         return f"{self.commit:X}-{self.committed:X}-{self.xid:X}-{self.by:X}"
 
-    def is_by(self, publications: Sequence[str]) -> bool:
-        begin = Begin(self.commit, self.committed, self.xid)
-        return self == self.of(begin, publications)
+    def is_by(self, publications: Iterable[str]) -> bool:
+        return self.by == _number_of(tuple(publications))
 
 
-def last_text(begin: Begin | None, by: Sequence[str]) -> str:
+@lru_cache
+def _number_of(publications: tuple[str, ...]) -> int:
+    return zlib.crc32("\n".join(sorted(publications)).encode())
+
+
+def last_text(begin: Begin | None, by: Iterable[str]) -> str:
     """`last` of a position behind that transaction; "" = it is not known."""
     return Last.of(begin, by).encode() if begin else ""
 
